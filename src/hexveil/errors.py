@@ -1,0 +1,74 @@
+"""Every error hexveil raises on purpose, and the exit code each one means.
+
+::
+
+    HexveilError            exit 1  the program or the machine failed
+    ├── StorageError        exit 1  disk or database failed; retrying may help
+    ├── InputError          exit 2  wrong use or bad input
+    │   └── ColumnError     exit 2  a column that the source does not have
+    └── BudgetError         exit 3  the ledger refuses the spend
+
+A message says what was expected, what came and what to do. It carries names, parameters and
+public counts only: never a value, a user id or a row.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+
+class HexveilError(Exception):
+    """Base of every error hexveil raises on purpose."""
+
+    exit_code = 1
+
+
+class StorageError(HexveilError, OSError):
+    """A disk or a database failed; retrying may help."""
+
+
+class InputError(HexveilError, ValueError):
+    """Wrong use or bad input: nothing was written, nothing was spent."""
+
+    exit_code = 2
+
+
+class ColumnError(InputError):
+    """A configured column is not in the source.
+
+    Attributes
+    ----------
+    column : str
+        The name as configured.
+    available : tuple of str
+        The names the source has.
+    """
+
+    def __init__(self, role: str, column: str, available: Sequence[str]) -> None:
+        self.column = column
+        self.available = tuple(available)
+        near = difflib.get_close_matches(column, self.available, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.available)}."
+        super().__init__(f"{role}: the source has no column {column!r}; {hint}")
+
+
+class BudgetError(HexveilError):
+    """The ledger refuses a spend that would exceed the budget.
+
+    Attributes
+    ----------
+    requested, remaining : Fraction
+        In epsilon, of the unit of privacy.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, requested: Fraction, remaining: Fraction) -> None:
+        super().__init__(message)
+        self.requested = requested
+        self.remaining = remaining

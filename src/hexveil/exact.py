@@ -1,0 +1,118 @@
+"""Exact numbers and directed rounding: what a guarantee rests on is never rounded down.
+
+Budgets, bounds and quanta are Fractions inside. A float stands for its shortest decimal text, so
+that 0.1 means one tenth. Where a float is unavoidable (noise scales, losses of millions of
+pairs) the direction of rounding is in the function's name.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+Number = int | str | Decimal | Fraction | float
+"""What a caller may write for an exact number."""
+
+ULP = 2.0**-52
+
+
+def exact(value: Number, name: str) -> Fraction:
+    """Return `value` as a Fraction; a float means its shortest decimal text.
+
+    Raises
+    ------
+    InputError
+        If it is not a finite number.
+
+    Examples
+    --------
+    >>> exact(0.1, "epsilon")
+    Fraction(1, 10)
+    """
+    if isinstance(value, bool):
+        raise InputError(f"{name} must be a finite number, got {value!r}.")
+    try:
+        if isinstance(value, (float, np.floating)):
+            return Fraction(Decimal(repr(float(value))))
+        if isinstance(value, np.integer):
+            return Fraction(int(value))
+        return Fraction(value)
+    except (ValueError, TypeError, OverflowError, InvalidOperation, ZeroDivisionError):
+        raise InputError(f"{name} must be a finite number, got {value!r}.") from None
+
+
+def positive(value: Number, name: str) -> Fraction:
+    """Return `value` as a Fraction above zero; raise InputError otherwise."""
+    number = exact(value, name)
+    if number <= 0:
+        raise InputError(f"{name} must be positive and finite, got {value}.")
+    return number
+
+
+def bounds_pair(bounds: object, name: str = "bounds") -> tuple[Fraction, Fraction]:
+    """Return (lower, upper) as Fractions with lower < upper; raise InputError otherwise."""
+    try:
+        low, high = bounds  # type: ignore[misc]
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a pair like (0, 65), got {bounds!r}.") from None
+    lower, upper = exact(low, f"lower {name}"), exact(high, f"upper {name}")
+    if lower >= upper:
+        raise InputError(
+            f"{name} must run from the smaller to the larger value, got ({low}, {high})."
+        )
+    return lower, upper
+
+
+def float_up(value: Fraction) -> float:
+    """Return the smallest double that is not below `value`."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def float_down(value: Fraction) -> float:
+    """Return the largest double that is not above `value`."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
+def decimal_text(value: Fraction) -> str:
+    """Return `value` as a plain decimal text if it has one of at most 30 places, else as a ratio."""
+    places = 0
+    while places <= 30 and (value * 10**places).denominator != 1:
+        places += 1
+    if places > 30:
+        return f"{value.numerator}/{value.denominator}"
+    sign, digits = ("-" if value < 0 else ""), str(abs(value.numerator * 10**places // value.denominator))
+    if places == 0:
+        return sign + digits
+    digits = digits.rjust(places + 1, "0")
+    return f"{sign}{digits[:-places]}.{digits[-places:]}"
+
+
+def sums_up(group: ArrayLike, terms: ArrayLike, n_groups: int) -> NDArray[np.float64]:
+    """Return per group the sum of non-negative terms, rounded up.
+
+    A sum of k doubles added in any order is off by a factor of at most (1 + ulp/2)^(k-1); each
+    term may itself be half an ulp too small. The result is enlarged by (k + 4) ulps, which
+    covers both and the rounding of the enlargement itself.
+
+    Parameters
+    ----------
+    group : array_like of int, shape (n,)
+    terms : array_like of float, shape (n,)
+        Each the correctly rounded value of an exact non-negative term.
+    n_groups : int
+    """
+    group = np.asarray(group, dtype=np.int64)
+    total = np.bincount(group, weights=np.asarray(terms, dtype=np.float64), minlength=n_groups)
+    size = np.bincount(group, minlength=n_groups)
+    return np.asarray(total * (1.0 + (size + 4.0) * ULP), dtype=np.float64)

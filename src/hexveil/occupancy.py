@@ -1,0 +1,167 @@
+"""Who reported how often where: the public side of every data set.
+
+The occupancy is public by the promise (neighbours: same users, same counts, other values), so
+everything computed from it costs no privacy. Cells and users are numbers; names live elsewhere.
+(It has nothing to do with passenger load.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Occupancy:
+    """Counts of records per (cell, user) pair, sorted by cell, then user.
+
+    Attributes
+    ----------
+    cell, user, n : ndarray of int64, shape (n_pairs,)
+        Cell number, user number and record count (at least 1) of each pair. Public.
+    n_cells, n_users : int
+        Every cell and every user has at least one pair.
+
+    Raises
+    ------
+    InputError
+        If pairs are unsorted or repeated, a count is below 1, or a cell or user is empty.
+    """
+
+    cell: NDArray[np.int64]
+    user: NDArray[np.int64]
+    n: NDArray[np.int64]
+    n_cells: int
+    n_users: int
+
+    def __post_init__(self) -> None:
+        cell, user, n = (_integers(a, name) for a, name in self._named_arrays())
+        if not cell.shape == user.shape == n.shape or cell.ndim != 1:
+            raise InputError("cell, user and n must be one-dimensional and equally long.")
+        if cell.size and (cell.min() < 0 or user.min() < 0):
+            raise InputError("cell and user numbers must be 0 or above.")
+        if n.size and n.min() < 1:
+            raise InputError(f"counts must be 1 or above, got {n.min()}.")
+        order = (np.diff(cell) > 0) | ((np.diff(cell) == 0) & (np.diff(user) > 0))
+        if not order.all():
+            raise InputError("pairs must be sorted by cell, then user, and each must occur once.")
+        _check_filled(cell, self.n_cells, "cell")
+        _check_filled(user, self.n_users, "user")
+        for name, array in (("cell", cell), ("user", user), ("n", n)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    def _named_arrays(self) -> list[tuple[NDArray[np.int64], str]]:
+        return [(self.cell, "cell"), (self.user, "user"), (self.n, "n")]
+
+    def __repr__(self) -> str:
+        return f"Occupancy(n_cells={self.n_cells}, n_users={self.n_users}, n_pairs={self.n_pairs})"
+
+    @classmethod
+    def from_dense(cls, counts: ArrayLike) -> Occupancy:
+        """Build from a table of counts, users down and cells across, 0 where a user never was.
+
+        Examples
+        --------
+        >>> Occupancy.from_dense([[3, 0], [1, 2]])
+        Occupancy(n_cells=2, n_users=2, n_pairs=3)
+        """
+        dense = _integers(counts, "counts")
+        if dense.ndim != 2:
+            raise InputError("counts must be a table, users down and cells across.")
+        if dense.size and dense.min() < 0:
+            raise InputError(f"counts must be 0 or above, got {dense.min()}.")
+        cell, user = np.nonzero(dense.T)
+        return cls(cell, user, dense.T[cell, user], dense.shape[1], dense.shape[0])
+
+    @classmethod
+    def from_coo(cls, cell: ArrayLike, user: ArrayLike, n: ArrayLike) -> Occupancy:
+        """Build from three equally long arrays in any order; equal pairs are added up."""
+        cells, users, counts = (
+            _integers(a, name) for a, name in ((cell, "cell"), (user, "user"), (n, "n"))
+        )
+        if not cells.shape == users.shape == counts.shape or cells.ndim != 1:
+            raise InputError("cell, user and n must be one-dimensional and equally long.")
+        if counts.size and counts.min() < 1:
+            raise InputError(f"counts must be 1 or above, got {counts.min()}.")
+        order = np.lexsort((users, cells))
+        cells, users, counts = cells[order], users[order], counts[order]
+        new = np.ones(cells.size, dtype=bool)
+        new[1:] = (np.diff(cells) != 0) | (np.diff(users) != 0)
+        first = np.flatnonzero(new)
+        total = np.add.reduceat(counts, first) if cells.size else counts
+        n_cells, n_users = (int(a.max()) + 1 if a.size else 0 for a in (cells, users))
+        return cls(cells[first], users[first], total, n_cells, n_users)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of (cell, user) pairs."""
+        return int(self.cell.size)
+
+    @cached_property
+    def start(self) -> NDArray[np.int64]:
+        """Position of each cell's first pair, and the number of pairs last; shape (n_cells + 1,)."""
+        return np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
+
+    @cached_property
+    def users_per_cell(self) -> NDArray[np.int64]:
+        """Users in each cell (L); shape (n_cells,)."""
+        return np.diff(self.start)
+
+    @cached_property
+    def records_per_cell(self) -> NDArray[np.int64]:
+        """Records in each cell (N); shape (n_cells,)."""
+        if not self.n_pairs:
+            return np.zeros(0, dtype=np.int64)
+        return np.add.reduceat(self.n, self.start[:-1])
+
+    @cached_property
+    def cells_per_user(self) -> NDArray[np.int64]:
+        """Cells in which each user reported; shape (n_users,)."""
+        return np.bincount(self.user, minlength=self.n_users).astype(np.int64)
+
+    @cached_property
+    def _descending(self) -> NDArray[np.int64]:
+        """Counts sorted within each cell, largest first."""
+        return self.n[np.lexsort((-self.n, self.cell))]
+
+    def kth_largest(self, k: int) -> NDArray[np.int64]:
+        """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
+        largest = np.zeros(self.n_cells, dtype=np.int64)
+        enough = self.users_per_cell >= k
+        largest[enough] = self._descending[self.start[:-1][enough] + k - 1]
+        return largest
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the pairs: public, and the same wherever the same records were counted."""
+        digest = hashlib.sha256(f"{self.n_cells},{self.n_users};".encode())
+        for array, _ in self._named_arrays():
+            digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+        return digest.hexdigest()
+
+
+def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
+    """Return a fresh int64 array; refuse anything that is not whole."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise InputError(f"{name} must hold whole numbers, got {array.dtype}.")
+    return np.array(array, dtype=np.int64)
+
+
+def _check_filled(numbers: NDArray[np.int64], size: int, what: str) -> None:
+    present = np.zeros(max(size, 0), dtype=bool)
+    if numbers.size and numbers.max() >= size:
+        raise InputError(f"{what} number {numbers.max()} is beyond the {size} declared.")
+    present[numbers] = True
+    if not present.all():
+        raise InputError(f"{what} {int(np.argmin(present))} has no records; leave it out.")

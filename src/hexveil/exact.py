@@ -61,7 +61,7 @@ def positive(value: Number, name: str) -> Fraction:
 def bounds_pair(bounds: object, name: str = "bounds") -> tuple[Fraction, Fraction]:
     """Return (lower, upper) as Fractions with lower < upper; raise InputError otherwise."""
     try:
-        low, high = bounds  # type: ignore[misc]
+        low, high = tuple(bounds)  # type: ignore[call-overload]
     except (TypeError, ValueError):
         raise InputError(f"{name} must be a pair like (0, 65), got {bounds!r}.") from None
     lower, upper = exact(low, f"lower {name}"), exact(high, f"upper {name}")
@@ -91,7 +91,10 @@ def decimal_text(value: Fraction) -> str:
         places += 1
     if places > 30:
         return f"{value.numerator}/{value.denominator}"
-    sign, digits = ("-" if value < 0 else ""), str(abs(value.numerator * 10**places // value.denominator))
+    sign, digits = (
+        ("-" if value < 0 else ""),
+        str(abs(value.numerator * 10**places // value.denominator)),
+    )
     if places == 0:
         return sign + digits
     digits = digits.rjust(places + 1, "0")

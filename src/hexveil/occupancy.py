@@ -109,7 +109,7 @@ class Occupancy:
 
     @cached_property
     def start(self) -> NDArray[np.int64]:
-        """Position of each cell's first pair, and the number of pairs last; shape (n_cells + 1,)."""
+        """Position of each cell's first pair, then the number of pairs; shape (n_cells + 1,)."""
         return np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
 
     @cached_property

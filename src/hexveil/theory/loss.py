@@ -81,9 +81,7 @@ def privacy_loss(
     """
     total = occupancy.records_per_cell[occupancy.cell]
     mean_s = _per_pair(mean_sensitivity, span * (occupancy.n / total), occupancy)
-    var_s = _per_pair(
-        variance_sensitivity, span**2 * variance_share(occupancy.n, total), occupancy
-    )
+    var_s = _per_pair(variance_sensitivity, span**2 * variance_share(occupancy.n, total), occupancy)
     mean_b = _scale_per_pair(mean_scale, occupancy, "mean_scale")
     var_b = _scale_per_pair(variance_scale, occupancy, "variance_scale")
     terms = _ratio(mean_s, mean_b) + _ratio(var_s, var_b)

@@ -1,0 +1,1 @@
+"""What has been spent, durable before anything is published."""

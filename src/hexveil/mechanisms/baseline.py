@@ -1,0 +1,62 @@
+"""BASELINE: the plain mean, with noise for the user of most samples.
+
+Source: COMP eq. (5); RW and IOT's BASELINE.
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Sensitivity: U m*/N. Loss: ε for the largest user, ε m/m* for a user of m samples. No bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hexveil.mechanisms.threshold import MeanPlan, plan_cell
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from hexveil.exact import Number
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The plain mean plus Laplace noise of scale U m* / (N ε).
+
+    Examples
+    --------
+    >>> Baseline().plan([3, 1], bounds=(0, 8), epsilon=2).noise_scale
+    3.0
+    """
+
+    @property
+    def name(self) -> str:
+        """As constructed, for tables."""
+        return "Baseline()"
+
+    def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> MeanPlan:
+        """Return the public plan of one cell.
+
+        Parameters
+        ----------
+        counts : array_like of int, shape (n_users,)
+            Samples per user, each >= 1. Public.
+        bounds : pair of numbers
+            Lower and upper bound of a value, in value units.
+        epsilon : number
+            The cell's loss.
+
+        Raises
+        ------
+        InputError
+            On counts below 1, reversed or infinite bounds, an epsilon not above zero.
+        """
+        return plan_cell(self, counts, bounds, epsilon)
+
+    def rank(self, epsilon: Fraction) -> int:  # noqa: ARG002  part of the contract
+        """Return 1: the largest count is the threshold, so nothing is clipped."""
+        return 1
+
+    def epsilon_range(self, rank: int) -> tuple[Fraction, Fraction | None] | None:
+        """Return every loss for rank 1, none for another."""
+        return (Fraction(0), None) if rank == 1 else None

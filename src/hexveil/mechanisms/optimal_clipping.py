@@ -1,0 +1,65 @@
+"""OPTIMAL CLIPPING: the projection of user means with the least worst-case error.
+
+Source: WC Theorem III.1; error as corrected in ERRATA 5.
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Sensitivity: T/N with T the ⌈2/ε⌉-th largest U m, 0 if there are fewer users.
+Loss: ε for a user with U m >= T, ε U m/T for the others; 0 where T = 0 (no value is read).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hexveil.mechanisms.threshold import MeanPlan, plan_cell
+from hexveil.theory.clipping import clipping_rank
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from hexveil.exact import Number
+
+
+@dataclass(frozen=True)
+class OptimalClipping:
+    """The mean of user means projected to U/2 ± T/(2m), plus Laplace noise of scale T / (N ε).
+
+    Examples
+    --------
+    >>> plan = OptimalClipping().plan([4, 2, 1], bounds=(0, 8), epsilon=1)
+    >>> plan.sensitivity == 16 / 7, plan.worst_case_bias == 8 / 7
+    (True, True)
+    """
+
+    @property
+    def name(self) -> str:
+        """As constructed, for tables."""
+        return "OptimalClipping()"
+
+    def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> MeanPlan:
+        """Return the public plan of one cell.
+
+        Parameters
+        ----------
+        counts : array_like of int, shape (n_users,)
+            Samples per user, each >= 1. Public.
+        bounds : pair of numbers
+            Lower and upper bound of a value, in value units.
+        epsilon : number
+            The cell's loss.
+
+        Raises
+        ------
+        InputError
+            On counts below 1, reversed or infinite bounds, an epsilon not above zero.
+        """
+        return plan_cell(self, counts, bounds, epsilon)
+
+    def rank(self, epsilon: Fraction) -> int:
+        """Return ⌈2/ε⌉ (WC Theorem III.1)."""
+        return clipping_rank(epsilon)
+
+    def epsilon_range(self, rank: int) -> tuple[Fraction, Fraction | None] | None:
+        """Return [2/k, 2/(k-1)) for rank k."""
+        return Fraction(2, rank), Fraction(2, rank - 1) if rank > 1 else None

@@ -1,0 +1,1 @@
+"""Noise: `secure` is the door of every release; `simulated` is for studies only."""

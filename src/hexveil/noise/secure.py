@@ -1,0 +1,70 @@
+"""The door: the only way a value leaves, and the only module that imports the noise library.
+
+OpenDP's discrete Laplace on integers is used: exact sampling, no floating point. There is no
+seed, no switch and no scale of zero. Its measurement of scale R releases an integer vector at L1
+distance d with a loss of at most d / R; here every call is one cell (or cells of equal scale),
+so a user's loss over a release is the sum over its cells of its own integer sensitivity over R.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import opendp.prelude as dp
+from numpy.typing import NDArray
+
+from hexveil.errors import HexveilError
+
+dp.enable_features("contrib")
+
+ROOM = float(2**62)
+"""Values plus noise must stay below this; the library would clamp at 2**63 without a word."""
+
+TAIL = 512.0
+"""Noise beyond so many scales has a probability below exp(-512)."""
+
+
+def add_laplace(values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return integers plus independent discrete Laplace noise, one positive scale each.
+
+    Privacy
+    -------
+    Neighbours: decided by the caller. Sensitivity: a user who moves entry g by at most d_g
+    (integers). Loss: Σ_g d_g / scales[g], exactly rational in the given doubles. Relies on the
+    caller for the sensitivities, for having booked the loss, and for calling once.
+
+    Parameters
+    ----------
+    values : ndarray of int64, shape (n,)
+        Private.
+    scales : ndarray of float64, shape (n,)
+        In the same integer units. Public.
+
+    Raises
+    ------
+    HexveilError
+        If a scale is not positive and finite, or values or noise could leave the integer type;
+        nothing has been drawn then.
+    """
+    _check(values, scales)
+    noisy = np.empty(values.size, dtype=np.int64)
+    distinct, which = np.unique(scales, return_inverse=True)
+    for i, scale in enumerate(distinct):
+        rows = np.flatnonzero(which == i)
+        noisy[rows] = _measurement(float(scale))(values[rows])
+    return noisy
+
+
+def _check(values: NDArray[np.int64], scales: NDArray[np.float64]) -> None:
+    if values.dtype != np.int64 or values.shape != scales.shape or values.ndim != 1:
+        raise HexveilError("the noise door takes int64 values and one scale for each.")
+    if not (np.isfinite(scales) & (scales > 0)).all():
+        raise HexveilError("a noise scale must be positive and finite.")
+    if values.size and not (np.abs(values.astype(np.float64)) + TAIL * scales < ROOM).all():
+        raise HexveilError(
+            "a sum or its noise could leave the range of 64-bit integers; use a coarser quantum."
+        )
+
+
+def _measurement(scale: float) -> dp.Measurement:
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    return dp.m.make_laplace(*space, scale=scale)

@@ -1,0 +1,1 @@
+"""Many cells at once: plans made from public facts."""

@@ -1,0 +1,1 @@
+"""Private side: plan, ledger, noise, release folder."""

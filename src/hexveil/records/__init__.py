@@ -1,0 +1,1 @@
+"""Records (private side): column mapping, rules, sums."""

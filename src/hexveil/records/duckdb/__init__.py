@@ -1,0 +1,1 @@
+"""The DuckDB engine: this folder holds all of its queries."""

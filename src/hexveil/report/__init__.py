@@ -1,0 +1,1 @@
+"""Pages and pictures made from released numbers and public facts."""

@@ -1,0 +1,34 @@
+"""What every test may ask for: the shared data beside the checkout, and a browser."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+NO_SKIP = bool(os.environ.get("HEXVEIL_NO_SKIP"))
+
+
+def _missing(reason: str) -> None:
+    """Skip with a reason, or fail where nothing may be skipped."""
+    if NO_SKIP:
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Return the folder of real records beside the checkout."""
+    folder = Path(__file__).resolve().parents[2] / "shared"
+    if not folder.is_dir():
+        _missing("no folder ../shared with real records beside the checkout")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Return the path of a Chromium."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        _missing("no Chromium on this machine (Debian: apt-get install chromium)")
+    return path

@@ -1,1 +1,112 @@
-"""hexveil."""
+"""Publish averages of vehicle sensor readings per hexagon and hour, with a proof of privacy.
+
+A first tour::
+
+    import hexveil as hv
+
+    ds = hv.read("records.parquet", user="bus", value="speed", bounds=(0, 65),
+                 lat="lat", lon="lon", time="time",
+                 cells=hv.Cells(resolution=5, timeslot="1h", timezone="Asia/Kolkata"))
+    plan = hv.plan(ds, epsilon=3)                       # public facts only, costs nothing
+    book = hv.Ledger("ledger.sqlite", dataset="surat", budget=5)
+    hv.release(ds, plan, ledger=book).write("map")      # booked, noised, written
+
+Records: `read`, `from_sums`, `Cells`, `Labels`, `Select`, `Dataset`.
+Plans: `plan`, `capacity`, `Plan`, `Capacity`, `Occupancy`, `Baseline`, `OptimalClipping`.
+Publishing: `Ledger`, `release`, `Release`.
+Formulas: `theory`.
+Errors: `HexveilError` and its kinds; `GridTooFineWarning`.
+
+Names load when they are first used, so that the theory imports without an engine.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hexveil import theory
+    from hexveil.cells import Cells, Labels
+    from hexveil.errors import (
+        BudgetError,
+        ColumnError,
+        HexveilError,
+        InputError,
+        StorageError,
+    )
+    from hexveil.ledger import Ledger
+    from hexveil.mechanisms import Baseline, OptimalClipping
+    from hexveil.occupancy import Occupancy
+    from hexveil.planning import Capacity, GridTooFineWarning, Plan, capacity, plan
+    from hexveil.publishing import Release, release
+    from hexveil.records import Dataset, Select, from_sums, read
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "theory": "hexveil.theory",
+    "Cells": "hexveil.cells",
+    "Labels": "hexveil.cells",
+    "BudgetError": "hexveil.errors",
+    "ColumnError": "hexveil.errors",
+    "HexveilError": "hexveil.errors",
+    "InputError": "hexveil.errors",
+    "StorageError": "hexveil.errors",
+    "Ledger": "hexveil.ledger",
+    "Baseline": "hexveil.mechanisms",
+    "OptimalClipping": "hexveil.mechanisms",
+    "Occupancy": "hexveil.occupancy",
+    "Capacity": "hexveil.planning",
+    "GridTooFineWarning": "hexveil.planning",
+    "Plan": "hexveil.planning",
+    "capacity": "hexveil.planning",
+    "plan": "hexveil.planning",
+    "Release": "hexveil.publishing",
+    "release": "hexveil.publishing",
+    "Dataset": "hexveil.records",
+    "Select": "hexveil.records",
+    "from_sums": "hexveil.records",
+    "read": "hexveil.records",
+}
+
+__all__ = [
+    "Baseline",
+    "BudgetError",
+    "Capacity",
+    "Cells",
+    "ColumnError",
+    "Dataset",
+    "GridTooFineWarning",
+    "HexveilError",
+    "InputError",
+    "Labels",
+    "Ledger",
+    "Occupancy",
+    "OptimalClipping",
+    "Plan",
+    "Release",
+    "Select",
+    "StorageError",
+    "__version__",
+    "capacity",
+    "from_sums",
+    "plan",
+    "read",
+    "release",
+    "theory",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its home on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hexveil' has no attribute {name!r}")
+    home = importlib.import_module(_HOMES[name])
+    found = home if name == "theory" else getattr(home, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,7 +61,8 @@ def positive(value: Number, name: str) -> Fraction:
 def bounds_pair(bounds: object, name: str = "bounds") -> tuple[Fraction, Fraction]:
     """Return (lower, upper) as Fractions with lower < upper; raise InputError otherwise."""
     try:
-        low, high = tuple(bounds)  # type: ignore[call-overload]
+        pair: Any = bounds
+        low, high = pair
     except (TypeError, ValueError):
         raise InputError(f"{name} must be a pair like (0, 65), got {bounds!r}.") from None
     lower, upper = exact(low, f"lower {name}"), exact(high, f"upper {name}")
@@ -85,7 +86,7 @@ def float_down(value: Fraction) -> float:
 
 
 def decimal_text(value: Fraction) -> str:
-    """Return `value` as a plain decimal text if it has one of at most 30 places, else as a ratio."""
+    """Return `value` as decimal text if that takes at most 30 places, else as a ratio."""
     places = 0
     while places <= 30 and (value * 10**places).denominator != 1:
         places += 1

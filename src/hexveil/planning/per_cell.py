@@ -1,0 +1,132 @@
+"""Methods that plan every cell alone: `per-cell` and `composition`.
+
+Both give every cell the same loss ε' and let a threshold mechanism plan it. Then a user's loss is
+ε' M_l with M_l = Σ_g min(m_gl, t_g) / t_g, the sum over its cells (ERRATA 3). `composition`
+takes ε' = ε / (most cells of a user), as COMP Theorem II.3 charges; `per-cell` takes the largest
+ε' whose exact loss is within ε.
+
+The threshold depends on ε' through a rank k, constant for ε' in [2/k, 2/(k-1)). With M(k) the
+largest M_l, rank k is possible when its smallest loss 2 M(k) / k is within ε, and then the best
+ε' is the smaller of ε / M(k) and the end of the range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.errors import InputError
+from hexveil.exact import ULP, float_up, sums_up
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms import ThresholdMechanism
+    from hexveil.occupancy import Occupancy
+
+SHRINK = 1 - Fraction(1, 2**40)
+"""Keeps a loss rounded up within the ε it was solved for, and a rank inside its open range."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What a method decides for every cell.
+
+    Attributes
+    ----------
+    cell_epsilon : Fraction
+        ε': the loss of one cell planned alone.
+    kept : ndarray of int, shape (n_cells,)
+    noise_records : ndarray of float, shape (n_cells,)
+        kept / ε', rounded up.
+    """
+
+    cell_epsilon: Fraction
+    kept: NDArray[np.int64]
+    noise_records: NDArray[np.float64]
+
+
+def composition(occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism) -> Rows:
+    """Return the rows at ε' = ε / (most cells of a user) (COMP Theorem II.3)."""
+    most = int(occupancy.cells_per_user.max())
+    return rows_at(occupancy, epsilon * SHRINK / most, mechanism)
+
+
+def per_cell(occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism) -> Rows:
+    """Return the rows at the largest common ε' whose exact loss is within ε."""
+    return rows_at(occupancy, largest_cell_epsilon(occupancy, epsilon, mechanism), mechanism)
+
+
+def rows_at(occupancy: Occupancy, cell_epsilon: Fraction, mechanism: ThresholdMechanism) -> Rows:
+    """Return the rows of all cells planned alone at loss `cell_epsilon`."""
+    kept = occupancy.kth_largest(mechanism.rank(cell_epsilon))
+    distinct, which = np.unique(kept, return_inverse=True)
+    noise = np.array([float_up(int(t) / cell_epsilon) for t in distinct], dtype=np.float64)
+    return Rows(cell_epsilon, kept, noise[which])
+
+
+def largest_cell_epsilon(
+    occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism
+) -> Fraction:
+    """Return the largest common ε' at which no user loses more than ε.
+
+    Ranks are tried from the smallest. A block of ranks k..k+j is skipped when even the cells that
+    have k+j users, at the thresholds of rank k, lose too much at the block's smallest ε'.
+
+    Raises
+    ------
+    InputError
+        If the mechanism has no rank that fits.
+    """
+    rank, step = 1, 1
+    last = int(occupancy.users_per_cell.max()) + 1
+    while rank <= last:
+        reach = mechanism.epsilon_range(rank)
+        if reach is None:
+            break
+        best = _best_in_range(occupancy, epsilon, rank, reach)
+        if best is not None:
+            return best
+        rank, step = _skip(occupancy, epsilon, rank, step, mechanism)
+    raise InputError(f"{mechanism.name} has no plan for this occupancy within epsilon.")
+
+
+def _best_in_range(
+    occupancy: Occupancy, epsilon: Fraction, rank: int, reach: tuple[Fraction, Fraction | None]
+) -> Fraction | None:
+    """Return the largest ε' of this rank that fits, or None."""
+    low, high = reach
+    weight = exposure(occupancy, rank, rank)
+    best = epsilon * SHRINK / Fraction(weight) if weight else high
+    if best is None:  # nobody loses anything at any ε': any will do
+        return epsilon
+    if high is not None:
+        best = min(best, high * SHRINK)
+    return best if best >= low else None
+
+
+def _skip(
+    occupancy: Occupancy, epsilon: Fraction, rank: int, step: int, mechanism: ThresholdMechanism
+) -> tuple[int, int]:
+    """Return the next rank to try and the next step length."""
+    while step > 1:
+        reach = mechanism.epsilon_range(rank + step)
+        if reach is not None and exposure(occupancy, rank, rank + step) * reach[0] > epsilon:
+            return rank + step + 1, step * 2
+        step //= 2
+    return rank + 1, 2
+
+
+def exposure(occupancy: Occupancy, rank: int, users: int) -> float:
+    """Return the largest Σ min(m, t)/t of a user, t of the given rank, rounded up.
+
+    Only cells with at least `users` users count.
+    """
+    kept = occupancy.kth_largest(rank) * (occupancy.users_per_cell >= users)
+    t = kept[occupancy.cell].astype(np.float64)
+    shares = np.divide(occupancy.n, t, out=np.zeros_like(t), where=t > 0)
+    total = sums_up(occupancy.user, np.minimum(shares, 1.0), occupancy.n_users)
+    return float(total.max()) * (1.0 + ULP)

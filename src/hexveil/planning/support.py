@@ -1,0 +1,65 @@
+"""Whether a plan's map would say more than one constant for all, judged from public facts.
+
+What one constant misses depends on values, so it comes from a stated public prior: cells differ
+from one constant by span / 20 on average unless the caller says otherwise. A cell says more than
+the constant when its planning error is smaller than that. A grid is supported when the planning
+errors are smaller on average; the floor says what no unclipped plan could beat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexveil.exact import Number, positive
+from hexveil.theory import noise_floor
+from hexveil.theory.support import PRIOR_SHARE
+
+if TYPE_CHECKING:
+    from hexveil.planning.plan import Plan
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a fleet can support on one grid, in value units.
+
+    Attributes
+    ----------
+    cells, users : int
+    floor : float
+        Mean noise below which no unclipped plan can fall: span G / (ε L).
+    mean_error : float
+        The plan's average planning error.
+    prior_miss : float
+        What one constant for all cells misses on average, by the public prior.
+    better : int
+        Cells whose planning error is below `prior_miss`.
+    """
+
+    cells: int
+    users: int
+    floor: float
+    mean_error: float
+    prior_miss: float
+    better: int
+
+    @property
+    def supported(self) -> bool:
+        """Whether the map says more than one constant on average."""
+        return self.cells > 0 and self.mean_error < self.prior_miss
+
+
+def default_prior(span: float, prior: Number | None) -> float:
+    """Return what one constant misses on average: `prior`, or span / 20."""
+    return span / PRIOR_SHARE if prior is None else float(positive(prior, "prior"))
+
+
+def assess(plan: Plan) -> Support:
+    """Return what the plan's grid can support."""
+    occupancy = plan.occupancy
+    span = float(plan.span.mean()) if plan.span.size else 0.0
+    floor = noise_floor(span, occupancy.n_cells, occupancy.n_users, float(plan.asked))
+    better = int((plan.error < plan.prior_miss).sum())
+    return Support(
+        occupancy.n_cells, occupancy.n_users, floor, plan.mean_error, plan.prior_miss, better
+    )

@@ -1,0 +1,109 @@
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.cells import CellTable
+from hexveil.facts import PublicFacts, ValueScale
+from hexveil.planning.advice import epsilon_needed
+from hexveil.planning.support import assess
+
+GRID = hv.Cells(7, "1h", "Europe/Warsaw", "pooled")
+HEXAGON = 0x861F53527FFFFFF
+
+
+def fleet(resolution, unit="user", *, recount=None):
+    """Return a fleet of 200 buses that crosses 4 ** (resolution - 4) cells, 1 below that."""
+    n_cells = int(4 ** max(resolution - 4, 0))
+    dense = np.ones((200, n_cells), dtype=int)
+    table = CellTable(
+        replace(GRID, resolution=resolution),
+        hexagon=np.arange(HEXAGON, HEXAGON + n_cells, dtype=np.uint64),
+        slot=np.zeros(n_cells, dtype=np.int64),
+    )
+    occupancy = hv.Occupancy.from_dense(dense)
+    return PublicFacts(occupancy, table, ValueScale.of((0, 10), 1), unit, recount=recount)
+
+
+def recount(grids, unit):
+    """Count the fleet on other grids; nothing is left below resolution 2."""
+    return tuple(None if g.resolution < 2 else fleet(g.resolution, unit) for g in grids)
+
+
+def test_warning_names_what_would_do():
+    """A grid that is too fine is warned of, with the finest resolution and the ε that would do."""
+    with pytest.warns(hv.GridTooFineWarning, match="finest resolution that is not is 5") as caught:
+        plan = hv.plan(fleet(7, recount=recount), epsilon=1)
+    assert not plan.support.supported
+    needed = float(str(caught[0].message).split("epsilon ")[1].rstrip("."))
+    assert hv.plan(fleet(7), epsilon=needed, advise=False).support.supported
+    assert not hv.plan(fleet(7), epsilon=needed * 0.9, advise=False).support.supported
+
+
+def test_supported_grid_is_not_warned_of():
+    """A grid that says more than one constant passes without a word."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert hv.plan(fleet(5, recount=recount), epsilon=1).support.supported
+
+
+def test_prior_moves_the_verdict():
+    """A fleet whose cells are known to differ much supports a finer grid."""
+    assert not hv.plan(fleet(6), epsilon=1, advise=False).support.supported
+    assert hv.plan(fleet(6), epsilon=1, prior=5, advise=False).support.supported
+
+
+def test_no_epsilon_up_to_100_is_said_to_be_none():
+    """Where even a loss of 100 is not enough, no ε is named."""
+    lonely = hv.Occupancy.from_dense(np.ones((1, 40), dtype=int))
+    plan = hv.plan(lonely, bounds=(0, 1), epsilon=1, advise=False)
+    assert epsilon_needed(plan, hv.OptimalClipping()) is None
+
+
+def test_floor_is_never_beaten_without_clipping():
+    """The average noise of a plan that clips nothing is at or above the floor."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        dense = rng.integers(0, 4, (rng.integers(2, 30), rng.integers(1, 9)))
+        dense[0, dense.sum(axis=0) == 0] = 1
+        dense[dense.sum(axis=1) == 0, 0] = 1
+        plan = hv.plan(
+            hv.Occupancy.from_dense(dense),
+            bounds=(0, 3),
+            epsilon=1,
+            mechanism=hv.Baseline(),
+            advise=False,
+        )
+        assert plan.scale.mean() >= assess(plan).floor * (1 - 1e-9)
+
+
+def test_floor_is_reached_by_equal_users():
+    """Where all users are alike, the floor is what the plan reaches."""
+    plan = hv.plan(fleet(6), epsilon=1, mechanism=hv.Baseline(), advise=False)
+    assert plan.scale.mean() == pytest.approx(plan.support.floor)
+
+
+def test_capacity_lists_each_grid_once():
+    """The table has a row per unit, resolution and timeslot, and says no where nothing is left."""
+    table = hv.capacity(
+        fleet(6, recount=recount),
+        epsilon=1,
+        resolutions=(1, 5, 6, 7),
+        timeslots=("1h", "6h"),
+        units=("user", "user-day"),
+    ).to_arrow()
+    rows = table.to_pylist()
+    assert len(rows) == 16
+    assert [r["supported"] for r in rows[:8]] == [False] * 2 + [True] * 2 + [False] * 4
+    assert rows[0]["cells"] == 0
+    assert rows[4]["floor"] == pytest.approx(10 * 16 / 200)
+    assert rows[4]["epsilon_needed"] == pytest.approx(1.7, abs=0.15)
+    assert rows[2]["epsilon_needed"] is None
+
+
+def test_capacity_needs_places():
+    """A data set without places is told so."""
+    with pytest.raises(hv.InputError, match="records with places"):
+        hv.capacity(fleet(6), epsilon=1)

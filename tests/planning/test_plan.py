@@ -1,0 +1,160 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from hexveil.planning.plan import privacy_loss_of
+from strategies import occupancies
+
+METHODS = st.sampled_from(["per-cell", "composition"])
+MECHANISMS = st.sampled_from([hv.Baseline(), hv.OptimalClipping()])
+
+
+def planned(occupancy, **options):
+    """Return a plan without advice, on bounds [-5, 15] unless told."""
+    return hv.plan(occupancy, **{"bounds": (-5, 15), "epsilon": 1, "advise": False} | options)
+
+
+@given(occupancies(), METHODS, MECHANISMS, st.sampled_from(["0.05", "0.7", 1, 2, 5, 30]))
+def test_nobody_loses_more_than_asked(occupancy, method, mechanism, epsilon):
+    """The plan's loss is within ε for every user, and within what counting cells claims."""
+    plan = planned(occupancy, method=method, mechanism=mechanism, epsilon=epsilon)
+    assert plan.epsilon <= plan.asked == Fraction(epsilon)
+    assert plan.losses().max() == float(plan.epsilon)
+    assert plan.epsilon <= plan.composed_epsilon * (1 + Fraction(1, 10**9))
+
+
+@given(occupancies(), METHODS, MECHANISMS)
+def test_losses_agree_with_the_general_formula(occupancy, method, mechanism):
+    """Losses by min(m, t) / r equal theory.privacy_loss with the same sensitivities."""
+    plan = planned(occupancy, method=method, mechanism=mechanism)
+    assert plan.losses() == pytest.approx(privacy_loss_of(plan), rel=1e-9, abs=1e-12)
+
+
+@given(occupancies(), MECHANISMS)
+def test_cells_equal_the_mechanism_alone(occupancy, mechanism):
+    """Each cell's noise, bias and bound are those of the mechanism planning that cell alone."""
+    plan = planned(occupancy, mechanism=mechanism)
+    for cell in range(occupancy.n_cells):
+        counts = occupancy.n[occupancy.cell == cell]
+        alone = mechanism.plan(counts, bounds=(-5, 15), epsilon=plan.cell_epsilon)
+        assert plan.kept[cell] == alone.kept
+        assert plan.scale[cell] == pytest.approx(alone.noise_scale)
+        assert plan.bias[cell] == pytest.approx(alone.worst_case_bias)
+        assert plan.bound95[cell] == pytest.approx(alone.bound95)
+
+
+@given(occupancies(), st.sampled_from([0.1, 0.5, 1, 2]))
+def test_composition_is_never_better(occupancy, epsilon):
+    """Accounting per user never has a larger error than counting cells."""
+    exact = planned(occupancy, epsilon=epsilon)
+    counted = planned(occupancy, epsilon=epsilon, method="composition")
+    assert exact.mean_error <= counted.mean_error * (1 + 1e-9)
+
+
+@given(occupancies())
+def test_names_of_users_do_not_matter(occupancy):
+    """Renumbering users changes nothing but their order."""
+    last = occupancy.n_users - 1
+    turned = hv.Occupancy.from_coo(occupancy.cell, last - occupancy.user, occupancy.n)
+    one, other = planned(occupancy), planned(turned)
+    assert np.array_equal(one.noise_records, other.noise_records)
+    assert one.losses() == pytest.approx(other.losses()[::-1], rel=1e-12)
+
+
+def test_more_budget_never_means_more_error():
+    """The planning error does not grow with ε."""
+    rng = np.random.default_rng(1)
+    dense = rng.integers(0, 5, (40, 6))
+    dense[dense.sum(axis=1) == 0, 0] = 1
+    occupancy = hv.Occupancy.from_dense(dense)
+    errors = [planned(occupancy, epsilon=e).mean_error for e in np.geomspace(0.05, 20, 25)]
+    assert all(b <= a * (1 + 1e-12) for a, b in zip(errors, errors[1:], strict=False))
+
+
+def test_plan_reads_no_value():
+    """Of a data set, a plan looks at the public facts only."""
+    occupancy = hv.Occupancy.from_dense([[2, 1], [1, 1]])
+
+    class Poisoned:
+        """A data set whose private side must not be touched."""
+
+        def __init__(self, facts):
+            self.public = facts
+
+        @property
+        def sums(self):
+            pytest.fail("a plan looked at private sums")
+
+    facts = hv.plan(occupancy, bounds=(0, 1), epsilon=9, advise=False)
+    from hexveil.cells import CellTable, Labels  # noqa: PLC0415
+    from hexveil.facts import PublicFacts, ValueScale  # noqa: PLC0415
+
+    table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})
+    public = PublicFacts(occupancy, table, ValueScale.of((0, 1), "0.1"))
+    plan = hv.plan(Poisoned(public), epsilon=9, advise=False)
+    assert plan.names == ("a", "b")
+    assert np.array_equal(plan.noise_records, facts.noise_records)
+
+
+def test_identity_tells_plans_apart():
+    """Equal requests have equal identities; another ε or method has another."""
+    occupancy = hv.Occupancy.from_dense([[2, 1], [1, 1], [1, 3]])
+    one = planned(occupancy).identity()
+    assert planned(occupancy).identity() == one
+    assert planned(occupancy, epsilon=2).identity() != one
+    assert planned(occupancy, method="composition").identity() != one
+    assert planned(occupancy, bounds=(-5, 16)).identity() != one
+
+
+def test_tables_hold_a_row_per_cell_and_user():
+    """The tables carry public columns with one row per cell and per user."""
+    plan = planned(hv.Occupancy.from_dense([[2, 1], [1, 1], [1, 0]]))
+    assert plan.table.num_rows == 2
+    assert plan.table["records"].to_pylist() == [4, 2]
+    assert plan.users["cells"].to_pylist() == [2, 2, 1]
+    assert plan.users["loss"].to_pylist() == plan.losses().tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be positive"),
+        ({"epsilon": -1}, "epsilon must be positive"),
+        ({"epsilon": float("nan")}, "epsilon must be a finite number"),
+        ({"epsilon": float("inf")}, "epsilon must be a finite number"),
+        ({"epsilon": "much"}, "epsilon must be a finite number"),
+        ({"bounds": None}, "bounds are needed"),
+        ({"bounds": (5, 5)}, "from the smaller to the larger"),
+        ({"bounds": (0, float("inf"))}, "upper bounds must be a finite number"),
+        ({"bounds": {"a": (0, 1)}}, "cells have names"),
+        ({"method": "magic"}, "method must be one of"),
+        ({"statistics": ("median",)}, "statistics must be"),
+        ({"prior": 0}, "prior must be positive"),
+    ],
+)
+def test_wrong_arguments_are_named(options, message):
+    """Each wrong argument is refused in one sentence that names it."""
+    with pytest.raises(hv.InputError, match=message):
+        planned(hv.Occupancy.from_dense([[2, 1], [1, 1]]), **options)
+
+
+def test_bounds_by_cell():
+    """A table of bounds gives every cell its own span."""
+    from hexveil.cells import CellTable, Labels  # noqa: PLC0415
+    from hexveil.facts import PublicFacts, ValueScale  # noqa: PLC0415
+
+    occupancy = hv.Occupancy.from_dense([[2, 2], [1, 1]])
+    table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})
+    public = PublicFacts(occupancy, table, ValueScale.of((0, 10), "0.5"))
+    plan = hv.plan(public, epsilon=1, bounds={"a": (0, 10), "b": (2, 7)}, advise=False)
+    assert plan.scale[1] == pytest.approx(plan.scale[0] / 2)
+    with pytest.raises(hv.InputError, match="leave out the cell b"):
+        hv.plan(public, epsilon=1, bounds={"a": (0, 10)}, advise=False)
+    with pytest.raises(hv.InputError, match="multiple of the quantum"):
+        hv.plan(public, epsilon=1, bounds={"a": (0, 10), "b": (2, "7.3")}, advise=False)
+    with pytest.raises(hv.InputError, match="within the bounds"):
+        hv.plan(public, epsilon=1, bounds=(0, 11), advise=False)

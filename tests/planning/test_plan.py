@@ -1,3 +1,4 @@
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_more_budget_never_means_more_error():
     dense[dense.sum(axis=1) == 0, 0] = 1
     occupancy = hv.Occupancy.from_dense(dense)
     errors = [planned(occupancy, epsilon=e).mean_error for e in np.geomspace(0.05, 20, 25)]
-    assert all(b <= a * (1 + 1e-12) for a, b in zip(errors, errors[1:], strict=False))
+    assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(errors))
 
 
 def test_plan_reads_no_value():

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.cells import Cells
+from hexveil.cells import Cells, slot_seconds
 from hexveil.planning.per_cell import per_cell, rows_at
 
 if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
     from hexveil.mechanisms import ThresholdMechanism
     from hexveil.planning.plan import Plan
+
+
+OFFERED_SLOTS = ("1h", "3h", "6h", "1d")
+"""Timeslots that are offered beside the data set's own."""
 
 
 class GridTooFineWarning(UserWarning):
@@ -30,13 +34,13 @@ class Advice:
     ----------
     epsilon_needed : float or None
         Loss at which this grid would say more than one constant; None if none would.
-    coarser : Cells or None
-        The finest coarser grid that says more at the asked loss.
+    coarser : Plan or None
+        The coarser grid of most cells that says more at the asked loss, planned.
     text : str
     """
 
     epsilon_needed: float | None
-    coarser: Cells | None
+    coarser: Plan | None
     text: str
 
 
@@ -100,29 +104,56 @@ def regrid(plan: Plan, facts: PublicFacts, mechanism: ThresholdMechanism) -> Pla
     )
 
 
-def finest_supported(plan: Plan, mechanism: ThresholdMechanism) -> Cells | None:
-    """Return the finest coarser grid of the same timeslot that says more than one constant."""
+def coarser_grids(grid: Cells) -> tuple[Cells, ...]:
+    """Return the same and coarser resolutions and offered timeslots, without the grid itself."""
+    slots = [grid.timeslot, *coarser_slots(grid)]
+    grids = [
+        replace(grid, resolution=resolution, timeslot=slot)
+        for resolution in range(grid.resolution, -1, -1)
+        for slot in slots
+    ]
+    return tuple(grids[1:])
+
+
+def coarser_slots(grid: Cells) -> tuple[str, ...]:
+    """Return the offered timeslots that are longer than the grid's."""
+    own = grid.seconds
+    return tuple(s for s in OFFERED_SLOTS if own is not None and slot_seconds(s) > own)
+
+
+def finest_supported(plan: Plan, mechanism: ThresholdMechanism) -> Plan | None:
+    """Return the plan of the coarser grid of most cells that says more than one constant."""
     facts = plan.facts
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
-    grid = facts.cells.grid
-    grids = tuple(replace(grid, resolution=r) for r in range(grid.resolution - 1, -1, -1))
-    for candidate, other in zip(grids, facts.recount(grids, facts.unit), strict=True):
-        if other is not None and regrid(plan, other, mechanism).support.supported:
-            return candidate
-    return None
+    grids = coarser_grids(facts.cells.grid)
+    plans = [
+        regrid(plan, other, mechanism)
+        for other in facts.recount(grids, facts.unit)
+        if other is not None
+    ]
+    supported = [p for p in plans if p.support.supported]
+    return max(supported, key=lambda p: p.support.cells, default=None)
 
 
-def _text(plan: Plan, needed: float | None, coarser: Cells | None) -> str:
-    support = plan.support
+def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
+    cells = plan.support.cells
     sentence = (
         f"this grid is too fine for this fleet: the error to expect is {plan.mean_error:.3g} on "
-        f"average, while one constant for all {support.cells} cells is assumed to miss "
+        f"average, while one constant for all {cells} cells is assumed to miss "
         f"{plan.prior_miss:.3g}"
     )
     ways = []
     if coarser is not None:
-        ways.append(f"the finest resolution that is not is {coarser.resolution}")
+        ways.append(f"the finest grid that is not is {_described(coarser)}")
     if needed is not None:
         ways.append(f"this grid would need epsilon {needed:g}")
     return sentence + ("; " + ", and ".join(ways) if ways else "") + "."
+
+
+def _described(plan: Plan) -> str:
+    assert plan.facts is not None  # noqa: S101  a coarser grid comes from public facts
+    grid = plan.facts.cells.grid
+    assert isinstance(grid, Cells)  # noqa: S101
+    slots = "" if grid.timeslot is None else f" in {grid.timeslot} slots"
+    return f"resolution {grid.resolution}{slots} ({plan.support.cells} cells)"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hexveil.cells import Cells, slot_seconds
+from hexveil.cells import Cells
 from hexveil.errors import InputError
 from hexveil.mechanisms import OptimalClipping, ThresholdMechanism
-from hexveil.planning.advice import epsilon_needed, regrid
+from hexveil.planning.advice import coarser_slots, epsilon_needed, regrid
 from hexveil.planning.api import HasFacts, plan
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from hexveil.exact import Number
     from hexveil.facts import PublicFacts, Unit
     from hexveil.planning.plan import Plan
-
-OFFERED_SLOTS = ("1h", "3h", "6h", "1d")
 
 
 @dataclass(frozen=True)
@@ -152,12 +150,7 @@ def _grids(
     if resolutions is None:
         resolutions = range(max(grid.resolution - 3, 0), min(grid.resolution + 1, 15) + 1)
     if timeslots is None:
-        coarser = [
-            s
-            for s in OFFERED_SLOTS
-            if grid.timeslot is not None and slot_seconds(s) > slot_seconds(grid.timeslot)
-        ]
-        timeslots = [grid.timeslot, *coarser]
+        timeslots = [grid.timeslot, *coarser_slots(grid)]
     return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in timeslots)
 
 

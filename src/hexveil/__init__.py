@@ -38,9 +38,15 @@ if TYPE_CHECKING:
     from hexveil.ledger import Ledger
     from hexveil.mechanisms import Baseline, OptimalClipping
     from hexveil.occupancy import Occupancy
-    from hexveil.planning import Capacity, GridTooFineWarning, Plan, capacity, plan
-    from hexveil.publishing import Release, release
-    from hexveil.records import Dataset, Select, from_sums, read
+    from hexveil.planning.advice import GridTooFineWarning
+    from hexveil.planning.api import plan
+    from hexveil.planning.capacity import Capacity, capacity
+    from hexveil.planning.plan import Plan
+    from hexveil.publishing.release import Release, release
+    from hexveil.records.dataset import Dataset
+    from hexveil.records.from_sums import from_sums
+    from hexveil.records.read import read
+    from hexveil.records.select import Select
 
 __version__ = "0.1.0"
 

@@ -1,1 +1,6 @@
 """Private side: plan, ledger, noise, release folder."""
+
+from hexveil.publishing.folder import check_writable
+from hexveil.publishing.release import Release, release
+
+__all__ = ["Release", "check_writable", "release"]

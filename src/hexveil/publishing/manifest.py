@@ -1,0 +1,211 @@
+"""The manifest of a release: what is guaranteed, for machines. Public facts only.
+
+It holds no true mean, no count of clamped rows, no file size, no time stamp and no hash of
+contents: those depend on values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.resources
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.cells import Cells
+from hexveil.exact import decimal_text, float_up
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from hexveil.cells import Labels
+    from hexveil.facts import PublicFacts
+    from hexveil.planning import Plan
+
+SCHEMA_VERSION = 1
+LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
+
+NEIGHBOURS = {
+    "user": "all values of one user, in all its cells at once, change within the bounds; users, "
+    "places, times and counts stay",
+    "user-day": "all values of one user on one local day change within the bounds; users, places, "
+    "times and counts stay",
+    "user-week": "all values of one user in one local week change within the bounds; users, "
+    "places, times and counts stay",
+}
+NOT_PROTECTED = (
+    "Presence, places, times and counts are not protected, nor is a value that can be worked out "
+    "from them."
+)
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a manifest."""
+    text = (
+        importlib.resources.files(__package__).joinpath("manifest.schema.json").read_text("utf-8")
+    )
+    return dict(json.loads(text))
+
+
+def request_of(dataset: str, facts: PublicFacts, plan: Plan) -> dict[str, str]:
+    """Return the public request in words: equal requests replay, so it holds no file name."""
+    identity = {k: v for k, v in facts.identity.items() if k != "source"}
+    return {
+        "dataset": dataset,
+        "value": facts.value,
+        "value_unit": facts.value_unit,
+        "unit": facts.unit,
+        "bounds": f"{decimal_text(facts.scale.lower)}..{decimal_text(facts.scale.upper)}",
+        "quantum": decimal_text(facts.scale.quantum),
+        "grid": repr(facts.cells.grid),
+        "names": hashlib.sha256("\n".join(facts.cells.names()).encode()).hexdigest(),
+        **{f"records.{k}": v for k, v in sorted(identity.items())},
+        **{f"plan.{k}": v for k, v in sorted(plan.identity().items())},
+    }
+
+
+def fingerprint(request: dict[str, str]) -> str:
+    """Return the SHA-256 of a public request."""
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+
+
+def manifest(dataset: str, facts: PublicFacts, plan: Plan, request: str) -> dict[str, Any]:
+    """Return the manifest as it is written to `manifest.json`."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "software": _software(),
+        "dataset": _dataset(dataset, facts),
+        "guarantee": _guarantee(facts, plan),
+        "bounds": {
+            "lower": decimal_text(facts.scale.lower),
+            "upper": decimal_text(facts.scale.upper),
+            "quantum": decimal_text(facts.scale.quantum),
+        },
+        "grid": _grid(facts.cells.grid),
+        "rules": dict(facts.rules),
+        "selection": {k: v for k, v in facts.identity.items() if k in ("select", "drop_values")},
+        "plan": _plan(plan),
+        "losses": _losses(plan),
+        "cells": _cells(plan),
+        "occupancy_fingerprint": plan.occupancy.fingerprint,
+        "request": request,
+    }
+
+
+def assumptions(facts: PublicFacts) -> list[str]:
+    """Return what the guarantee rests on, in words."""
+    said = [
+        (
+            "Whether a record carries a usable value (present, finite, a number) is public, as are "
+            "its user, place and time."
+        )
+    ]
+    if facts.identity.get("drop_values", "none") != "none":
+        said.append(
+            f"Which records had one of the values {facts.identity['drop_values']} is public: they "
+            "were dropped before counting, as asked."
+        )
+    if facts.unit != "user":
+        said.append(
+            f"The promise is made for one {facts.unit}; over k of them the losses of one user add "
+            "up, to at most k times the loss."
+        )
+    said.append("A person or vehicle with several user ids loses up to the sum over them.")
+    return said
+
+
+def _software() -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in ("hexveil", *LIBRARIES)}
+
+
+def _dataset(name: str, facts: PublicFacts) -> dict[str, Any]:
+    return {
+        "name": name,
+        "version": facts.identity.get("version"),
+        "sources": [facts.identity.get("source", "not named")],
+        "columns": facts.identity.get("columns", ""),
+        "repeats": facts.identity.get("repeats", ""),
+        "value": facts.value,
+        "value_unit": facts.value_unit,
+    }
+
+
+def _guarantee(facts: PublicFacts, plan: Plan) -> dict[str, Any]:
+    return {
+        "unit": facts.unit,
+        "neighbours": NEIGHBOURS[facts.unit],
+        "epsilon_asked": decimal_text(plan.asked),
+        "epsilon_spent": epsilon_text(plan.epsilon),
+        "odds": odds(plan.epsilon),
+        "composed_epsilon": epsilon_text(plan.composed_epsilon),
+        "assumptions": assumptions(facts),
+        "not_protected": NOT_PROTECTED,
+    }
+
+
+def epsilon_text(epsilon: Fraction) -> str:
+    """Return ε as decimal text of at most 12 places, rounded up."""
+    return decimal_text(type(epsilon)(math.ceil(epsilon * 10**12), 10**12))
+
+
+def odds(epsilon: Fraction) -> float:
+    """Return e^ε rounded up: the most by which odds change; infinity where it is too large."""
+    try:
+        return math.nextafter(math.exp(float_up(epsilon)), math.inf)
+    except OverflowError:
+        return math.inf
+
+
+def _grid(grid: Cells | Labels) -> dict[str, Any]:
+    if isinstance(grid, Cells):
+        return {
+            "kind": "hexagons",
+            "resolution": grid.resolution,
+            "timeslot": grid.timeslot,
+            "timezone": grid.timezone,
+            "slot": grid.slot,
+        }
+    return {"kind": "labels", "columns": list(grid.columns)}
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    support = plan.support
+    return {
+        "method": plan.method,
+        "mechanism": plan.mechanism,
+        "statistics": list(plan.statistics),
+        "mean_error": plan.mean_error,
+        "max_error": plan.max_error,
+        "prior_miss": support.prior_miss,
+        "noise_floor": support.floor,
+        "cells_better_than_constant": support.better,
+    }
+
+
+def _losses(plan: Plan) -> dict[str, Any]:
+    losses = plan.losses()
+    return {
+        "users": int(losses.size),
+        "max": float(losses.max()),
+        "p90": float(np.quantile(losses, 0.9)),
+        "median": float(np.median(losses)),
+    }
+
+
+def _cells(plan: Plan) -> list[dict[str, Any]]:
+    return [
+        {
+            "cell": row["cell"],
+            "mechanism": row["mechanism"],
+            "lower": row["lower"],
+            "upper": row["upper"],
+            "kept": row["kept"],
+            "scale": row["mean_scale"],
+            "bias": row["mean_bias"],
+            "bound95": row["mean_bound95"],
+        }
+        for row in plan.table.to_pylist()
+    ]

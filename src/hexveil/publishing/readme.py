@@ -1,0 +1,71 @@
+"""README.txt of a release: the privacy statement and the columns, in plain words."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from hexveil.publishing.table import COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+WIDTH = 92
+FILES = {
+    "cells.parquet": "a row per cell, with geometry (GeoParquet)",
+    "cells.csv": "the same rows as text",
+    "cells.geojson": "the same cells for mapping programs",
+    "report.html": "a page with map and table; open it in any browser, it needs no network",
+    "manifest.json": "what is guaranteed, for machines",
+}
+
+
+def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
+    """Return the text of README.txt."""
+    data, guarantee = manifest["dataset"], manifest["guarantee"]
+    unit = f" ({data['value_unit']})" if data["value_unit"] else ""
+    blocks = [
+        f"Average {data['value']}{unit} of {data['name']}, {table.num_rows} cells",
+        "WHAT IS GUARANTEED",
+        *(_wrap(sentence) for sentence in _statement(guarantee)),
+        "FILES",
+        "\n".join(_wrap(f"{name}: {text}", hanging=True) for name, text in _files(table, mapped)),
+    ]
+    if "hexagon" in table.column_names and not mapped:
+        blocks.append(_wrap("cells.geojson would be larger than 50 MB; use cells.parquet."))
+    columns = [_column(field, data["value_unit"]) for field in table.schema]
+    blocks += ["COLUMNS", "\n".join(_wrap(line, hanging=True) for line in columns)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _statement(guarantee: dict[str, Any]) -> list[str]:
+    return [
+        (
+            f"An attacker's odds on any fact about the values of one {guarantee['unit']} "
+            f"change by a factor of at most {guarantee['odds']:.4g} "
+            f"(epsilon {guarantee['epsilon_spent']}), "
+            "whatever else the attacker knows: pure differential privacy."
+        ),
+        f"Neighbouring data: {guarantee['neighbours']}.",
+        guarantee["not_protected"],
+        *guarantee["assumptions"],
+    ]
+
+
+def _files(table: pa.Table, mapped: bool) -> list[tuple[str, str]]:
+    has_map = "hexagon" in table.column_names
+    return [
+        (name, text if has_map else text.replace(", with geometry (GeoParquet)", ""))
+        for name, text in FILES.items()
+        if name != "cells.geojson" or (has_map and mapped)
+    ]
+
+
+def _column(field: pa.Field, unit: str) -> str:
+    metadata = field.metadata or {}
+    measured = f" [{unit}]" if b"unit" in metadata else ""
+    return f"{field.name}{measured}: {COLUMNS.get(field.name, 'public label of the cell')}"
+
+
+def _wrap(text: str, *, hanging: bool = False) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent="    " if hanging else "")

@@ -1,0 +1,104 @@
+/* The table: every cell, sorted by any column, twenty rows at a time. */
+const PAGE = 20;
+const tableState = { sort: null, down: false, page: 0, order: [] };
+const heads = [
+  ...(data.hexagon ? [{ key: "cell", name: "Hexagon", text: nameOf }] : []),
+  ...(data.slot ? [{ key: "slot", name: "Timeslot", text: (row) => data.slots[data.slot[row]], by: slotOf, kind: "slot" }] : []),
+  ...Object.keys(column).filter((key) => key.startsWith("label:")).map((key) => ({ key, name: key.slice(6), text: (row) => column[key][row], wide: true })),
+  { key: "value", name: `Average ${data.value.unit}`.trim(), by: (row) => column.value[row], text: (row) => number(column.value[row]) },
+  { key: "bound", name: "\u00b1 95%", by: (row) => column.bound[row], text: (row) => number(column.bound[row]) },
+  { key: "low", name: "From", by: (row) => column.low[row], text: (row) => number(column.low[row]), spare: true },
+  { key: "high", name: "To", by: (row) => column.high[row], text: (row) => number(column.high[row]), spare: true },
+  { key: "quality", name: "Quality", by: (row) => column.quality[row], text: (row) => flags[column.quality[row]] },
+  { key: "users", name: data.unit[0].toUpperCase() + data.unit.slice(1) + "s", by: (row) => column.users[row], text: (row) => count(column.users[row]) },
+  { key: "records", name: "Records", by: (row) => column.records[row], text: (row) => count(column.records[row]), spare: true },
+];
+const numeric = (head) => head.by && head.key !== "slot" && head.key !== "quality";
+const classes = (head) => [numeric(head) ? "number" : "", head.spare ? "spare" : "", head.wide ? "wide" : "", head.kind ?? ""].join(" ").trim();
+
+/* Rows that match the search, in the chosen order; equal rows keep their order. */
+function sortRows() {
+  const wanted = byId("find").value.trim().toLowerCase();
+  const onlySlot = byId("only-slot")?.checked;
+  const names = heads.filter((head) => !numeric(head));
+  let list = Array.from({ length: rows }, (_, row) => row);
+  if (onlySlot) list = list.filter((row) => slotOf(row) === state.slot);
+  if (wanted) list = list.filter((row) => names.some((head) => head.text(row).toLowerCase().includes(wanted)));
+  const head = heads.find((h) => h.key === tableState.sort);
+  if (head) {
+    const keys = new Map(list.map((row) => [row, (head.by ?? head.text)(row) ?? -Infinity]));
+    const sign = tableState.down ? -1 : 1;
+    const collator = new Intl.Collator("en", { numeric: true });
+    const compare = head.by ? (a, b) => a - b : collator.compare;
+    list.sort((a, b) => sign * compare(keys.get(a), keys.get(b)) || a - b);
+  }
+  tableState.order = list;
+  tableState.page = 0;
+}
+
+function drawTable() {
+  const pages = Math.max(1, Math.ceil(tableState.order.length / PAGE));
+  const first = tableState.page * PAGE;
+  const shown = tableState.order.slice(first, first + PAGE);
+  byId("cells").tBodies[0].replaceChildren(...shown.map(drawRow));
+  for (const th of byId("cells").tHead.rows[0].cells) {
+    if (th.dataset.column !== tableState.sort) th.removeAttribute("aria-sort");
+    else th.setAttribute("aria-sort", tableState.down ? "descending" : "ascending");
+  }
+  byId("page-name").textContent = shown.length
+    ? `${count(first + 1)}\u2013${count(first + shown.length)} of ${count(tableState.order.length)}`
+    : "No cell matches";
+  byId("page-before").disabled = tableState.page === 0;
+  byId("page-after").disabled = tableState.page >= pages - 1;
+  byId("page-before").parentElement.hidden = rows <= PAGE && !byId("find").value && !byId("only-slot");
+}
+
+function drawRow(row) {
+  const tr = element("tr", flags[column.quality[row]] + (row === state.row ? " chosen" : ""));
+  tr.dataset.row = String(row);
+  for (const head of heads) {
+    const td = element("td", classes(head));
+    td.dataset.column = head.key;
+    if (head.key === "cell") {
+      td.classList.add("id");
+      const button = element("button", "", head.text(row));
+      button.type = "button";
+      button.title = "Show on the map";
+      button.addEventListener("click", () => showOnMap(row));
+      td.append(button);
+    } else if (head.key === "slot") {
+      // Day and hours each stay whole where a narrow table breaks the line.
+      for (const part of head.text(row).split(/(?<=,) /)) td.append(element("span", "part", part), " ");
+    } else td.append(element("span", head.key === "quality" ? "flag" : "", head.text(row)));
+    tr.append(td);
+  }
+  return tr;
+}
+
+function sortBy(head) {
+  const same = tableState.sort === head.key;
+  // Numbers are first asked for from the largest, names from the first.
+  Object.assign(tableState, { sort: head.key, down: same ? !tableState.down : Boolean(numeric(head)) });
+  sortRows();
+  drawTable();
+}
+
+function startTable() {
+  for (const head of heads) {
+    const th = element("th", classes(head));
+    th.scope = "col";
+    th.dataset.column = head.key;
+    const button = element("button", "", head.name);
+    button.type = "button";
+    button.addEventListener("click", () => sortBy(head));
+    th.append(button);
+    byId("cells").tHead.rows[0].append(th);
+  }
+  const again = () => { sortRows(); drawTable(); };
+  byId("find").addEventListener("input", again);
+  byId("only-slot")?.addEventListener("change", again);
+  byId("page-before").addEventListener("click", () => { tableState.page -= 1; drawTable(); });
+  byId("page-after").addEventListener("click", () => { tableState.page += 1; drawTable(); });
+  state.listeners.push((part) => ("slot" in part && byId("only-slot")?.checked ? again() : drawTable()));
+  again();
+}

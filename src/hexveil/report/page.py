@@ -1,0 +1,129 @@
+"""The whole page of a release, as text: one file, nothing fetched from elsewhere.
+
+The page's policy line forbids every request, so even a mistake in it could not tell anybody that
+it was opened. All text is escaped by the template; data stand in script elements as JSON.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from hexveil.errors import InputError
+from hexveil.report import wording
+from hexveil.report.chart import interval_chart
+from hexveil.report.facts import Facts
+from hexveil.report.figure import gradient, map_item, scripts
+from hexveil.report.payload import payload, script_json, ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+_NEEDED = (
+    "cell", "users", "records", "mean_raw", "mean_scale", "mean_bias", "mean_bound95",
+    "mean_low", "mean_high", "mean_quality",
+)  # fmt: skip
+
+
+def render(
+    table: pa.Table, manifest: Mapping[str, Any], *, context: dict[str, Any] | None = None
+) -> str:
+    """Return the report of a release as the text of one HTML file.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The released table, a row per cell: released numbers and public facts only.
+    manifest : mapping
+        The manifest of the same release, schema version 1.
+    context : dict, optional
+        Public GeoJSON to draw in thin lines beneath the map, as `read_context` returns it.
+
+    Raises
+    ------
+    InputError
+        If the table has no rows or lacks a column, or the manifest lacks a part.
+
+    Notes
+    -----
+    Equal input gives equal text; there is no time stamp.
+    """
+    _check(table)
+    facts = Facts.of(manifest)
+    data = payload(table, facts, context=context)
+    item = None
+    if data["map"]:
+        item = map_item(data["colour"]["low"], data["colour"]["high"], _width(data["map"]))
+    return str(
+        _template().render(
+            title=wording.title(facts),
+            summary=wording.summary(table, facts),
+            promise=wording.promise(table, facts),
+            mathematics=wording.mathematics(table, facts),
+            qualities=wording.qualities(table, facts),
+            chart=interval_chart(table, facts),
+            facts=facts,
+            legend=_legend(data["colour"], facts),
+            timezone=manifest["grid"].get("timezone") or "",
+            slots=data["slots"],
+            has_map=item is not None,
+            has_context=bool(context),
+            style=Markup(_part("page.css")),  # noqa: S704  our own file
+            bokeh=Markup(scripts()) if item else "",  # noqa: S704  the library's own text
+            data=Markup(script_json(data)),  # noqa: S704  escaped by script_json
+            item=Markup(script_json(item)),  # noqa: S704  escaped by script_json
+            script=Markup(_scripts(with_map=item is not None)),  # noqa: S704  our own files
+        )
+    )
+
+
+def _check(table: pa.Table) -> None:
+    missing = [column for column in _NEEDED if column not in table.column_names]
+    if missing:
+        raise InputError(
+            f"the released table has no column {missing[0]!r}; "
+            "make the report from the table of a release."
+        )
+    if not table.num_rows:
+        raise InputError("the released table has no rows; there is nothing to report.")
+
+
+def _width(drawn: Mapping[str, Any]) -> float:
+    """Return how far the hexagons reach from west to east on the ground, in metres."""
+    east = np.concatenate([ring[::2] for ring in drawn["rings"]])
+    return float(np.ptp(east)) * float(drawn["unit"])
+
+
+def _legend(colour: Mapping[str, float], facts: Facts) -> dict[str, Any]:
+    """Return the colours of the bar and its marks, in per cent of its length."""
+    low, high = colour["low"], colour["high"]
+    marks = ticks(low, high)
+    digits = max(len(f"{mark:.9f}".rstrip("0").split(".")[1]) for mark in marks)
+    return {
+        "gradient": gradient(),
+        "marks": [
+            (round(100 * (mark - low) / (high - low), 2), f"{mark:,.{digits}f}") for mark in marks
+        ],
+        "unit": facts.unit_text,
+    }
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
+    return environment.from_string(_part("page.html"))
+
+
+def _scripts(*, with_map: bool) -> str:
+    names = ("page.js", "map.js", "table.js") if with_map else ("page.js", "table.js")
+    return "\n".join(_part(name) for name in (*names, "start.js"))
+
+
+def _part(name: str) -> str:
+    return (resources.files("hexveil.report") / "assets" / name).read_text(encoding="utf-8")

@@ -1,0 +1,219 @@
+"""What the page carries: every outline once, and one compact column per released number.
+
+A few thousand hexagons in tens of slots make a hundred thousand rows, so rows hold places in
+lists instead of names, and numbers keep only the digits that are shown. Bounds are rounded
+outwards, so that what is shown is never narrower than what was released.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.report.context import lines_of
+from hexveil.report.projection import Ring, around, near, rings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from hexveil.report.facts import Facts
+    from hexveil.report.projection import Projection
+
+QUALITIES = ("good", "caution", "noise")
+MAX_CONTEXT_POINTS = 150_000
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+def script_json(value: object) -> str:
+    """Return JSON that can stand inside a script element whatever text it holds."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def payload(
+    table: pa.Table, facts: Facts, *, context: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return everything the page's scripts need, as plain JSON values."""
+    places, place = _coded(_texts(table, "hexagon"))
+    slots, slot = _coded(_texts(table, "slot"), in_order=True)
+    shown = _numbers(table, facts.decimals)
+    colour = colour_range(table)
+    return {
+        "columns": {**_labels(table, facts), **shown},
+        "hexagon": place,
+        "slot": slot,
+        "slots": _slot_names(table, slots),
+        "slot_starts": slots,
+        "map": _map(places, context),
+        "names": places,
+        "labels": list(facts.label_columns),
+        "unit": facts.unit,
+        "value": {"unit": facts.unit_text, "decimals": facts.decimals},
+        "colour": {"low": colour[0], "high": colour[1]},
+    }
+
+
+def colour_range(table: pa.Table) -> tuple[float, float]:
+    """Return the ends of the colour scale: the values that are not noise, over all slots."""
+    value = np.asarray(table["mean_raw"].to_numpy(), dtype=np.float64)
+    usable = np.isfinite(value)
+    kept = usable & (np.array(table["mean_quality"].to_pylist()) != "noise")
+    chosen = value[kept if kept.any() else usable]
+    if not chosen.size:
+        return 0.0, 1.0
+    low, high = float(chosen.min()), float(chosen.max())
+    step = _nice_step((high - low) / 10 or max(abs(high) / 10, 1e-9))
+    low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+    return round(low, 12), round(high if high > low else low + step, 12)
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Return three to seven round numbers from `low` to `high`."""
+    step = _nice_step((high - low) / 4)
+    first = math.ceil(low / step - 1e-9)
+    return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def slot_text(start: str, end: str) -> str:
+    """Return a slot for people: "19 Feb 2024, 15:00-16:00", or "15:00-16:00" if pooled."""
+    if "T" not in start:
+        return f"{start}\u2013{end}" if end else start
+    day, clock = start.split("T")
+    year, month, date = day.split("-")
+    name = f"{int(date)} {_MONTHS[int(month) - 1]} {year}"
+    if not end:
+        return f"{name}, {clock}"
+    end_day, end_clock = end.split("T")
+    if clock == end_clock == "00:00":
+        return name
+    # The end of a day is read as 24:00 of that day, not as the next morning.
+    return f"{name}, {clock}\u2013{'24:00' if end_day != day else end_clock}"
+
+
+def _nice_step(rough: float) -> float:
+    power = 10.0 ** math.floor(math.log10(rough))
+    return float(next(m for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999) * power)
+
+
+def _texts(table: pa.Table, column: str) -> list[str] | None:
+    if column not in table.column_names:
+        return None
+    return [str(text) for text in table[column].to_pylist()]
+
+
+def _coded(
+    texts: list[str] | None, *, in_order: bool = False
+) -> tuple[list[str], list[int] | None]:
+    """Return the distinct texts and, per row, the place of its text among them."""
+    if texts is None:
+        return [], None
+    distinct = sorted(set(texts)) if in_order else list(dict.fromkeys(texts))
+    index = {text: i for i, text in enumerate(distinct)}
+    return distinct, [index[text] for text in texts]
+
+
+def _slot_names(table: pa.Table, slots: Sequence[str]) -> list[str]:
+    ends = _texts(table, "slot_end")
+    starts = _texts(table, "slot") or []
+    end_of = dict(zip(starts, ends, strict=True)) if ends else {}
+    return [slot_text(start, end_of.get(start, "")) for start in slots]
+
+
+def _labels(table: pa.Table, facts: Facts) -> dict[str, list[str]]:
+    if not facts.label_columns and "hexagon" not in table.column_names:
+        return {"label:cell": _texts(table, "cell") or []}
+    return {f"label:{name}": _texts(table, name) or [] for name in facts.label_columns}
+
+
+def _numbers(table: pa.Table, decimals: int) -> dict[str, list[Any]]:
+    """Return each shown number, rounded to the digits shown, bounds outwards."""
+    quality = [QUALITIES.index(str(q)) for q in table["mean_quality"].to_pylist()]
+    return {
+        "value": _rounded(table, "mean_raw", decimals, np.rint),
+        "bound": _rounded(table, "mean_bound95", decimals, np.ceil),
+        "low": _rounded(table, "mean_low", decimals, np.floor),
+        "high": _rounded(table, "mean_high", decimals, np.ceil),
+        "users": [int(n) for n in table["users"].to_pylist()],
+        "records": [int(n) for n in table["records"].to_pylist()],
+        "quality": quality,
+    }
+
+
+def _rounded(table: pa.Table, column: str, decimals: int, rule: np.ufunc) -> list[float | None]:
+    numbers = np.asarray(table[column].to_numpy(), dtype=np.float64)
+    # A hair's tolerance, or 0.3 * 10 = 3.0000000000000004 would be shown as 0.4.
+    steps = numbers * 10.0**decimals
+    whole = np.where(np.abs(steps - np.rint(steps)) < 1e-6, np.rint(steps), rule(steps))
+    return [
+        round(float(w) / 10.0**decimals, decimals) + 0.0 if math.isfinite(w) else None
+        for w in whole
+    ]
+
+
+def _map(names: Sequence[str], context: dict[str, Any] | None) -> dict[str, Any] | None:
+    if not names:
+        return None
+    rings = rings_of(names)
+    projection = around(rings)
+    drawn = [_flat(projection, ring) for ring in rings]
+    return {
+        "lon": projection.lon,
+        "lat": projection.lat,
+        "unit": projection.unit,
+        "rings": drawn,
+        "context": _context(projection, drawn, context) if context else [],
+    }
+
+
+def _flat(projection: Projection, ring: Ring) -> list[int]:
+    lon, lat = np.array(ring, dtype=np.float64).T
+    return [int(step) for step in projection.steps(lon, lat).ravel()]
+
+
+def _context(
+    projection: Projection, rings: Sequence[Sequence[int]], context: dict[str, Any]
+) -> list[list[int]]:
+    """Return the public lines near the map, thinned until the page can carry them."""
+    corners = np.concatenate([np.array(ring).reshape(-1, 2) for ring in rings])
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    margin = np.maximum(high - low, np.max(high - low) / 4)
+    lines = [
+        projection.steps(*np.array(line, dtype=np.float64).T)
+        for line in near(lines_of(context), projection.lon)
+    ]
+    kept = [part for line in lines for part in _inside(line, low - margin, high + margin)]
+    step = 1
+    while True:
+        thin = [_thinned(part, step) for part in kept]
+        if sum(part.shape[0] for part in thin) <= MAX_CONTEXT_POINTS or step > 1 << 20:
+            return [[int(v) for v in part.ravel()] for part in thin]
+        step *= 2
+        kept = [part for part in kept if part.shape[0] == 1 or np.ptp(part, axis=0).max() > step]
+
+
+def _inside(line: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
+    """Return the stretches of a line whose segments touch the box."""
+    if line.shape[0] == 1:
+        return [line] if bool(((line >= low) & (line <= high)).all()) else []
+    least, most = np.minimum(line[:-1], line[1:]), np.maximum(line[:-1], line[1:])
+    touches = ((most >= low) & (least <= high)).all(axis=1)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], touches, [False]]).astype(np.int8)))
+    return [line[a : b + 1] for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _thinned(line: np.ndarray, step: int) -> np.ndarray:
+    """Return the line without corners closer than a step to the one before."""
+    if line.shape[0] == 1:
+        return line
+    coarse = line // step
+    moves = np.concatenate([[True], (np.diff(coarse, axis=0) != 0).any(axis=1)])
+    moves[-1] = True
+    thin: np.ndarray = line[moves]
+    return thin

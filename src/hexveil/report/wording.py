@@ -1,0 +1,213 @@
+"""The sentences of the page: what it shows, what is promised, and the mathematics behind it.
+
+The five sentences are written for a reader who knows no Greek; every number in them comes from
+the manifest or from the released table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.errors import InputError
+from hexveil.exact import exact
+from hexveil.report.facts import Facts, up_to_digits, with_unit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ONE = {
+    "user": ("what one user reported, over all its records", "one user"),
+    "user-day": (
+        "what one user reported on one day, with each further day counting anew",
+        "one user\u2019s day",
+    ),
+    "user-week": (
+        "what one user reported in one week, with each further week counting anew",
+        "one user\u2019s week",
+    ),
+}
+
+
+def title(facts: Facts) -> str:
+    """Return the page's title: value, unit and data set."""
+    value = f"Average {facts.value}"
+    unit = f" in {facts.unit_text}" if facts.unit_text else ""
+    return f"{value}{unit}" + (f" \u00b7 {facts.name}" if facts.name else "")
+
+
+def summary(table: pa.Table, facts: Facts) -> str:
+    """Return one line: how many cells, and how far off to expect them."""
+    cells = table.num_rows
+    kinds = [_many(cells, "cell")]
+    if "hexagon" in table.column_names:
+        places = len(set(table["hexagon"].to_pylist()))
+        kinds = [_many(places, "hexagon")]
+        if "slot" in table.column_names:
+            slots = len(set(table["slot"].to_pylist()))
+            kinds += [f"in {_many(slots, 'timeslot')}", f"({_many(cells, 'cell')})"]
+    error = facts.planned_error
+    off = (
+        ""
+        if error is None
+        else f", expected to be off by at most {facts.amount_up(error)} on average"
+    )
+    return f"{' '.join(kinds)} with random noise added{off}."
+
+
+def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
+    """Return the five sentences of the privacy statement, each with a word that names it."""
+    if facts.unit not in _ONE:
+        raise InputError(
+            f"the manifest's unit of privacy must be one of {', '.join(_ONE)}, got {facts.unit!r}."
+        )
+    what, who = _ONE[facts.unit]
+    bound = np.asarray(table["mean_bound95"].to_numpy(), dtype=np.float64)
+    between = f"{facts.lower:g} to {with_unit(f'{facts.upper:g}', facts.unit_text)}"
+    protected = f"The {facts.value} values are protected: random noise hides {what}."
+    odds = (
+        "Whatever a reader already knows, this page changes the odds of any guess about the "
+        f"{facts.value} values of {who} by a factor of at most {up_to_digits(facts.odds)} "
+        "(1 would mean not at all)."
+    )
+    open_facts = (
+        "Presence, places, times and counts are not protected: who reported, where, when and "
+        "how often is treated as public, and so is any value that can be worked out from it."
+    )
+    assumed = (
+        "The promise assumes that whether a record carries a usable value (present, finite, a "
+        "number) is as public as its user, place and time."
+    )
+    off = (
+        "With a chance of at least 95 in 100, a published average is no further from the true one "
+        f"(of values cut to {between}) than its bound, which is at most "
+        f"{facts.amount_up(float(np.median(bound)))} for half of the cells and at most "
+        f"{facts.amount_up(float(bound.max()))} for all."
+    )
+    return [
+        ("Protected", protected),
+        ("How much", odds),
+        ("Not protected", open_facts),
+        ("Assumption", assumed),
+        ("How far off", off),
+    ]
+
+
+def qualities(table: pa.Table, facts: Facts) -> list[tuple[str, str, int]]:
+    """Return each quality with what it means and how many cells have it."""
+    flags = table["mean_quality"].to_pylist()
+    tenth, quarter = (with_unit(f"{facts.span / n:g}", facts.unit_text) for n in (10, 4))
+    means = {
+        "good": f"bound at most \u00b1{tenth}",
+        "caution": f"bound at most \u00b1{quarter}: read with care",
+        "noise": f"bound above \u00b1{quarter} or no data used: says next to nothing",
+    }
+    return [(name, text, flags.count(name)) for name, text in means.items()]
+
+
+def mathematics(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
+    """Return the folded-away facts as pairs of term and text."""
+    manifest = facts.manifest
+    guarantee, plan = manifest["guarantee"], manifest["plan"]
+    scale = np.asarray(table["mean_scale"].to_numpy(), dtype=np.float64)
+    bias = np.asarray(table["mean_bias"].to_numpy(), dtype=np.float64)
+    rows = [
+        ("Kind of privacy", "Pure \u03b5-differential privacy; odds are e to the power \u03b5."),
+        ("Unit of privacy", facts.unit),
+        ("Several ids", "A person behind several ids loses up to the sum of what each loses."),
+        ("Neighbouring data", guarantee.get("neighbours")),
+        ("\u03b5 asked", guarantee.get("epsilon_asked")),
+        ("\u03b5 spent", _epsilon(guarantee.get("epsilon_spent"))),
+        ("\u03b5 by counting cells", _epsilon(guarantee.get("composed_epsilon"))),
+        ("Assumptions", " ".join(guarantee.get("assumptions") or ())),
+        ("Not protected", guarantee.get("not_protected")),
+        ("Planning method", plan.get("method")),
+        ("Mechanism", plan.get("mechanism")),
+        ("Noise scale (Laplace b)", _spread(scale, facts)),
+        ("Worst-case bias", _spread(bias, facts)),
+        ("95% bound", "bias + b \u00b7 ln 20, in value units"),
+        ("Planning error", _planning(facts)),
+        ("Cells that say more than one constant", _better(table, facts)),
+        ("Loss per unit of privacy", _losses(manifest.get("losses"))),
+        ("Bounds and quantum", _bounds(manifest["bounds"], facts)),
+        ("Cells", _grid(manifest["grid"])),
+        ("Data set version", manifest["dataset"].get("version")),
+        ("Sources", ", ".join(map(str, manifest["dataset"].get("sources") or ()))),
+        ("Software", _software(manifest.get("software"))),
+    ]
+    return [(term, str(text)) for term, text in rows if text]
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _epsilon(text: object) -> str | None:
+    """Return a loss rounded up to six digits; long decimals and ratios help no reader."""
+    if text is None:
+        return None
+    number = float(exact(str(text), "epsilon"))
+    return str(text) if len(str(text)) <= 12 else f"at most {up_to_digits(number, 6)}"
+
+
+def _spread(numbers: np.ndarray, facts: Facts) -> str:
+    low, middle, high = (facts.amount_up(float(np.quantile(numbers, q))) for q in (0, 0.5, 1))
+    return low if low == high else f"from {low} to {high}, median {middle}"
+
+
+def _planning(facts: Facts) -> str | None:
+    """Say the planning error: worst-case bias plus the expected size of the noise."""
+    error = facts.planned_error
+    if error is None:
+        return None
+    worst = facts.manifest["plan"].get("max_error")
+    worst = worst.get("mean") if isinstance(worst, dict) else worst
+    most = "" if worst is None else f", {facts.amount_up(float(worst))} at most"
+    return f"{facts.amount_up(error)} on average{most} (worst-case bias + expected noise)"
+
+
+def _better(table: pa.Table, facts: Facts) -> str | None:
+    plan = facts.manifest["plan"]
+    better, prior = plan.get("cells_better_than_constant"), plan.get("prior_miss")
+    if better is None:
+        return None
+    if prior is None:
+        return f"{better:,} of {table.num_rows:,}"
+    return (
+        f"{better:,} of {table.num_rows:,}, if cells differ from one constant by "
+        f"{facts.amount(float(exact(prior, 'prior')))} on average"
+    )
+
+
+def _losses(losses: dict[str, Any] | None) -> str | None:
+    if not losses:
+        return None
+    names = {"max": "largest", "p90": "90% lose at most", "median": "half lose at most"}
+    parts = [
+        f"{names[key]} {up_to_digits(float(exact(losses[key], key)), 4)}"
+        for key in names
+        if losses.get(key) is not None
+    ]
+    users = losses.get("users")
+    return "\u03b5: " + ", ".join(parts) + (f"; {users:,} units" if users is not None else "")
+
+
+def _bounds(bounds: dict[str, Any], facts: Facts) -> str:
+    text = f"values are cut to {bounds['lower']} to {bounds['upper']}"
+    quantum = bounds.get("quantum")
+    unit = f" {facts.unit_text}" if facts.unit_text else ""
+    return f"{text}{unit}" + (f", in steps of {quantum}" if quantum else "")
+
+
+def _grid(grid: dict[str, Any]) -> str:
+    if grid.get("columns"):
+        return "labels: " + ", ".join(map(str, grid["columns"]))
+    text = f"H3 hexagons of resolution {grid.get('resolution')}"
+    if grid.get("timeslot"):
+        text += f", {grid.get('slot') or 'calendar'} slots of {grid['timeslot']}"
+    return text + (f", clock of {grid['timezone']}" if grid.get("timezone") else "")
+
+
+def _software(software: dict[str, Any] | None) -> str | None:
+    return ", ".join(f"{name} {version}" for name, version in (software or {}).items()) or None

@@ -1,0 +1,299 @@
+"""The page in a browser, on a phone and on a desk: it fits, moves, answers and fetches nothing."""
+
+import re
+
+import h3
+import pytest
+
+from hexveil.report import render
+
+pytestmark = pytest.mark.browser
+PHONE, DESK = 390, 1440
+WIDTHS = pytest.mark.parametrize("width", [PHONE, DESK])
+
+
+@pytest.fixture(scope="module")
+def city_page(city) -> str:
+    return render(city.table, city.manifest, context=city.context)
+
+
+def fits(page) -> None:
+    """Check that the page is as wide as the window and no visible part lies outside it."""
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll("main *")].filter((e) => {
+            const box = e.getBoundingClientRect();
+            return box.width && !e.closest(".scroll, #map")
+                && (box.right > innerWidth + 0.5 || box.left < -0.5);
+        }).map((e) => e.outerHTML.slice(0, 80))"""
+    )
+    assert outside == []
+
+
+def quiet(page) -> None:
+    """Check that nothing was complained about and nothing but the file was asked for."""
+    assert page.complaints == []
+    asked = [url for url in page.requests if not url.startswith("data:")]
+    assert len(asked) == 1
+    assert asked[0].startswith("file://")
+
+
+def middle_of_map(page) -> tuple[float, float]:
+    page.locator("#map-frame").scroll_into_view_if_needed()
+    box = page.locator("#map-frame").bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def colours(page) -> int:
+    """Return how many different colours the drawing of the map has."""
+    return page.locator("#map canvas").first.evaluate(
+        """(canvas) => {
+            const found = new Set();
+            const pixels = canvas.getContext("2d")
+                .getImageData(0, 0, canvas.width, canvas.height).data;
+            for (let i = 0; i < pixels.length; i += 4) {
+                found.add((pixels[i] << 16) | (pixels[i + 1] << 8) | pixels[i + 2]);
+            }
+            return found.size;
+        }"""
+    )
+
+
+def texts(page, column: str) -> list[str]:
+    return page.locator(f'#cells td[data-column="{column}"]').all_inner_texts()
+
+
+@WIDTHS
+def test_the_page_fits_and_is_silent(show, city_page, width):
+    """At both widths nothing is clipped, no error is logged, nothing is requested."""
+    page = show(city_page, width)
+    fits(page)
+    assert colours(page) > 50
+    page.locator("#mathematics summary").click()
+    fits(page)
+    quiet(page)
+
+
+@WIDTHS
+def test_hovering_a_hexagon_shows_its_cell_value_bound_and_users(show, city_page, city, width):
+    """The middle of the map is the first hexagon; the tip says what the table says of it."""
+    page = show(city_page, width)
+    page.mouse.move(*middle_of_map(page))
+    tip = page.locator("#tip").inner_text()
+    first = city.table.slice(0, 1).to_pylist()[0]
+    assert first["hexagon"] in tip
+    assert f"{first['mean_raw']:.1f}\u00a0km/h" in tip
+    assert "95% bound" in tip
+    assert f"{first['users']} users" in tip
+    inside = page.evaluate(
+        """() => { const [t, f] = ["tip", "map-frame"].map((id) =>
+            document.getElementById(id).getBoundingClientRect());
+            return t.left >= f.left && t.right <= f.right && t.bottom <= f.bottom; }"""
+    )
+    assert inside
+    fits(page)
+    page.mouse.move(5, 5)
+    assert page.locator("#tip").is_hidden()
+
+
+@WIDTHS
+def test_the_slider_changes_slot_and_values(show, city_page, width):
+    """Moving the slider changes the named timeslot, the drawing, and what a hexagon says."""
+    page = show(city_page, width)
+    spot = middle_of_map(page)
+    page.mouse.click(*spot)
+    before = page.locator("#readout .value").inner_text()
+    assert page.locator("#slot-name").inner_text() == "19 Feb 2024, 07:00\u201308:00"
+    page.locator("#slot").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#slot-name").inner_text() == "19 Feb 2024, 09:00\u201310:00"
+    assert page.locator("#readout .value").inner_text() != before
+    page.locator("#slot-before").click()
+    assert page.locator("#slot-name").inner_text() == "19 Feb 2024, 08:00\u201309:00"
+    quiet(page)
+
+
+def test_a_tap_on_a_phone_reads_a_hexagon(show, city_page, city):
+    """A tap, without a mouse, fills the readout beneath the map."""
+    page = show(city_page, PHONE, touch=True)
+    spot = middle_of_map(page)
+    page.touchscreen.tap(*spot)
+    page.wait_for_selector("#readout .value")
+    assert city.table["hexagon"][0].as_py() in page.locator("#readout").inner_text()
+    fits(page)
+    quiet(page)
+
+
+def test_wheel_buttons_drag_and_reset_move_the_map(show, city_page, city):
+    """Zooming keeps the place under the pointer; dragging moves it; reset brings it back."""
+    page = show(city_page, DESK)
+    spot = middle_of_map(page)
+    first = city.table["hexagon"][0].as_py()
+    page.mouse.move(*spot)
+    page.mouse.wheel(0, -400)
+    page.wait_for_timeout(300)
+    page.mouse.move(spot[0] + 1, spot[1])
+    assert first in page.locator("#tip").inner_text()
+    page.locator("#zoom-in").click()
+    page.mouse.move(*spot)
+    page.mouse.down()
+    page.mouse.move(spot[0] - 300, spot[1], steps=4)
+    page.mouse.up()
+    page.wait_for_timeout(200)
+    page.mouse.move(*spot)
+    moved = page.locator("#tip").inner_text() if page.locator("#tip").is_visible() else ""
+    assert first not in moved
+    page.locator("#zoom-reset").click()
+    page.mouse.move(spot[0] + 2, spot[1])
+    assert first in page.locator("#tip").inner_text()
+    quiet(page)
+
+
+def test_hexagons_stay_regular_when_the_window_changes(show, city_page, city):
+    """After a resize the middle is still the middle and nothing overflows."""
+    page = show(city_page, DESK)
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.wait_for_timeout(300)
+    fits(page)
+    page.mouse.move(*middle_of_map(page))
+    assert city.table["hexagon"][0].as_py() in page.locator("#tip").inner_text()
+    ratio = page.evaluate(
+        """() => { const plot = Bokeh.documents[0].get_model_by_name("map");
+            const [x, y] = [plot.x_range, plot.y_range];
+            const frame = document.getElementById("map-frame");
+            return (x.end - x.start) / frame.clientWidth
+                / ((y.end - y.start) / frame.clientHeight); }"""
+    )
+    assert ratio == pytest.approx(1.0, abs=0.01)
+
+
+@WIDTHS
+def test_the_table_sorts_by_any_column(show, city_page, city, width):
+    """A click sorts by numbers from the largest, a second one from the smallest."""
+    page = show(city_page, width)
+    header = page.locator('#cells th[data-column="value"]')
+    header.locator("button").click()
+    assert header.get_attribute("aria-sort") == "descending"
+    shown = [float(text) for text in texts(page, "value")]
+    assert shown == sorted(shown, reverse=True)
+    assert shown[0] == pytest.approx(max(city.table["mean_raw"].to_pylist()), abs=0.05001)
+    header.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert header.get_attribute("aria-sort") == "ascending"
+    assert float(texts(page, "value")[0]) == pytest.approx(
+        min(city.table["mean_raw"].to_pylist()), abs=0.05001
+    )
+    fits(page)
+
+
+def test_every_cell_can_be_reached(show, city_page, city):
+    """Paging through the table shows every row once; search and slot narrow it."""
+    page = show(city_page, DESK)
+    seen = []
+    while True:
+        seen += page.locator("#cells tbody tr").evaluate_all("(r) => r.map((t) => t.dataset.row)")
+        if page.locator("#page-after").is_disabled():
+            break
+        page.locator("#page-after").click()
+    assert sorted(map(int, seen)) == list(range(city.table.num_rows))
+    name = city.table["hexagon"][0].as_py()
+    page.locator("#find").fill(name)
+    assert set(texts(page, "cell")) == {name}
+    page.locator("#only-slot").check()
+    assert texts(page, "cell") == [name]
+    page.locator("#slot-after").click()
+    assert "08:00" in texts(page, "slot")[0]
+    page.locator("#find").fill("no such cell")
+    assert page.locator("#page-name").inner_text() == "No cell matches"
+
+
+def test_a_row_leads_to_its_hexagon(show, city_page):
+    """Pressing a cell's name shows its slot and puts its hexagon in the middle of the map."""
+    page = show(city_page, DESK)
+    page.locator('#cells th[data-column="value"] button').click()
+    row = page.locator("#cells tbody tr").first
+    name = row.locator('td[data-column="cell"]').inner_text()
+    value = row.locator('td[data-column="value"]').inner_text()
+    row.locator("button").click()
+    assert page.locator("#slot-name").inner_text() in texts(page, "slot")[0]
+    assert value in page.locator("#readout .value").inner_text()
+    page.mouse.move(*middle_of_map(page))
+    assert name in page.locator("#tip").inner_text()
+
+
+def test_user_days_are_counted_as_user_days(show, city):
+    """Where the unit of privacy is a user-day, the page counts user-days, not users."""
+    guarantee = {**city.manifest["guarantee"], "unit": "user-day"}
+    page = show(render(city.table, {**city.manifest, "guarantee": guarantee}), PHONE)
+    assert page.locator('#cells th[data-column="users"]').inner_text() == "User-days"
+    page.mouse.click(*middle_of_map(page))
+    assert "user-days," in page.locator("#readout").inner_text()
+
+
+def test_keys_move_and_zoom_the_map(show, city_page, city):
+    """Arrows move the map when it has the focus, plus zooms, 0 shows all of it again."""
+    page = show(city_page, DESK)
+    first = city.table["hexagon"][0].as_py()
+    spot = middle_of_map(page)
+    page.mouse.click(*spot)
+    for key in ("+", "+", "+", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowUp", "ArrowUp"):
+        page.keyboard.press(key)
+    page.mouse.move(spot[0] + 1, spot[1])
+    away = page.locator("#tip").inner_text() if page.locator("#tip").is_visible() else ""
+    assert first not in away
+    page.keyboard.press("0")
+    page.mouse.move(*spot)
+    assert first in page.locator("#tip").inner_text()
+
+
+def test_caution_and_noise_look_different_from_good(show, make):
+    """The same value drawn good, caution and noise gives three different drawings."""
+    base = make.table([h3.latlng_to_cell(52.2, 21.0, 9)], [], [])
+    index = base.column_names.index("mean_quality")
+    seen = {}
+    for flag in ("good", "caution", "noise"):
+        table = base.set_column(index, "mean_quality", [[flag]])
+        page = show(render(table, make.manifest(table)), PHONE)
+        seen[flag] = page.locator("#map-frame").screenshot()
+        page.mouse.move(*middle_of_map(page))
+        said = page.locator("#tip").inner_text()
+        assert ("Caution" in said, "Noise" in said) == (flag == "caution", flag == "noise")
+    assert len(set(seen.values())) == 3
+
+
+@WIDTHS
+def test_labels_have_a_table_that_fits(show, wards, width):
+    """With labels the page has no map; markup in a label stays text; the table sorts."""
+    page = show(render(wards.table, wards.manifest), width)
+    fits(page)
+    assert page.locator("#map").count() == 0
+    assert page.locator("main img").count() == 0
+    page.locator('#cells th[data-column="label:ward"] button').click()
+    shown = texts(page, "label:ward")
+    assert "<img src=x onerror=alert(1)>" in shown
+    assert shown.index("Ward 0") < shown.index("Ward 8") < shown.index("Zürich")
+    assert page.locator("#chart li").count() == wards.table.num_rows
+    quiet(page)
+
+
+@WIDTHS
+@pytest.mark.parametrize("resolution", [0, 1, 15])
+def test_maps_of_every_scale_are_drawn(show, make, width, resolution):
+    """The whole world, a continent and a room fit the page and are not blank."""
+    ring = {0: 0, 1: 2, 15: 3}[resolution]
+    middle = h3.latlng_to_cell(61.2, -150.0, resolution)
+    names = sorted(h3.get_res0_cells()) if resolution == 0 else h3.grid_disk(middle, ring)
+    table = make.table(names, [], [])
+    page = show(render(table, make.manifest(table)), width)
+    fits(page)
+    assert colours(page) > 20
+    quiet(page)
+
+
+def test_a_script_that_asks_is_refused(show, city_page):
+    """The page's policy forbids requests even to a script that tries one."""
+    page = show(city_page, DESK)
+    failed = page.evaluate("() => fetch('https://example.invalid/x').then(() => false, () => true)")
+    assert failed
+    assert any(re.search("Content Security Policy", text) for text in page.complaints)

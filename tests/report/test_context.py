@@ -1,0 +1,104 @@
+"""Reading the public layer beneath the map."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hexveil.errors import InputError
+from hexveil.report import context as module
+from hexveil.report import read_context
+from hexveil.report.context import lines_of
+
+SHAPES = [
+    {"type": "LineString", "coordinates": [[1, 2], [3, 4, 99]]},
+    {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]},
+    {"type": "MultiPolygon", "coordinates": [[[[0, 0], [1, 0], [1, 1], [0, 0]]]]},
+    {"type": "MultiLineString", "coordinates": [[[0, 0], [1, 1]], [[2, 2], [3, 3]]]},
+    {"type": "MultiPoint", "coordinates": [[5, 5], [6, 6]]},
+    {"type": "Point", "coordinates": [7, 8]},
+]
+
+
+def write(folder, value) -> str:
+    file = folder / "context.geojson"
+    file.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return str(file)
+
+
+def test_geometry_of_every_kind_is_kept_and_properties_are_not(tmp_path):
+    """Lines, polygons and points come back; names and a missing geometry do not."""
+    features = [{"type": "Feature", "properties": {"n": "x"}, "geometry": s} for s in SHAPES]
+    features.append({"type": "Feature", "properties": {}, "geometry": None})
+    found = read_context(write(tmp_path, {"type": "FeatureCollection", "features": features}))
+    assert [shape["type"] for shape in found["geometries"]] == [s["type"] for s in SHAPES]
+    assert "properties" not in json.dumps(found)
+    assert len(lines_of(found)) == 1 + 1 + 1 + 2 + 2 + 1
+    assert lines_of(found)[0] == [(1.0, 2.0), (3.0, 4.0)]
+
+
+def test_reading_twice_changes_nothing(tmp_path):
+    """What was read is itself GeoJSON that reads as the same."""
+    once = read_context(write(tmp_path, {"type": "GeometryCollection", "geometries": SHAPES}))
+    assert read_context(write(tmp_path, once)) == once
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "is not GeoJSON"),
+        ("{", "is not GeoJSON"),
+        ("[1, 2]", "is not GeoJSON"),
+        ({"type": "Topology", "objects": {}}, "is not GeoJSON"),
+        ({"type": "LineString", "coordinates": [[1, "north"]]}, "is not GeoJSON"),
+        ({"type": "LineString", "coordinates": [[500_000, 4_000_000]]}, "in degrees"),
+        ({"type": "Point", "coordinates": [1]}, "is not GeoJSON"),
+        ("\xff" * 3, "is not GeoJSON"),
+        ("[" * 100_000, "is not GeoJSON"),
+        ({"type": "FeatureCollection", "features": []}, "holds no line"),
+        ({"type": "LineString", "coordinates": []}, "holds no line"),
+    ],
+)
+def test_bad_files_are_one_sentence(tmp_path, content, sentence):
+    """What is not GeoJSON in degrees, or is empty, is refused in a sentence."""
+    with pytest.raises(InputError, match=sentence):
+        read_context(write(tmp_path, content))
+
+
+def test_missing_files_and_folders_are_refused(tmp_path):
+    """A file that is not there, or is a folder, is refused."""
+    with pytest.raises(InputError, match="cannot be read"):
+        read_context(tmp_path / "none.geojson")
+    with pytest.raises(InputError, match="must be a file"):
+        read_context(tmp_path)
+
+
+def test_large_files_are_refused(tmp_path, monkeypatch):
+    """A file above the limit is refused before it is read."""
+    monkeypatch.setattr(module, "MAX_BYTES", 10)
+    with pytest.raises(InputError, match="at most"):
+        read_context(write(tmp_path, {"type": "Point", "coordinates": [1, 2]}))
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["type", "coordinates", "features", "geometry", "geometries"]),
+                inner | st.sampled_from(["Point", "LineString", "Feature", "FeatureCollection"]),
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_no_json_causes_another_error(value):
+    """Whatever JSON comes, it is drawn or refused by a sentence."""
+    try:
+        lines = lines_of(value)
+    except InputError:
+        return
+    assert all(abs(lat) <= 90 for line in lines for _, lat in line)

@@ -1,0 +1,53 @@
+"""Numbers as the page writes them."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hexveil.report.facts import Facts, up_to_digits
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (math.e, "2.72"),
+        (math.exp(5), "149"),
+        (1.0, "1.00"),
+        (22026.4657, "22,100"),
+        (0.00123, "0.00123"),
+        (9.999, "10.00"),
+        (math.inf, "unlimited"),
+    ],
+)
+def test_odds_are_rounded_up(number, text):
+    """Three digits, never below the number."""
+    assert up_to_digits(number) == text
+
+
+@given(st.floats(1e-6, 1e12))
+def test_rounding_up_never_understates(number):
+    """What is written is at least the number and at most a hundredth more."""
+    written = float(up_to_digits(number).replace(",", ""))
+    assert number * (1 - 1e-9) <= written <= number * 1.0101
+
+
+@pytest.mark.parametrize(("upper", "decimals"), [("65", 1), ("600", 0), ("1", 3), ("90", 1)])
+def test_digits_follow_the_span(city, upper, decimals):
+    """A step shown is fine against the span of the values."""
+    facts = Facts.of({**city.manifest, "bounds": {"lower": "0", "upper": upper}})
+    assert facts.decimals == decimals
+
+
+def test_intervals_are_rounded_outwards(city):
+    """An interval as text is never narrower than the interval."""
+    facts = Facts.of(city.manifest)
+    assert facts.interval(1.29, 3.01) == "1.2 to 3.1\u00a0km/h"
+    assert facts.amount_up(0.3) == "0.3\u00a0km/h"
+
+
+def test_planned_error_may_be_one_per_statistic(city):
+    """A mapping by statistic and a single number are read alike; absence is absence."""
+    plans = ({"mean_error": 2.5}, {"mean_error": {"mean": 2.5}}, {})
+    assert [Facts.of({**city.manifest, "plan": p}).planned_error for p in plans] == [2.5, 2.5, None]

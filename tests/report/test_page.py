@@ -1,0 +1,219 @@
+"""The page as text: what it holds, what it escapes, what it never holds."""
+
+import json
+import re
+
+import h3
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hexveil.errors import InputError
+from hexveil.report import render
+from hexveil.report.payload import script_json
+
+
+@pytest.fixture(scope="module")
+def page(city) -> str:
+    return render(city.table, city.manifest, context=city.context)
+
+
+def without_scripts(html: str) -> str:
+    return re.sub(r"<script\b.*?</script>", "", html, flags=re.DOTALL)
+
+
+def data_of(html: str) -> dict:
+    return json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
+
+
+def test_the_page_names_value_unit_and_data_set(page):
+    """The title says what is averaged, in which unit, from which data set."""
+    assert "<title>Average speed in km/h · Rivertown buses</title>" in page
+    assert '<html lang="en">' in page
+    assert "91 hexagons in 6 timeslots" in page
+    assert page.count("<h1>") == 1
+    assert "<caption" in page
+
+
+def test_nothing_is_fetched_from_elsewhere(page):
+    """No element names an outside address, and the page's own policy forbids requests."""
+    html = without_scripts(page)
+    assert re.findall(r'(?:src|href|action)="(?!#|data:)[^"]*"', html) == []
+    assert not re.search(r"<script[^>]+src=", page)
+    assert "@import" not in html
+    assert not re.search(r"url\(\s*['\"]?(?!data:)", html)
+    assert "default-src 'none'" in html
+
+
+def test_the_statement_is_five_sentences(page):
+    """Five list items, each one sentence that ends in a full stop."""
+    sentences = re.findall(r'<span class="sentence">(.*?)</span>', page)
+    assert len(sentences) == 5
+    for sentence in sentences:
+        assert sentence.endswith(".")
+        assert not re.search(r"\.\s+[A-Z]", sentence)
+    assert "by a factor of at most 2.72" in sentences[1]
+    for word in ("Presence", "places", "times", "counts"):
+        assert word in sentences[2]
+    assert "usable value" in sentences[3]
+    assert "95 in 100" in sentences[4]
+
+
+def test_mathematics_are_folded_away(page):
+    """Loss, neighbours, composition, mechanism, scales and losses stand in closed details."""
+    details = re.search(r'<details id="mathematics">(.*?)</details>', page, re.DOTALL)[1]
+    for text in ("17.25", "OptimalClipping()", "The same users and counts", "half lose at most"):
+        assert text in details
+    assert "at most 1.00000" in details  # the loss spent, rounded up
+    assert " open" not in re.search(r"<details[^>]*>", page)[0]
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [("user", "one user by"), ("user-day", "day by a factor"), ("user-week", "week by a factor")],
+)
+def test_the_odds_are_said_per_unit(city, unit, words):
+    """The second sentence names the unit of privacy the odds are about."""
+    guarantee = {**city.manifest["guarantee"], "unit": unit, "odds": 148.413}
+    html = render(city.table, {**city.manifest, "guarantee": guarantee})
+    sentence = re.findall(r'<span class="sentence">(.*?)</span>', html)[1]
+    assert "at most 149" in sentence
+    assert words in sentence
+
+
+def test_equal_input_gives_equal_text(city, page):
+    """The page has no time stamp and no counter of the process in it."""
+    assert render(city.table, city.manifest, context=city.context) == page
+
+
+def test_context_draws_geometry_only(page, city):
+    """Properties of the context file are not in the page; its lines are."""
+    assert "secret" not in page
+    assert len(data_of(page)["map"]["context"]) == 3
+    assert data_of(render(city.table, city.manifest))["map"]["context"] == []
+
+
+def test_each_outline_is_stored_once(page, city):
+    """507 cells share 91 outlines."""
+    data = data_of(page)
+    assert len(data["map"]["rings"]) == len(data["names"]) == 91
+    assert len(data["hexagon"]) == city.table.num_rows
+    assert data["slots"][0] == "19 Feb 2024, 07:00\u201308:00"
+
+
+def test_released_numbers_are_on_the_page(page, city):
+    """The page's columns are the table's, rounded to the digits shown, bounds outwards."""
+    column = data_of(page)["columns"]
+    raw = city.table["mean_raw"].to_pylist()
+    assert all(abs(a - b) <= 0.0501 for a, b in zip(column["value"], raw, strict=True))
+    for name, released, sign in (("bound", "mean_bound95", 1), ("low", "mean_low", -1)):
+        pairs = zip(column[name], city.table[released].to_pylist(), strict=True)
+        assert all(-1e-6 <= sign * (shown - exact) <= 0.1001 for shown, exact in pairs)
+    assert column["users"] == city.table["users"].to_pylist()
+
+
+def test_unclamped_output_is_not_on_the_page(city):
+    """Changing the unclamped column changes nothing: the page shows the clamped one."""
+    index = city.table.column_names.index("mean_noisy")
+    other = city.table.set_column(index, "mean_noisy", city.table["mean_error"])
+    assert render(other, city.manifest) == render(city.table, city.manifest)
+
+
+def test_labels_have_a_table_and_a_chart_but_no_map(wards):
+    """With labels there is no map and no map library; label columns head the table."""
+    html = render(wards.table, wards.manifest)
+    assert 'id="map"' not in html
+    assert "Bokeh" not in html
+    assert 'id="chart"' in html
+    assert len(html) < 100_000
+    assert set(data_of(html)["columns"]) >= {"label:ward", "label:hour"}
+
+
+def test_many_labels_have_no_chart(wards):
+    """Above forty cells the chart would be no glance any more."""
+    table = pa.concat_tables([wards.table] * 4)
+    assert 'id="chart"' not in render(table, wards.manifest)
+
+
+def test_labels_that_try_to_be_html_are_text(wards):
+    """Markup in labels, names and units is escaped wherever it appears."""
+    evil = '"><script>alert(1)</script>'
+    dataset = {**wards.manifest["dataset"], "name": evil, "value": evil, "value_unit": evil}
+    html = render(wards.table, {**wards.manifest, "dataset": dataset})
+    assert "<script>alert" not in html
+    assert "<img" not in html
+    assert "&lt;img src=x onerror=alert(1)&gt;" in html
+    assert html.count("</script>") == 2  # the data and the page's own
+    assert data_of(html)["columns"]["label:ward"][0] == "<img src=x onerror=alert(1)>"
+
+
+@given(st.text())
+@settings(max_examples=200, deadline=None)
+def test_script_json_round_trips_and_cannot_end_the_script(text):
+    """Any text comes back from the script element, which it cannot leave."""
+    written = script_json(
+        {"text": text.encode("utf-16", "surrogatepass").decode("utf-16", "ignore")}
+    )
+    assert "<" not in written
+    assert "\u2028" not in written
+    json.loads(written)
+
+
+def test_a_single_hexagon_without_slots(make):
+    """One cell makes a page without slider, and says one hexagon."""
+    table = make.table([h3.latlng_to_cell(52.2, 21.0, 9)], [], [])
+    html = render(table, make.manifest(table))
+    assert "1 hexagon with" in html
+    assert 'id="slot"' not in html
+    assert 'id="slot-name"' not in html
+
+
+def test_flags_are_counted_in_the_legend(page, city):
+    """The legend says how many cells are good, caution and noise, and what that means."""
+    flags = city.table["mean_quality"].to_pylist()
+    for name in ("good", "caution", "noise"):
+        assert flags.count(name) > 0
+        assert f"<b>{name.capitalize()}</b> ({flags.count(name)} cells)" in page
+    assert "±6.5" in page
+    assert "±16.25" in page
+
+
+def test_a_release_of_thousands_of_cells_stays_small(make):
+    """2,000 hexagons in 24 slots make a page under 6 MB."""
+    names = h3.grid_disk(h3.latlng_to_cell(52.2, 21.0, 8), 25)
+    starts = [f"{hour:02d}:00" for hour in range(24)]
+    ends = [f"{hour + 1:02d}:00" for hour in range(24)]
+    table = make.table(names, starts, ends)
+    assert table.num_rows > 40_000
+    html = render(table, make.manifest(table))
+    assert len(html.encode()) < 6_000_000
+
+
+def test_missing_parts_are_named(city):
+    """A table without a column, without rows, or a manifest without a part is refused."""
+    with pytest.raises(InputError, match="no column 'mean_raw'"):
+        render(city.table.drop_columns(["mean_raw"]), city.manifest)
+    with pytest.raises(InputError, match="no rows"):
+        render(city.table.slice(0, 0), city.manifest)
+    with pytest.raises(InputError, match="no part 'bounds'"):
+        render(city.table, {k: v for k, v in city.manifest.items() if k != "bounds"})
+    guarantee = {**city.manifest["guarantee"], "unit": "household"}
+    with pytest.raises(InputError, match="unit of privacy must be one of"):
+        render(city.table, {**city.manifest, "guarantee": guarantee})
+    with pytest.raises(InputError, match="context must be GeoJSON"):
+        render(city.table, city.manifest, context={"roads": []})
+
+
+def test_bare_facts_are_enough(city):
+    """A manifest whose optional facts are empty or absent still makes a page."""
+    manifest = {
+        **city.manifest,
+        "dataset": {"value": "speed"},
+        "plan": {},
+        "guarantee": {"unit": "user", "odds": 2.718281828459045},
+    }
+    del manifest["losses"], manifest["software"]
+    html = render(city.table, manifest)
+    assert "<h1>Average speed</h1>" in html
+    assert "None" not in without_scripts(html)

@@ -1,6 +1,36 @@
 """Formulas: arrays in, numbers out. Public facts only; numpy only."""
 
+from hexveil.theory.bias import (
+    best_offset,
+    clipping_bias,
+    linear_bias,
+    linear_error,
+    truncation_mean_bias,
+    truncation_variance_bias,
+)
+from hexveil.theory.capping import (
+    kept_weights,
+    midpoint_mean_bias,
+    midpoint_variance_bias,
+    midpoint_variance_offset,
+    reweighted_mean_bias,
+    reweighted_variance_bias,
+    user_midpoint_mean_sensitivity,
+    user_midpoint_variance_sensitivity,
+    user_reweighted_mean_sensitivity,
+    user_reweighted_variance_sensitivity,
+)
+from hexveil.theory.caps import (
+    exact_cap,
+    kept_total,
+    median_cap,
+    minimax_cap,
+    sqrt_cap,
+    surrogate_cap,
+    surrogate_objective,
+)
 from hexveil.theory.clipping import Clipping, clipping_rank, optimal_clipping
+from hexveil.theory.grouping import Grouping, best_fit, wrap_around
 from hexveil.theory.loss import privacy_loss
 from hexveil.theory.sensitivity import (
     mean_sensitivity,
@@ -12,12 +42,38 @@ from hexveil.theory.support import noise_floor
 
 __all__ = [
     "Clipping",
+    "Grouping",
+    "best_fit",
+    "best_offset",
+    "clipping_bias",
     "clipping_rank",
+    "exact_cap",
+    "kept_total",
+    "kept_weights",
+    "linear_bias",
+    "linear_error",
     "mean_sensitivity",
+    "median_cap",
+    "midpoint_mean_bias",
+    "midpoint_variance_bias",
+    "midpoint_variance_offset",
+    "minimax_cap",
     "noise_floor",
     "optimal_clipping",
     "privacy_loss",
+    "reweighted_mean_bias",
+    "reweighted_variance_bias",
+    "sqrt_cap",
+    "surrogate_cap",
+    "surrogate_objective",
+    "truncation_mean_bias",
+    "truncation_variance_bias",
     "user_mean_sensitivity",
+    "user_midpoint_mean_sensitivity",
+    "user_midpoint_variance_sensitivity",
+    "user_reweighted_mean_sensitivity",
+    "user_reweighted_variance_sensitivity",
     "user_variance_sensitivity",
     "variance_sensitivity",
+    "wrap_around",
 ]

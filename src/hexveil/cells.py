@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
@@ -203,17 +204,15 @@ def _first_instant(local_seconds: int, clock: zoneinfo.ZoneInfo) -> datetime:
     shows the start twice (autumn), the earlier of the two.
     """
     wall = datetime(1970, 1, 1) + timedelta(seconds=local_seconds)  # noqa: DTZ001  a wall clock
-    early = wall.replace(tzinfo=clock, fold=0).astimezone(UTC)
-    if early.astimezone(clock).replace(tzinfo=None) == wall:
-        return early
-    # In a gap fold=0 uses the offset before the skip: the wall clock read backwards from `early`
-    # overshoots by the length of the gap, and the skip lies that far before it.
-    late = wall.replace(tzinfo=clock, fold=1).astimezone(UTC)
-    low, high = min(early, late) - timedelta(hours=3), max(early, late)
-    while high - low > timedelta(seconds=1):
-        middle = low + (high - low) // 2
-        if middle.astimezone(clock).replace(tzinfo=None) >= wall:
-            high = middle
-        else:
-            low = middle
-    return high.replace(microsecond=0)
+    low, high = sorted(wall.replace(tzinfo=clock, fold=f).astimezone(UTC) for f in (0, 1))
+
+    def reading(seconds: int) -> datetime:
+        """Return the wall clock so many seconds after `low`."""
+        return (low + timedelta(seconds=seconds)).astimezone(clock).replace(tzinfo=None)
+
+    if reading(0) == wall:
+        return low
+    # Skipped: the two offsets give instants on both sides of the skip, and the clock only rises
+    # between them.
+    gap = range(int((high - low).total_seconds()))
+    return low + timedelta(seconds=bisect_left(gap, wall, key=reading))

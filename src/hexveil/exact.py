@@ -8,6 +8,8 @@ pairs) the direction of rounding is in the function's name.
 from __future__ import annotations
 
 import math
+import re
+import sys
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,9 @@ Number = int | str | Decimal | Fraction | float
 """What a caller may write for an exact number."""
 
 ULP = 2.0**-52
+MAX = Fraction(sys.float_info.max)
+_TINY = Fraction(1, 10**300)
+_LONG_EXPONENT = re.compile(r"[eE][+-]?\d{4}")  # writing it out would take for ever
 
 
 def exact(value: Number, name: str) -> Fraction:
@@ -31,23 +36,29 @@ def exact(value: Number, name: str) -> Fraction:
     Raises
     ------
     InputError
-        If it is not a finite number.
+        If it is not a finite number, or neither 0 nor from 1e-300 to 1e300 in size: such a number
+        is a slip, and would be 0 or infinite as a double.
 
     Examples
     --------
     >>> exact(0.1, "epsilon")
     Fraction(1, 10)
     """
-    if isinstance(value, bool):
-        raise InputError(f"{name} must be a finite number, got {value!r}.")
+    long = isinstance(value, (str, Decimal)) and _LONG_EXPONENT.search(str(value))
+    if long or isinstance(value, bool):
+        raise InputError(f"{name} must be a finite number of ordinary size, got {value!r}.")
     try:
         if isinstance(value, (float, np.floating)):
-            return Fraction(Decimal(repr(float(value))))
-        if isinstance(value, np.integer):
-            return Fraction(int(value))
-        return Fraction(value)
+            number = Fraction(Decimal(repr(float(value))))
+        elif isinstance(value, np.integer):
+            number = Fraction(int(value))
+        else:
+            number = Fraction(value)
     except (ValueError, TypeError, OverflowError, InvalidOperation, ZeroDivisionError):
         raise InputError(f"{name} must be a finite number, got {value!r}.") from None
+    if number and not _TINY <= abs(number) <= 1 / _TINY:
+        raise InputError(f"{name} must be a finite number of ordinary size, got {value!r}.")
+    return number
 
 
 def positive(value: Number, name: str) -> Fraction:
@@ -74,14 +85,18 @@ def bounds_pair(bounds: object, name: str = "bounds") -> tuple[Fraction, Fractio
 
 
 def float_up(value: Fraction) -> float:
-    """Return the smallest double that is not below `value`."""
-    near = float(value)
+    """Return the smallest double that is not below `value`; infinity beyond all doubles."""
+    if value > MAX:
+        return math.inf
+    near = float(max(value, -MAX))
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
 def float_down(value: Fraction) -> float:
-    """Return the largest double that is not above `value`."""
-    near = float(value)
+    """Return the largest double that is not above `value`; -infinity below all doubles."""
+    if value < -MAX:
+        return -math.inf
+    near = float(min(value, MAX))
     return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
 

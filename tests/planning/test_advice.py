@@ -34,7 +34,9 @@ def recount(grids, unit):
 
 def test_warning_names_what_would_do():
     """A grid that is too fine is warned of, with the finest resolution and the ε that would do."""
-    with pytest.warns(hv.GridTooFineWarning, match="finest grid that is not is resolution 5") as caught:
+    with pytest.warns(
+        hv.GridTooFineWarning, match="finest grid that is not is resolution 5"
+    ) as caught:
         plan = hv.plan(fleet(7, recount=recount), epsilon=1)
     assert not plan.support.supported
     needed = float(str(caught[0].message).split("epsilon ")[1].rstrip("."))

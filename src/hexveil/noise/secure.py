@@ -8,11 +8,15 @@ so a user's loss over a release is the sum over its cells of its own integer sen
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import opendp.prelude as dp
-from numpy.typing import NDArray
 
 from hexveil.errors import HexveilError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 dp.enable_features("contrib")
 

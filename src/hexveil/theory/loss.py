@@ -13,12 +13,15 @@ hence at most s/b with s the *user's own* sensitivity there: only this user's va
 bound is attained jointly over cells because a user's values in different cells are free of each
 other, and each cell's outcome y may lie beyond both f(D) and f(D').
 
-Mean and variance of one cell share values. Let z = |change of the mean| <= p U. Writing the
-cell as the user's part A (mass p) and the rest (mass 1 - p), for p <= 1/2 both statistics reach
-their largest change together up to ceil(N/2) samples. For p > 1/2 the mean's move z bounds the
-variance's: a change of the mean by z leaves the variance at most z (U - z) apart, so the loss is
-at most max over z of z/b_mean + z (U - z)/b_var for z up to min(p U, (U + b_var/b_mean)/2);
-never more than the plain sum, which is what is charged if it is smaller.
+Mean and variance of one cell share values. A user of at most ceil(N/2) samples moves both most
+at once: its values go from one bound to the other while all others stay at the first, so the
+plain sum is exact. For p > 1/2 let z <= p U be how far the mean moves, and shift the bounds to
+[0, U]. A variance is never negative, and at most a (U - a) around a mean a.
+If z >= U/2, the higher of the two means is at least z and the lower at most U - z; so both
+variances are at most z (U - z), and so is their difference. If z < U/2, the variances differ by at
+most U²/4 and the loss is below that of z = U/2 in the same formula. So the loss is at most the
+largest z/b_mean + z (U - z)/b_var for z up to p U: a concave function, largest at
+z = min(p U, (U + b_var/b_mean)/2). The plain sum is charged where that is smaller.
 """
 
 from __future__ import annotations
@@ -89,7 +92,9 @@ def privacy_loss(
         large = 2 * occupancy.n > total + 1  # more than ceil(N/2)
         joint = _joint(span * (occupancy.n / total), mean_b, var_b, span)
         terms = np.where(large, np.minimum(terms, joint), terms)
-    # Each term was computed by at most a dozen correctly rounded operations.
+    # Each term was computed by at most a dozen correctly rounded operations. In the joint formula
+    # U - z loses digits where z is near U, but only if b_var >= (2 z - U) b_mean: then what is lost
+    # is tiny beside z/b_mean.
     return sums_up(occupancy.user, terms * (1.0 + 2.0**-48), occupancy.n_users)
 
 

@@ -1,0 +1,52 @@
+# hexveil: one command each. Needs make and Python 3.11 or newer; no compiler.
+PYTHON ?= python3
+JOBS ?= 2
+BENCH_SECONDS ?= 1800
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TESTS := $(BIN)/python -m pytest -n $(JOBS) -q
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check test docs bench lock
+
+help:  ## list these targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' \
+		| while IFS='|' read -r name text; do printf '  make %-7s %s\n' "$$name" "$$text"; done
+
+setup: $(STAMP)  ## make .venv from the lock file
+	@echo ".venv is ready: $$($(BIN)/python --version), hexveil and what requirements.lock names"
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "hexveil needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another, for example: make setup PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+demo: $(STAMP)  ## a private map of real flights, in ./demo-out
+	$(BIN)/hexveil demo
+
+check: $(STAMP)  ## format, lint, types, the table of allowed imports
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_imports.py
+
+test: $(STAMP)  ## the whole suite, and the examples in docstrings
+	$(TESTS) --doctest-modules tests src/hexveil
+
+docs: $(STAMP)  ## links and examples of README and docs, and the examples in docstrings
+	$(TESTS) --doctest-modules tests/test_docs.py src/hexveil
+
+bench: $(STAMP)  ## the benchmarks, each with its targets and a time limit
+	@for script in benchmarks/*.py; do \
+		echo "== $$script"; \
+		timeout $(BENCH_SECONDS) $(BIN)/python "$$script" || exit 1; \
+	done
+
+lock: $(STAMP)  ## write requirements.lock anew from pyproject.toml (fetches uv)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --extra dev pyproject.toml -o requirements.lock

@@ -1,0 +1,178 @@
+"""The table of allowed imports: which room may use which, and which third-party package.
+
+A room is a folder of src/hexveil, or a file beside the folders. Imports for type checkers count
+too: a room that names another's type depends on it. A new room is entered here.
+"""
+
+import ast
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
+BASE = ("errors", "exact", "hexagons", "occupancy", "cells", "facts")
+API = "hexveil"  # the package itself, whose names load the other rooms
+EVERY_ROOM = "*"
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a room may import: other rooms, third-party packages, and packages in some files."""
+
+    rooms: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    only: tuple[tuple[str, str], ...] = ()  # (package, file or folder inside the room)
+
+
+TABLE = {
+    # Values everybody may import; each may use those above it.
+    "errors": Room(),
+    "exact": Room(("errors",), ("numpy",)),
+    "hexagons": Room(("errors",), ("numpy", "pyarrow", "h3", "h3ronpy")),
+    "occupancy": Room(("errors", "exact"), ("numpy",)),
+    "cells": Room(("errors", "exact", "hexagons"), ("numpy",)),
+    "facts": Room(("errors", "exact", "occupancy", "cells"), ("numpy",)),
+    # The public side: no record, no engine, no noise library.
+    "theory": Room(BASE, ("numpy",)),
+    "mechanisms": Room((*BASE, "theory"), ("numpy",)),
+    "planning": Room((*BASE, "theory", "mechanisms"), ("numpy", "pyarrow", "scipy")),
+    # The private side.
+    "records": Room(
+        BASE,
+        ("numpy", "pyarrow"),
+        (("duckdb", "duckdb"), ("rich", "progress.py"), ("pandas", ""), ("polars", "")),
+    ),
+    "noise": Room(("errors",), ("numpy",), (("opendp", "secure.py"),)),
+    "ledger": Room(BASE, ("numpy", "pyarrow", "sqlalchemy")),
+    "publishing": Room(
+        (*BASE, "records", "noise", "ledger", "planning", "report"),
+        ("numpy", "pyarrow"),
+        (("pandas", ""), ("polars", "")),
+    ),
+    # What people see.
+    "report": Room(BASE, ("numpy", "pyarrow", "bokeh", "jinja2", "markupsafe")),
+    "config": Room((*BASE, "mechanisms", "planning", "records"), ("pydantic",)),
+    "experiments": Room(
+        (*BASE, "theory", "mechanisms", "planning", "records", "noise"), ("numpy", "pyarrow")
+    ),
+    "cli": Room((EVERY_ROOM,), ("numpy", "pyarrow", "pydantic", "typer", "rich")),
+    "__main__": Room(("cli",)),
+    "__init__": Room((EVERY_ROOM,)),
+}
+NOT_AT_TOP = {"pandas", "polars"}
+HEAVY = ("duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic")
+
+
+def files():
+    """Return every source file, by its path inside the package."""
+    return sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
+
+
+def room_of(file):
+    """Return the room a source file belongs to."""
+    return file.parts[0] if len(file.parts) > 1 else file.stem
+
+
+def internal(module, name):
+    """Return the room that `from hexveil.x import name` or `import hexveil.x` reaches, if any."""
+    parts = module.split(".")
+    if len(parts) > 1:
+        return parts[1]
+    if name in TABLE:
+        return name
+    return None if name == "__version__" else API
+
+
+def imports(tree):
+    """Yield (module, name or None, node) for each import anywhere in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import hides its room"
+            yield from ((node.module, alias.name, node) for alias in node.names)
+
+
+def package_allowed(room, file, package):
+    """Say whether this file of the room may import a third-party package."""
+    if package in room.packages:
+        return True
+    inside = "/".join(file.parts[1:])
+    return any(
+        package == name and (inside == place or inside.startswith(f"{place}/") or not place)
+        for name, place in room.only
+    )
+
+
+def breaches(file, text):
+    """Return a sentence for each import of a source file that the table does not allow."""
+    here = room_of(file)
+    room = TABLE[here]
+    found = []
+    tree = ast.parse(text)
+    for module, name, node in imports(tree):
+        package = module.split(".")[0]
+        if package == "hexveil":
+            there = internal(module, name)
+            allowed = EVERY_ROOM in room.rooms or there in (None, here, *room.rooms)
+        else:
+            allowed = package in sys.stdlib_module_names or package_allowed(room, file, package)
+            allowed &= package not in NOT_AT_TOP or node not in tree.body
+        if not allowed:
+            found.append(f"{file}:{node.lineno} may not import {module}")
+    return found
+
+
+@pytest.mark.parametrize("file", files(), ids=str)
+def test_imports_are_in_the_table(file):
+    """Every import of every source file is allowed by the table; a folder not in it fails."""
+    assert room_of(file) in TABLE, f"enter {room_of(file)} in the table of tests/test_imports.py"
+    assert breaches(file, (SOURCE / file).read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("theory/x.py", "from hexveil.records import read"),
+        ("theory/x.py", "from hexveil import records"),
+        ("theory/x.py", "def f():\n    import scipy.optimize"),
+        ("planning/x.py", "if TYPE_CHECKING:\n    from hexveil.records.dataset import Sums"),
+        ("mechanisms/x.py", "from hexveil.noise.simulated import SimulatedNoise"),
+        ("planning/x.py", "import hexveil as hv"),
+        ("noise/other.py", "import opendp.prelude as dp"),
+        ("records/read.py", "import duckdb"),
+        ("records/sources.py", "import pandas as pd"),
+        ("report/page.py", "from hexveil.records import Dataset"),
+        ("errors.py", "from hexveil.exact import exact"),
+        ("publishing/x.py", "import sqlalchemy"),
+    ],
+)
+def test_forbidden_imports_are_found(file, text):
+    """The check sees each kind of forbidden import, so that a green table means something."""
+    assert len(breaches(Path(file), text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("noise/secure.py", "import opendp.prelude as dp"),
+        ("records/duckdb/engine.py", "import duckdb"),
+        ("records/sources.py", "def f():\n    import polars as pl"),
+        ("publishing/x.py", "from hexveil import __version__"),
+        ("planning/x.py", "from hexveil import hexagons"),
+    ],
+)
+def test_allowed_imports_pass(file, text):
+    """The check lets the one place of each library use it."""
+    assert breaches(Path(file), text) == []
+
+
+@pytest.mark.parametrize("module", ["hexveil", "hexveil.theory", "hexveil.planning"])
+def test_public_side_loads_nothing_heavy(module):
+    """Importing the public side loads neither an engine nor the noise library nor a database."""
+    code = f"import sys, {module}; print(*(p for p in {HEAVY!r} if p in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -1,0 +1,79 @@
+"""The files that hold the project together say the same things."""
+
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import hexveil as hv
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+TARGETS = ["help", "setup", "demo", "check", "test", "docs", "bench"]
+
+
+def locked():
+    """Return the version that the lock file pins for each package."""
+    pins = re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", LOCK, flags=re.MULTILINE)
+    return {name.replace("_", "-"): version for name, version in pins}
+
+
+def wanted(extra=None):
+    """Return the requirements of the package, or of an extra and the extras it names."""
+    if extra is None:
+        return [Requirement(line) for line in PROJECT["dependencies"]]
+    found = []
+    for line in PROJECT["optional-dependencies"][extra]:
+        requirement = Requirement(line)
+        if requirement.name == "hexveil":
+            found += [r for inner in requirement.extras for r in wanted(inner)]
+        else:
+            found.append(requirement)
+    return found
+
+
+@pytest.mark.parametrize("requirement", [*wanted(), *wanted("dev")], ids=str)
+def test_lock_is_in_step_with_the_project(requirement):
+    """Every package that pyproject.toml asks for is pinned at a version it allows; `make lock`."""
+    version = locked().get(requirement.name.lower())
+    assert version is not None, f"{requirement.name} is not locked: make lock"
+    assert requirement.specifier.contains(version, prereleases=True), "make lock"
+
+
+def test_lock_is_hashed_and_names_no_host():
+    """Every pin has a hash, and no address of an index or of a file is in the lock."""
+    pins = re.split(r"^(?=[a-z0-9._-]+==)", LOCK, flags=re.MULTILINE)[1:]
+    assert len(pins) > 50
+    assert [pin.split("\n")[0] for pin in pins if "--hash=sha256:" not in pin] == []
+    assert re.findall(r"(?:https?:|file:|--(?:extra-)?index|--find-links).*", LOCK) == []
+
+
+def test_make_lists_every_target():
+    """`make` alone lists each target with what it does."""
+    done = subprocess.run(["make", "-C", ROOT], capture_output=True, text=True, check=True)
+    listed = re.findall(r"^  make ([a-z]+) +\S", done.stdout, flags=re.MULTILINE)
+    assert set(TARGETS) <= set(listed)
+
+
+def test_continuous_check_can_be_run():
+    """.ci/run is a program, and bash finds no fault in how it is written."""
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], check=True)
+
+
+def test_version_is_the_same_everywhere():
+    """Package, project file and citation name one version."""
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert PROJECT["version"] == hv.__version__
+    assert re.search(r"^version: (.+)$", citation, flags=re.MULTILINE)[1] == hv.__version__
+
+
+def test_extras_are_those_of_the_design():
+    """The extras have the names that the install lines in messages use."""
+    extras = {"demo", "plots", "pandas", "polars", "postgres", "spark", "docs", "dev"}
+    assert set(PROJECT["optional-dependencies"]) == extras

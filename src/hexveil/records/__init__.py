@@ -1,1 +1,7 @@
 """Records (private side): column mapping, rules, sums."""
+
+from hexveil.records.dataset import Dataset, Sums
+from hexveil.records.read import read
+from hexveil.records.select import Select
+
+__all__ = ["Dataset", "Select", "Sums", "read"]

@@ -1,0 +1,108 @@
+"""A command-line option for every field of a run file, made once from the run's model."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import typing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import rich.markup
+import typer
+
+from hexveil.config import FIELDS, kinds, load
+from hexveil.config.arguments import option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic.fields import FieldInfo
+
+PANELS = {
+    "": "Source",
+    "columns": "Columns",
+    "values": "Values",
+    "cells": "Cells",
+    "select": "Selection by public facts",
+    "read": "Reading",
+    "plan": "Plan",
+    "release": "Release",
+    "ledger": "Ledger",
+}
+
+SHAPES = (
+    (kinds.Paths, "PATH"),
+    (kinds.Text, "TEXT"),
+    (kinds.Exact, "NUMBER"),
+    (kinds.Whole, "NUMBER"),
+    (kinds.Share, "NUMBER"),
+    (kinds.Numbers, "NUMBER,..."),
+    (kinds.Names, "TEXT,..."),
+    (kinds.Days, "DAY,..."),
+    (kinds.Hours, "HOUR,..."),
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print for machines, on stdout.")]
+_Source = Annotated[
+    str | None,
+    typer.Argument(help="A run file (.toml), or the records: a file, folder or pattern."),
+]
+
+
+def run_command(body: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that takes SOURCE, an option per field, and the body's own options.
+
+    The body is called with the checked run and its own options. The command's signature is what
+    the parser reads.
+    """
+    own = [p for p in _parameters(body) if p.name != "run"]
+
+    def command(**options: Any) -> None:  # noqa: ANN401  options of every kind
+        source = options.pop("source")
+        chosen = {key: options.pop(_parameter_name(*key)) for key in FIELDS}
+        overrides = {key: value for key, value in chosen.items() if value is not None}
+        run = load(source, overrides)
+        with contextlib.chdir(run.folder):
+            body(run, **options)
+
+    parameters = [_parameter("source", _Source, None), *own]
+    for key, info in FIELDS.items():
+        parameters.append(_parameter(_parameter_name(*key), _option_type(*key, info), None))
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__name__ = body.__name__
+    command.__doc__ = body.__doc__
+    return command
+
+
+def _parameters(body: Callable[..., None]) -> list[inspect.Parameter]:
+    hints = typing.get_type_hints(body, include_extras=True)
+    return [
+        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(body).parameters.values()
+    ]
+
+
+def _parameter_name(section: str, field: str) -> str:
+    return f"{section or 'top'}_{field}"
+
+
+def _parameter(name: str, annotation: object, default: object) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def _option_type(section: str, field: str, info: FieldInfo) -> object:
+    """Return the annotation of one option; a value is text, checked where the file's are."""
+    name, panel, help_text = option(section, field), PANELS[section], _help(info)
+    if info.annotation == (kinds.Switch | None):
+        return Annotated[bool | None, typer.Option(name, help=help_text, rich_help_panel=panel)]
+    shape = next(word for kind, word in SHAPES if info.annotation == (kind | None))
+    about = typer.Option(name, help=help_text, rich_help_panel=panel, metavar=shape)
+    return Annotated[str | None, about]
+
+
+def _help(info: FieldInfo) -> str:
+    extra = info.json_schema_extra
+    default = extra.get("library") if isinstance(extra, dict) else None
+    text = f"{info.description} [default: {default}]" if default else str(info.description)
+    return rich.markup.escape(text)

@@ -1,0 +1,108 @@
+"""`hexveil release`: plan, say the price, book it, draw the noise, write the folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from hexveil.cli import steps, words
+from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.plan import price_lines
+from hexveil.config import Run, arguments
+from hexveil.errors import InputError
+from hexveil.ledger import Ledger
+from hexveil.publishing import check_writable
+from hexveil.publishing.release import release as publish_numbers
+from hexveil.records.progress import shown
+from hexveil.report import read_context
+
+if TYPE_CHECKING:
+    from hexveil.planning import Plan
+    from hexveil.publishing import Release
+    from hexveil.records import Dataset
+
+
+def release(run: Run, *, as_json: AsJson = False) -> None:
+    """Publish the map: book its price in the ledger, draw the noise once, write the folder."""
+    folder, account = destination(run)
+    dataset = steps.read(run)
+    made, warning = supported(run, dataset)
+    book = Ledger(**account)
+    if not as_json:
+        said = [] if warning is None else words.wrapped("Warning", warning)
+        typer.echo("\n".join([*price_lines(made, dataset.public), *said]))
+    published = publish(run, dataset, made, book)
+    written = write(run, published, folder)
+    if as_json:
+        typer.echo(json.dumps(release_json(run, made, published, written), indent=2))
+        return
+    typer.echo("\n".join(end_lines(run, made, published, written)))
+
+
+def destination(run: Run) -> tuple[Path, dict[str, Any]]:
+    """Return the new folder and the ledger's arguments; refuse early what cannot be used."""
+    if run.release.out is None:
+        raise InputError("out (in [release], or --out) is needed: name a new folder for the map.")
+    account = arguments.ledger_arguments(run, Ledger)
+    folder = Path(run.release.out)
+    steps.price_named(run)
+    check_writable(folder)
+    if run.release.context is not None:
+        read_context(run.release.context)
+    return folder, account
+
+
+def supported(run: Run, dataset: Dataset) -> tuple[Plan, str | None]:
+    """Return the plan, and a warning where the caller accepts a grid that is too fine.
+
+    Without that consent such a grid is refused.
+    """
+    made = steps.planned(run, dataset.public)
+    warning = steps.too_fine(made)
+    if warning is not None and not run.release.accept_noise:
+        raise InputError(
+            f"nothing was spent: {warning.removesuffix('.')}; --accept-noise releases it all the "
+            "same."
+        )
+    return made, warning
+
+
+def publish(run: Run, dataset: Dataset, made: Plan, book: Ledger) -> Release:
+    """Book the price, then draw the noise; the same request again costs nothing."""
+    estimates = {} if run.release.estimates is None else {"estimates": run.release.estimates}
+    with shown("Releasing"):
+        return publish_numbers(dataset, made, ledger=book, **estimates)
+
+
+def write(run: Run, published: Release, folder: Path) -> list[Path]:
+    """Write the folder and return its files."""
+    context = {} if run.release.context is None else {"context": run.release.context}
+    with shown("Writing the map"):
+        published.write(folder, **context)
+    return sorted(folder.iterdir())
+
+
+def release_json(run: Run, made: Plan, published: Release, written: list[Path]) -> dict[str, Any]:
+    """Return what was released, for machines."""
+    return steps.plan_json(made) | {
+        "replayed": published.replayed,
+        "files": [str(steps.reached(run, path)) for path in written],
+    }
+
+
+def end_lines(run: Run, made: Plan, published: Release, written: list[Path]) -> list[str]:
+    """Return what happened, and the files."""
+    price = words.price(float(made.epsilon))
+    done = (
+        "the same request was answered before: the same numbers again, at no cost."
+        if published.replayed
+        else f"{price} was booked in the ledger before any noise was drawn."
+    )
+    names = ", ".join(path.name for path in written)
+    return [
+        *words.wrapped("Ledger", done),
+        *words.wrapped("Written", f"{steps.reached(run, written[0].parent)}: {names}"),
+    ]

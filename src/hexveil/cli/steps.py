@@ -1,0 +1,89 @@
+"""The steps that commands share: read, plan, what a plan means."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hexveil.cells import Cells
+from hexveil.config import arguments
+from hexveil.planning.advice import advice
+from hexveil.planning.api import plan as make_plan
+from hexveil.planning.capacity import Capacity
+from hexveil.planning.capacity import capacity as table
+from hexveil.records.progress import shown
+from hexveil.records.read import read as read_records
+
+if TYPE_CHECKING:
+    from hexveil.config import Run
+    from hexveil.facts import PublicFacts
+    from hexveil.planning import Plan
+    from hexveil.records import Dataset
+
+
+def reached(run: Run, path: Path) -> Path:
+    """Return a path of the run as it is reached from where the command was called."""
+    return Path(os.path.normpath(run.folder / path))
+
+
+def read(run: Run) -> Dataset:
+    """Return the run's records, read into sums."""
+    source, given = arguments.source(run), arguments.read_arguments(run, read_records)
+    return read_records(source, **given)
+
+
+def price_named(run: Run) -> None:
+    """Refuse a plan that cannot be made before the records are read."""
+    arguments.plan_arguments(run, make_plan)
+
+
+def planned(run: Run, facts: PublicFacts) -> Plan:
+    """Return the run's plan for public facts; nothing is spent."""
+    given = arguments.plan_arguments(run, make_plan)
+    with shown("Planning"):
+        return make_plan(facts, **given, advise=False)
+
+
+def coarser(run: Run, facts: PublicFacts) -> Plan | None:
+    """Return the same plan one resolution coarser; None where there is none."""
+    grid = facts.cells.grid
+    if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
+        return None
+    (found,) = facts.recount((replace(grid, resolution=grid.resolution - 1),), facts.unit)
+    return None if found is None else planned(run, found)
+
+
+def too_fine(plan: Plan) -> str | None:
+    """Return why this grid is too fine for this fleet and what would help; None if it is not."""
+    if plan.support.supported:
+        return None
+    return advice(plan, arguments.mechanism(plan.mechanism)).text
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """Return what a plan means, for machines; all of it is public."""
+    support = plan.support
+    return {
+        "cells": support.cells,
+        "users": support.users,
+        "records": int(plan.occupancy.n.sum()),
+        "epsilon_asked": float(plan.asked),
+        "epsilon": float(plan.epsilon),
+        "composed_epsilon": float(plan.composed_epsilon),
+        "mean_error": plan.mean_error,
+        "max_error": plan.max_error,
+        "prior_miss": support.prior_miss,
+        "floor": support.floor,
+        "better": support.better,
+        "supported": support.supported,
+    }
+
+
+def capacity(run: Run, facts: PublicFacts, epsilon: str) -> Capacity | None:
+    """Return what the fleet can support at `epsilon`; None without places to count on."""
+    if facts.recount is None or not isinstance(facts.cells.grid, Cells):
+        return None
+    how = arguments.mechanism(run.plan.mechanism) if run.plan.mechanism else None
+    return table(facts, epsilon=epsilon, prior=run.plan.prior, mechanism=how)

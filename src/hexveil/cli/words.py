@@ -1,0 +1,73 @@
+"""Numbers in the words of a reader who knows no Greek."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from typing import TYPE_CHECKING
+
+from hexveil.cells import Cells
+
+if TYPE_CHECKING:
+    from hexveil.cells import Labels
+    from hexveil.facts import Unit
+
+ONE_UNIT: dict[Unit, str] = {
+    "user": "one user's readings",
+    "user-day": "one user's readings of one day",
+    "user-week": "one user's readings of one week",
+}
+
+
+def odds(loss: float) -> str:
+    """Return by how many times at most a loss changes an attacker's odds: exp(loss), rounded up.
+
+    Examples
+    --------
+    >>> odds(1), odds(5), odds(30)
+    ('2.72 times', '149 times', 'more than a million times')
+    """
+    if loss > math.log(1e6):
+        return "more than a million times"
+    return f"{plain(_up(math.exp(loss)))} times"
+
+
+def price(loss: float) -> str:
+    """Return a loss in three figures, rounded up."""
+    return plain(_up(loss))
+
+
+def _up(number: float) -> float:
+    """Round up to three figures, or to a whole number above them."""
+    if number <= 0:
+        return 0.0
+    digits = max(2 - math.floor(math.log10(number)), 0)
+    return math.ceil(round(number * 10.0**digits, 9)) / 10.0**digits
+
+
+def measured(number: float, value_unit: str) -> str:
+    """Return a number of three figures with its unit of measure."""
+    return f"{plain(number)} {value_unit}".rstrip()
+
+
+def plain(number: float) -> str:
+    """Return a loss or price in three figures, without an exponent."""
+    text = f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+    return f"{number:.6f}".rstrip("0") if "e" in text else text
+
+
+def grid_words(grid: Cells | Labels) -> str:
+    """Return what a cell is."""
+    if not isinstance(grid, Cells):
+        return "combinations of " + ", ".join(grid.columns)
+    if grid.timeslot is None:
+        return f"hexagons of resolution {grid.resolution}, all times together"
+    pooled = ", the same hours of all days together" if grid.slot == "pooled" else ""
+    return f"hexagons of resolution {grid.resolution} in slots of {grid.timeslot}{pooled}"
+
+
+def wrapped(label: str, text: str, width: int = 100, indent: int = 19) -> list[str]:
+    """Return a labelled paragraph, its later lines aligned under its first."""
+    wrap = textwrap.TextWrapper(width - indent, break_long_words=False, break_on_hyphens=False)
+    lines = wrap.wrap(text) or [""]
+    return [f"{label:<{indent}}{lines[0]}", *(" " * indent + line for line in lines[1:])]

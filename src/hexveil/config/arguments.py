@@ -1,0 +1,127 @@
+"""From a run to the keyword arguments of the library's doors.
+
+What a door needs and the run does not say is asked for in one sentence; what the run leaves out
+keeps the door's own default.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from hexveil.cells import Cells, Labels
+from hexveil.config.run import SECTIONS
+from hexveil.errors import InputError
+from hexveil.exact import positive
+from hexveil.mechanisms import Baseline, OptimalClipping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexveil.config.run import Run
+    from hexveil.mechanisms import ThresholdMechanism
+
+Arguments = dict[str, Any]
+
+MECHANISMS: dict[str, type[Baseline | OptimalClipping]] = {
+    "OptimalClipping": OptimalClipping,
+    "Baseline": Baseline,
+}
+
+
+def read_arguments(run: Run, door: Callable[..., object]) -> Arguments:
+    """Return the keyword arguments of `read`; its source stands in the run."""
+    from hexveil.records import Select  # noqa: PLC0415  the engine loads when records are read
+
+    given = {**run.columns.given(), **run.values.given(), **run.read.given()}
+    given["cells"] = cells(run)
+    if run.cells.labels is not None and run.cells.timezone is not None:
+        given.setdefault("timezone", run.cells.timezone)
+    given["select"] = Select(**run.select.given())
+    return complete(door, given)
+
+
+def source(run: Run) -> str | list[str]:
+    """Return the configured source, one name or several."""
+    if not run.source:
+        raise InputError("source is needed: name the records or a run file.")
+    return run.source[0] if len(run.source) == 1 else list(run.source)
+
+
+def cells(run: Run) -> Cells | Labels:
+    """Return what a cell is; refuse labels together with a place or slot."""
+    given = run.cells.given()
+    labels = given.pop("labels", None)
+    if labels is not None:
+        given.pop("timezone", None)  # labels have no slots, but hours, dates and days do
+        if given:
+            name = next(iter(given))
+            raise InputError(f"labels and {name} cannot be combined: a cell is one or the other.")
+        return Labels(*labels)
+    if given.get("timeslot") == "none":
+        given["timeslot"] = None
+    return Cells(**given)
+
+
+def plan_arguments(run: Run, door: Callable[..., object]) -> Arguments:
+    """Return the keyword arguments of `plan`; a price that cannot be one is refused at once."""
+    given = run.plan.given()
+    if "epsilon" in given:
+        positive(given["epsilon"], "epsilon")
+    if "mechanism" in given:
+        given["mechanism"] = mechanism(given["mechanism"])
+    return complete(door, given)
+
+
+def mechanism(name: str) -> ThresholdMechanism:
+    """Return the mechanism of this name, which may end in ()."""
+    kind = MECHANISMS.get(name.removesuffix("()"))
+    if kind is None:
+        raise InputError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}.")
+    return kind()
+
+
+def ledger_arguments(run: Run, door: Callable[..., object]) -> Arguments:
+    """Return the keyword arguments of `Ledger`."""
+    return complete(door, run.ledger.given())
+
+
+def complete(door: Callable[..., object], given: Arguments) -> Arguments:
+    """Return what was given to a door, or ask for all that it needs besides."""
+    needed = [
+        parameter.name
+        for parameter in inspect.signature(door).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    missing = [name for name in needed if name not in given and home(name) is not None]
+    if missing:
+        raise InputError(f"{_asked(missing)}.")
+    return given
+
+
+def home(name: str) -> str | None:
+    """Return the section in which a library argument stands, or None."""
+    return next((s for s, model in SECTIONS.items() if name in model.model_fields), None)
+
+
+def option(section: str, name: str) -> str:
+    """Return the command-line option of a field."""
+    return "--" + _OPTION_NAMES.get((section, name), name).replace("_", "-")
+
+
+_OPTION_NAMES = {
+    ("ledger", "url"): "ledger",
+    ("read", "version"): "data-version",
+    ("read", "timezone"): "time-timezone",
+}
+
+
+def _asked(missing: list[str]) -> str:
+    asked = []
+    for name in missing:
+        section = home(name)
+        assert section is not None  # noqa: S101  only names with a home are asked for
+        asked.append(f"{name} (in [{section}], or {option(section, name)})")
+    verb = "is" if len(asked) == 1 else "are"
+    return f"{', '.join(asked)} {verb} needed"

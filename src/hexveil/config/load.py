@@ -1,0 +1,110 @@
+"""From a TOML file and overriding options to a checked run, or one sentence that says why not."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from hexveil.config.run import SECTIONS, Run
+from hexveil.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Raw = dict[str, Any]
+_PATHS = (("", "source"), ("release", "out"), ("release", "context"), ("ledger", "url"))
+
+
+def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None = None) -> Run:
+    """Return the run of a TOML file, or of a data source, with some fields overridden.
+
+    Paths in a file start in the file's folder (`Run.folder`), whose name is no part of the run:
+    the same file is the same request wherever it is read from.
+
+    Parameters
+    ----------
+    source : str or None
+        A file that ends in .toml, or where the records are.
+    overrides : mapping of (section, field) to value
+        Section "" is the top of the file. Paths start in the current folder.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a section or field is unknown or of the wrong kind.
+    """
+    raw: Raw = {} if source is None else {"source": [source]}
+    folder, where = Path(), "command line"
+    if source is not None and source.lower().endswith(".toml"):
+        file = Path(source)
+        raw, folder, where = _parsed(file), file.parent, file.name
+    for (section, field), value in (overrides or {}).items():
+        table = raw.setdefault(section, {}) if section else raw
+        if isinstance(table, dict):
+            table[field] = _from(folder, value) if (section, field) in _PATHS else value
+    return checked(raw, where).standing_in(folder)
+
+
+def _from(folder: Path, path: object) -> object:
+    """Return a path that starts in the current folder as one that starts in `folder`."""
+    if folder == Path() or not isinstance(path, str) or "://" in path or Path(path).is_absolute():
+        return path
+    try:
+        return os.path.relpath(path, folder)
+    except ValueError:  # another drive
+        return str(Path(path).absolute())
+
+
+def checked(raw: Raw, where: str) -> Run:
+    """Return the run that nested plain values describe; `where` they stand is for messages."""
+    try:
+        return Run.model_validate(raw)
+    except ValidationError as error:
+        raise InputError(f"{where}: {_sentence(error)}") from None
+
+
+def _parsed(path: Path) -> Raw:
+    try:
+        return tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}; check the name.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text in UTF-8; save it as such.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not valid TOML: {error}.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _sentence(error: ValidationError) -> str:
+    """Say the first thing that is wrong, and what would be right."""
+    first = error.errors(include_url=False)[0]
+    place = tuple(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return _unknown(place)
+    name = f"[{place[0]}] {place[1]}" if len(place) > 1 else place[0]
+    if first["type"] == "value_error":
+        return f"{name} {first['ctx']['error']}."
+    return f"[{place[0]}] must be a section of fields."
+
+
+def _unknown(place: tuple[str, ...]) -> str:
+    *sections, field = place
+    section = sections[0] if sections else ""
+    here = list(SECTIONS[section].model_fields) if section else list(Run.model_fields)
+    subject = f"[{section}] has no field {field!r}" if section else f"there is no {field!r}"
+    near = difflib.get_close_matches(field, here, n=1)
+    if near:
+        return f"{subject}; did you mean {near[0]!r}?"
+    if field == "source":
+        return f"{subject}; it stands at the top of the file, above every section."
+    home = [name for name, model in SECTIONS.items() if field in model.model_fields]
+    if home:
+        return f"{subject}; it belongs in [{home[0]}]."
+    return f"{subject}; it has {', '.join(here)}."

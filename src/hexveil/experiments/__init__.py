@@ -1,0 +1,1 @@
+"""Studies and demonstrations on public data."""

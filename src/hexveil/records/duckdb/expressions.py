@@ -1,0 +1,182 @@
+"""SQL expressions over one record: text, numbers, instants, offsets. Every cast may fail softly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexveil.errors import InputError
+from hexveil.records.clock import END_OF_TIMES, Steps, clock
+
+if TYPE_CHECKING:
+    from hexveil.records.columns import Ref
+
+_ISO = r"\s*\d{4}-\d{2}-\d{2}"
+_TIME_OF_DAY = r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
+NAIVE_TEXT = rf"{_ISO}({_TIME_OF_DAY})?\s*"
+OFFSET_TEXT = rf"{_ISO}{_TIME_OF_DAY}\s*(Z|z|UTC|[+-]\d{{2}}(:?\d{{2}})?)\s*"
+FROM_MILLISECONDS = 1e11
+"""Numbers of at least this size are epoch milliseconds, smaller ones seconds."""
+
+
+def identifier(name: str) -> str:
+    """Return a column name quoted for SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return text quoted for SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def number_literal(value: float) -> str:
+    """Return a double that SQL reads back exactly."""
+    if not math.isfinite(value):
+        raise ValueError("only finite numbers are written into queries")
+    return f"CAST('{value!r}' AS DOUBLE)"
+
+
+def text(ref: Ref, document: str | None) -> str:
+    """Return the text of a field, or null.
+
+    Parameters
+    ----------
+    ref : Ref
+    document : str or None
+        The column of JSON documents that `ref` points into, if the records are such.
+    """
+    if document is not None:
+        return f"json_extract_string({document}, {_json_path((ref.column, *ref.path))})"
+    found = _typed(ref)
+    rest = ref.path[ref.parsed :]
+    if rest:
+        whole = f"TRY_CAST(CAST({found} AS VARCHAR) AS JSON)"
+        return f"json_extract_string({whole}, {_json_path(rest)})"
+    return found if ref.kind.name == "text" else f"CAST({found} AS VARCHAR)"
+
+
+def name_text(ref: Ref, role: str, document: str | None) -> str:
+    """Return the text of a user id or label; empty text counts as none."""
+    if ref.kind.name in ("struct", "list"):
+        raise InputError(f"{role}: the column {ref.column!r} is nested; name a field inside it.")
+    return f"nullif({text(ref, document)}, '')"
+
+
+def number(ref: Ref, role: str, document: str | None) -> str:
+    """Return the number in a field as a double, or null."""
+    if ref.point is not None:
+        point = f"TRY_CAST({text(ref, document)} AS JSON)"
+        paths = (_json_path((ref.point,)), _json_path(("coordinates", ref.point)))
+        either = ", ".join(f"json_extract_string({point}, {path})" for path in paths)
+        return f"TRY_CAST(coalesce({either}) AS DOUBLE)"
+    if document is None and ref.parsed == len(ref.path):
+        if ref.kind.name == "number":
+            return f"CAST({_typed(ref)} AS DOUBLE)"
+        if ref.kind.name not in ("text", "json"):
+            raise InputError(
+                f"{role}: the column {ref.column!r} holds {ref.kind.name} values, not numbers."
+            )
+    return f"TRY_CAST({text(ref, document)} AS DOUBLE)"
+
+
+@dataclass(frozen=True)
+class Instant:
+    """Two expressions of a time, in whole microseconds; at most one is not null.
+
+    Attributes
+    ----------
+    utc : str
+        Since 1970 in UTC.
+    wall : str
+        Since 1970 on the wall clock of the time zone declared for times without an offset.
+    """
+
+    utc: str = "CAST(NULL AS BIGINT)"
+    wall: str = "CAST(NULL AS BIGINT)"
+
+
+def instant(ref: Ref, naive: str | None, document: str | None) -> Instant:
+    """Return the time in a field.
+
+    Parameters
+    ----------
+    naive : str or None
+        The time zone of times without an offset; None makes those unusable.
+    """
+    kind = ref.kind.name if document is None and ref.parsed == len(ref.path) else "text"
+    if kind == "time":
+        return Instant(f"epoch_us(TRY_CAST({_typed(ref)} AS TIMESTAMPTZ))")
+    if kind in ("naive time", "date"):
+        if naive is None:
+            raise InputError(
+                f"time: the column {ref.column!r} holds local times without an offset; declare "
+                'their timezone, for example timezone="Europe/Warsaw".'
+            )
+        return Instant(wall=f"epoch_us(TRY_CAST({_typed(ref)} AS TIMESTAMP))")
+    if kind == "number":
+        return Instant(_from_epoch(f"CAST({_typed(ref)} AS DOUBLE)"))
+    if kind not in ("text", "json"):
+        raise InputError(f"time: the column {ref.column!r} holds {kind} values, not times.")
+    return _from_text(text(ref, document), naive)
+
+
+def step_function(second: str, steps: Steps) -> str:
+    """Return a step function of a number of seconds as nested CASEs, a binary search."""
+    if not steps.steps:
+        return str(steps.first)
+    half = len(steps.steps) // 2
+    at, value = steps.steps[half]
+    below = step_function(second, Steps(steps.first, steps.steps[:half]))
+    above = step_function(second, Steps(value, steps.steps[half + 1 :]))
+    return f"CASE WHEN {second} < {at} THEN {below} ELSE {above} END"
+
+
+def local_second(instant: str, timezone: str) -> str:
+    """Return the local wall clock of an instant, in whole seconds since 1970 on that clock."""
+    second = f"({instant} // 1000000)"
+    return f"({second} + {step_function(second, clock(timezone).offsets())})"
+
+
+def _from_text(found: str, naive: str | None) -> Instant:
+    utc = (
+        f"CASE WHEN regexp_full_match({found}, {literal(OFFSET_TEXT)}) "
+        f"THEN epoch_us(TRY_CAST({found} AS TIMESTAMPTZ)) "
+        f"ELSE {_from_epoch(f'TRY_CAST({found} AS DOUBLE)')} END"
+    )
+    if naive is None:
+        return Instant(utc)
+    local = f"regexp_full_match({found}, {literal(NAIVE_TEXT)})"
+    return Instant(utc, f"CASE WHEN {local} THEN epoch_us(TRY_CAST({found} AS TIMESTAMP)) END")
+
+
+def _from_epoch(value: str) -> str:
+    scaled = f"CASE WHEN abs({value}) >= {FROM_MILLISECONDS:.0f} THEN {value} * 1e3 "
+    return (
+        f"CASE WHEN abs({value}) < 1e13 THEN CAST(round({scaled}ELSE {value} * 1e6 END) "
+        "AS BIGINT) END"
+    )
+
+
+def from_wall(wall: str, naive: str) -> str:
+    """Return the instant of a wall-clock time, both in microseconds."""
+    offset = step_function(f"({wall} // 1000000)", clock(naive).wall_offsets())
+    # Far from 1970 the subtraction could overflow; those times are not usable anyway.
+    usable = f"abs({wall} // 1000000) < {2 * END_OF_TIMES}"
+    return f"CASE WHEN {usable} THEN {wall} - CAST(1000000 AS BIGINT) * ({offset}) END"
+
+
+def _typed(ref: Ref) -> str:
+    """Return the column and the part of its path that its declared type knows."""
+    found = identifier(ref.column)
+    for step in ref.path[: ref.parsed]:
+        found += f"[{step + 1}]" if isinstance(step, int) else f"[{literal(step)}]"
+    return found
+
+
+def _json_path(path: tuple[str | int, ...]) -> str:
+    steps = (
+        f"[{s}]" if isinstance(s, int) else '."' + s.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        for s in path
+    )
+    return literal("$" + "".join(steps))

@@ -1,0 +1,179 @@
+"""Why records cannot be used, said in one sentence from public counts.
+
+Called when too many records, or all, were left out. Public are: how many records each rule left
+out, and the places and times of records. No value, id or row is ever shown.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hexveil import hexagons
+from hexveil.errors import InputError
+from hexveil.records.clock import END_OF_TIMES, zone_place
+from hexveil.records.duckdb.rules import (
+    BOX,
+    DATES,
+    DROPPED,
+    HOURS,
+    NO_PLACE,
+    NO_TIME,
+    NO_USER,
+    NO_VALUE,
+    REASONS,
+    UNPARSABLE,
+    UNUSABLE,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hexveil.cells import CellTable
+    from hexveil.records.duckdb.rules import Checked
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.request import Request
+
+_SWAPPED = "latitude and longitude look swapped: "
+_IN_RANGE = "{0} BETWEEN -90 AND 90 AND {1} BETWEEN -180 AND 180"
+
+
+def refuse_unusable(
+    session: Session, source: Checked, request: Request, left_out: Mapping[int, int]
+) -> None:
+    """Raise InputError if there is no record, none is left, or too many cannot be used.
+
+    Parameters
+    ----------
+    left_out : mapping of int to int
+        Per reason (0: kept) how many records it covers. Public.
+    """
+    total = sum(left_out.values())
+    if total == 0:
+        raise InputError("source: there is no record in it.")
+    bad = {reason: left_out.get(reason, 0) for reason in UNUSABLE}
+    worst = max(bad, key=lambda reason: bad[reason])
+    kept = left_out.get(0, 0)
+    if bad[worst] and (kept == 0 or sum(bad.values()) > request.rules.max_bad_rows * total):
+        hint = _hint(session, source, request, worst)
+        if sum(bad.values()) == total:
+            raise InputError(f"{_NOTHING[worst]}{hint}.")
+        if sum(bad.values()) > request.rules.max_bad_rows * total:
+            raise InputError(
+                f"{sum(bad.values())} of {total} records cannot be used, more than max_bad_rows="
+                f"{request.rules.max_bad_rows} allows; most of them are {_IS[worst]} "
+                f"({bad[worst]}){hint}."
+            )
+    if kept == 0:
+        raise InputError(_selected_away(session, source, request, left_out))
+
+
+_NOTHING = {
+    UNPARSABLE: "no record could be parsed; the file is not what its name says",
+    NO_VALUE: "no record has a usable value (a finite number); check the value column",
+    NO_USER: "no record has a user; check the user column",
+    NO_TIME: "no record has a usable time",
+    NO_PLACE: "no record has a usable place",
+}
+_IS = {reason: REASONS[reason] for reason in UNUSABLE}
+
+
+def _hint(session: Session, source: Checked, request: Request, worst: int) -> str:
+    if worst == NO_TIME:
+        return _time_hint(session, source, request)
+    if worst == NO_PLACE and request.columns.has_place:
+        return _place_hint(session, source)
+    return ""
+
+
+def _time_hint(session: Session, source: Checked, request: Request) -> str:
+    early, late = session.rows(
+        f"SELECT count(*) FILTER (WHERE t < 0), count(*) FILTER (WHERE t >= {END_OF_TIMES * 10**6})"
+        f" FROM ({source.raw})"
+    )[0]
+    early, late = int(str(early)), int(str(late))
+    if early or late:
+        return f"; {early} times are before 1970 and {late} after 2100, check the time column"
+    if request.rules.naive is None:
+        return (
+            '; times need an offset like "+05:30", or declare their timezone, '
+            'for example timezone="Europe/Warsaw"'
+        )
+    return "; times are ISO 8601 text, or seconds or milliseconds since 1970"
+
+
+def _place_hint(session: Session, source: Checked) -> str:
+    numbers, swapped = session.rows(
+        "SELECT count(*) FILTER (WHERE isfinite(lat) AND isfinite(lon)), "
+        f"count(*) FILTER (WHERE abs(lat) > 90 AND {_IN_RANGE.format('lon', 'lat')}) "
+        f"FROM ({source.raw}) WHERE NOT coalesce({_IN_RANGE.format('lat', 'lon')}, false)"
+    )[0]
+    if int(str(swapped)) * 2 > int(str(numbers)):
+        return f"; {_SWAPPED}exchange them"
+    return "; latitude runs from -90 to 90 and longitude from -180 to 180 degrees"
+
+
+def _selected_away(
+    session: Session, source: Checked, request: Request, left_out: Mapping[int, int]
+) -> str:
+    reason = max((DROPPED, HOURS, DATES, BOX), key=lambda r: left_out.get(r, 0))
+    if left_out.get(BOX, 0) and request.rules.select.box is not None:
+        west, south, east, north = request.rules.select.box
+        inside = session.rows(
+            f"SELECT count(*) FROM ({source.raw}) WHERE lat BETWEEN {west} AND {east} "
+            f"AND lon BETWEEN {south} AND {north}"
+        )[0][0]
+        if int(str(inside)) * 2 > left_out[BOX]:
+            return f"no record lies inside the box; {_SWAPPED}exchange them."
+    if reason == BOX:
+        return (
+            "no record lies inside the box; it is west, south, east, north in degrees, and the "
+            "places are elsewhere."
+        )
+    return (
+        f"no record is left after selection: of {sum(left_out.values())} records, "
+        f"{left_out.get(reason, 0)} are {REASONS[reason]}; widen the selection."
+    )
+
+
+def refuse_no_cell(everything: int, enough: int, request: Request) -> None:
+    """Raise InputError if no cell is left after selection."""
+    if enough:
+        return
+    raise InputError(
+        f"no cell is left after selection: none of {everything} cells has min_users="
+        f"{request.rules.select.min_users} users; use larger cells, longer timeslots or a smaller "
+        "min_users."
+    )
+
+
+def refuse_swapped(cells: CellTable, request: Request) -> None:
+    """Raise InputError if the cells would lie near the time zone's city once swapped.
+
+    In most places swapped degrees are still degrees; the declared time zone gives them away. A
+    box given by the caller settles the matter.
+    """
+    city = None if request.rules.clock is None else zone_place(request.rules.clock)
+    if city is None or cells.hexagon is None or request.rules.select.box is not None:
+        return
+    some = cells.hexagon[:: max(len(cells) // 8, 1)]
+    places = [hexagons.outline(int(hexagon))[0] for hexagon in some]
+    if all(_looks_swapped(lat, lon, city) for lon, lat in places):
+        raise InputError(
+            f"{_SWAPPED}the places are far from {request.rules.clock}, and exchanged they are "
+            "near it; exchange them, or give the box they belong to."
+        )
+
+
+def _looks_swapped(lat: float, lon: float, city: tuple[float, float]) -> bool:
+    """Return whether a place is far from a city, and near it with its degrees exchanged."""
+    if abs(lon) > 90:
+        return False
+    return _degrees_apart((lat, lon), city) > 30 and _degrees_apart((lon, lat), city) < 20
+
+
+def _degrees_apart(one: tuple[float, float], other: tuple[float, float]) -> float:
+    """Return the great-circle distance of two (latitude, longitude), in degrees."""
+    (a, b), (c, d) = ((math.radians(x), math.radians(y)) for x, y in (one, other))
+    cosine = math.sin(a) * math.sin(c) + math.cos(a) * math.cos(c) * math.cos(b - d)
+    return math.degrees(math.acos(max(-1.0, min(1.0, cosine))))

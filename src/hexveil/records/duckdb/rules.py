@@ -1,0 +1,219 @@
+"""The rules a record passes before it is counted, as one query; each drop has a public reason.
+
+Order (DESIGN, "Rules that guard the proof"): records that are malformed, or without a usable
+value, user, time or place; then drop_values, hours, dates and box. The value is clamped as a
+double, rounded to the quantum half away from zero, and clamped again in integers. Nothing in
+here can fail on a value.
+
+Columns of the checked query: `why` (0 where the record stays), `u` the user, `t` the instant in
+microseconds, `w` the local wall clock in seconds, `p0, p1, ...` the place (latitude and longitude,
+or labels), `k` the value in quanta above the lower bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexveil.cells import DAY, Cells
+from hexveil.records.clock import END_OF_TIMES
+from hexveil.records.duckdb.expressions import (
+    from_wall,
+    instant,
+    local_second,
+    name_text,
+    number,
+    number_literal,
+)
+from hexveil.records.duckdb.source import DOCUMENT, Relation
+
+if TYPE_CHECKING:
+    from hexveil.facts import ValueScale
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.request import Request
+
+REASONS = (
+    "kept",
+    "unparsable",
+    "without a usable value",
+    "without a user",
+    "without a usable time",
+    "without a usable place",
+    "values that mean no reading",
+    "outside the hours",
+    "outside the dates",
+    "outside the box",
+)
+"""Why a record is left out, in the order of the rules; the number is its place in this list."""
+UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE, DROPPED, HOURS, DATES, BOX = range(1, 10)
+UNUSABLE = (UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The checked records of one relation.
+
+    Attributes
+    ----------
+    query : str
+        SELECT why, u, t, w, p0, ..., k (see the module's head).
+    raw : str
+        The same records before any check, for finding out what is wrong with them.
+    places : tuple of str
+        Names of the columns of a place.
+    timed, local : bool
+        Whether `t`, and whether `w`, is there.
+    """
+
+    query: str
+    raw: str
+    places: tuple[str, ...]
+    timed: bool
+    local: bool
+
+
+def checked(session: Session, relation: Relation, request: Request) -> Checked:
+    """Return the query that checks every record of a relation.
+
+    Raises
+    ------
+    ColumnError, InputError
+        If a configured column is missing or of a type that cannot be used.
+    """
+    raw = _Raw(session, relation, request)
+    timed = request.columns.time is not None
+    local = timed and request.rules.clock is not None
+    places = ("lat", "lon") if isinstance(request.rules.cells, Cells) else raw.labels
+    query = (
+        f"SELECT {_why(request, raw)} AS why, u, {'t, ' if timed else ''}{'w, ' if local else ''}"
+        + ", ".join(f"{name} AS p{i}" for i, name in enumerate(places))
+        + f", {quanta('v', request.rules.scale)} AS k FROM ({raw.query})"
+    )
+    names = tuple(f"p{i}" for i in range(len(places)))
+    return Checked(query, raw.query, names, timed, local)
+
+
+def quanta(value: str, scale: ValueScale) -> str:
+    """Return a value as whole quanta above the lower bound: clamped, rounded, clamped again."""
+    low, high = (number_literal(float(bound)) for bound in (scale.lower, scale.upper))
+    top, bottom = (
+        number_literal(float(part)) for part in (scale.quantum.denominator, scale.quantum.numerator)
+    )
+    size = "INTEGER" if scale.steps < 2**31 else "BIGINT"
+    clamped = f"greatest(least({value}, {high}), {low})"
+    whole = f"CAST(round({clamped} * {top} / {bottom}) AS BIGINT)"
+    above = f"{whole} - {int(scale.lower / scale.quantum)}"
+    return f"CAST(greatest(least({above}, {scale.steps}), 0) AS {size})"
+
+
+class _Raw:
+    """The columns of a record as they are read: bad, v, u, t, w, lat, lon, l0, l1, ..."""
+
+    def __init__(self, session: Session, relation: Relation, request: Request) -> None:
+        self._document = DOCUMENT if relation.documents else None
+        self._session, self._relation, self._request = session, relation, request
+        self.labels: tuple[str, ...] = ()
+        self.has_place = request.columns.has_place
+        columns = {**self._own(), **self._place(), **self._time(), **self._labels()}
+        query = (
+            "SELECT "
+            + ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+            + f" FROM ({relation.query})"
+        )
+        self.query = self._clocked(query)
+
+    def _own(self) -> dict[str, str]:
+        named = self._request.columns
+        value = self._relation.find(self._session, "value", named.value)
+        user = self._relation.find(self._session, "user", named.user)
+        bad = f"json_type({DOCUMENT}) IS DISTINCT FROM 'OBJECT'" if self._document else "false"
+        return {
+            "bad": bad,
+            "v": number(value, "value", self._document),
+            "u": name_text(user, "user", self._document),
+        }
+
+    def _place(self) -> dict[str, str]:
+        named = self._request.columns
+        if named.location is not None:
+            lat, lon = self._relation.find_location(self._session, named.location)
+        elif named.lat is not None and named.lon is not None:
+            lat = self._relation.find(self._session, "lat", named.lat)
+            lon = self._relation.find(self._session, "lon", named.lon)
+        else:
+            return {}
+        document = self._document
+        return {"lat": number(lat, "lat", document), "lon": number(lon, "lon", document)}
+
+    def _time(self) -> dict[str, str]:
+        name = self._request.columns.time
+        if name is None:
+            return {}
+        time = self._relation.find(self._session, "time", name)
+        found = instant(time, self._request.rules.naive, self._document)
+        return {"utc": found.utc, "wall": found.wall}
+
+    def _labels(self) -> dict[str, str]:
+        cells = self._request.rules.cells
+        if isinstance(cells, Cells):
+            return {}
+        self.labels = tuple(f"l{i}" for i in range(len(cells.columns)))
+        found = (self._relation.find(self._session, "label", name) for name in cells.columns)
+        return {
+            label: name_text(ref, "label", self._document)
+            for label, ref in zip(self.labels, found, strict=True)
+        }
+
+    def _clocked(self, query: str) -> str:
+        """Add the instant, then the local wall clock: each a step of its own, computed once."""
+        rules = self._request.rules
+        if self._request.columns.time is None:
+            return query
+        wall = "utc" if rules.naive is None else f"coalesce(utc, {from_wall('wall', rules.naive)})"
+        query = f"SELECT *, {wall} AS t FROM ({query})"
+        if rules.clock is None:
+            return query
+        return f"SELECT *, {local_second('t', rules.clock)} AS w FROM ({query})"
+
+
+def _why(request: Request, raw: _Raw) -> str:
+    """Return the number of the first rule that leaves a record out, 0 if none does."""
+    tests = [
+        (UNPARSABLE, "bad"),
+        (NO_VALUE, "v IS NULL OR NOT isfinite(v)"),
+        (NO_USER, "u IS NULL"),
+    ]
+    if request.columns.time is not None:
+        usable = f"t BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+        tests.append((NO_TIME, f"({usable}) IS NOT TRUE"))
+    tests += _place_tests(request, raw) + _selection_tests(request)
+    cases = " ".join(f"WHEN {test} THEN {reason}" for reason, test in tests)
+    return f"CAST(CASE {cases} ELSE 0 END AS TINYINT)"
+
+
+def _place_tests(request: Request, raw: _Raw) -> list[tuple[int, str]]:
+    tests = [(NO_PLACE, f"{label} IS NULL") for label in raw.labels]
+    if not raw.labels or request.rules.select.box is not None:
+        # NaN is above every number in DuckDB, so a range refuses it too.
+        inside = "lat BETWEEN -90 AND 90 AND lon BETWEEN -180 AND 180"
+        tests.append((NO_PLACE, f"({inside}) IS NOT TRUE"))
+    return tests
+
+
+def _selection_tests(request: Request) -> list[tuple[int, str]]:
+    select, tests = request.rules.select, []
+    if select.drop_values:
+        odd = ", ".join(number_literal(float(value)) for value in select.drop_values)
+        tests.append((DROPPED, f"v IN ({odd})"))
+    if select.hours is not None:
+        hours = ", ".join(map(str, select.hours))
+        tests.append((HOURS, f"((w + {DAY}) // 3600) % 24 NOT IN ({hours})"))
+    if select.days is not None:
+        first, last = select.days
+        tests.append((DATES, f"w NOT BETWEEN {first * DAY} AND {last * DAY + DAY - 1}"))
+    if select.box is not None:
+        west, south, east, north = (number_literal(side) for side in select.box)
+        tests.append(
+            (BOX, f"NOT (lon BETWEEN {west} AND {east} AND lat BETWEEN {south} AND {north})")
+        )
+    return tests

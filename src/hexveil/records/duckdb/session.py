@@ -1,0 +1,153 @@
+"""One private DuckDB connection: its limits, its temporary folder, its errors in our words.
+
+DuckDB's own messages may quote rows, so none is ever passed on. The connection is always closed:
+an open one with a Python function on it reports leaks at exit.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from typing import TYPE_CHECKING, Self
+
+import duckdb
+from duckdb.func import PythonUDFType
+
+from hexveil.errors import HexveilError, InputError, StorageError
+from hexveil.records.duckdb.pixels import Pixels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    import pyarrow as pa
+
+_MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", re.IGNORECASE)
+SMALLEST_MEMORY = 64 * 10**6
+
+
+def check_memory(memory: str) -> str:
+    """Return a size like "1GB"; refuse one that is not, or is below 64 MB."""
+    match = _MEMORY.fullmatch(memory) if isinstance(memory, str) else None
+    powers = "KMGT"
+    size = float(match[1]) * 1000 ** (powers.index(match[2][0].upper()) + 1) if match else 0.0
+    if match is None or size < SMALLEST_MEMORY:
+        raise InputError(
+            f'memory must be a size of at least 64MB, like "500MB" or "1GB", got {memory!r}.'
+        )
+    return memory
+
+
+class Session:
+    """PRIVATE. A connection for one reading, to be used in a `with` statement.
+
+    Parameters
+    ----------
+    memory : str
+        What DuckDB may use; more goes to a temporary folder only this user can read, which is
+        removed at the end.
+    """
+
+    def __init__(self, memory: str) -> None:
+        self._folder = tempfile.mkdtemp(prefix="hexveil-")
+        self._connection = duckdb.connect(
+            config={
+                "memory_limit": memory,
+                "temp_directory": self._folder,
+                "threads": len(os.sched_getaffinity(0))
+                if hasattr(os, "sched_getaffinity")
+                else os.cpu_count() or 1,
+                "preserve_insertion_order": False,
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+                "enable_external_file_cache": False,
+            }
+        )
+        self._connection.execute("SET TimeZone='UTC'")
+        self._connection.execute("SET enable_progress_bar=false")
+        self._resolutions: set[int] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __repr__(self) -> str:
+        return "Session(private)"
+
+    def register(self, name: str, table: pa.Table) -> None:
+        """Give a table in memory a name in queries."""
+        self._connection.register(name, table)
+
+    def hexagon(self, lat: str, lon: str, resolution: int) -> str:
+        """Return the expression of the hexagon of a place; both must be null or in range."""
+        name = f"hexagon_{resolution}"
+        if resolution not in self._resolutions:
+            double = duckdb.sqltypes.DOUBLE
+            self._connection.create_function(
+                name,
+                Pixels(resolution).of_places,
+                [double, double],
+                duckdb.sqltypes.UBIGINT,
+                type=PythonUDFType.ARROW,
+            )
+            self._resolutions.add(resolution)
+        return f"{name}({lat}, {lon})"
+
+    def run(self, query: str) -> None:
+        """Run a statement."""
+        self._execute(query)
+
+    def arrow(self, query: str) -> pa.Table:
+        """Return the rows of a query."""
+        try:
+            return self._connection.sql(query).to_arrow_table()
+        except duckdb.Error as error:
+            raise _in_our_words(error) from None
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        """Return the rows of a small query."""
+        return [tuple(row) for row in self._execute(query).fetchall()]
+
+    def types(self, query: str) -> Mapping[str, duckdb.sqltypes.DuckDBPyType]:
+        """Return the type of each column of a query, which is not run."""
+        found = self._execute(f"SELECT * FROM ({query}) LIMIT 0").description
+        return {column[0]: column[1] for column in found}
+
+    def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
+        try:
+            return self._connection.execute(query)
+        except duckdb.Error as error:
+            raise _in_our_words(error) from None
+
+
+def _in_our_words(error: duckdb.Error) -> HexveilError:
+    """Return the error that says the same without a word of DuckDB's, which may quote rows."""
+    text = str(error)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return StorageError(
+            "reading the records needs more memory or disk than it may use; raise memory, or "
+            "free space for temporary files."
+        )
+    if isinstance(error, duckdb.IOException) and "No space left" in text:
+        return StorageError("the disk for temporary files is full; free space and try again.")
+    if isinstance(
+        error, (duckdb.IOException, duckdb.InvalidInputException, duckdb.ConversionException)
+    ):
+        return InputError(
+            "source: a file could not be read to its end; it may be truncated, malformed or not "
+            "what its name says."
+        )
+    return HexveilError(
+        f"the engine failed while reading the records ({type(error).__name__}); its message is "
+        "not shown because it may quote them."
+    )

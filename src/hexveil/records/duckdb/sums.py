@@ -1,0 +1,219 @@
+"""From checked records to counts and sums per (cell, user): the pass over all records.
+
+Records that a rule leaves out go through the same grouping, one group per reason, so that one
+scan gives the sums and the public counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.cells import DAY, Cells, CellTable, Labels
+from hexveil.occupancy import Occupancy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from hexveil.facts import Unit
+    from hexveil.records.duckdb.rules import Checked
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.request import Request
+    from hexveil.records.select import Select
+
+PAIRS = "pairs"
+CHOSEN = "chosen"
+"""Temporary tables: counts and sums per (cell, unit of privacy), and the cells that are used."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What records are grouped by: expressions and the names they get.
+
+    Attributes
+    ----------
+    cell : mapping of name to expression
+    unit : mapping of name to expression
+    """
+
+    cell: dict[str, str]
+    unit: dict[str, str]
+
+    @property
+    def all(self) -> dict[str, str]:
+        """Cell and unit keys together."""
+        return {**self.cell, **self.unit}
+
+
+def keys(session: Session, grid: Cells | Labels, unit: Unit, places: Sequence[str]) -> Keys:
+    """Return the grouping of kept records, whose columns are u, w and the places."""
+    if isinstance(grid, Cells):
+        # Nulls where the record is left out: the hexagon of a bad place would stop the query.
+        lat, lon = (f"CASE WHEN why = 0 THEN {place} END" for place in places)
+        cell = {"hexagon": session.hexagon(lat, lon, grid.resolution)}
+        if grid.seconds is not None:
+            cell["slot"] = slot("w", grid)
+    else:
+        cell = {f"label{i}": place for i, place in enumerate(places)}
+    return Keys(cell, unit_keys(unit))
+
+
+def unit_keys(unit: Unit) -> dict[str, str]:
+    """Return what tells one unit of privacy from another: the user, and the day or week."""
+    if unit == "user":
+        return {"u": "u"}
+    if unit == "user-day":
+        return {"u": "u", "day": f"(w + {DAY}) // {DAY}"}
+    # Weeks start on Mondays; 1970-01-01 was a Thursday, three days after one.
+    return {"u": "u", "week": f"(w + {10 * DAY}) // {7 * DAY}"}
+
+
+def slot(wall: str, grid: Cells) -> str:
+    """Return a record's slot in seconds, as `CellTable.slot` names it."""
+    seconds = grid.seconds
+    # Shifted by a day, since whole-number division rounds towards zero.
+    start = f"({wall} + {DAY}) // {seconds} * {seconds}"
+    return f"({start}) % {DAY}" if grid.slot == "pooled" else f"{start} - {DAY}"
+
+
+def dedupes(request: Request) -> bool:
+    """Return whether repeats are dropped; without a time column they are kept."""
+    return request.rules.repeats == "drop" and request.columns.time is not None
+
+
+def cell_counts(everything: int, used: int, records: int) -> dict[str, int]:
+    """Return the public counts that come from the choice of cells."""
+    return {
+        "cells before selection": everything,
+        "cells left out by selection": everything - used,
+        "records left": records,
+    }
+
+
+def make_pairs(session: Session, query: str, grouping: Keys) -> None:
+    """Make the table of pairs, (why, the keys, n, sum q), from checked records."""
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT why, {', '.join(grouping.all)}, "
+        f"count(*) AS n, sum(k) AS q FROM (SELECT why, {_guarded(grouping.all)}, "
+        f"CASE WHEN why = 0 THEN k END AS k FROM ({query})) GROUP BY ALL"
+    )
+
+
+def without_repeats(session: Session, source: Checked) -> tuple[str, int]:
+    """Return the checked records with one left of each (user, time), and how many were dropped.
+
+    Few records usually share their user and time with another. These are found by a hash first
+    (a collision only suspects a record needlessly), and resolved exactly.
+    """
+    hashed = f"SELECT *, CASE WHEN why = 0 THEN hash(u, t) END AS h FROM ({source.query})"
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE suspects AS SELECT h FROM ({hashed}) "
+        "WHERE h IS NOT NULL GROUP BY h HAVING count(*) > 1"
+    )
+    if not session.rows("SELECT 1 FROM suspects LIMIT 1"):
+        return source.query, 0
+    shared = f"SELECT * FROM ({hashed}) SEMI JOIN suspects USING (h)"
+    session.run(f"CREATE OR REPLACE TEMP TABLE resolved AS {_smallest(source, shared)}")
+    # A null hash, of a record that is left out, is never in the other table: it passes.
+    alone = f"SELECT * FROM ({hashed}) ANTI JOIN suspects USING (h)"
+    columns = ", ".join(("why", "u", "t", *(["w"] * source.local), *source.places, "k"))
+    dropped = session.rows("SELECT coalesce(CAST(sum(c - 1) AS BIGINT), 0) FROM resolved")
+    query = f"SELECT {columns} FROM ({alone}) UNION ALL SELECT {columns} FROM resolved"
+    return query, int(str(dropped[0][0]))
+
+
+def _guarded(columns: dict[str, str]) -> str:
+    return ", ".join(f"CASE WHEN why = 0 THEN {e} END AS {name}" for name, e in columns.items())
+
+
+def _smallest(source: Checked, query: str) -> str:
+    """Return one record of each (user, time), and `c` how many there were.
+
+    The one of smallest place is left, on a tie the one of smallest value.
+    """
+    fields = (*source.places, "k")
+    first = "struct_pack(" + ", ".join(f"{name} := {name}" for name in fields) + ")"
+    wall = ("any_value(w) AS w, ", "w, ") if source.local else ("", "")
+    names = ", ".join(f"first.{name} AS {name}" for name in fields)
+    return (
+        f"SELECT CAST(0 AS TINYINT) AS why, u, t, c, {wall[1]}{names} FROM ("
+        f"SELECT u, t, count(*) AS c, {wall[0]}"
+        f"min({first}) AS first FROM ({query}) GROUP BY u, t)"
+    )
+
+
+def reasons(session: Session) -> dict[int, int]:
+    """Return per reason (0: kept) how many records it covers, repeats not counted."""
+    rows = session.rows(f"SELECT why, CAST(sum(n) AS BIGINT) FROM {PAIRS} GROUP BY why")
+    return {int(str(why)): int(str(n)) for why, n in rows}
+
+
+def choose_cells(session: Session, grouping: Keys, select: Select) -> tuple[int, int, int]:
+    """Make the table of used cells; return how many cells there were, have users, are used."""
+    names = ", ".join(grouping.cell)
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE all_cells AS SELECT {names}, count(*) AS users, "
+        f"sum(n) AS records FROM {PAIRS} WHERE why = 0 GROUP BY {names}"
+    )
+    top = "" if select.top is None else f" ORDER BY records DESC, {names} LIMIT {select.top}"
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {CHOSEN} AS SELECT {names}, "
+        f"row_number() OVER (ORDER BY {names}) - 1 AS cell FROM ("
+        f"SELECT * FROM all_cells WHERE users >= {select.min_users}{top})"
+    )
+    counts = session.rows(
+        "SELECT count(*), count(*) FILTER (WHERE users >= "
+        f"{select.min_users}), (SELECT count(*) FROM {CHOSEN}) FROM all_cells"
+    )[0]
+    everything, enough, used = (int(str(count)) for count in counts)
+    return everything, enough, used
+
+
+def cell_table(session: Session, grid: Cells | Labels, grouping: Keys) -> CellTable:
+    """Return the used cells in order."""
+    table = session.arrow(f"SELECT {', '.join(grouping.cell)} FROM {CHOSEN} ORDER BY cell")
+    if isinstance(grid, Labels):
+        labels = {
+            name: tuple(table[f"label{i}"].to_pylist()) for i, name in enumerate(grid.columns)
+        }
+        return CellTable(grid, labels=labels)
+    slots = None if grid.seconds is None else table["slot"].to_numpy().astype(np.int64)
+    return CellTable(grid, table["hexagon"].to_numpy().astype(np.uint64), slots)
+
+
+def fetch_pairs(session: Session, grouping: Keys, *, sums: bool) -> pa.Table:
+    """Return (cell, unit, n, and the sum q if asked for) of each pair in the used cells. Private.
+
+    Users are numbered in the order of their ids' bytes, then days.
+    """
+    on_cell = " AND ".join(f"p.{name} = c.{name}" for name in grouping.cell)
+    on_unit = " AND ".join(f"p.{name} = u.{name}" for name in grouping.unit)
+    units = ", ".join(f"p.{name}" for name in grouping.unit)
+    used = f"{PAIRS} p JOIN {CHOSEN} c ON p.why = 0 AND {on_cell}"
+    session.run(
+        "CREATE OR REPLACE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY "
+        f"{', '.join(grouping.unit)}) - 1 AS unit FROM (SELECT DISTINCT {units} FROM {used})"
+    )
+    total = ", CAST(p.q AS BIGINT) AS q" if sums else ""
+    return session.arrow(
+        f"SELECT CAST(c.cell AS INTEGER) AS cell, CAST(u.unit AS INTEGER) AS unit, p.n{total} "
+        f"FROM {used} JOIN units u ON {on_unit}"
+    )
+
+
+def in_order(pairs: pa.Table) -> tuple[Occupancy, NDArray[np.int64] | None]:
+    """Return who reported how often where, and the sums (private) in its order, if fetched."""
+    cell, unit = (pairs[name].to_numpy().astype(np.int64) for name in ("cell", "unit"))
+    n_cells, n_users = int(cell.max()) + 1, int(unit.max()) + 1
+    key = cell * n_users + unit
+    del cell, unit
+    order = np.argsort(key)
+    key = key[order]
+    n = pairs["n"].to_numpy()[order]
+    total = pairs["q"].to_numpy()[order] if "q" in pairs.column_names else None
+    return Occupancy(key // n_users, key % n_users, n, n_cells, n_users), total

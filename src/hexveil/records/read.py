@@ -1,0 +1,130 @@
+"""The public door to records: from a file or table to counts and sums, once.
+
+Rules: DESIGN, "Rules that guard the proof". Assumption: whether a record carries a usable value
+(present, finite, a number) is public, as are its user, place and time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil.cells import Cells, Labels
+from hexveil.errors import InputError
+from hexveil.facts import Unit, ValueScale
+from hexveil.records.request import Columns, Repeats, Request, Rules
+from hexveil.records.select import Select
+from hexveil.records.sources import find
+
+if TYPE_CHECKING:
+    from hexveil.exact import Number
+    from hexveil.records.dataset import Dataset
+
+_ALL = Select()
+
+
+def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
+    source: object,
+    *,
+    user: str,
+    value: str,
+    bounds: object,
+    lat: str | None = None,
+    lon: str | None = None,
+    location: str | None = None,
+    time: str | None = None,
+    unit: Unit = "user",
+    cells: Cells | Labels,
+    quantum: Number = "0.001",
+    select: Select = _ALL,
+    repeats: Repeats = "drop",
+    value_unit: str | None = None,
+    max_bad_rows: float = 0.1,
+    memory: str = "1GB",
+    engine: str | None = None,
+    version: str | None = None,
+    timezone: str | None = None,
+) -> Dataset:
+    """Return the records of a source as public facts and private sums per (cell, user).
+
+    Parameters
+    ----------
+    source : str, path, list of them, or table
+        A Parquet, CSV (.gz) or JSON (array or one document a line) file; a folder or glob of such
+        files with the same columns; a list of files, whose columns may differ; or a pandas,
+        polars or Arrow table.
+    user, value : str
+        Column of the user id and of the value. Ids are kept apart byte for byte.
+    bounds : pair of numbers
+        Values are clamped to these; both are multiples of `quantum`. Public.
+    lat, lon : str, optional
+        Columns of latitude and longitude, in degrees.
+    location : str, optional
+        One column of the place in GeoJSON order, longitude first: a list, a GeoJSON point, text
+        of either, or a pair of columns ending in /0 and /1.
+    time : str, optional
+        Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970.
+    unit : "user", "user-day" or "user-week"
+        What is protected.
+    cells : Cells or Labels
+        What a cell is.
+    quantum : number
+        Step to which values are rounded, in value units.
+    select : Select
+        Which records and cells are used.
+    repeats : "drop" or "keep"
+        Of several records with the same user and time, "drop" keeps the one of smallest place,
+        on a tie the one of smallest value. Without a time column repeats are kept.
+    value_unit : str, optional
+        Unit of measure, like "km/h".
+    max_bad_rows : float
+        Share of records that may be unusable, 0 to 1.
+    memory : str
+        What the engine may use, like "1GB"; more goes to a private temporary folder.
+    engine : "duckdb" or None
+    version : str, optional
+        Version of the records, as their holder declares it.
+    timezone : str, optional
+        Time zone of times without an offset, and with `Labels` the local clock; default the
+        time zone of `cells`.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    InputError
+        If an argument, the source or a column cannot be used, or nothing is left of the records.
+
+    Privacy
+    -------
+    Neighbours: the same users, places, times and counts; the values of one unit change within
+    the bounds. Everything but the sums is public by that promise. With `drop_values` it is
+    assumed that having one of these values is public too (ERRATA 13).
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"bus": ["a", "b"], "ward": ["x", "x"], "speed": [10.0, 20.0]})
+    >>> read(table, user="bus", value="speed", bounds=(0, 65), cells=Labels("ward"),
+    ...      select=Select(min_users=1))
+    Dataset('speed', unit='user', n_cells=1, n_users=2, n_pairs=2)
+    """
+    from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
+
+    _check_kinds(cells, select, engine)
+    columns = Columns(user, value, lat, lon, location, time)
+    scale = ValueScale.of(bounds, quantum)
+    rules = Rules(scale, cells, select, unit, repeats, timezone, max_bad_rows)
+    request = Request(columns, rules, check_memory(memory), value_unit or "", version)
+    return read_dataset(find(source), request)
+
+
+def _check_kinds(cells: object, select: object, engine: object) -> None:
+    if not isinstance(cells, (Cells, Labels)):
+        raise InputError(f"cells must be Cells(...) or Labels(...), got {type(cells).__name__}.")
+    if not isinstance(select, Select):
+        raise InputError(f"select must be Select(...), got {type(select).__name__}.")
+    if engine not in (None, "duckdb"):
+        raise InputError(f'engine must be "duckdb" or left out, got {engine!r}.')

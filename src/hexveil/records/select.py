@@ -1,0 +1,154 @@
+"""Which records and cells are used, said by public facts alone.
+
+Hours, dates and box act on records before repeats are resolved; `min_users`, then `top`, act on
+cells after counting. `drop_values` is the exception that looks at values: it is asked for by name
+and stated in what is published (ERRATA 13).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from hexveil.errors import InputError
+from hexveil.exact import decimal_text, exact
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+
+@dataclass(frozen=True)
+class Select:
+    """Which records and cells are used.
+
+    Attributes
+    ----------
+    hours : tuple of int, or None
+        Local hours of the day, 0 to 23; may be given as text like "7-9,17".
+    dates : (str, str) or None
+        First and last local date, both included, as ISO text.
+    box : (float, float, float, float) or None
+        West, south, east and north end in degrees, ends included.
+    min_users : int
+        Users (units of privacy) a cell must have, at least 1.
+    top : int or None
+        Only this many cells of most records; ties go to the smaller cell.
+    drop_values : tuple of Fraction
+        Values that mean no reading. Whether a record has one is then assumed to be public.
+
+    Examples
+    --------
+    >>> Select(hours="7-9,17").hours
+    (7, 8, 9, 17)
+    """
+
+    hours: tuple[int, ...] | None = None
+    dates: tuple[str, str] | None = None
+    box: tuple[float, float, float, float] | None = None
+    min_users: int = 10
+    top: int | None = None
+    drop_values: tuple[Fraction, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("hours", None if self.hours is None else _hours(self.hours)),
+            ("dates", None if self.dates is None else _dates(self.dates)),
+            ("box", None if self.box is None else _box(self.box)),
+            ("drop_values", _values(self.drop_values)),
+        ):
+            object.__setattr__(self, name, value)
+        _whole(self.min_users, "min_users")
+        if self.top is not None:
+            _whole(self.top, "top")
+
+    @property
+    def days(self) -> tuple[int, int] | None:
+        """First and last local day, counted from 1970-01-01, or None."""
+        if self.dates is None:
+            return None
+        first, last = (date.fromisoformat(d).toordinal() for d in self.dates)
+        return first - _EPOCH, last - _EPOCH
+
+    def describe(self) -> str:
+        """Return the selection by public facts as one line of text, always written the same."""
+        return "; ".join(
+            (
+                f"hours {'all' if self.hours is None else ','.join(map(str, self.hours))}",
+                f"dates {'all' if self.dates is None else ' to '.join(self.dates)}",
+                f"box {'none' if self.box is None else ','.join(map(repr, self.box))}",
+                f"min_users {self.min_users}",
+                f"top {'all' if self.top is None else self.top}",
+            )
+        )
+
+    def describe_dropped(self) -> str:
+        """Return the values that mean no reading as text, "none" without any."""
+        return ",".join(decimal_text(v) for v in self.drop_values) or "none"
+
+
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+def _whole(value: object, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+
+
+def _hours(given: object) -> tuple[int, ...]:
+    hours: set[int] = set()
+    for item in _items(given):
+        first, dash, last = str(item).strip().partition("-")
+        try:
+            low, high = int(first), int(last if dash else first)
+        except ValueError:
+            low, high = -1, -1
+        if not 0 <= low <= high <= 23:
+            raise InputError(
+                f'hours must be local hours from 0 to 23, like "7-9,17" or [7, 8], got {given!r}.'
+            )
+        hours.update(range(low, high + 1))
+    if not hours:
+        raise InputError("hours names no hour; leave it out to use all.")
+    return tuple(sorted(hours))
+
+
+def _items(given: Any) -> list[Any]:  # noqa: ANN401  whatever a caller wrote
+    if isinstance(given, str):
+        return [part for part in given.split(",") if part.strip()]
+    if isinstance(given, (list, tuple, set, frozenset, range)):
+        return list(given)
+    return [given]
+
+
+def _dates(given: object) -> tuple[str, str]:
+    try:
+        first, last = (str(date.fromisoformat(str(d))) for d in _items(given))
+    except ValueError:
+        first, last = "1", "0"
+    if first > last:
+        raise InputError(
+            'dates must be the first and last local date, like ("2024-02-19", "2024-02-25"), '
+            f"got {given!r}."
+        )
+    return first, last
+
+
+def _box(given: object) -> tuple[float, float, float, float]:
+    try:
+        west, south, east, north = (float(exact(v, "box")) for v in _items(given))
+    except (ValueError, TypeError):
+        raise InputError(
+            "box must be four numbers, west, south, east, north in degrees, "
+            f"like (72.6, 21.0, 73.0, 21.4), got {given!r}."
+        ) from None
+    if not (-180 <= west < east <= 180 and -90 <= south < north <= 90):
+        raise InputError(
+            "box must be west, south, east, north in degrees, with west below east "
+            f"and south below north, got {given!r}."
+        )
+    return west, south, east, north
+
+
+def _values(given: object) -> tuple[Fraction, ...]:
+    return tuple(sorted({exact(v, "drop_values") for v in _items(given)}))

@@ -1,0 +1,186 @@
+"""What a source is: files of one kind, or a table in memory. Found, named, not yet read.
+
+Only names and the first bytes of files are looked at here.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from hexveil.errors import InputError
+
+FileKind = Literal["parquet", "csv", "json"]
+
+_SUFFIXES: dict[str, FileKind] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+MEMORY_NAME = "in-memory table"
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of one kind.
+
+    Attributes
+    ----------
+    kind : "parquet", "csv" or "json"
+    paths : tuple of str
+        Sorted by name, unless listed one by one.
+    shown : str
+        The source as the caller wrote it.
+    listed : bool
+        Whether the caller named every file; then their columns may differ.
+    """
+
+    kind: FileKind
+    paths: tuple[str, ...]
+    shown: str
+    listed: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """PRIVATE. A table in memory; its repr shows nothing of it."""
+
+    data: pa.Table
+    shown: str = MEMORY_NAME
+
+    def __repr__(self) -> str:
+        return f"Table(columns={self.data.num_columns}, private)"
+
+
+def find(source: object) -> Files | Table:
+    """Return what the caller's source stands for.
+
+    Parameters
+    ----------
+    source : str, path, list of them, or table
+        A file, folder or glob; a list of files; or a pandas, polars or Arrow table (anything
+        with the Arrow PyCapsule interface).
+
+    Raises
+    ------
+    InputError
+        If a file is missing or empty, no kind of file is recognised, or kinds are mixed.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return _files(str(source), _expand(str(source)), listed=False)
+    if isinstance(source, (list, tuple)):
+        if not source or not all(isinstance(s, (str, os.PathLike)) for s in source):
+            raise InputError("source, given as a list, must name one file or more.")
+        names = [str(s) for s in source]
+        paths = [path for name in names for path in _expand(name)]
+        return _files(", ".join(names), paths, listed=True)
+    return Table(_table(source))
+
+
+def _expand(name: str) -> list[str]:
+    path = Path(name)
+    if path.is_dir():
+        inside = (p for p in path.rglob("*") if p.is_file() and _kind(p) is not None)
+        found = [str(p) for p in inside if not p.name.startswith((".", "_"))]
+        if not found:
+            raise InputError(
+                f"source: the folder {name!r} holds no Parquet, CSV or JSON file; "
+                "name the folder or file that does."
+            )
+        return sorted(found)
+    if path.exists():
+        return [name]
+    found = [p for p in glob.glob(name, recursive=True) if Path(p).is_file()]  # noqa: PTH207
+    if not found:
+        what = "no file matches" if glob.has_magic(name) else "there is no file"
+        raise InputError(f"source: {what} {name!r}; check the path.")
+    return sorted(found)
+
+
+def _kind(path: Path) -> FileKind | None:
+    name = path.name.lower()
+    suffix = Path(name.removesuffix(".gz")).suffix
+    kind = _SUFFIXES.get(suffix)
+    return None if kind == "parquet" and name.endswith(".gz") else kind
+
+
+def _files(shown: str, paths: list[str], *, listed: bool) -> Files:
+    kinds = set()
+    for path in paths:
+        kind = _kind(Path(path))
+        if kind is None:
+            raise InputError(
+                f"source: {path!r} is not a kind of file that is read; use .parquet, .csv, "
+                ".csv.gz, .json, .jsonl or .ndjson."
+            )
+        kinds.add(kind)
+        _check_filled(path)
+    if len(kinds) > 1:
+        raise InputError(
+            f"source: {shown!r} holds files of several kinds ({', '.join(sorted(kinds))}); "
+            "name files of one kind."
+        )
+    return Files(kinds.pop(), tuple(paths), shown, listed)
+
+
+def _check_filled(path: str) -> None:
+    """Refuse a file without a byte, packed or not, and one that cannot be opened."""
+    try:
+        if not first_bytes(path, 1):
+            raise InputError(f"source: the file {path!r} is empty.")
+    except (OSError, EOFError):
+        raise InputError(f"source: the file {path!r} cannot be opened or unpacked.") from None
+
+
+def first_bytes(path: str, size: int) -> bytes:
+    """Return the first bytes of a file, unpacked if its name ends in .gz."""
+    if path.lower().endswith(".gz"):
+        with gzip.open(path) as packed:
+            return packed.read(size)
+    with Path(path).open("rb") as plain:
+        return plain.read(size)
+
+
+def _table(source: object) -> pa.Table:
+    """Return an Arrow table of a table in memory; pandas and polars are never imported."""
+    if isinstance(source, pa.Table):
+        return source
+    if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+        return _from_pandas(source)
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise InputError(
+            "source must be a path, a list of paths, or a pandas, polars or Arrow table, "
+            f"got {type(source).__name__}."
+        )
+    try:
+        return pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError):
+        # The exception may quote a value, so it is not shown.
+        raise InputError(
+            "source: the table in memory cannot be handed over as Arrow; convert it first."
+        ) from None
+
+
+def _from_pandas(frame: Any) -> pa.Table:  # noqa: ANN401  pandas is never imported
+    names = [str(name) for name in frame.columns]
+    return pa.table([_series(frame.iloc[:, i]) for i in range(len(names))], names=names)
+
+
+def _series(series: Any) -> pa.Array:  # noqa: ANN401  pandas is never imported
+    """Return a pandas column; one of mixed types becomes text, so that no value is an error."""
+    try:
+        return pa.Array.from_pandas(series)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        missing = series.isna().to_numpy()
+        texts = [None if m else str(v) for v, m in zip(series, missing, strict=True)]
+        return pa.array(texts, type=pa.string())

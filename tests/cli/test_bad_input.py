@@ -1,0 +1,195 @@
+"""Bad input: one clear sentence on stderr, exit 2, nothing written, nothing spent."""
+
+import re
+import sqlite3
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+
+
+def put(here, **columns):
+    """Replace columns of the records."""
+    table = pq.read_table(here / "buses.parquet")
+    for name, values in columns.items():
+        place = table.column_names.index(name)
+        column = values(table[name]) if callable(values) else pa.array(values)
+        table = table.set_column(place, name, column)
+    pq.write_table(table, here / "buses.parquet")
+
+
+def first(column, share, value):
+    """Return the column with its first rows replaced."""
+    size = int(len(column) * share)
+    return pa.array([value] * size + column.to_pylist()[size:], type=column.type)
+
+
+def missing_file(here):
+    (here / "buses.parquet").unlink()
+
+
+def empty_file(here):
+    (here / "buses.parquet").write_bytes(b"")
+
+
+def truncated(here):
+    whole = (here / "buses.parquet").read_bytes()
+    (here / "buses.parquet").write_bytes(whole[: len(whole) // 2])
+
+
+def empty_csv(here):
+    (here / "empty.csv").write_text("")
+
+
+def no_rows(here):
+    pq.write_table(pq.read_table(here / "buses.parquet").slice(0, 0), here / "buses.parquet")
+
+
+def swapped(here):
+    table = pq.read_table(here / "buses.parquet")
+    names = ["bus", "lon", "lat", "time", "speed"]
+    pq.write_table(table.rename_columns(names), here / "buses.parquet")
+
+
+def swapped_out_of_range(here):
+    """West of 90 degrees a swapped longitude is no latitude at all."""
+    put(here, lat=lambda c: pc.subtract(c, 140), lon=lambda c: pc.subtract(c, 30))
+
+
+def no_value(here):
+    put(here, speed=lambda c: pa.array([float("nan")] * len(c)))
+
+
+def no_value_text(here):
+    put(here, speed=lambda c: pa.array(["secret-a"] * len(c)))
+
+
+def early(here):
+    put(here, time=lambda c: pa.array(["1969-12-31T10:00:00Z"] * len(c)))
+
+
+def late(here):
+    put(here, time=lambda c: pa.array(["2101-01-01T10:00:00Z"] * len(c)))
+
+
+def unreadable_times(here):
+    put(here, time=lambda c: first(c, 0.2, "secret-b"))
+
+
+def unreadable_values(here):
+    put(here, speed=lambda c: first(pc.cast(c, pa.string()), 0.2, "secret-c"))
+
+
+def nothing(here):
+    """Leave the records alone."""
+
+
+CASES = {
+    "missing file": (missing_file, (), r"buses\.parquet"),
+    "no file matches": (nothing, ("--source", "none-*.parquet"), r"none-\*\.parquet"),
+    "empty file": (empty_file, (), r"buses\.parquet.* empty"),
+    "empty csv": (empty_csv, ("--source", "empty.csv"), r"empty\.csv"),
+    "no rows": (no_rows, (), "no "),
+    "truncated parquet": (truncated, (), r"buses\.parquet.*(truncated|cut|damaged|Parquet)"),
+    "misspelt user": (nothing, ("--user", "bsu"), "user.*'bsu'.*did you mean 'bus'"),
+    "misspelt value": (nothing, ("--value", "sped"), "value.*'sped'.*did you mean 'speed'"),
+    "misspelt lat": (nothing, ("--lat", "latt"), "lat.*'latt'.*did you mean 'lat'"),
+    "misspelt time": (nothing, ("--time", "tme"), "time.*'tme'.*did you mean 'time'"),
+    "misspelt label": (nothing, ("--labels", "buss"), "labels and resolution"),
+    "bounds reversed": (nothing, ("--bounds", "65,0"), "bounds must run from the smaller"),
+    "bounds equal": (nothing, ("--bounds", "5,5"), "bounds must run from the smaller"),
+    "bounds infinite": (nothing, ("--bounds", "0,inf"), "upper bound.* must be a finite number"),
+    "bounds nan": (nothing, ("--bounds", "nan,1"), "lower bound.* must be a finite number"),
+    "bounds single": (nothing, ("--bounds", "5"), "bounds must be a pair"),
+    "bounds off the quantum": (nothing, ("--quantum", "2"), "65 is not a multiple of the quantum"),
+    "quantum zero": (nothing, ("--quantum", "0"), "quantum must be positive"),
+    "epsilon zero": (nothing, ("--epsilon", "0"), "epsilon must be positive and finite, got 0"),
+    "epsilon negative": (nothing, ("--epsilon", "-1"), "epsilon must be positive .*got -1"),
+    "epsilon nan": (nothing, ("--epsilon", "nan"), "epsilon must be a finite number"),
+    "epsilon inf": (nothing, ("--epsilon", "inf"), "epsilon must be a finite number"),
+    "epsilon text": (nothing, ("--epsilon", "one"), "epsilon must be a finite number"),
+    "unknown timezone": (
+        nothing,
+        ("--timeslot", "1h", "--timezone", "Asia/Calcuta"),
+        "timezone 'Asia/Calcuta' is not known; did you mean 'Asia/Calcutta'",
+    ),
+    "no timezone": (nothing, ("--timeslot", "1h"), "timezone is needed"),
+    "timeslot": (nothing, ("--timeslot", "7h", "--timezone", "UTC"), "timeslot must run"),
+    "resolution 16": (nothing, ("--resolution", "16"), "resolution must be from 0 to 15, got 16"),
+    "resolution -1": (nothing, ("--resolution", "-1"), "resolution must be from 0 to 15, got -1"),
+    "resolution text": (nothing, ("--resolution", "five"), "resolution must be a whole number"),
+    "out of the box": (nothing, ("--box", "50,10,51,11"), "box"),
+    "swapped": (swapped, ("--timezone", "Asia/Kolkata"), "swapped"),
+    "swapped, no latitude": (swapped_out_of_range, (), "swapped"),
+    "no cell left": (nothing, ("--min-users", "1000"), "no cell.*min_users"),
+    "no hour left": (nothing, ("--hours", "3", "--timezone", "Asia/Kolkata"), "no "),
+    "no usable value": (no_value, (), "no .*value"),
+    "values that are text": (no_value_text, (), "value"),
+    "before 1970": (early, (), "1970"),
+    "after 2100": (late, (), "2100"),
+    "bad times": (unreadable_times, (), "max_bad_rows"),
+    "bad values": (unreadable_values, (), "max_bad_rows"),
+    "folder below a file": (nothing, ("--out", "run.toml/map"), r"run\.toml/map"),
+    "folder that exists": (nothing, ("--out", "."), "exist"),
+    "folder in /proc": (nothing, ("--out", "/proc/map"), "/proc/map"),
+    "unknown mechanism": (nothing, ("--mechanism", "Levi"), "mechanism must be one of"),
+    "unknown method": (nothing, ("--method", "magic"), "method must be one of"),
+    "unknown unit": (nothing, ("--unit", "person"), "unit"),
+    "unknown repeats": (nothing, ("--repeats", "maybe"), "repeats"),
+    "no context": (nothing, ("--context", "roads.geojson"), "context.*roads.geojson"),
+    "context that is not GeoJSON": (nothing, ("--context", "run.toml"), "context.*run.toml"),
+    "budget zero": (nothing, ("--budget", "0"), "budget must be positive"),
+    "budget nan": (nothing, ("--budget", "nan"), "budget must be a finite number"),
+    "ledger that is none": (nothing, ("--ledger", "run.toml"), "run.toml"),
+    "ledger in no folder": (nothing, ("--ledger", "none/book.sqlite"), "none"),
+    "unknown statistic": (nothing, ("--statistics", "median"), "statistics must be"),
+    "prior zero": (nothing, ("--prior", "0"), "prior must be positive"),
+    "unknown option": (nothing, ("--speed", "5"), "No such option"),
+    "too fine": (nothing, ("--epsilon", "0.01"), "nothing was spent: this grid is too fine"),
+}
+
+
+def listing(folder):
+    """Return every file below a folder with its bytes."""
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_one_sentence_and_spends_nothing(here, call, case):
+    """Each mistake ends with exit 2 and one sentence; no file appears or changes."""
+    spoil, options, sentence = CASES[case]
+    spoil(here)
+    before = listing(here)
+    said = call("release", "run.toml", *options)
+    assert said.code == 2, said.err
+    assert said.out == ""
+    assert said.err.startswith("hexveil: ")
+    assert said.err.count("\n") == 1
+    assert said.err.rstrip().endswith((".", "?")), said.err
+    assert listing(here) == before
+    assert "secret" not in said.err
+    assert re.search(sentence, said.err), said.err
+
+
+def test_an_unknown_estimate_spends_nothing(here, call):
+    """What only the release itself can judge is refused before the booking."""
+    said = call("release", "run.toml", "--estimates", "rough")
+    assert said.code == 2
+    assert "estimates" in said.err
+    assert hv.Ledger("ledger.sqlite", dataset="buses", budget=2).spent == 0
+    assert not (here / "map").exists()
+
+
+def test_a_ledger_that_exists_is_not_touched(here, call):
+    """Bad input leaves what was booked before as it was."""
+    assert call("release", "run.toml").code == 0
+    before = (here / "ledger.sqlite").read_bytes()
+    assert call("release", "run.toml", "--out", "two", "--epsilon", "nan").code == 2
+    assert call("release", "run.toml", "--out", "two", "--min-users", "9999").code == 2
+    assert call("release", "run.toml", "--out", "run.toml/x", "--epsilon", "0.9").code == 2
+    assert (here / "ledger.sqlite").read_bytes() == before
+    with sqlite3.connect(here / "ledger.sqlite") as book:
+        assert book.execute("PRAGMA integrity_check").fetchone() == ("ok",)

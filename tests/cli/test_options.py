@@ -1,0 +1,115 @@
+"""Options are made from the run file's model, and the model from the library's doors."""
+
+import inspect
+import re
+from decimal import Decimal
+
+import pytest
+import typer.main
+
+import hexveil as hv
+from hexveil.cli.app import app
+from hexveil.cli.options import SHAPES
+from hexveil.config import SECTIONS, kinds
+from hexveil.config.arguments import home, option
+
+FIELDS = [(s, name) for s, model in SECTIONS.items() for name in model.model_fields]
+DOORS = {
+    "columns": (hv.read,),
+    "values": (hv.read,),
+    "read": (hv.read,),
+    "cells": (hv.Cells, hv.Labels),
+    "select": (hv.Select,),
+    "plan": (hv.plan,),
+    "release": (hv.release, hv.Release.write),
+    "ledger": (hv.Ledger,),
+}
+OURS = {("cells", "labels"), ("release", "out"), ("release", "accept_noise")}
+
+
+def parameters(section):
+    """Return what the doors of a section take."""
+    found = {}
+    for door in DOORS[section]:
+        found |= inspect.signature(door).parameters
+    return found
+
+
+@pytest.mark.parametrize(("section", "name"), FIELDS)
+def test_every_field_is_an_argument_of_the_library(section, name):
+    """A field has the name of the library's argument, and says the library's default."""
+    if (section, name) in OURS:
+        return
+    taken = parameters(section)
+    assert name in taken
+    told = SECTIONS[section].model_fields[name].json_schema_extra["library"]
+    default = taken[name].default
+    if default in (inspect.Parameter.empty, None, ()):
+        assert told is None
+    elif isinstance(default, tuple):
+        assert told == ",".join(default)
+    elif isinstance(default, str) and not _is_number(default):
+        assert told == default
+    else:
+        assert Decimal(told) == Decimal(str(default))
+
+
+def _is_number(text):
+    return re.fullmatch(r"[\d.]+", text) is not None
+
+
+@pytest.mark.parametrize("section", DOORS)
+def test_every_argument_of_the_library_is_a_field(section):
+    """A door takes nothing that a run file cannot say."""
+    other = {
+        "self", "source", "cells", "select", "columns", "folder", "dataset_or_facts", "plan",
+        "ledger", "ds", "bounds", "advise", "data",
+    }  # fmt: skip
+    for name, parameter in parameters(section).items():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            assert name in other or home(name) is not None, name
+
+
+@pytest.mark.parametrize("command", ["inspect", "plan", "release"])
+def test_every_field_has_an_option(command):
+    """Each command takes every field of a run file under its own name."""
+    found = typer.main.get_command(app).commands[command]
+    flags = {flag for parameter in found.params for flag in parameter.opts}
+    assert {option(section, name) for section, name in FIELDS} <= flags
+    assert {"--json", "--source"} <= flags
+
+
+@pytest.mark.parametrize("command", ["demo", "inspect", "plan", "release"])
+def test_help_shows_an_example(call, command):
+    """Each command explains itself with an example."""
+    said = call(command, "--help")
+    assert said.code == 0
+    assert f"Example:  hexveil {command}" in said.out
+    assert "--json" in said.out
+
+
+def test_every_field_has_help_and_a_shape():
+    """Each option says what it is and what to write."""
+    for section, name in FIELDS:
+        info = SECTIONS[section].model_fields[name]
+        assert info.description.endswith(".")
+        assert info.annotation == (kinds.Switch | None) or any(
+            info.annotation == (kind | None) for kind, _ in SHAPES
+        )
+
+
+def test_top_level(call):
+    """Without a command the help is shown; --version says the version."""
+    assert "inspect" in call().out
+    assert call("--version").out == f"hexveil {hv.__version__}\n"
+    assert call("--help").code == 0
+
+
+def test_wrong_use_is_one_sentence(call):
+    """A command or option that does not exist is named, with exit 2."""
+    for arguments in (("plna",), ("plan", "--epsilom", "1"), ("plan", "a", "b")):
+        said = call(*arguments)
+        assert said.code == 2
+        assert said.err.startswith("hexveil: ")
+        assert said.err.endswith("see hexveil --help.\n")
+        assert said.err.count("\n") == 1

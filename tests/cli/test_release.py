@@ -1,0 +1,117 @@
+"""`hexveil release`: once, again, too much; and ids that are hard to keep apart."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def test_a_release_writes_its_folder_and_says_so(here, call):
+    """A release names its price, its ledger and every file."""
+    said = call("release", "run.toml")
+    assert said.code == 0, said.err
+    assert "2.72 times" in said.out
+    assert "booked" in said.out
+    for path in (here / "map").iterdir():
+        assert path.name in said.out
+    assert said.err == ""
+
+
+def test_the_same_request_again_costs_nothing(here, call):
+    """A repeated request returns the same numbers, books nothing and says so."""
+    assert call("release", "run.toml").code == 0
+    before = (here / "ledger.sqlite").read_bytes()
+    for number in range(3):
+        said = call("release", "run.toml", "--out", f"again-{number}")
+        assert said.code == 0, said.err
+        assert "at no cost" in said.out
+    assert (here / "ledger.sqlite").read_bytes() == before
+    first = pq.read_table(here / "map" / "cells.parquet")
+    assert pq.read_table(here / "again-2" / "cells.parquet").equals(first)
+
+
+def test_the_same_request_from_elsewhere_is_the_same(here, call, monkeypatch, tmp_path_factory):
+    """Where a person stands when releasing does not make it another request."""
+    assert call("release", "run.toml").code == 0
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    said = call("release", here / "run.toml", "--out", "again")
+    assert said.code == 0, said.err
+    assert "at no cost" in said.out
+
+
+def test_the_budget_refuses_with_exit_3(here, call):
+    """What would exceed the budget is refused in one sentence; nothing is written."""
+    assert call("release", "run.toml").code == 0
+    said = call("release", "run.toml", "--out", "two", "--epsilon", "1.5")
+    assert said.code == 3
+    assert said.err.count("\n") == 1
+    assert not (here / "two").exists()
+    said = call("release", "run.toml", "--out", "two", "--epsilon", "0.9")
+    assert said.code == 0, said.err
+
+
+def test_a_release_asks_for_ledger_and_budget(here, call):
+    """Without a ledger, data set or budget all are asked for in one sentence."""
+    options = ("--user", "bus", "--value", "speed", "--lat", "lat", "--lon", "lon")
+    said = call("release", "buses.parquet", *options, "--bounds", "0,65", "--out", "map")
+    assert said.code == 2
+    assert "--ledger" in said.err
+    assert "--dataset" in said.err
+    assert "--budget" in said.err
+    assert not (here / "map").exists()
+    said = call("release", "buses.parquet", *options)
+    assert said.code == 2
+    assert "--out" in said.err
+
+
+def test_json(here, call):
+    """--json prints one object and nothing else."""
+    said = call("release", "run.toml", "--json")
+    assert said.code == 0, said.err
+    text = json.loads(said.out)
+    assert text["replayed"] is False
+    assert text["epsilon"] <= 1
+    assert any(name.endswith("report.html") for name in text["files"])
+    again = json.loads(call("release", "run.toml", "--json", "--out", "two").out)
+    assert again["replayed"] is True
+
+
+IDS = ["1", "01", "001", "a/b", "a,b", 'a"b', "a'b", "a;b", "å", "a\u030a", "A", "a", " a", "a\n"]
+
+
+def test_ids_are_kept_apart_and_intact(here, call):
+    """Separators, quotes, Unicode and leading zeros make different users."""
+    rows = [
+        {"bus": name, "lat": 21.1, "lon": 72.75, "time": 1_640_000_000 + k, "speed": 5.0}
+        for name in IDS
+        for k in range(2)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), here / "buses.parquet")
+    said = call("inspect", "run.toml", "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["users"] == len(IDS)
+
+
+def test_rows_without_a_place_are_dropped_by_rule(here, call):
+    """NaN and latitude 95 among good rows are left out and counted, not an abort."""
+    table = pq.read_table(here / "buses.parquet")
+    lat, lon = table["lat"].to_pylist(), table["lon"].to_pylist()
+    speed = table["speed"].to_pylist()
+    lat[0], lat[1], lon[2], speed[3], speed[4] = 95.0, float("nan"), 200.0, float("nan"), None
+    for name, values in (("lat", lat), ("lon", lon), ("speed", speed)):
+        table = table.set_column(table.column_names.index(name), name, pa.array(values))
+    pq.write_table(table, here / "buses.parquet")
+    said = call("inspect", "run.toml", "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["records"] == table.num_rows - 5
+    assert call("release", "run.toml").code == 0
+
+
+def test_a_process_of_its_own_says_the_same(here, spawn):
+    """The installed command behaves as in the tests: clean stderr, exit codes."""
+    done = spawn("release", "run.toml", cwd=here)
+    assert (done.code, done.err) == (0, "")
+    done = spawn("release", "run.toml", "--out", "b", "--epsilon", "0", cwd=here)
+    assert done.code == 2
+    assert done.err == "hexveil: epsilon must be positive and finite, got 0.\n"
+    assert spawn("release", "run.toml", "--out", "c", "--epsilon", "1.9", cwd=here).code == 3

@@ -1,0 +1,77 @@
+"""Numbers in plain words."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hexveil.cells import Cells, Labels
+from hexveil.cli import words
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (0, "1 times"),
+        (1, "2.72 times"),
+        (3, "20.1 times"),
+        (5, "149 times"),
+        (10, "22,027 times"),
+        (30, "more than a million times"),
+        (1e6, "more than a million times"),
+    ],
+)
+def test_odds(loss, said):
+    """A loss is said as the factor on an attacker's odds, e to its power."""
+    assert words.odds(loss) == said
+
+
+@given(st.floats(0, 50), st.floats(0, 50))
+def test_more_loss_never_sounds_safer(first, second):
+    """The printed factor never falls when the loss grows."""
+
+    def size(loss):
+        text = words.odds(loss).removesuffix(" times")
+        return math.inf if "million" in text else float(text.replace(",", ""))
+
+    low, high = sorted((first, second))
+    assert size(low) <= size(high)
+
+
+@given(st.floats(0, 13))
+def test_odds_never_sound_safer_than_they_are(loss):
+    """The printed factor is the true one or, by up to a percent, above it."""
+    said, true = float(words.odds(loss).removesuffix(" times").replace(",", "")), math.exp(loss)
+    assert true * (1 - 1e-8) <= said <= true * 1.01
+
+
+@given(st.floats(1e-3, 1e6))
+def test_prices_are_rounded_up(loss):
+    """A printed price is never below what is booked."""
+    said = float(words.price(loss).replace(",", ""))
+    assert loss * (1 - 1e-5) <= said <= loss * 1.01
+
+
+def test_measures_carry_their_unit():
+    """A number has three figures and its unit, if it has one."""
+    assert words.measured(1.23456, "km/h") == "1.23 km/h"
+    assert words.measured(12345.6, "") == "12,346"
+    assert words.plain(1234567) == "1,234,567"
+
+
+def test_grids_are_said_in_words():
+    """A grid is said by its resolution and slot, or by its columns."""
+    assert words.grid_words(Labels("route", "hour")) == "combinations of route, hour"
+    pooled = Cells(5, "1h", "UTC", "pooled")
+    assert words.grid_words(pooled).endswith("slots of 1h, the same hours of all days together")
+    assert words.grid_words(Cells(5, None)) == "hexagons of resolution 5, all times together"
+
+
+@given(st.text(st.characters(categories=["L"]), min_size=1, max_size=12), st.integers(1, 80))
+def test_paragraphs_are_aligned_and_narrow(word, times):
+    """Every line is at most 100 wide and starts under the first."""
+    lines = words.wrapped("Label", " ".join([word] * times))
+    assert all(len(line) <= 100 for line in lines)
+    assert all(line.startswith(" " * 19) for line in lines[1:])
+    assert " ".join(" ".join(lines).split()) == f"Label {' '.join([word] * times)}"

@@ -1,0 +1,83 @@
+"""From a run to the arguments of the library's doors."""
+
+import pytest
+
+import hexveil as hv
+from hexveil.config import arguments, checked
+from hexveil.errors import InputError
+
+
+def run(**sections):
+    """Return a run of nested plain values."""
+    return checked(sections, "test")
+
+
+def door(source, *, user, value, bounds, quantum="1", cells=None, select=None, timezone=None):
+    """Stand in for a door of the library."""
+
+
+NEEDED = {"columns": {"user": "u", "value": "v"}, "values": {"bounds": [0, 1]}}
+
+
+def test_only_what_was_given_is_handed_on():
+    """Defaults stay the library's."""
+    given = arguments.read_arguments(run(**NEEDED, cells={"timeslot": "none"}), door)
+    assert given == {
+        "user": "u", "value": "v", "bounds": ("0", "1"),
+        "cells": hv.Cells(timeslot=None), "select": hv.Select(),
+    }  # fmt: skip
+
+
+def test_what_is_missing_is_asked_for_at_once():
+    """All that a door needs is named in one sentence, with section and option."""
+    with pytest.raises(InputError) as caught:
+        arguments.read_arguments(run(cells={"timeslot": "none"}), door)
+    assert str(caught.value) == (
+        "user (in [columns], or --user), value (in [columns], or --value), "
+        "bounds (in [values], or --bounds) are needed."
+    )
+
+
+def test_source():
+    """One source is a name, several a list, none is asked for."""
+    assert arguments.source(run(source="a.csv")) == "a.csv"
+    assert arguments.source(run(source=["a.csv", "b.csv"])) == ["a.csv", "b.csv"]
+    with pytest.raises(InputError, match="source is needed"):
+        arguments.source(run())
+
+
+def test_labels_replace_the_place():
+    """Labels make the cells, and clash with a resolution in one sentence."""
+    made = run(**NEEDED, cells={"labels": ["route", "hour"], "timezone": "UTC"})
+    given = arguments.read_arguments(made, door)
+    assert given["cells"] == hv.Labels("route", "hour")
+    assert given["timezone"] == "UTC"
+    with pytest.raises(InputError, match="labels and resolution cannot be combined"):
+        arguments.cells(run(cells={"labels": "route", "resolution": 5}))
+
+
+def test_cells_without_a_section_ask_for_the_clock():
+    """The library's own defaults judge an empty section."""
+    with pytest.raises(InputError, match="timezone is needed"):
+        arguments.cells(run())
+
+
+@pytest.mark.parametrize("name", ["Baseline", "Baseline()"])
+def test_mechanisms_have_their_library_name(name):
+    """A mechanism is named as in Python, with or without parentheses."""
+    given = arguments.plan_arguments(run(plan={"mechanism": name, "epsilon": 1}), hv.plan)
+    assert given == {"mechanism": hv.Baseline(), "epsilon": "1"}
+
+
+def test_an_unknown_mechanism_is_named():
+    """The names on offer are listed."""
+    with pytest.raises(InputError, match="one of OptimalClipping, Baseline, got 'Levy'"):
+        arguments.mechanism("Levy")
+
+
+def test_ledger_arguments():
+    """Data set and budget are handed on; a missing one is asked for."""
+    ledger = {"url": "x", "dataset": "d", "budget": "0.1"}
+    assert arguments.ledger_arguments(run(ledger=ledger), hv.Ledger) == ledger
+    with pytest.raises(InputError, match=r"budget \(in \[ledger\], or --budget\) is needed"):
+        arguments.ledger_arguments(run(ledger={"url": "x", "dataset": "d"}), hv.Ledger)

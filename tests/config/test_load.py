@@ -1,0 +1,144 @@
+"""A run file: exact numbers, paths beside it, and one sentence for every mistake."""
+
+import pytest
+
+from hexveil.config import FIELDS, load
+from hexveil.config.arguments import option
+from hexveil.errors import InputError
+
+BUSES = """\
+source = "buses.parquet"
+[columns]
+user = "bus"
+value = "speed"
+[values]
+bounds = [0, 65]
+quantum = 0.1
+[cells]
+resolution = 5
+timeslot = "none"
+[plan]
+epsilon = 0.30000000000000000004
+[release]
+out = "map"
+[ledger]
+url = "book.sqlite"
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "buses.toml"
+    path.write_text(BUSES)
+    return path
+
+
+def test_numbers_stay_exact(file):
+    """A number of the file is handed on as it was written."""
+    run = load(str(file))
+    assert run.plan.epsilon == "0.30000000000000000004"
+    assert run.values.quantum == "0.1"
+    assert run.values.bounds == ("0", "65")
+    assert run.cells.resolution == 5
+
+
+def test_paths_start_in_the_folder_of_the_file(file):
+    """Source, folder and ledger of a file lie beside it; where it lies is no part of the run."""
+    run = load(str(file))
+    assert run.folder == file.parent
+    assert run.source == ("buses.parquet",)
+    assert run.release.out == "map"
+    assert run.ledger.url == "book.sqlite"
+
+
+def test_paths_of_options_start_here(file, monkeypatch):
+    """A path on the command line is meant from where it is typed."""
+    monkeypatch.chdir(file.parent.parent)
+    moved = {("release", "out"): "there", ("ledger", "url"): "postgresql://host/db"}
+    run = load(str(file), moved | {("", "source"): f"{file.parent.name}/other, one.csv"})
+    assert (run.folder / run.release.out).resolve() == (file.parent.parent / "there").resolve()
+    assert run.source == ("other, one.csv",)
+    assert run.ledger.url == "postgresql://host/db"
+    assert load(str(file), {("release", "out"): "/tmp/x"}).release.out == "/tmp/x"  # noqa: S108  a name
+
+
+def test_options_win_over_the_file(file):
+    """An overridden field takes the new value and leaves its neighbours."""
+    run = load(str(file), {("values", "bounds"): "-10, 90.5", ("select", "hours"): "6-9,17"})
+    assert run.values.bounds == ("-10", "90.5")
+    assert run.values.quantum == "0.1"
+    assert run.select.hours == ("6-9", "17")
+
+
+def test_a_data_source_needs_no_file(tmp_path):
+    """Anything that does not end in .toml is the records, as typed."""
+    run = load("some, where/*.csv", {("columns", "user"): "bus"})
+    assert run.source == ("some, where/*.csv",)
+    assert run.columns.given() == {"user": "bus"}
+
+
+def test_what_is_left_out_is_not_given(file):
+    """Only fields that were given become arguments."""
+    run = load(str(file))
+    assert run.select.given() == {}
+    assert run.columns.given() == {"user": "bus", "value": "speed"}
+
+
+def test_toml_dates_become_text(tmp_path):
+    """A TOML date is an ISO day."""
+    path = tmp_path / "run.toml"
+    path.write_text("[select]\ndates = [2024-02-19, 2024-02-20]\n")
+    assert load(str(path)).select.dates == ("2024-02-19", "2024-02-20")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            '[columns]\nusr = "bus"',
+            r"^run.toml: \[columns\] has no field 'usr'; did you mean 'user'\?$",
+        ),
+        ("[colums]\n", r"^run.toml: there is no 'colums'; did you mean 'columns'\?$"),
+        ("[values]\nepsilon = 1", r"\[values\] has no field 'epsilon'; it belongs in \[plan\]\.$"),
+        ('[columns]\nsource = "x"', r"'source'; it stands at the top of the file"),
+        (
+            "[values]\nzzzz = 1",
+            r"\[values\] has no field 'zzzz'; it has bounds, quantum, value_unit\.$",
+        ),
+        ("zzzz = 1", r"there is no 'zzzz'; it has source, columns, .*ledger\.$"),
+        ("columns = 5", r"\[columns\] must be a section of fields\.$"),
+        ("source = 5", r"source must be text, got 5\.$"),
+        ("[cells]\nresolution = 5.5", r"\[cells\] resolution must be a whole number, got 5.5\.$"),
+        ('[cells]\nresolution = "x"', r"\[cells\] resolution must be a whole number, got 'x'\.$"),
+        ("[columns]\nuser = 5", r"\[columns\] user must be text, got 5\.$"),
+        ("[plan]\nepsilon = true", r"\[plan\] epsilon must be a number, got True\.$"),
+        ('[read]\nmax_bad_rows = "x"', r"\[read\] max_bad_rows must be a number from 0 to 1"),
+        ('[release]\naccept_noise = "x"', r"accept_noise must be true or false, got 'x'\.$"),
+        ("a = [", r"^.*run.toml is not valid TOML: .*\.$"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, text, sentence):
+    """Each mistake is one sentence that names its section and field."""
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=sentence) as caught:
+        load(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_unreadable_files_are_named(tmp_path):
+    """A missing file, a folder and a file that is not text are said to be so."""
+    with pytest.raises(InputError, match=r"there is no file .*none\.toml"):
+        load(str(tmp_path / "none.toml"))
+    (tmp_path / "folder.toml").mkdir()
+    with pytest.raises(InputError, match=r"folder\.toml cannot be read: "):
+        load(str(tmp_path / "folder.toml"))
+    (tmp_path / "latin.toml").write_bytes(b'source = "\xe9"')
+    with pytest.raises(InputError, match=r"latin\.toml is not text in UTF-8"):
+        load(str(tmp_path / "latin.toml"))
+
+
+def test_options_are_unique_over_sections():
+    """Every field has an option of its own."""
+    options = [option(section, name) for section, name in FIELDS]
+    assert len(options) == len(set(options))

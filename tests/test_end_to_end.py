@@ -1,0 +1,122 @@
+"""From a file of real records to a report, by the command."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil.cli import main
+
+COLUMNS = ("--user", "user_id", "--value", "value", "--lat", "lat", "--lon", "lon")
+SURAT = (
+    *COLUMNS, "--time", "timestamp", "--bounds", "0,65", "--value-unit", "km/h",
+    "--timezone", "Asia/Kolkata", "--slot", "pooled", "--timeslot", "1h",
+)  # fmt: skip
+WARSAW = (
+    *COLUMNS, "--time", "timestamp", "--bounds", "0,90", "--value-unit", "km/h",
+    "--timezone", "Europe/Warsaw", "--timeslot", "1h",
+)  # fmt: skip
+
+
+def hexveil(*arguments, cwd):
+    """Call the command in a process of its own."""
+    command = [sys.executable, "-m", "hexveil", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+@pytest.fixture
+def plan(shared, capfd):
+    """Return what the plan of real records says, for machines."""
+
+    def planned(name, options, *chosen):
+        capfd.readouterr()
+        file = shared / "data" / f"{name}.parquet"
+        assert main(["plan", str(file), *options, *chosen, "--json"]) == 0
+        out, err = capfd.readouterr()
+        assert err == ""
+        return json.loads(out)
+
+    return planned
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "chosen"),
+    [
+        ("surat_itms", SURAT, ("--resolution", "5", "--epsilon", "3")),
+        ("warsaw_buses", WARSAW, ("--resolution", "4", "--epsilon", "1")),
+        ("warsaw_buses", WARSAW, ("--resolution", "5", "--epsilon", "3")),
+    ],
+)
+def test_real_records_become_a_map_in_one_command(shared, tmp_path, name, options, chosen):
+    """Surat and Warsaw go from file to report at a grid and price they support."""
+    account = ("--ledger", "book.sqlite", "--dataset", name, "--budget", "3")
+    file = shared / "data" / f"{name}.parquet"
+    done = hexveil("release", file, *options, *chosen, *account, "--out", "map", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    names = {path.name for path in (tmp_path / "map").iterdir()}
+    expected = {"cells.parquet", "cells.csv", "cells.geojson", "report.html", "manifest.json"}
+    assert expected | {"README.txt"} <= names
+    for file_name in names:
+        assert file_name in done.stdout
+    cells = pq.read_table(tmp_path / "map" / "cells.parquet")
+    assert cells.num_rows > 1
+    assert {"cell", "hexagon", "slot", "users", "records", "mean_noisy"} <= set(cells.column_names)
+    assert str(tmp_path) not in (tmp_path / "map" / "manifest.json").read_text()
+
+
+@pytest.mark.parametrize(("resolution", "floor"), [(5, 1.5), (6, 5.2), (7, 20), (8, 74)])
+def test_warsaw_is_told_which_grid_it_supports(plan, resolution, floor):
+    """At a price of 1, resolutions 5 to 8 are too fine for Warsaw's fleet, and 4 is named."""
+    said = plan("warsaw_buses", WARSAW, "--resolution", str(resolution), "--epsilon", "1")
+    assert not said["supported"]
+    assert said["floor"] == pytest.approx(floor, rel=0.02)
+    assert "too fine" in said["warning"]
+    assert "resolution 4" in said["warning"]
+    if resolution == 5:
+        assert said["mean_error"] == pytest.approx(11.2, abs=0.1)
+        assert "would need epsilon 2.4" in said["warning"]
+
+
+def test_surat_is_told_which_price_it_needs(plan):
+    """At a price of 1, resolution 5 is too fine for Surat's fleet; 2.6 would do."""
+    said = plan("surat_itms", SURAT, "--resolution", "5", "--epsilon", "1")
+    assert not said["supported"]
+    assert said["mean_error"] == pytest.approx(8.3, abs=0.1)
+    assert "would need epsilon 2.6" in said["warning"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "resolution", "epsilon", "error"),
+    [
+        ("warsaw_buses", WARSAW, "5", "3", 3.5),
+        ("warsaw_buses", WARSAW, "4", "1", 0.76),
+        ("surat_itms", SURAT, "5", "3", 2.8),
+    ],
+)
+def test_a_grid_that_is_supported_gets_a_yes(plan, name, options, resolution, epsilon, error):
+    """Where the price or the grid suits the fleet, the plan does not warn."""
+    said = plan(name, options, "--resolution", resolution, "--epsilon", epsilon)
+    assert said["supported"]
+    assert said["mean_error"] == pytest.approx(error, abs=0.05)
+    assert said["warning"] is None
+
+
+def test_a_grid_too_fine_is_refused_before_anything_is_spent(shared, tmp_path):
+    """Without a word of consent the release of a too fine grid stops, and no ledger appears."""
+    account = ("--ledger", "book.sqlite", "--dataset", "surat", "--budget", "3")
+    file = shared / "data" / "surat_itms.parquet"
+    chosen = ("--resolution", "5", "--epsilon", "1", "--out", "map")
+    done = hexveil("release", file, *SURAT, *chosen, *account, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nothing was spent" in done.stderr
+    assert "--accept-noise" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    done = hexveil("release", file, *SURAT, *chosen, *account, "--accept-noise", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" in done.stdout
+    assert (tmp_path / "map" / "report.html").exists()

@@ -39,12 +39,20 @@ from hexveil.theory.sensitivity import (
     variance_sensitivity,
 )
 from hexveil.theory.support import noise_floor
+from hexveil.theory.suppression import Suppression, clip_user
+from hexveil.theory.suppression_cap import CellCaps, cap_after_suppression
+from hexveil.theory.suppression_stages import Stage
 
 __all__ = [
+    "CellCaps",
     "Clipping",
     "Grouping",
+    "Stage",
+    "Suppression",
     "best_fit",
     "best_offset",
+    "cap_after_suppression",
+    "clip_user",
     "clipping_bias",
     "clipping_rank",
     "exact_cap",

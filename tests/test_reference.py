@@ -1,0 +1,32 @@
+"""The reference pages name what there is to use."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import hexveil as hv
+from hexveil.config import FIELDS
+from hexveil.config.arguments import option
+from hexveil.publishing.table import COLUMNS
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+@pytest.mark.parametrize("name", sorted(set(hv.__all__) - {"__version__"}))
+def test_every_public_name_is_in_the_reference(name):
+    """The reference page names every public name."""
+    assert re.search(rf"`hv\.{name}\b", (DOCS / "reference.md").read_text())
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_released_column_is_in_the_reference(name):
+    """The reference page names every column of a release."""
+    assert f"`{name}`" in (DOCS / "reference.md").read_text()
+
+
+@pytest.mark.parametrize(("section", "name"), FIELDS)
+def test_every_field_of_a_run_is_described(section, name):
+    """The page of the run file has a row for every field, with its option and what it is."""
+    page = (DOCS / "run-file.md").read_text()
+    assert f"| `{name}` | `{option(section, name)}` | {FIELDS[section, name].description}" in page

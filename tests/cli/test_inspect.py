@@ -68,6 +68,18 @@ def test_an_unknown_dialect_is_named(here, call):
     assert "oracle" in said.err
 
 
+def test_a_query_is_made_for_one_source(here, call):
+    """Several sources, or none, are refused in one sentence."""
+    text = (here / "run.toml").read_text()
+    (here / "run.toml").write_text(text.replace('"buses.parquet"', '["a.parquet", "b.parquet"]'))
+    said = call("inspect", "run.toml", "--sql", "spark")
+    assert (said.code, said.err) == (
+        2,
+        "hexveil: a query is made for one source; name one table or file.\n",
+    )
+    assert call("inspect", "--sql", "spark").code == 2
+
+
 def test_labels_have_no_table(here, call):
     """Labels cannot be counted on other grids; their facts are shown all the same."""
     text = (here / "run.toml").read_text()

@@ -34,7 +34,7 @@ def inspect(run: Run, *, sql: Dialect = None, as_json: AsJson = False) -> None:
     Values are never shown. Without an epsilon, grids are compared at 1.
     """
     if sql is not None:
-        typer.echo(steps.sums_query(run, sql))
+        typer.echo(steps.query(run, sql))
         return
     facts = steps.read(run).public
     epsilon = run.plan.epsilon or COMPARED_AT

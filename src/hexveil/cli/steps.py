@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.cells import Cells
 from hexveil.config import arguments
+from hexveil.errors import InputError
 from hexveil.planning.advice import advice
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.capacity import Capacity
 from hexveil.planning.capacity import capacity as table
 from hexveil.records.progress import shown
 from hexveil.records.read import read as read_records
+from hexveil.records.sql import sums_query
 
 if TYPE_CHECKING:
     from hexveil.config import Run
@@ -32,6 +35,16 @@ def read(run: Run) -> Dataset:
     """Return the run's records, read into sums."""
     source, given = arguments.source(run), arguments.read_arguments(run, read_records)
     return read_records(source, **given)
+
+
+def query(run: Run, dialect: str) -> str:
+    """Return the SQL that makes the run's sums elsewhere; nothing is read."""
+    source, given = arguments.source(run), arguments.read_arguments(run, read_records)
+    if not isinstance(source, str):
+        raise InputError("a query is made for one source; name one table or file.")
+    taken = inspect.signature(sums_query).parameters
+    known = {name: value for name, value in given.items() if name in taken}
+    return sums_query(source=source, dialect=dialect, **known)
 
 
 def price_named(run: Run) -> None:

@@ -17,18 +17,19 @@ same unit of privacy, for losses of different units do not add up.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from hexveil.errors import BudgetError, InputError
+from hexveil.errors import BudgetError, InputError, StorageError
 from hexveil.exact import Number, decimal_text, positive
 from hexveil.ledger.store import bookings, connect, numbers, transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 Numbers = dict[str, list[int]]
@@ -66,7 +67,7 @@ class Ledger:
     Parameters
     ----------
     url : str or Path
-        An SQLite file, or a database URL as SQLAlchemy writes it.
+        An SQLite file, by its path or as SQLAlchemy writes it ("sqlite:///ledger.sqlite").
     dataset : str
         Name under which this data set's releases add up.
     budget : int, str, Decimal, Fraction or float
@@ -116,8 +117,11 @@ class Ledger:
         BudgetError
             If the cost exceeds what is left; nothing is booked.
         InputError
-            If earlier releases of the data set promise another unit of privacy.
+            If earlier releases of the data set promise another unit of privacy, or the cost is
+            below zero, which would give budget back.
         """
+        if cost < 0:
+            raise InputError("a release cannot cost less than nothing.")
         with transaction(self._engine) as connection:
             entries = self._entries(connection)
             known = next((e for e in entries if e.request == request), None)
@@ -164,9 +168,10 @@ class Ledger:
         left = max(self.budget - sum((e.cost for e in entries), Fraction(0)), Fraction(0))
         if cost > left:
             raise BudgetError(
-                f"this release costs epsilon {float(cost):.6g}, but of the budget "
-                f"{decimal_text(self.budget)} of {self.dataset!r} only {float(left):.6g} is left; "
-                "plan with a smaller epsilon, or do not publish.",
+                f"this release costs epsilon {_rounded(math.ceil, cost)}, but of the budget "
+                f"{decimal_text(self.budget)} of {self.dataset!r} only "
+                f"{_rounded(math.floor, left)} is left; plan with a smaller epsilon, or do not "
+                "publish.",
                 requested=cost,
                 remaining=left,
             )
@@ -179,13 +184,24 @@ class Ledger:
             .where(bookings.c.dataset == self.dataset)
             .order_by(bookings.c.entry)
         )
-        return tuple(
-            Booking(
-                row.request,
-                row.unit,
-                Fraction(row.cost),
-                json.loads(row.facts),
-                None if row.numbers is None else json.loads(row.numbers),
-            )
-            for row in rows
+        return tuple(_booking(row) for row in rows)
+
+
+def _booking(row: sa.Row[Any]) -> Booking:
+    """Return what a row says; StorageError if it was not written by a ledger."""
+    try:
+        cost, facts = Fraction(row.cost), json.loads(row.facts)
+        published = None if row.numbers is None else json.loads(row.numbers)
+    except (ValueError, TypeError, ZeroDivisionError):
+        cost, facts, published = Fraction(-1), {}, None
+    if cost < 0:
+        raise StorageError(
+            f"row {row.entry} of the ledger is damaged, so what was spent is not known; nothing "
+            "was published. Restore the file from a copy."
         )
+    return Booking(row.request, row.unit, cost, facts, published)
+
+
+def _rounded(how: Callable[[Fraction], int], epsilon: Fraction) -> str:
+    """Return ε as text of at most 12 places, rounded up or down."""
+    return decimal_text(Fraction(how(epsilon * 10**12), 10**12))

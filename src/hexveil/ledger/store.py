@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,23 +46,44 @@ numbers = sa.Table(
 
 
 def connect(url: str | Path) -> sa.Engine:
-    """Return an engine for a ledger file or database URL, its tables made if they are not there."""
-    text = str(url)
-    if "://" not in text:
-        _check_file(Path(text))
-        text = f"sqlite:///{Path(text).resolve()}"
+    """Return an engine for a ledger file, its tables made if they are not there.
+
+    Only SQLite: that a check and a spend are one step rests on its write lock, which another
+    database would have to be asked for in its own way.
+    """
     try:
-        engine = sa.create_engine(text, poolclass=NullPool)
+        address = _address(url)
+        engine = sa.create_engine(address, poolclass=NullPool)
     except (ArgumentError, ImportError) as error:
         raise InputError(
             f"the ledger address is not usable ({type(error).__name__}); "
             "name an SQLite file, for example ledger.sqlite."
         ) from None
-    if engine.dialect.name == "sqlite":
-        _lock_on_begin(engine)
+    _check_file(Path(str(address.database)))
+    _lock_on_begin(engine)
     with transaction(engine) as connection:
+        _check_tables(connection)
         metadata.create_all(connection)
     return engine
+
+
+def _address(url: str | Path) -> sa.URL:
+    """Return the URL of an SQLite file, its path made absolute.
+
+    Every transaction opens the file anew, and the working folder may change between them.
+    """
+    if "://" not in str(url):
+        return sa.URL.create("sqlite", database=str(Path(url).absolute()))
+    address = sa.make_url(str(url))
+    if address.get_backend_name() != "sqlite":
+        raise InputError(
+            f"a ledger is an SQLite file in this version, not a {address.get_backend_name()} "
+            "database; name a file, for example ledger.sqlite."
+        )
+    name = address.database or ""
+    if not name or name.startswith((":memory:", "file:")):
+        raise InputError("a ledger must be a file, for memory forgets what was spent; name one.")
+    return address.set(database=str(Path(name).absolute()))
 
 
 @contextlib.contextmanager
@@ -70,7 +92,7 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
     try:
         with engine.begin() as connection:
             yield connection
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         reason = str(getattr(error, "orig", None) or type(error).__name__)
         raise StorageError(
             f"the ledger {engine.url.database} cannot be used ({reason}); nothing was published. "
@@ -79,14 +101,37 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise InputError(f"the ledger {path} is a folder; name a file.")
-    if not path.resolve().parent.is_dir():
-        raise InputError(f"the ledger's folder {path.resolve().parent} does not exist; make it.")
-    if path.exists() and path.stat().st_size:
-        with path.open("rb") as file:
-            if file.read(16) != b"SQLite format 3\0":
-                raise InputError(f"{path} is not a ledger (an SQLite file); name another file.")
+    """Refuse what cannot be a ledger file before SQLite touches it."""
+    try:
+        if path.is_dir():
+            raise InputError(f"the ledger {path} is a folder; name a file.")
+        if not path.parent.is_dir():
+            raise InputError(f"the ledger's folder {path.parent} does not exist; make it.")
+        if path.exists() and not path.is_file():
+            raise InputError(f"the ledger {path} is a device or a pipe; name a file.")
+        start = _first_bytes(path) if path.exists() else b""
+    except OSError as error:
+        raise StorageError(
+            f"the ledger {path} cannot be read ({error.strerror}); nothing was published. "
+            "Check who may read and write it."
+        ) from None
+    if start and start != b"SQLite format 3\0":
+        raise InputError(f"{path} is not a ledger (an SQLite file); name another file.")
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(16)
+
+
+def _check_tables(connection: sa.Connection) -> None:
+    """Refuse an SQLite file that belongs to another program."""
+    tables = set(sa.inspect(connection).get_table_names())
+    if tables and not tables >= set(metadata.tables):
+        raise InputError(
+            f"{connection.engine.url.database} is the database of another program, not a ledger; "
+            "name another file."
+        )
 
 
 def _lock_on_begin(engine: sa.Engine) -> None:
@@ -95,8 +140,8 @@ def _lock_on_begin(engine: sa.Engine) -> None:
     @event.listens_for(engine, "connect")
     def _plain(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         connection.isolation_level = None  # the driver must not begin transactions of its own
-        connection.execute(f"PRAGMA busy_timeout = {WAIT * 1000}")
-        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA busy_timeout = {int(WAIT * 1000)}")
+        connection.execute("PRAGMA synchronous = EXTRA")  # a booking survives a power cut
 
     @event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:

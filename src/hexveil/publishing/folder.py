@@ -32,14 +32,14 @@ def check_writable(folder: str | Path) -> Path:
     Raises
     ------
     InputError
-        If it exists, or the place where it would stand cannot be written.
+        If it exists, or the place where it would stand cannot be written. Nothing is made.
     """
     path = Path(folder)
-    if path.exists() or path.is_symlink():
-        raise InputError(f"{path} exists; a release is never changed: name a new folder.")
     with _refused(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        probe = _temporary(path)
+        if path.exists() or path.is_symlink():
+            raise InputError(f"{path} exists; a release is never changed: name a new folder.")
+        place = next(p for p in path.absolute().parents if p.exists())
+        probe = _temporary(place / path.name)
         probe.mkdir()
         probe.rmdir()
     return path
@@ -52,22 +52,31 @@ def write(
     *,
     context: str | Path | None = None,
 ) -> Path:
-    """Write all files of a release and return the folder."""
+    """Write all files of a release and return the folder.
+
+    Until the last step they stand under a temporary name. If a step fails, they go, and with them
+    the folders above that were made for them.
+    """
     lines = None if context is None else report.read_context(context)
     path = check_writable(folder)
     temporary = _temporary(path)
+    missing = [above for above in path.absolute().parents if not above.exists()]
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
         _write_files(temporary, table, manifest, lines)
-        _settle(temporary)
+        for file in (*temporary.iterdir(), temporary):
+            _settle(file)
         temporary.rename(path)
+        _settle(path.parent)
     except OSError as error:
         raise StorageError(
-            f"the release could not be written to {path} ({error.strerror}); nothing was left "
+            f"the release could not be written to {path} ({_reason(error)}); nothing was left "
             "there. The same request again costs nothing."
         ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        _remove_empty(missing)
     return path
 
 
@@ -82,7 +91,7 @@ def _write_files(
         (folder / "cells.geojson").write_bytes(features)
     page = report.render(table, manifest, context=context)
     (folder / "report.html").write_text(page, "utf-8")
-    text = json.dumps(manifest, indent=2, ensure_ascii=False)
+    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "manifest.json").write_text(text + "\n", "utf-8")
     (folder / "README.txt").write_text(readme(table, manifest, mapped=mapped), "utf-8")
 
@@ -91,21 +100,31 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
 
 
+def _remove_empty(folders: list[Path]) -> None:
+    """Remove folders, innermost first, up to the first one that holds something."""
+    with contextlib.suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
 @contextlib.contextmanager
 def _refused(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise InputError(
-            f"the folder {path} cannot be made ({error.strerror}); name one where you may write."
+            f"the folder {path} cannot be made ({_reason(error)}); name one where you may write."
         ) from None
 
 
-def _settle(folder: Path) -> None:
-    """Make files and folder durable before the rename shows them."""
-    for path in (*folder.iterdir(), folder):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _settle(path: Path) -> None:
+    """Make a file or a folder's entries durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__

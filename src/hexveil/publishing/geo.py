@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -69,4 +70,6 @@ def _wkb(ring: list[tuple[float, float]]) -> bytes:
 def _plain(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, datetime):
+        return value.isoformat()
     return value if isinstance(value, (str, int, float)) or value is None else str(value)

@@ -21,6 +21,7 @@ most d / R (noise/secure.py). R is 2 S r rounded up, r the plan's `noise_records
 costs at most 2 S min(m, t) / (2 S r) = min(m, t) / r, which is what the plan books, rounded up
 again (planning/plan.py). A cell with t = 0 publishes the middle of its bounds: c = S m for every
 sum, so no value is read and no noise is drawn.
+Whether everything fits 64 bits is decided beforehand from public facts: no value causes an error.
 Source: WC Theorem III.1, ERRATA 3.
 """
 
@@ -34,6 +35,7 @@ import numpy as np
 
 from hexveil.errors import InputError
 from hexveil.exact import float_up
+from hexveil.noise.secure import TAIL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from hexveil.records import Dataset
 
 ROOM = 2**61
-"""Statistics of a cell stay below this, so that noise has room in 64 bits."""
+"""Statistic and noise of a cell stay below this, half of what the noise door accepts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +71,11 @@ def lattice(plan: Plan, scale: ValueScale) -> Lattice:
     Raises
     ------
     InputError
-        If a bound of the plan is off the lattice, or a sum could leave 64 bits.
+        If a bound of the plan is off the lattice, a sum or its noise could leave 64 bits, or a
+        cell keeps records without noise.
     """
+    _check_rows(plan)
+    _check_sums(plan, scale)
     pairs, which = np.unique(np.stack([plan.lower, plan.upper], 1), axis=0, return_inverse=True)
     ends = np.array(
         [
@@ -80,23 +85,37 @@ def lattice(plan: Plan, scale: ValueScale) -> Lattice:
         dtype=np.int64,
     )[which.reshape(-1)]
     steps = ends[:, 1] - ends[:, 0]
-    _check_room(plan, scale)
     noise = [
         float_up(2 * int(s) * Fraction(float(r)))
         for s, r in zip(steps, plan.noise_records, strict=True)
     ]
-    return Lattice(ends[:, 0], steps, np.array(noise, dtype=np.float64))
+    where = Lattice(ends[:, 0], steps, np.array(noise, dtype=np.float64))
+    _check_noise(plan, where)
+    return where
+
+
+def live_cells(plan: Plan) -> NDArray[np.int64]:
+    """Return the numbers of the cells whose values are read: those that keep something."""
+    return np.flatnonzero(plan.kept > 0)
 
 
 def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]:
-    """Return y of every cell, in half quanta. PRIVATE: it leaves only through the noise door."""
-    occupancy = plan.occupancy
-    cell, m = occupancy.cell, occupancy.n
+    """Return y of every live cell, in half quanta. PRIVATE.
+
+    Privacy
+    -------
+    It leaves only through the noise door. One user moves entry g by at most 2 S min(m, t)
+    (module head). The sums of cells that keep nothing are not looked at.
+    """
+    occupancy, live = plan.occupancy, live_cells(plan)
+    rows = np.flatnonzero(plan.kept[occupancy.cell] > 0)
+    cell, m = occupancy.cell[rows], occupancy.n[rows]
     steps, kept = where.steps[cell], plan.kept[cell]
-    inside = np.clip(dataset.sums.total - where.lower[cell] * m, 0, steps * m)
+    inside = np.clip(dataset.sums.total[rows] - where.lower[cell] * m, 0, steps * m)
     low = steps * np.maximum(m - kept, 0)
     contribution = np.clip(2 * inside, low, steps * (m + np.minimum(m, kept)))
-    return np.asarray(np.add.reduceat(contribution, occupancy.start[:-1]), dtype=np.int64)
+    first = np.searchsorted(cell, live)  # pairs are sorted by cell, and no cell is empty
+    return np.asarray(np.add.reduceat(contribution, first), dtype=np.int64)
 
 
 def means(noisy: NDArray[np.int64], plan: Plan, scale: ValueScale) -> NDArray[np.float64]:
@@ -107,10 +126,28 @@ def means(noisy: NDArray[np.int64], plan: Plan, scale: ValueScale) -> NDArray[np
     return np.asarray(plan.lower + quantum * (whole + rest / total), dtype=np.float64)
 
 
-def _check_room(plan: Plan, scale: ValueScale) -> None:
+def _check_rows(plan: Plan) -> None:
+    """Refuse rows under which the loss that the plan states would not hold."""
+    noise = plan.noise_records
+    if not (np.isfinite(noise) & np.where(plan.kept > 0, noise > 0, noise >= 0)).all():
+        raise InputError("the plan has a cell that keeps records without noise; plan again.")
+    if (plan.kept < 0).any():
+        raise InputError("the plan has a cell that keeps fewer than no records; plan again.")
+
+
+def _check_sums(plan: Plan, scale: ValueScale) -> None:
     most = int(plan.occupancy.records_per_cell.max())
     if 4 * scale.steps * most >= ROOM:
         raise InputError(
             f"a cell of {most} records on a lattice of {scale.steps} steps does not fit whole "
             "numbers of 64 bits; use a coarser quantum."
+        )
+
+
+def _check_noise(plan: Plan, where: Lattice) -> None:
+    records = plan.occupancy.records_per_cell
+    if not (2.0 * where.steps * records + TAIL * where.noise < ROOM).all():
+        raise InputError(
+            f"noise for epsilon {float(plan.asked):.3g} does not fit whole numbers of 64 bits; "
+            "ask for a larger epsilon or use a coarser quantum."
         )

@@ -11,6 +11,8 @@ import importlib.metadata
 import importlib.resources
 import json
 import math
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,13 +21,12 @@ from hexveil.cells import Cells
 from hexveil.exact import decimal_text, float_up
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from hexveil.cells import Labels
     from hexveil.facts import PublicFacts
     from hexveil.planning import Plan
 
 SCHEMA_VERSION = 1
+_THREE_UP = Context(prec=3, rounding=ROUND_CEILING)
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
 
 NEIGHBOURS = {
@@ -89,7 +90,7 @@ def manifest(dataset: str, facts: PublicFacts, plan: Plan, request: str) -> dict
         "selection": {k: v for k, v in facts.identity.items() if k in ("select", "drop_values")},
         "plan": _plan(plan),
         "losses": _losses(plan),
-        "cells": _cells(plan),
+        "cells": _cells(facts, plan),
         "occupancy_fingerprint": plan.occupancy.fingerprint,
         "request": request,
     }
@@ -134,12 +135,13 @@ def _dataset(name: str, facts: PublicFacts) -> dict[str, Any]:
 
 
 def _guarantee(facts: PublicFacts, plan: Plan) -> dict[str, Any]:
+    factor = odds(plan.epsilon)
     return {
         "unit": facts.unit,
         "neighbours": NEIGHBOURS[facts.unit],
         "epsilon_asked": decimal_text(plan.asked),
         "epsilon_spent": epsilon_text(plan.epsilon),
-        "odds": odds(plan.epsilon),
+        "odds": factor if math.isfinite(factor) else None,  # JSON has no infinity
         "composed_epsilon": epsilon_text(plan.composed_epsilon),
         "assumptions": assumptions(facts),
         "not_protected": NOT_PROTECTED,
@@ -148,7 +150,7 @@ def _guarantee(facts: PublicFacts, plan: Plan) -> dict[str, Any]:
 
 def epsilon_text(epsilon: Fraction) -> str:
     """Return ε as decimal text of at most 12 places, rounded up."""
-    return decimal_text(type(epsilon)(math.ceil(epsilon * 10**12), 10**12))
+    return decimal_text(Fraction(math.ceil(epsilon * 10**12), 10**12))
 
 
 def odds(epsilon: Fraction) -> float:
@@ -157,6 +159,23 @@ def odds(epsilon: Fraction) -> float:
         return math.nextafter(math.exp(float_up(epsilon)), math.inf)
     except OverflowError:
         return math.inf
+
+
+def odds_words(factor: float | None) -> str:
+    """Return by how much odds change, in at least three digits, rounded up.
+
+    Examples
+    --------
+    >>> odds_words(2.7181), odds_words(20085.54)
+    ('by a factor of at most 2.72', 'by a factor of at most 20086')
+    """
+    if factor is None or not math.isfinite(factor):
+        return "without a limit that a number of ordinary size could name"
+    if factor >= 1e15:
+        return f"by a factor of at most {Decimal(factor).normalize(_THREE_UP):.2e}"
+    places = max(0, 2 - math.floor(math.log10(factor)))
+    most = decimal_text(Fraction(math.ceil(Fraction(factor) * 10**places), 10**places))
+    return f"by a factor of at most {most}"
 
 
 def _grid(grid: Cells | Labels) -> dict[str, Any]:
@@ -195,10 +214,10 @@ def _losses(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _cells(plan: Plan) -> list[dict[str, Any]]:
+def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
     return [
         {
-            "cell": row["cell"],
+            "cell": name,
             "mechanism": row["mechanism"],
             "lower": row["lower"],
             "upper": row["upper"],
@@ -207,5 +226,5 @@ def _cells(plan: Plan) -> list[dict[str, Any]]:
             "bias": row["mean_bias"],
             "bound95": row["mean_bound95"],
         }
-        for row in plan.table.to_pylist()
+        for name, row in zip(facts.cells.names(), plan.table.to_pylist(), strict=True)
     ]

@@ -5,18 +5,21 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from hexveil.publishing.manifest import odds_words
 from hexveil.publishing.table import COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 WIDTH = 92
+GEOMETRY = "outline of the hexagon (WKB, longitude and latitude), in cells.parquet only"
 FILES = {
     "cells.parquet": "a row per cell, with geometry (GeoParquet)",
     "cells.csv": "the same rows as text",
     "cells.geojson": "the same cells for mapping programs",
     "report.html": "a page with map and table; open it in any browser, it needs no network",
     "manifest.json": "what is guaranteed, for machines",
+    "README.txt": "this text",
 }
 
 
@@ -24,8 +27,9 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
     """Return the text of README.txt."""
     data, guarantee = manifest["dataset"], manifest["guarantee"]
     unit = f" ({data['value_unit']})" if data["value_unit"] else ""
+    cells = "1 cell" if table.num_rows == 1 else f"{table.num_rows} cells"
     blocks = [
-        f"Average {data['value']}{unit} of {data['name']}, {table.num_rows} cells",
+        f"Average {data['value']}{unit} of {data['name']}, {cells}",
         "WHAT IS GUARANTEED",
         *(_wrap(sentence) for sentence in _statement(guarantee)),
         "FILES",
@@ -34,6 +38,8 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
     if "hexagon" in table.column_names and not mapped:
         blocks.append(_wrap("cells.geojson would be larger than 50 MB; use cells.parquet."))
     columns = [_column(field, data["value_unit"]) for field in table.schema]
+    if "hexagon" in table.column_names:
+        columns.append(f"geometry: {GEOMETRY}")
     blocks += ["COLUMNS", "\n".join(_wrap(line, hanging=True) for line in columns)]
     return "\n\n".join(blocks) + "\n"
 
@@ -42,7 +48,7 @@ def _statement(guarantee: dict[str, Any]) -> list[str]:
     return [
         (
             f"An attacker's odds on any fact about the values of one {guarantee['unit']} "
-            f"change by a factor of at most {guarantee['odds']:.4g} "
+            f"change {odds_words(guarantee['odds'])} "
             f"(epsilon {guarantee['epsilon_spent']}), "
             "whatever else the attacker knows: pure differential privacy."
         ),

@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.errors import InputError
+from hexveil.errors import InputError, StorageError
 from hexveil.ledger import Ledger
 from hexveil.noise import secure
+from hexveil.planning import Plan
 from hexveil.publishing import folder as folders
-from hexveil.publishing.linear import lattice, means, statistic
-from hexveil.publishing.manifest import fingerprint, manifest, odds, request_of
-from hexveil.publishing.table import released
+from hexveil.publishing.linear import lattice, live_cells, means, statistic
+from hexveil.publishing.manifest import fingerprint, manifest, odds, odds_words, request_of
+from hexveil.publishing.table import check_labels, released
 from hexveil.records.dataset import Dataset
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from fractions import Fraction
     from pathlib import Path
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.planning import Plan
     from hexveil.publishing.linear import Lattice
 
 SHOWN_ROWS = 20
@@ -104,7 +105,7 @@ class Release:
         ]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         unit = html.escape(self.manifest["guarantee"]["unit"])
-        most = f"odds change by at most {odds(self.epsilon):.3g} per {unit}"
+        most = f"odds change {odds_words(odds(self.epsilon))} per {unit}"
         said = f"{self.table.num_rows} cells; {most}"
         return f"<p>{said}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -154,7 +155,7 @@ def release(
     if noisy is None:
         drawn = _draw(dataset, plan, where)
         noisy = book.complete(name, {"mean": drawn.tolist()})
-    values = means(np.array(noisy["mean"], dtype=np.int64), plan, dataset.public.scale)
+    values = means(_stored(noisy, plan), plan, dataset.public.scale)
     return Release(
         released(plan, dataset.public, values),
         manifest(book.dataset, dataset.public, plan, name),
@@ -166,9 +167,20 @@ def release(
 def _draw(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]:
     """Return the noisy whole number of each cell; a cell that keeps nothing gets its middle."""
     noisy = where.steps * plan.occupancy.records_per_cell
-    live = np.flatnonzero(plan.kept > 0)
+    live = live_cells(plan)
     if live.size:
-        noisy[live] = secure.add_laplace(statistic(dataset, plan, where)[live], where.noise[live])
+        noisy[live] = secure.add_laplace(statistic(dataset, plan, where), where.noise[live])
+    return noisy
+
+
+def _stored(numbers: Mapping[str, list[int]], plan: Plan) -> NDArray[np.int64]:
+    """Return the noisy whole numbers that the ledger holds for this request."""
+    noisy = np.array(numbers.get("mean", ()), dtype=np.int64)
+    if noisy.shape != (plan.occupancy.n_cells,):
+        raise StorageError(
+            "the ledger's numbers of this request do not have one entry for each cell: the file "
+            "was changed by something else; restore it from a copy."
+        )
     return noisy
 
 
@@ -182,14 +194,31 @@ def _checked(
             "a release needs a ledger with a budget, in which its cost is booked first: "
             'ledger=hv.Ledger("ledger.sqlite", dataset="buses", budget="5").'
         )
-    if (estimates if isinstance(estimates, str) else tuple(estimates)) not in ("raw", ("raw",)):
+    if estimates not in ("raw", ("raw",), ["raw"]):
         raise InputError(f'estimates must be ("raw",) in this version, got {estimates!r}.')
-    if plan.occupancy.fingerprint != dataset.occupancy.fingerprint:
-        raise InputError(
-            "the plan was made for other records (who reported how often where differs); "
-            "plan these records again."
-        )
+    _check_plan(dataset, plan)
+    check_labels(dataset.public)
     return ledger
+
+
+def _check_plan(dataset: Dataset, plan: Plan) -> None:
+    """Refuse a plan whose promise was not made for these records."""
+    if not isinstance(plan, Plan):
+        raise InputError(f"a release needs a plan made by hv.plan, got {type(plan).__name__}.")
+    if plan.facts is None:
+        raise InputError("the plan was made for a bare occupancy; plan the records as read.")
+    here, there = dataset.public, plan.facts
+    if plan.occupancy.fingerprint != here.occupancy.fingerprint:
+        differs = "who reported how often where"
+    elif there.unit != here.unit:
+        differs = f"the unit of privacy, {there.unit} and not {here.unit},"
+    elif there.cells.names() != here.cells.names():
+        differs = "the names of the cells"
+    else:
+        return
+    raise InputError(
+        f"the plan was made for other records ({differs} differs); plan these records again."
+    )
 
 
 def _need(package: str) -> None:

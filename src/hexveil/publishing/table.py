@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from hexveil.errors import InputError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -75,6 +77,16 @@ def released(plan: Plan, facts: PublicFacts, noisy: NDArray[np.float64]) -> pa.T
     return table.cast(pa.schema(fields, metadata={"value": facts.value}))
 
 
+def check_labels(facts: PublicFacts) -> None:
+    """Refuse label columns whose names the released table needs for itself."""
+    taken = sorted({*COLUMNS, "geometry"}.intersection(facts.cells.labels))
+    if taken:
+        raise InputError(
+            f"the label column {taken[0]!r} has the name of a column of every release; "
+            "give it another name in the records."
+        )
+
+
 def quality(plan: Plan) -> list[str]:
     """Return each cell's flag, from its bound and span."""
     bound, span = plan.bound95, plan.span
@@ -100,5 +112,5 @@ def _where(facts: PublicFacts) -> dict[str, object]:
 
 
 def _unit(name: str, unit: str) -> dict[str, str]:
-    measured = name.startswith("mean_") and name != "mean_quality"
+    measured = name in COLUMNS and name.startswith("mean_") and name != "mean_quality"
     return {"unit": unit} if unit and measured else {}

@@ -30,7 +30,7 @@ class Facts:
     unit : str
         What is protected: user, user-day or user-week.
     odds : float
-        e to the loss spent.
+        e to the loss spent; infinity where the manifest names no number.
     label_columns : tuple of str
         Columns that name a cell, with labels.
     """
@@ -63,7 +63,7 @@ class Facts:
             lower=float(exact(bounds["lower"], "lower bound")),
             upper=float(exact(bounds["upper"], "upper bound")),
             unit=str(guarantee["unit"]),
-            odds=float(guarantee["odds"]),
+            odds=math.inf if guarantee["odds"] is None else float(guarantee["odds"]),
             label_columns=tuple(manifest["grid"].get("columns") or ()),
         )
 

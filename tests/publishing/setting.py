@@ -1,0 +1,65 @@
+"""Tiny data sets with chosen sums, and plans with chosen rows."""
+
+from fractions import Fraction
+
+import h3
+import numpy as np
+
+import hexveil as hv
+from hexveil.cells import CellTable
+from hexveil.facts import PublicFacts, ValueScale
+from hexveil.planning import Plan
+from hexveil.records.dataset import Dataset, Sums
+
+SLOT = 1_700_000_000 // 3600 * 3600
+
+
+def labels(n_cells):
+    """Return cells named by a route."""
+    return CellTable(
+        hv.Labels("route"), labels={"route": tuple(f"line/{g}" for g in range(n_cells))}
+    )
+
+
+def hexagons(n_cells):
+    """Return hexagons of one place and its neighbours, in one hour of Kolkata."""
+    disk = sorted(h3.grid_disk(h3.latlng_to_cell(21.2, 72.8, 7), 3))[:n_cells]
+    return CellTable(
+        hv.Cells(7, "1h", "Asia/Kolkata"),
+        hexagon=np.array([h3.str_to_int(name) for name in disk], dtype=np.uint64),
+        slot=np.full(n_cells, SLOT, dtype=np.int64),
+    )
+
+
+def dataset_of(counts, totals=0, *, scale=None, cells=None, **facts):
+    """Return a data set of given counts (users down, cells across) and sums of each pair."""
+    occupancy = hv.Occupancy.from_dense(counts)
+    public = PublicFacts(
+        occupancy=occupancy,
+        cells=cells or labels(occupancy.n_cells),
+        scale=scale or ValueScale.of((0, 60), 1),
+        **facts,
+    )
+    sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
+    return Dataset(public, Sums(sums))
+
+
+def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None):
+    """Return a plan of given rows."""
+    n_cells = dataset.occupancy.n_cells
+    kept = np.broadcast_to(np.array(kept, dtype=np.int64), n_cells)
+    low = float(dataset.public.scale.lower) if lower is None else lower
+    high = float(dataset.public.scale.upper) if upper is None else upper
+    return Plan(
+        occupancy=dataset.occupancy,
+        lower=np.broadcast_to(np.array(low, dtype=float), n_cells),
+        upper=np.broadcast_to(np.array(high, dtype=float), n_cells),
+        kept=kept,
+        noise_records=np.where(kept > 0, noise, 0.0),
+        method="per-cell",
+        mechanism="OptimalClipping()",
+        asked=Fraction(1),
+        cell_epsilon=Fraction(1, 2),
+        prior_miss=3.0,
+        facts=dataset.public,
+    )

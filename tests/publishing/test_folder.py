@@ -1,0 +1,328 @@
+"""The release folder: whole or not there at all, and what stands in its files."""
+
+import csv
+import errno
+import io
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil import hexagons as h3_door
+from hexveil import report
+from hexveil.errors import InputError, StorageError
+from hexveil.publishing import check_writable, folder
+from hexveil.publishing.manifest import manifest
+from hexveil.publishing.readme import FILES
+from hexveil.publishing.table import released
+from publishing.setting import dataset_of, plan_of
+
+MAPPED = {*FILES}
+PLAIN = MAPPED - {"cells.geojson"}
+
+
+def release_of(dataset, noise=0.7):
+    """Return table and manifest of a release whose noisy numbers are chosen."""
+    plan = plan_of(dataset, 2, noise)
+    noisy = 10.0 + np.arange(dataset.occupancy.n_cells) / 3
+    table = released(plan, dataset.public, noisy)
+    return table, manifest("buses", dataset.public, plan, "0" * 64)
+
+
+@pytest.fixture
+def routes():
+    """Return records of labels that CSV and HTML must quote."""
+    from hexveil import Labels  # noqa: PLC0415  beside its one use
+    from hexveil.cells import CellTable  # noqa: PLC0415  beside its one use
+
+    names = ("7, north", 'say "x"', "<b>ü</b>", "two\nlines", "=1+1", "007")
+    cells = CellTable(Labels("route"), labels={"route": names})
+    return dataset_of([[2] * 6, [1] * 6], cells=cells, value="speed", value_unit="km/h")
+
+
+def files(path):
+    """Return the names of a folder's entries."""
+    return {entry.name for entry in path.iterdir()}
+
+
+def listed(path, title):
+    """Return the names that README.txt explains under a title."""
+    text = (path / "README.txt").read_text("utf-8")
+    block = text.split(f"\n\n{title}\n\n")[1].split("\n\n")[0]
+    return [m[1] for m in re.finditer(r"^(\S+)(?: \[[^]]*\])?: ", block, re.MULTILINE)]
+
+
+def test_a_map_has_all_files(city, tmp_path):
+    """A release of hexagons has every file, and README.txt lists exactly these."""
+    made = folder.write(*release_of(city), tmp_path / "map")
+    assert made == tmp_path / "map"
+    assert files(made) == MAPPED
+    assert set(listed(made, "FILES")) == MAPPED
+    assert files(tmp_path) == {"map"}
+
+
+def test_a_table_of_labels_has_no_map(routes, tmp_path):
+    """Labels have neither GeoJSON nor geometry, and README.txt promises neither."""
+    made = folder.write(*release_of(routes), tmp_path / "out")
+    assert files(made) == set(listed(made, "FILES")) == PLAIN
+    cells = pq.read_table(made / "cells.parquet")
+    assert "geometry" not in cells.column_names
+    assert b"geo" not in cells.schema.metadata
+    text = (made / "README.txt").read_text("utf-8")
+    assert "geometry" not in text.lower()
+    assert "GeoParquet" not in text
+    assert listed(made, "COLUMNS") == cells.column_names
+
+
+def test_readme_explains_exactly_the_columns(city, tmp_path):
+    """Each column of cells.parquet is explained once, in its order, with its unit."""
+    made = folder.write(*release_of(city), tmp_path / "map")
+    assert listed(made, "COLUMNS") == pq.read_table(made / "cells.parquet").column_names
+    text = (made / "README.txt").read_text("utf-8")
+    assert "mean_raw [km/h]: " in text
+    assert "users: units of privacy" in text
+    assert max(map(len, text.splitlines())) <= 92
+
+
+def test_readme_states_the_promise(city, tmp_path):
+    """The statement names odds, loss, unit, neighbours, assumptions and what is not protected."""
+    table, said = release_of(city)
+    made = folder.write(table, said, tmp_path / "map")
+    text = " ".join((made / "README.txt").read_text("utf-8").split())
+    guarantee = said["guarantee"]
+    assert f"(epsilon {guarantee['epsilon_spent']})" in text
+    assert "of one user change by a factor of at most" in text
+    for sentence in (guarantee["not_protected"], guarantee["neighbours"]):
+        assert sentence in text
+    for sentence in guarantee["assumptions"]:
+        assert sentence in text
+
+
+def test_odds_without_limit_do_not_break_a_file(city, tmp_path):
+    """At an absurd loss the manifest stays valid JSON, and page and README.txt say it in words."""
+    table, said = release_of(city, 0.001)
+    made = folder.write(table, said, tmp_path / "map")
+    read = json.loads((made / "manifest.json").read_text("utf-8"), parse_constant=pytest.fail)
+    assert read["guarantee"]["odds"] is None
+    assert "change without a limit" in (made / "README.txt").read_text("utf-8")
+    page = (made / "report.html").read_text("utf-8")
+    assert "factor of at most unlimited" in page
+    assert "at most inf" not in page
+
+
+def test_parquet_holds_the_table_and_its_geometry(city, tmp_path):
+    """Reading cells.parquet gives the released table, and closed rings that are the outlines."""
+    table, said = release_of(city)
+    made = folder.write(table, said, tmp_path / "map")
+    cells = pq.read_table(made / "cells.parquet")
+    plain = cells.drop_columns("geometry")
+    assert plain.cast(table.schema).equals(table)  # Parquet counts time in milliseconds
+    assert plain.column_names == table.column_names
+    assert cells.schema.field("mean_raw").metadata[b"unit"] == b"km/h"
+    geo = json.loads(cells.schema.metadata[b"geo"])
+    assert geo["columns"][geo["primary_column"]]["encoding"] == "WKB"
+    for row in cells.to_pylist():
+        ring = np.frombuffer(row["geometry"][13:], "<f8").reshape(-1, 2)
+        outline = h3_door.outline(int(row["hexagon"], 16))
+        assert ring.tolist() == [list(corner) for corner in [*outline, outline[0]]]
+
+
+@pytest.mark.parametrize("kind", ["city", "routes"])
+def test_csv_round_trip(kind, request, tmp_path):
+    """cells.csv holds the same rows to the last digit, whatever the labels contain."""
+    table, said = release_of(request.getfixturevalue(kind))
+    made = folder.write(table, said, tmp_path / "out")
+    text = (made / "cells.csv").read_text("utf-8")
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert list(rows[0]) == table.column_names
+    for name in table.column_names:
+        column = table[name]
+        got = [row[name] for row in rows]
+        if pa.types.is_floating(column.type):
+            assert [float(x) for x in got] == column.to_pylist()
+        elif pa.types.is_integer(column.type):
+            assert [int(x) for x in got] == column.to_pylist()
+        elif pa.types.is_string(column.type):
+            assert got == column.to_pylist()
+
+
+def test_geojson_above_the_limit_is_left_out(city, tmp_path, monkeypatch):
+    """A map too large for GeoJSON has none, and README.txt names the alternative."""
+    table, said = release_of(city)
+    size = (folder.write(table, said, tmp_path / "whole") / "cells.geojson").stat().st_size
+    monkeypatch.setattr(folder, "GEOJSON_LIMIT", size)
+    assert "cells.geojson" in files(folder.write(table, said, tmp_path / "just"))
+    monkeypatch.setattr(folder, "GEOJSON_LIMIT", size - 1)
+    made = folder.write(table, said, tmp_path / "large")
+    assert files(made) == set(listed(made, "FILES")) == PLAIN
+    text = (made / "README.txt").read_text("utf-8")
+    assert "cells.geojson would be larger than 50 MB; use cells.parquet." in text
+    assert "would be larger" not in (tmp_path / "whole" / "README.txt").read_text("utf-8")
+
+
+def test_the_limit_is_fifty_megabytes():
+    """GeoJSON is written up to 50 MB."""
+    assert folder.GEOJSON_LIMIT == 50_000_000
+
+
+def test_the_page_asks_for_nothing(city, tmp_path):
+    """report.html loads nothing: no source, link or import leads out of the file."""
+    page = (folder.write(*release_of(city), tmp_path / "map") / "report.html").read_text("utf-8")
+    tags = re.findall(r"<(?:script|img|iframe|link|source)\b[^>]*>", page)
+    assert tags
+    for tag in tags:
+        assert not re.search(r"""\b(?:src|href)\s*=\s*["']?(?:https?:)?//""", tag)
+    assert not re.search(r"@import|url\(\s*['\"]?(?:https?:)?//", page)
+
+
+def test_the_context_reaches_the_page(city, tmp_path, monkeypatch):
+    """Lines of a context file are read, and handed to the page."""
+    line = {"type": "LineString", "coordinates": [[72.8, 21.2], [72.81, 21.21]]}
+    feature = {"type": "Feature", "properties": {}, "geometry": line}
+    roads = tmp_path / "roads.geojson"
+    roads.write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    handed = []
+    real = report.render
+
+    def watched(table, said, *, context):
+        handed.append(context)
+        return real(table, said, context=context)
+
+    monkeypatch.setattr(report, "render", watched)
+    folder.write(*release_of(city), tmp_path / "with", context=roads)
+    folder.write(*release_of(city), tmp_path / "without")
+    assert handed == [report.read_context(roads), None]
+
+
+def test_a_bad_context_leaves_nothing(city, tmp_path):
+    """A context that cannot be read is refused before anything is made."""
+    with pytest.raises(InputError):
+        folder.write(*release_of(city), tmp_path / "map", context=tmp_path / "none.geojson")
+    assert files(tmp_path) == set()
+
+
+@pytest.mark.parametrize("step", ["parquet", "csv", "page", "readme", "settle", "rename"])
+def test_a_failure_midway_leaves_nothing(city, tmp_path, monkeypatch, step):
+    """Whichever step meets a full disk, no file, no temporary and no new parent folder stays."""
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    place = {
+        "parquet": (pq, "write_table"),
+        "csv": (pa.csv, "write_csv"),
+        "page": (report, "render"),
+        "readme": (folder, "readme"),
+        "settle": (os, "fsync"),
+        "rename": (Path, "rename"),
+    }[step]
+    monkeypatch.setattr(*place, full)
+    with pytest.raises(StorageError, match=r"could not be written to .*No space left") as failed:
+        folder.write(*release_of(city), tmp_path / "a" / "b" / "map")
+    assert failed.value.exit_code == 1
+    assert "nothing was left" in str(failed.value)
+    assert failed.value.__cause__ is None
+    assert failed.value.__suppress_context__
+    monkeypatch.undo()
+    assert files(tmp_path) == set()
+    assert files(folder.write(*release_of(city), tmp_path / "a" / "b" / "map")) == MAPPED
+
+
+def test_an_error_without_a_reason_is_still_a_sentence(city, tmp_path, monkeypatch):
+    """An error that has no text of the system is named by its type."""
+    monkeypatch.setattr(report, "render", lambda *_, **__: (_ for _ in ()).throw(OSError("row 7")))
+    with pytest.raises(StorageError, match=r"\(OSError\)") as failed:
+        folder.write(*release_of(city), tmp_path / "map")
+    assert "row 7" not in str(failed.value)
+
+
+def test_an_interruption_leaves_nothing(city, tmp_path, monkeypatch):
+    """Interrupted by hand, the folder goes as well."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "render", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        folder.write(*release_of(city), tmp_path / "map")
+    assert files(tmp_path) == set()
+
+
+def test_a_failure_keeps_parents_that_were_there(city, tmp_path, monkeypatch):
+    """Only folders that were made for the release go; an older one stays, empty or not."""
+    (tmp_path / "old").mkdir()
+    monkeypatch.setattr(report, "render", lambda *_, **__: (_ for _ in ()).throw(OSError))
+    with pytest.raises(StorageError):
+        folder.write(*release_of(city), tmp_path / "old" / "new" / "map")
+    assert files(tmp_path) == {"old"}
+    assert files(tmp_path / "old") == set()
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "dangling link"])
+def test_what_exists_is_refused(city, tmp_path, kind):
+    """A release is never written into or over anything, not even a link to nowhere."""
+    place = tmp_path / "map"
+    {
+        "folder": place.mkdir,
+        "file": place.touch,
+        "dangling link": lambda: place.symlink_to(tmp_path / "nowhere"),
+    }[kind]()
+    for refused in (check_writable, lambda path: folder.write(*release_of(city), path)):
+        with pytest.raises(InputError, match="exists; a release is never changed: name a new") as e:
+            refused(place)
+        assert e.value.exit_code == 2
+    assert files(tmp_path) == {"map"}
+
+
+def below_a_file(tmp_path):
+    """Return a path that runs through a file."""
+    (tmp_path / "file").touch()
+    return tmp_path / "file" / "map"
+
+
+NOT_WRITABLE = {
+    "below a file": below_a_file,
+    "deep below a file": lambda tmp_path: below_a_file(tmp_path) / "deeper" / "still",
+    "in /proc": lambda _: Path("/proc/map"),
+    "name too long": lambda tmp_path: tmp_path / ("x" * 300),
+    "name too long to be renamed": lambda tmp_path: tmp_path / ("x" * 250),
+}
+
+
+@pytest.mark.parametrize("place", NOT_WRITABLE)
+def test_places_that_cannot_be_written_are_refused(tmp_path, place):
+    """Where no folder can be made the check says so, and leaves nothing."""
+    path = NOT_WRITABLE[place](tmp_path)
+    before = files(tmp_path)
+    with pytest.raises(InputError, match=r"cannot be made .* name one where you may write"):
+        check_writable(path)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["map", "a/b/map"])
+def test_the_check_leaves_nothing_behind(tmp_path, name):
+    """The check makes nothing, not even the folders above; writing makes them."""
+    assert check_writable(str(tmp_path / name)) == tmp_path / name
+    assert files(tmp_path) == set()
+
+
+def test_a_relative_folder(city, tmp_path, monkeypatch):
+    """A plain name stands in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    assert files(folder.write(*release_of(city), "map")) == MAPPED
+
+
+def test_no_path_or_time_of_this_machine_is_in_the_files(city, tmp_path):
+    """No file names the folder it stands in, and two writings are equal byte for byte."""
+    table, said = release_of(city)
+    one, two = (folder.write(table, said, tmp_path / name) for name in ("one", "two"))
+    for name in MAPPED:
+        content = (one / name).read_bytes()
+        assert str(tmp_path).encode() not in content
+        assert content == (two / name).read_bytes()

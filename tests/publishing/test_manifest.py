@@ -1,0 +1,231 @@
+"""The manifest: valid by its strict schema, rounded up, and made of public facts only."""
+
+import json
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from hexveil.facts import ValueScale
+from hexveil.publishing.manifest import (
+    assumptions,
+    epsilon_text,
+    fingerprint,
+    manifest,
+    odds,
+    odds_words,
+    request_of,
+    schema,
+)
+from publishing.setting import dataset_of, hexagons, labels, plan_of
+
+
+def manifest_of(dataset, plan=None):
+    """Return the manifest of a plan as it would be written and read again."""
+    plan = plan or plan_of(dataset, 1)
+    text = json.dumps(manifest("buses", dataset.public, plan, "0" * 64), allow_nan=False)
+    return json.loads(text)
+
+
+def check(data):
+    """Validate against the schema, which is itself valid."""
+    checker = jsonschema.Draft202012Validator
+    checker.check_schema(schema())
+    checker(schema()).validate(data)
+
+
+def test_a_manifest_follows_the_schema(city):
+    """The manifest of a map validates, and says the grid and what the plan promises."""
+    said = manifest_of(city, plan_of(city, [2, 1, 0]))
+    check(said)
+    assert said["grid"] == {
+        "kind": "hexagons",
+        "resolution": 7,
+        "timeslot": "1h",
+        "timezone": "Asia/Kolkata",
+        "slot": "calendar",
+    }
+    assert said["rules"] == {"read": 30, "kept": 21}
+    assert said["dataset"]["sources"] == ["buses.parquet"]
+    assert [cell["kept"] for cell in said["cells"]] == [2, 1, 0]
+    assert [cell["cell"] for cell in said["cells"]] == list(city.public.cells.names())
+    assert said["occupancy_fingerprint"] == city.occupancy.fingerprint
+
+
+def test_a_manifest_of_labels_follows_the_schema():
+    """With labels the grid names their columns."""
+    said = manifest_of(dataset_of([[1, 2], [2, 1]], cells=labels(2)))
+    check(said)
+    assert said["grid"] == {"kind": "labels", "columns": ["route"]}
+
+
+def test_a_manifest_of_one_cell_below_zero_follows_the_schema():
+    """A single cell and bounds below zero are ordinary."""
+    dataset = dataset_of([[1]], scale=ValueScale.of((-40, "-0.5"), "0.5"))
+    said = manifest_of(dataset)
+    check(said)
+    assert said["bounds"] == {"lower": "-40", "upper": "-0.5", "quantum": "0.5"}
+    assert (said["cells"][0]["lower"], said["cells"][0]["upper"]) == (-40, -0.5)
+
+
+def parts(data, path=()):
+    """Yield the path of every object whose keys the schema fixes."""
+    free = {("software",), ("rules",), ("selection",)}
+    if isinstance(data, dict):
+        if path not in free:
+            yield path
+        for key, value in data.items():
+            yield from parts(value, (*path, key))
+    elif isinstance(data, list) and data:
+        yield from parts(data[0], (*path, 0))
+
+
+def at(data, path):
+    """Return the part of a manifest at a path."""
+    for key in path:
+        data = data[key]
+    return data
+
+
+def test_the_schema_is_strict(city):
+    """A key too many, and a key too few, in any part of the manifest is not valid."""
+    whole = manifest_of(city)
+    paths = list(parts(whole))
+    assert ("cells", 0) in paths
+    assert () in paths
+    for path in paths:
+        said = manifest_of(city)
+        at(said, path)["true_mean"] = 1.0
+        with pytest.raises(jsonschema.ValidationError):
+            check(said)
+        for key in at(whole, path):
+            said = manifest_of(city)
+            del at(said, path)[key]
+            with pytest.raises(jsonschema.ValidationError):
+                check(said)
+
+
+def test_no_private_value_is_in_the_manifest(city):
+    """Two data sets that differ in their values only have one manifest and one request."""
+    other = dataset_of(
+        np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]),
+        [1, 2, 3, 4, 5, 6, 7, 8, 9],
+        cells=hexagons(3),
+        value="speed",
+        value_unit="km/h",
+        rules={"read": 30, "kept": 21},
+        identity=city.public.identity,
+    )
+    assert manifest_of(city) == manifest_of(other)
+    here, there = (request_of("b", d.public, plan_of(d, 1)) for d in (city, other))
+    assert fingerprint(here) == fingerprint(there)
+
+
+def test_ids_values_and_places_of_files_are_not_in_the_manifest(tmp_path):
+    """Planted ids and values, and the folder of the records, are not found in manifest or request.
+
+    The true sums leave only with noise, so the manifest of real records holds none of them.
+    """
+    file = tmp_path / "records.csv"
+    rows = [f"PLANTED-{u},r,{31.337 + u / 1000:.3f}" for u in range(12)]
+    file.write_text("\n".join(["who,route,speed", *rows]) + "\n")
+    dataset = hv.read(
+        file, user="who", value="speed", bounds=(0, 60), cells=hv.Labels("route"), version="7"
+    )
+    plan = hv.plan(dataset, epsilon=1, advise=False)
+    said = json.dumps(manifest("buses", dataset.public, plan, "0" * 64))
+    check(json.loads(said))
+    for text in (said, json.dumps(request_of("buses", dataset.public, plan))):
+        assert "PLANTED" not in text
+        assert "31.3" not in text
+        assert str(int(dataset.sums.total.sum())) not in text
+    assert "records.csv" in said
+    assert "records.csv" not in json.dumps(request_of("buses", dataset.public, plan))
+
+
+@given(st.fractions(min_value=0, max_value=1000))
+def test_epsilon_is_said_rounded_up(epsilon):
+    """The printed loss is never below the loss, and less than 1e-12 above it."""
+    said = Fraction(epsilon_text(epsilon))
+    assert epsilon <= said < epsilon + Fraction(1, 10**12)
+
+
+@given(st.integers(0, 700_000))
+def test_odds_are_rounded_up(thousandths):
+    """The factor of odds is at least e to the loss, in as many digits as a double has."""
+    epsilon = Fraction(thousandths, 1000)
+    true = (Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp()
+    assert true <= Decimal(odds(epsilon)) <= true * (1 + Decimal("1e-12"))
+
+
+@given(st.floats(1, 1e307))
+def test_odds_in_words_are_rounded_up(factor):
+    """The factor said in words is not below the factor, and at most a hundredth above it."""
+    said = Decimal(odds_words(factor).removeprefix("by a factor of at most "))
+    assert Decimal(factor) <= said <= Decimal(factor) * Decimal("1.0101")
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"), [(1, "2.72"), (5, "149"), (0, "1.01"), (40, "2.36e+17")]
+)
+def test_odds_of_familiar_losses(loss, words):
+    """The number e is at most 2.72, e to the 5 at most 149."""
+    assert odds_words(odds(Fraction(loss))) == f"by a factor of at most {words}"
+
+
+def test_odds_without_limit_are_null():
+    """At a loss of 1000 the odds are beyond all doubles: the manifest says null, and is valid."""
+    dataset = dataset_of([[1], [1]])
+    plan = plan_of(dataset, [1], 0.001)
+    assert plan.epsilon > 999
+    said = manifest_of(dataset, plan)
+    check(said)
+    assert said["guarantee"]["odds"] is None
+    assert odds(plan.epsilon) == math.inf
+    assert "without a limit" in odds_words(None)
+    assert odds_words(math.inf) == odds_words(None)
+
+
+def facts_with(unit="user", **identity):
+    """Return public facts of one record for a unit of privacy."""
+    return dataset_of([[1]], unit=unit, identity=identity).public
+
+
+def test_assumptions_say_what_is_public():
+    """Usable values and several ids are always named, and nothing else for a plain user."""
+    usable, several = assumptions(facts_with(drop_values="none"))
+    assert "usable value" in usable
+    assert "several user ids" in several
+    assert assumptions(facts_with()) == [usable, several]
+
+
+def test_assumptions_name_dropped_values():
+    """Values dropped by name make it public which records had them."""
+    said = assumptions(facts_with(drop_values="0, 999"))
+    assert len(said) == 3
+    assert "one of the values 0, 999 is public" in said[1]
+
+
+@pytest.mark.parametrize("unit", ["user-day", "user-week"])
+def test_assumptions_say_that_days_add_up(unit):
+    """For a day or a week of a user, the sum over them is named, and the neighbours fit."""
+    said = assumptions(facts_with(unit))
+    assert len(said) == 3
+    assert f"one {unit}" in said[1]
+    guarantee = manifest_of(dataset_of([[1]], unit=unit))["guarantee"]
+    assert guarantee["unit"] == unit
+    assert unit.removeprefix("user-") in guarantee["neighbours"]
+
+
+def test_bounds_of_each_cell_are_in_the_manifest():
+    """Cells with bounds of their own are listed with them."""
+    dataset = dataset_of([[1, 1], [1, 1]])
+    said = manifest_of(dataset, plan_of(dataset, [1, 1], lower=[0, 10], upper=[60, 30]))
+    assert [(c["lower"], c["upper"]) for c in said["cells"]] == [(0, 60), (10, 30)]
+    check(said)

@@ -1,0 +1,76 @@
+"""README.txt: the promise, the files and the columns, in words that are true of this release."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from hexveil.publishing.manifest import manifest
+from hexveil.publishing.readme import FILES, readme
+from hexveil.publishing.table import COLUMNS, released
+from publishing.setting import dataset_of, plan_of
+
+
+@pytest.fixture
+def parts(city):
+    """Return table and manifest of a map."""
+    plan = plan_of(city, [2, 2, 0], 2.0)
+    table = released(plan, city.public, np.arange(3.0))
+    return table, manifest("buses", city.public, plan, "0" * 64)
+
+
+def text_of(table, said, *, mapped=True):
+    """Return README.txt on one line."""
+    return " ".join(readme(table, said, mapped=mapped).split())
+
+
+def test_the_first_line_says_what_it_is(parts):
+    """Value, unit of measure, data set and number of cells open the text."""
+    assert readme(*parts, mapped=True).splitlines()[0] == "Average speed (km/h) of buses, 3 cells"
+
+
+def test_without_a_unit_of_measure_none_is_said():
+    """A value without unit has no empty brackets."""
+    dataset = dataset_of([[1], [2]])
+    plan = plan_of(dataset, [2])
+    text = readme(
+        released(plan, dataset.public, np.zeros(1)),
+        manifest("wards", dataset.public, plan, "0" * 64),
+        mapped=False,
+    )
+    assert text.splitlines()[0] == "Average value of wards, 1 cell"
+    assert "()" not in text
+    assert "[]" not in text
+    assert "route: public label of the cell" in text
+
+
+@pytest.mark.parametrize(
+    ("odds", "words"),
+    [
+        (2.71828182845905, "change by a factor of at most 2.72 (epsilon"),
+        (148.413159102577, "change by a factor of at most 149 (epsilon"),
+        (None, "change without a limit that a number of ordinary size could name (epsilon"),
+    ],
+)
+def test_odds_are_rounded_up(parts, odds, words):
+    """The factor said is never smaller than the true one; without a number there are words."""
+    table, said = parts[0], copy.deepcopy(parts[1])
+    said["guarantee"]["odds"] = odds
+    assert words in text_of(table, said)
+
+
+def test_files_that_are_not_there_are_not_listed(parts):
+    """Without GeoJSON the alternative is named, and the file is not in the list."""
+    for name, what in FILES.items():
+        assert f"{name}: {what}" in text_of(*parts)
+    text = text_of(*parts, mapped=False)
+    assert f"cells.geojson: {FILES['cells.geojson']}" not in text
+    assert "cells.geojson would be larger than 50 MB; use cells.parquet." in text
+
+
+def test_each_column_has_its_own_words(parts):
+    """Every column of the table is explained by the dictionary, none twice."""
+    text = text_of(*parts)
+    for name in parts[0].column_names:
+        assert f": {COLUMNS[name]}" in text
+    assert len(set(COLUMNS.values())) == len(COLUMNS)

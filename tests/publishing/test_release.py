@@ -1,0 +1,463 @@
+"""The order of a release, its replay, its noise, and what it refuses."""
+
+import dataclasses
+import importlib.util
+import json
+import math
+import sqlite3
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hexveil as hv
+from hexveil.cells import CellTable
+from hexveil.errors import BudgetError, InputError, StorageError
+from hexveil.facts import ValueScale
+from hexveil.noise import secure
+from hexveil.records.dataset import Dataset
+from publishing.setting import dataset_of, hexagons, labels, plan_of
+
+
+@pytest.fixture
+def plan(city):
+    """Return a plan of the city whose last cell publishes a constant."""
+    return plan_of(city, [2, 2, 0], 1.5)
+
+
+@pytest.fixture
+def door(monkeypatch):
+    """Watch the noise door; every call is recorded, nothing is changed."""
+    real, calls = secure.add_laplace, []
+
+    def watched(values, scales):
+        calls.append((values, scales))
+        return real(values, scales)
+
+    monkeypatch.setattr(secure, "add_laplace", watched)
+    return calls
+
+
+def booked(tmp_path):
+    """Return the number of bookings and of stored numbers, by another connection."""
+    connection = sqlite3.connect(tmp_path / "ledger.sqlite")
+    try:
+        return tuple(
+            connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("hexveil_bookings", "hexveil_numbers")
+        )
+    finally:
+        connection.close()
+
+
+def test_the_cost_is_booked_before_noise_is_drawn(city, plan, book, tmp_path, monkeypatch):
+    """When the door is called, another connection already sees the booking, and no numbers."""
+    seen = []
+    real = secure.add_laplace
+
+    def watched(values, scales):
+        seen.append(booked(tmp_path))
+        return real(values, scales)
+
+    monkeypatch.setattr(secure, "add_laplace", watched)
+    released = hv.release(city, plan, ledger=book)
+    assert seen == [(1, 0)]
+    assert booked(tmp_path) == (1, 1)
+    assert not released.replayed
+    assert book.spent == plan.epsilon == released.epsilon
+
+
+def test_a_refused_budget_draws_nothing(city, plan, tmp_path, door):
+    """Where the budget does not suffice, no noise is drawn and nothing is booked."""
+    small = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget="0.1")
+    with pytest.raises(BudgetError):
+        hv.release(city, plan, ledger=small)
+    assert door == []
+    assert booked(tmp_path) == (0, 0)
+
+
+def test_the_same_request_again_is_the_same_answer(city, plan, book, door):
+    """A replay returns identical numbers, costs nothing and does not call the door."""
+    first = hv.release(city, plan, ledger=book)
+    again = hv.release(city, plan_of(city, [2, 2, 0], 1.5), ledger=book)
+    assert len(door) == 1
+    assert again.replayed
+    assert again.table.equals(first.table, check_metadata=True)
+    assert again.manifest == first.manifest
+    assert book.spent == plan.epsilon
+
+
+def test_a_replay_does_not_look_at_values(city, plan, book):
+    """Other values behind the same public request get the same answer: nothing is learnt."""
+    first = hv.release(city, plan, ledger=book)
+    city.sums.total.flags.writeable = True
+    city.sums.total[:] = 0
+    assert hv.release(city, plan, ledger=book).table.equals(first.table)
+
+
+def test_a_crash_before_noise_costs_once(city, plan, book, tmp_path, monkeypatch):
+    """After a crash between booking and drawing the request is answered at no further cost."""
+    with monkeypatch.context() as broken:
+        broken.setattr(secure, "add_laplace", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            hv.release(city, plan, ledger=book)
+    assert booked(tmp_path) == (1, 0)
+    released = hv.release(city, plan, ledger=book)
+    assert not released.replayed
+    assert book.spent == plan.epsilon
+
+
+def test_a_crash_before_storing_shows_nothing(city, plan, book, tmp_path, monkeypatch, door):
+    """Noise that was drawn but not stored was shown to nobody; it may be drawn again."""
+    with monkeypatch.context() as broken:
+        broken.setattr(hv.Ledger, "complete", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            hv.release(city, plan, ledger=book)
+    assert booked(tmp_path) == (1, 0)
+    released = hv.release(city, plan, ledger=book)
+    assert len(door) == 2
+    assert booked(tmp_path) == (1, 1)
+    assert hv.release(city, plan, ledger=book).table.equals(released.table)
+
+
+def test_a_faster_process_wins(city, plan, book, monkeypatch):
+    """Where another process stored first, its numbers are shown and ours are forgotten."""
+    real = secure.add_laplace
+    others = []
+
+    def overtaken(values, scales):
+        monkeypatch.setattr(secure, "add_laplace", real)
+        others.append(hv.release(city, plan, ledger=book))
+        return real(values, scales)
+
+    monkeypatch.setattr(secure, "add_laplace", overtaken)
+    ours = hv.release(city, plan, ledger=book)
+    assert ours.table.equals(others[0].table)
+    assert book.spent == plan.epsilon
+
+
+def test_a_constant_draws_no_noise(city, book, door):
+    """Only live cells pass the door; a map of constants does not call it, and costs nothing."""
+    hv.release(city, plan_of(city, [2, 0, 0]), ledger=book)
+    assert [values.size for values, _ in door] == [1]
+    constant = hv.release(city, plan_of(city, 0), ledger=book)
+    assert len(door) == 1
+    assert constant.epsilon == 0
+    assert constant.table["mean_raw"].to_pylist() == [30.0] * 3
+    assert constant.table["mean_quality"].to_pylist() == ["noise"] * 3
+
+
+def crowd(n_cells):
+    """Return many cells of three users, their values at different heights."""
+    counts = np.ones((3, n_cells), dtype=np.int64)
+    return dataset_of(counts, np.arange(3 * n_cells) % 601, scale=ValueScale.of((0, 60), "0.1"))
+
+
+N = 8_000
+LIMIT = 0.1
+
+
+def standard_noise(book):
+    """Return the noise of a release of N cells over its planned scale."""
+    dataset = crowd(N)
+    plan = plan_of(dataset, 1, 2.5)
+    table = hv.release(dataset, plan, ledger=book).table
+    true = np.add.reduceat(dataset.sums.total, dataset.occupancy.start[:-1]) * 0.1 / 3
+    return (table["mean_noisy"].to_numpy() - true) / plan.scale
+
+
+def test_released_noise_has_the_planned_scale(book):
+    """The noise of 8,000 cells through the vetted door is Laplace of the planned scale.
+
+    |noise| / scale is exponential of mean 1, on a lattice of 3,000 steps. By Chernoff the mean of
+    N of them is above x with a probability of at most exp(-N (x - 1 - ln x)), and likewise below.
+    False alarm: exp(-37.5) for x = 1.1 and exp(-42.8) for x = 0.9, together below 1e-16.
+    Power against a scale 20 % off: it passes only if the mean is at least 0.9 / 0.8 or at most
+    1.1 / 1.2 times its own: exp(-57.7) and exp(-29.4), so it is rejected but once in 1e12 runs.
+    """
+    z = standard_noise(book)
+    assert abs(np.abs(z).mean() - 1) < LIMIT
+    assert abs(z.mean()) < 9 * math.sqrt(2 / N)
+    # An exponential variable exceeds ln 20 with probability 1/20: the promise of bound95.
+    beyond = (np.abs(z) > math.log(20)).mean()
+    assert abs(beyond - 0.05) < 7 * math.sqrt(0.05 * 0.95 / N)
+    # Noise of different cells is independent: neighbours do not go together.
+    assert abs((z[1:] * z[:-1]).mean()) < 7 * 2 / math.sqrt(N)
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.2])
+def test_noise_twenty_percent_off_is_rejected(book, monkeypatch, factor):
+    """The same test rejects noise whose scale is 20 % too small or too large."""
+    real = secure.add_laplace
+    monkeypatch.setattr(secure, "add_laplace", lambda values, scales: real(values, factor * scales))
+    assert abs(np.abs(standard_noise(book)).mean() - 1) > LIMIT
+
+
+def test_the_table_has_its_columns_and_units(city, plan, book):
+    """Columns of hexagons in slots, with the unit of measure on every number of the mean."""
+    table = hv.release(city, plan, ledger=book).to_arrow()
+    assert table.column_names == [
+        "cell", "hexagon", "slot", "slot_end", "starts_at_utc", "users", "records",
+        "mean_noisy", "mean_raw", "mean_scale", "mean_bias", "mean_error", "mean_bound95",
+        "mean_low", "mean_high", "mean_quality",
+    ]  # fmt: skip
+    assert table["users"].to_pylist() == [4, 4, 1]
+    assert table["records"].to_pylist() == [11, 9, 1]
+    for field in table.schema:
+        measured = field.name.startswith("mean_") and field.name != "mean_quality"
+        assert ((field.metadata or {}).get(b"unit") == b"km/h") is measured
+        assert field.metadata[b"description"]
+    raw, bound = table["mean_raw"].to_numpy(), table["mean_bound95"].to_numpy()
+    assert raw == pytest.approx(np.clip(table["mean_noisy"].to_numpy(), 0, 60))
+    assert table["mean_low"].to_numpy() == pytest.approx(np.clip(raw - bound, 0, 60))
+    assert table["mean_high"].to_numpy() == pytest.approx(np.clip(raw + bound, 0, 60))
+    assert table["mean_noisy"][2].as_py() == table["mean_raw"][2].as_py() == 30.0
+
+
+def test_without_noise_the_table_holds_the_means(city, book, monkeypatch):
+    """With the door replaced by the identity the table is the plain average, to the last digit."""
+    monkeypatch.setattr(secure, "add_laplace", lambda values, _: values)
+    table = hv.release(city, plan_of(city, 99), ledger=book).table
+    sums = np.add.reduceat(city.sums.total, city.occupancy.start[:-1])
+    expected = sums / city.occupancy.records_per_cell
+    assert table["mean_raw"].to_numpy() == pytest.approx(expected, rel=1e-15)
+
+
+def test_bounds_of_each_cell_below_zero(book, monkeypatch):
+    """Cells with bounds of their own, below zero too, publish the mean of the clamped sums."""
+    monkeypatch.setattr(secure, "add_laplace", lambda values, _: values)
+    scale = ValueScale.of((-40, 20), "0.5")
+    dataset = dataset_of([[2, 1, 1], [1, 3, 2]], [100, 6, 0, 350, 120, 170], scale=scale)
+    bounds = {"line\\/0": (-40, 20), "line\\/1": (-30, -10), "line\\/2": (0, 20)}
+    plan = hv.plan(dataset, bounds=bounds, epsilon=4, mechanism=hv.Baseline(), advise=False)
+    table = hv.release(dataset, plan, ledger=book).table
+    # In quanta of 0.5 above -40: sums per user, cut to n times the cell's own bounds.
+    expected = [
+        -40 + 0.5 * (100 + 6) / 3,
+        -40 + 0.5 * (20 + 180) / 4,
+        -40 + 0.5 * (120 + 170) / 3,
+    ]
+    assert table["mean_raw"].to_pylist() == pytest.approx(expected)
+
+
+def test_one_cell_of_one_user(book):
+    """The smallest release there is: one record."""
+    dataset = dataset_of([[1]], 60)
+    released = hv.release(dataset, hv.plan(dataset, epsilon=3, advise=False), ledger=book)
+    assert released.table.num_rows == 1
+    assert released.epsilon <= 3
+
+
+def test_labels_have_their_own_columns(book):
+    """With labels there is no hexagon and no slot; the label columns stand instead."""
+    dataset = dataset_of([[3, 1], [2, 2]], 50)
+    table = hv.release(dataset, plan_of(dataset, 2), ledger=book).table
+    assert table.column_names[:4] == ["cell", "route", "users", "records"]
+    assert table["route"].to_pylist() == ["line/0", "line/1"]
+    assert table["cell"].to_pylist() == ["line\\/0", "line\\/1"]
+
+
+@pytest.mark.parametrize("name", ["cell", "users", "mean_raw", "hexagon", "geometry"])
+def test_labels_must_not_take_a_columns_name(book, name, door):
+    """A label column named like a column of the release is refused, nothing is spent."""
+    cells = CellTable(hv.Labels(name), labels={name: ("a", "b")})
+    dataset = dataset_of([[3, 1], [2, 2]], 50, cells=cells)
+    with pytest.raises(InputError, match=f"label column '{name}'"):
+        hv.release(dataset, plan_of(dataset, 2), ledger=book)
+    assert book.spent == 0
+    assert door == []
+
+
+def test_a_moved_file_is_the_same_request_and_a_new_version_is_not(city, plan, book):
+    """The name of the source is no part of the identity; the declared version is."""
+    hv.release(city, plan, ledger=book)
+
+    def with_identity(**changes):
+        counts = [[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]
+        facts = city.public
+        return dataset_of(
+            counts,
+            city.sums.total,
+            cells=facts.cells,
+            value=facts.value,
+            value_unit=facts.value_unit,
+            identity=dict(facts.identity) | changes,
+        )
+
+    moved = with_identity(source="elsewhere/buses.parquet")
+    assert hv.release(moved, plan, ledger=book).replayed
+    for changes in ({"version": "2"}, {"drop_values": "0"}, {"repeats": "keep"}):
+        assert not hv.release(with_identity(**changes), plan, ledger=book).replayed
+    assert book.spent == 4 * plan.epsilon
+
+
+def test_another_grid_with_the_same_counts_is_another_request(book):
+    """Equal counts on other cells are other numbers, and are charged."""
+    counts, names = [[3, 1], [2, 2]], {"route": ("x", "y")}
+    first = dataset_of(counts, 50)
+    other = dataset_of(counts, 50, cells=CellTable(hv.Labels("route"), labels=names))
+    hv.release(first, plan_of(first, 2), ledger=book)
+    assert not hv.release(other, plan_of(other, 2), ledger=book).replayed
+
+
+def changed(dataset, **facts):
+    """Return the same counts and sums under other public facts."""
+    public = dataclasses.replace(dataset.public, **facts)
+    return Dataset(public, dataset.sums)
+
+
+def test_every_public_fact_is_part_of_the_request(city, book):
+    """Other bounds, quantum, names, units or rows of the plan are other requests, and charged."""
+    plan = plan_of(city, [2, 2, 0], 1.5)
+    hv.release(city, plan, ledger=book)
+    others = [
+        changed(city, scale=ValueScale.of((0, 61), 1)),
+        changed(city, scale=ValueScale.of((-1, 60), 1)),
+        changed(city, scale=ValueScale.of((0, 60), "0.5")),
+        changed(city, value="noise"),
+        changed(city, value_unit="mph"),
+        changed(city, cells=hexagons(4).take(np.array([0, 1, 3]))),
+    ]
+    for other in others:
+        same_rows = plan_of(other, [2, 2, 0], 1.5, lower=0, upper=60)
+        assert not hv.release(other, same_rows, ledger=book).replayed
+    plans = [
+        plan_of(city, [2, 1, 0], 1.5),
+        plan_of(city, [2, 2, 0], 1.25),
+        plan_of(city, [2, 2, 0], 1.5, upper=59),
+        dataclasses.replace(plan, method="composition"),
+        dataclasses.replace(plan, mechanism="Baseline()"),
+        dataclasses.replace(plan, asked=Fraction(2)),
+    ]
+    for other in plans:
+        assert not hv.release(city, other, ledger=book).replayed
+    assert len(book.entries()) == 1 + len(others) + len(plans)
+
+
+def test_the_unit_of_privacy_is_part_of_the_request(city, plan, book, tmp_path):
+    """The same counts as user-days are another promise, kept under another name."""
+    hv.release(city, plan, ledger=book)
+    days = changed(city, unit="user-day")
+    with pytest.raises(InputError, match="different units do not add up"):
+        hv.release(days, plan_of(days, [2, 2, 0], 1.5), ledger=book)
+    other = hv.Ledger(tmp_path / "ledger.sqlite", dataset="bus days", budget=100)
+    assert not hv.release(days, plan_of(days, [2, 2, 0], 1.5), ledger=other).replayed
+
+
+def test_a_plan_of_other_records_is_refused(city, plan, book, door):
+    """Counts, bounds and lattice of a plan must be those of the records."""
+    other = dataset_of([[3, 2], [2, 2]])
+    with pytest.raises(InputError, match="made for other records"):
+        hv.release(other, plan, ledger=book)
+    with pytest.raises(InputError, match="multiple of the quantum"):
+        hv.release(city, plan_of(city, 2, upper=99), ledger=book)
+    assert (book.spent, door) == (0, [])
+
+
+def test_noise_that_does_not_fit_is_refused_before_it_is_booked(city, book, door):
+    """An absurdly small epsilon is refused from public facts; it costs nothing."""
+    with pytest.raises(InputError, match="larger epsilon"):
+        hv.release(city, plan_of(city, 2, 1e18), ledger=book)
+    assert (book.spent, door) == (0, [])
+
+
+def test_a_release_asks_for_a_ledger(city, plan):
+    """Without a ledger the refusal says why and shows what to write."""
+    with pytest.raises(InputError, match=r"booked first.*hv\.Ledger"):
+        hv.release(city, plan)
+
+
+@pytest.mark.parametrize("estimates", [("smoothed",), ("raw", "smoothed"), (), "smooth"])
+def test_other_estimates_are_refused(city, plan, book, estimates):
+    """Only raw numbers exist in this version; nothing is spent on a refusal."""
+    with pytest.raises(InputError, match="in this version"):
+        hv.release(city, plan, ledger=book, estimates=estimates)
+    assert book.spent == 0
+    assert not hv.release(city, plan, ledger=book, estimates=["raw"]).replayed
+
+
+def test_only_a_data_set_is_released(city, plan, book):
+    """Public facts alone cannot be released."""
+    with pytest.raises(InputError, match="records as read, got PublicFacts"):
+        hv.release(city.public, plan, ledger=book)
+
+
+def test_there_is_no_seed_and_no_switch():
+    """Nobody can hand noise, a seed or bounds to a release."""
+    import inspect  # noqa: PLC0415  only here
+
+    assert list(inspect.signature(hv.release).parameters) == [
+        "dataset", "plan", "ledger", "estimates",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ['{"mean": [1]}', "{}"])
+def test_numbers_changed_behind_our_back_are_noticed(city, plan, book, tmp_path, text):
+    """Stored numbers that do not fit the cells are a storage error, not a wrong map."""
+    hv.release(city, plan, ledger=book)
+    connection = sqlite3.connect(tmp_path / "ledger.sqlite")
+    connection.execute("UPDATE hexveil_numbers SET numbers = ?", (text,))
+    connection.commit()
+    connection.close()
+    with pytest.raises(StorageError, match="one entry for each cell"):
+        hv.release(city, plan, ledger=book)
+
+
+def test_a_plan_of_something_else_is_refused(city, book, door):
+    """Bare counts, another unit or other cells: the plan's promise was not made for these."""
+    bare = hv.plan(city.occupancy, bounds=(0, 60), epsilon=1, advise=False)
+    with pytest.raises(InputError, match="bare occupancy"):
+        hv.release(city, bare, ledger=book)
+    with pytest.raises(InputError, match=r"made by hv\.plan"):
+        hv.release(city, city.public, ledger=book)
+    counts = [[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]
+    days = dataset_of(counts, cells=city.public.cells, unit="user-day")
+    with pytest.raises(InputError, match="unit of privacy"):
+        hv.release(city, plan_of(days, 2), ledger=book)
+    with pytest.raises(InputError, match="names of the cells"):
+        hv.release(city, plan_of(dataset_of(counts), 2), ledger=book)
+    assert (book.spent, door) == (0, [])
+
+
+def test_data_frames(city, plan, book):
+    """The same numbers come as Arrow, pandas and polars."""
+    released = hv.release(city, plan, ledger=book)
+    expected = released.to_arrow()["mean_raw"].to_pylist()
+    assert isinstance(released.to_arrow(), pa.Table)
+    assert released.to_pandas()["mean_raw"].tolist() == expected
+    assert released.to_polars()["mean_raw"].to_list() == expected
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_missing_extra_is_one_clear_error(city, plan, book, monkeypatch, package):
+    """Without the package the message is the line that installs it."""
+    released = hv.release(city, plan, ledger=book)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(InputError, match=rf'pip install "hexveil\[{package}\]"'):
+        getattr(released, f"to_{package}")()
+
+
+def test_short_text_and_notebook(book):
+    """The text is one line; the notebook table is escaped, and rounds odds up."""
+    cells = CellTable(hv.Labels("route"), labels={"route": ("<b>x</b>",)})
+    dataset = dataset_of([[3], [2]], 50, cells=cells)
+    released = hv.release(dataset, plan_of(dataset, 2, 2.0), ledger=book)
+    assert repr(released) == "Release('value', n_cells=1, epsilon=1, replayed=False)"
+    page = released._repr_html_()
+    assert "&lt;b&gt;x&lt;\\/b&gt;" in page
+    assert "<b>" not in page
+    assert "at most 2.72 per user" in page
+
+
+def test_no_value_shows_in_the_ledger(city, plan, book):
+    """Only the public request and the noisy numbers are stored."""
+    hv.release(city, plan, ledger=book)
+    entry = book.entries()[0]
+    assert entry.unit == "user"
+    assert entry.cost == Fraction(plan.epsilon)
+    assert len(entry.published["mean"]) == 3
+    facts = json.dumps(dict(entry.facts))
+    for total in city.sums.total.tolist():
+        assert f'"{total}"' not in facts
+    assert labels(1).names()[0] not in facts

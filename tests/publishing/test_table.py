@@ -1,0 +1,146 @@
+"""The released table: its columns, its flags and its units."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.cells import CellTable
+from hexveil.errors import InputError
+from hexveil.facts import ValueScale
+from hexveil.publishing.table import COLUMNS, check_labels, quality, released
+from publishing.setting import SLOT, dataset_of, hexagons, labels, plan_of
+
+NUMBERS = [name for name in COLUMNS if name.startswith("mean_") and name != "mean_quality"]
+
+
+def rows_of(dataset, plan, noisy):
+    """Return the released rows for chosen noisy means."""
+    return released(plan, dataset.public, np.array(noisy, dtype=float)).to_pylist()
+
+
+def one_cell_with_bound(share):
+    """Return a plan of one cell whose 95 % bound is that share of its span."""
+    dataset = dataset_of([[1]] * 100)
+    noise = share * 100 / np.log(20)
+    return plan_of(dataset, [1], noise)
+
+
+@pytest.mark.parametrize(
+    ("share", "flag"),
+    [(0.01, "good"), (0.0999, "good"), (0.1001, "caution"), (0.2499, "caution"), (0.2501, "noise")],
+)
+def test_flags_change_at_a_tenth_and_a_quarter_of_the_span(share, flag):
+    """A bound within span/10 is good, within span/4 a caution, above it noise."""
+    assert quality(one_cell_with_bound(share)) == [flag]
+
+
+def test_a_constant_is_flagged_as_noise_however_small_its_bound():
+    """A cell that keeps nothing says nothing, though its bound is only half of the span."""
+    dataset = dataset_of([[1, 1]] * 200)
+    plan = plan_of(dataset, [0, 1])
+    assert plan.scale[0] == 0
+    assert quality(plan) == ["noise", "good"]
+
+
+def test_flags_use_each_cells_own_span():
+    """The same noise in records is judged against the bounds of its own cell."""
+    dataset = dataset_of([[1, 1]] * 30)
+    plan = plan_of(dataset, [1, 1], 1.0, lower=[0, 0], upper=[60, 6])
+    assert quality(plan) == ["good", "good"]
+    assert plan.bound95[0] == pytest.approx(10 * plan.bound95[1])
+
+
+def test_low_and_high_stay_inside_each_cells_bounds():
+    """Noise may leave the bounds; raw, low and high never do, and raw lies between them."""
+    dataset = dataset_of([[1, 1, 1]] * 4, scale=ValueScale.of((-20, 60), 1))
+    plan = plan_of(dataset, [1, 1, 1], 0.2, lower=[-20, 0, 10], upper=[60, 50, 12])
+    rows = rows_of(dataset, plan, [-500.0, 25.0, 500.0])
+    for row, low, high in zip(rows, plan.lower, plan.upper, strict=True):
+        assert low <= row["mean_low"] <= row["mean_raw"] <= row["mean_high"] <= high
+    assert [row["mean_noisy"] for row in rows] == [-500.0, 25.0, 500.0]
+    assert [row["mean_raw"] for row in rows] == [-20.0, 25.0, 12.0]
+    assert rows[1]["mean_low"] == pytest.approx(25 - plan.bound95[1])
+    assert rows[1]["mean_high"] == pytest.approx(25 + plan.bound95[1])
+
+
+def test_the_columns_are_those_of_the_plan():
+    """Counts and planned errors stand beside the numbers, and error is bias plus scale."""
+    dataset = dataset_of([[3, 1], [2, 2], [1, 5]])
+    plan = plan_of(dataset, [1, 2])
+    rows = rows_of(dataset, plan, [1.0, 2.0])
+    assert [row["users"] for row in rows] == [3, 3]
+    assert [row["records"] for row in rows] == [6, 8]
+    for name in ("scale", "bias", "error", "bound95"):
+        assert [row[f"mean_{name}"] for row in rows] == getattr(plan, name).tolist()
+    for row in rows:
+        assert row["mean_error"] == row["mean_bias"] + row["mean_scale"]
+
+
+def hours(slot, kind):
+    """Return one hexagon in one hour of Warsaw."""
+    grid = hv.Cells(7, "1h", "Europe/Warsaw", kind)
+    return CellTable(grid, hexagons(1).hexagon, np.array([slot]))
+
+
+def names_of(cells):
+    """Return the columns that say where, and the row, of one cell."""
+    dataset = dataset_of([[1]], cells=cells)
+    table = released(plan_of(dataset, [1]), dataset.public, np.zeros(1))
+    where = table.column_names[: table.column_names.index("users")]
+    return where, table.to_pylist()[0]
+
+
+def test_calendar_slots_start_at_an_instant():
+    """A calendar slot is named by its local start and end, and has its first instant in UTC."""
+    where, row = names_of(hours(SLOT, "calendar"))
+    assert where == ["cell", "hexagon", "slot", "slot_end", "starts_at_utc"]
+    assert row["slot"] == "2023-11-14T22:00"
+    assert row["slot_end"] == "2023-11-14T23:00"
+    assert row["starts_at_utc"] == datetime(2023, 11, 14, 21, tzinfo=UTC)
+    assert row["cell"] == f"{row['hexagon']}/2023-11-14T22:00"
+
+
+def test_pooled_slots_have_no_instant():
+    """An hour pooled over days has a name but no instant; hexagons alone have no slot."""
+    where, row = names_of(hours(23 * 3600, "pooled"))
+    assert where == ["cell", "hexagon", "slot", "slot_end"]
+    assert (row["slot"], row["slot_end"]) == ("23:00", "24:00")
+    where, _ = names_of(CellTable(hv.Cells(7, None), hexagons(1).hexagon))
+    assert where == ["cell", "hexagon"]
+
+
+def test_labels_keep_their_own_columns():
+    """Label columns stand as they are beside the cell's name, in which separators are escaped."""
+    grid = hv.Labels("route", "mean_of_travel")
+    cells = CellTable(grid, labels={"route": ("7/a",), "mean_of_travel": ("bus",)})
+    dataset = dataset_of([[1]], cells=cells, value_unit="km/h")
+    table = released(plan_of(dataset, [1]), dataset.public, np.zeros(1))
+    assert table.column_names[:3] == ["cell", "route", "mean_of_travel"]
+    assert table.to_pylist()[0]["cell"] == "7\\/a/bus"
+    assert b"unit" not in table.schema.field("mean_of_travel").metadata
+
+
+@pytest.mark.parametrize("unit", ["km/h", ""])
+def test_units_of_measure_stand_in_the_metadata(unit):
+    """Each number in value units says its unit; counts, names and flags have none."""
+    dataset = dataset_of([[1]], value="speed", value_unit=unit)
+    table = released(plan_of(dataset, [1]), dataset.public, np.zeros(1))
+    said = {f.name: f.metadata.get(b"unit", b"").decode() for f in table.schema}
+    assert said == {f.name: unit if f.name in NUMBERS else "" for f in table.schema}
+    assert table.schema.metadata[b"value"] == b"speed"
+    assert all(f.metadata[b"description"] for f in table.schema)
+
+
+@pytest.mark.parametrize("name", [*COLUMNS, "geometry"])
+def test_labels_named_like_a_released_column_are_refused(name):
+    """A label column that would stand twice in the table is refused by name."""
+    cells = CellTable(hv.Labels("route", name), labels={"route": ("1",), name: ("x",)})
+    with pytest.raises(InputError, match=f"the label column '{name}' has the name of a column"):
+        check_labels(dataset_of([[1]], cells=cells).public)
+
+
+def test_other_labels_are_accepted():
+    """Any other name of a label column is fine."""
+    check_labels(dataset_of([[1]], cells=labels(1)).public)

@@ -20,7 +20,7 @@ def test_every_flight_with_a_place_is_a_record(records):
     """336,776 flights, of which 7,602 go to the four destinations without a place."""
     assert records.num_rows == 329_174
     assert records["lat"].null_count == records["lon"].null_count == 0
-    assert records.column_names == ["tailnum", "dest", "lat", "lon", "time_hour", "mph"]
+    assert records.column_names == ["tailnum", "dest", "lat", "lon", "time_hour", "ground_speed"]
 
 
 def test_a_missing_tail_number_is_missing(records):
@@ -32,7 +32,7 @@ def test_a_missing_tail_number_is_missing(records):
 def test_the_speed_is_distance_over_air_time(records):
     """The first flight of the year to Houston: 1,400 miles in 227 minutes."""
     houston = records.filter(_first(records))
-    assert houston["mph"].to_pylist()[0] == pytest.approx(1400 / (227 / 60))
+    assert houston["ground_speed"].to_pylist()[0] == pytest.approx(1400 / (227 / 60))
 
 
 def _first(records):

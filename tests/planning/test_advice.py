@@ -44,6 +44,16 @@ def test_warning_names_what_would_do():
     assert not hv.plan(fleet(7), epsilon=needed * 0.9, advise=False).support.supported
 
 
+@pytest.mark.parametrize("method", ["per-cell", "composition"])
+def test_the_epsilon_that_is_named_is_enough(method):
+    """Planned by the same method, the named ε supports the grid, and a tenth less does not."""
+    plan = hv.plan(fleet(7), epsilon=1, method=method, advise=False)
+    needed = epsilon_needed(plan, hv.OptimalClipping())
+    for epsilon, enough in ((needed, True), (needed * 0.9, False)):
+        again = hv.plan(fleet(7), epsilon=epsilon, method=method, advise=False)
+        assert again.support.supported is enough
+
+
 def test_supported_grid_is_not_warned_of():
     """A grid that says more than one constant passes without a word."""
     with warnings.catch_warnings():

@@ -49,7 +49,7 @@ source = "flights.parquet"
 
 [columns]
 user = "tailnum"
-value = "mph"
+value = "ground_speed"
 lat = "lat"
 lon = "lon"
 time = "time_hour"

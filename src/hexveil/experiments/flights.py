@@ -51,7 +51,7 @@ def records() -> pa.Table:
             "lat": places["lat"].take(row),
             "lon": places["lon"].take(row),
             "time_hour": flights["time_hour"],
-            "mph": pc.divide(flights["distance"], hours),
+            "ground_speed": pc.divide(flights["distance"], hours),
         }
     )
 

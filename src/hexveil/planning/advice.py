@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.cells import Cells, slot_seconds
-from hexveil.planning.per_cell import per_cell, rows_at
+from hexveil.planning.per_cell import METHODS, rows_at
 
 if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
@@ -75,9 +75,12 @@ def epsilon_needed(plan: Plan, mechanism: ThresholdMechanism) -> float | None:
         return None
     for _ in range(30):
         middle = math.sqrt(low * high)
-        enough = at_loss(plan, Fraction(middle), mechanism).mean_error < plan.prior_miss
-        low, high = (low, middle) if enough else (middle, high)
-    loss = _two_figures_up(float(at_loss(plan, Fraction(high), mechanism).epsilon))
+        good = at_loss(plan, Fraction(middle), mechanism).mean_error < plan.prior_miss
+        low, high = (low, middle) if good else (middle, high)
+    enough = at_loss(plan, Fraction(high), mechanism)
+    most = int(plan.occupancy.cells_per_user.max())
+    charged = enough.cell_epsilon * most if plan.method == "composition" else enough.epsilon
+    loss = _two_figures_up(float(charged))
     return loss if loss <= 100 else None
 
 
@@ -89,8 +92,8 @@ def _two_figures_up(value: float) -> float:
 
 
 def regrid(plan: Plan, facts: PublicFacts, mechanism: ThresholdMechanism) -> Plan:
-    """Return the per-cell plan of the same request on other public facts."""
-    rows = per_cell(facts.occupancy, plan.asked, mechanism)
+    """Return the plan of the same request on other public facts."""
+    rows = METHODS[plan.method](facts.occupancy, plan.asked, mechanism)
     size = facts.occupancy.n_cells
     return replace(
         plan,

@@ -14,7 +14,7 @@ from hexveil.facts import PublicFacts
 from hexveil.mechanisms import OptimalClipping, ThresholdMechanism
 from hexveil.occupancy import Occupancy
 from hexveil.planning.advice import GridTooFineWarning, advice
-from hexveil.planning.per_cell import composition, per_cell
+from hexveil.planning.per_cell import METHODS
 from hexveil.planning.plan import Plan
 from hexveil.planning.support import default_prior
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-METHODS = {"per-cell": per_cell, "composition": composition}
 Method = Literal["per-cell", "composition"]
 
 

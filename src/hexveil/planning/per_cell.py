@@ -130,3 +130,7 @@ def exposure(occupancy: Occupancy, rank: int, users: int) -> float:
     shares = np.divide(occupancy.n, t, out=np.zeros_like(t), where=t > 0)
     total = sums_up(occupancy.user, np.minimum(shares, 1.0), occupancy.n_users)
     return float(total.max()) * (1.0 + ULP)
+
+
+METHODS = {"per-cell": per_cell, "composition": composition}
+"""How cells are planned together, by the name a caller writes."""

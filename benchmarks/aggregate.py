@@ -4,7 +4,9 @@
 of its own, on the same file and memory limit. CPU seconds count all threads of that process
 between opening the file and having the result; the interpreter's start and imports do not count.
 The floors are DuckDB's group-by, with and without its own DISTINCT ON (user, time), on a file
-that already holds each record's cell and slot. Exits 1 if a target is missed.
+that already holds each record's cell and slot. The floor that counts keeps the record of smallest
+cell and value, by ORDER BY; the one beside it keeps any, so that its result changes from run to
+run. Exits 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ def generate(rows: int, folder: Path) -> None:
     connection.close()
 
 
-def floor(folder: Path, *, drop: bool) -> int:
+def floor(folder: Path, *, drop: bool, ordered: bool = True) -> int:
     """Return the pairs that DuckDB finds on ready cells."""
     import duckdb  # noqa: PLC0415  only where it is used
 
@@ -70,6 +72,7 @@ def floor(folder: Path, *, drop: bool) -> int:
     records = f"SELECT cell, slot, user_id, value FROM '{folder}/ready.parquet'"
     if drop:
         records = records.replace("SELECT", 'SELECT DISTINCT ON (user_id, "time")', 1)
+        records += " ORDER BY cell, value" if ordered else ""
     connection.execute(
         "CREATE TEMP TABLE pairs AS SELECT cell, slot, user_id, count(*) AS n, sum(value) AS total "
         f"FROM ({records}) GROUP BY ALL"
@@ -77,6 +80,11 @@ def floor(folder: Path, *, drop: bool) -> int:
     pairs = connection.execute("SELECT count(*) FROM pairs").fetchone()[0]
     connection.close()
     return _report(start, pairs)
+
+
+def floor_any(folder: Path, *, drop: bool) -> int:
+    """Return the pairs of a deduplication that keeps any of several records."""
+    return floor(folder, drop=drop, ordered=False)
 
 
 def reading(folder: Path, *, drop: bool) -> int:
@@ -121,6 +129,7 @@ TASKS = {
     "floor keep": (floor, False),
     "read keep": (reading, False),
     "floor drop": (floor, True),
+    "floor any": (floor_any, True),
     "read drop": (reading, True),
 }
 
@@ -154,6 +163,8 @@ def compare(rows: int, folder: Path) -> int:
         ratio = found[f"read {kind}"]["cpu"] / found[f"floor {kind}"]["cpu"]
         missed |= ratio > target
         print(f'repeats="{kind}": {ratio:.2f} times the floor (at most {target:g})')
+    loose = found["read drop"]["cpu"] / found["floor any"]["cpu"]
+    print(f'repeats="drop": {loose:.2f} times a floor that keeps any of several records')
     peak = max(found["read keep"]["peak"], found["read drop"]["peak"])
     missed |= peak >= MEMORY_TARGET
     print(f'peak memory with memory="{MEMORY}": {peak / 2**30:.2f} GiB (under 2)')

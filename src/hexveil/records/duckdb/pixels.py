@@ -23,7 +23,8 @@ from hexveil import hexagons
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TILE = 64
+_BITS = 6
+TILE = 1 << _BITS
 """Pixels along a side of a tile."""
 LARGEST_LATITUDE = 70.0
 """Beyond it a degree of longitude is short, and every place is computed."""
@@ -73,13 +74,15 @@ class Pixels:
     def _of_arrays(self, lat: NDArray[np.float64], lon: NDArray[np.float64]) -> NDArray[np.uint64]:
         row = np.floor((lat + 90.0) * self._per_degree).astype(np.int64)
         column = np.floor((lon + 180.0) * self._per_degree).astype(np.int64)
-        tile = (row // TILE << 32) + column // TILE
-        place = (row // TILE * 251 + column // TILE) & (_TABLE - 1)
+        tile_row, tile_column = row >> _BITS, column >> _BITS
+        tile = (tile_row << 32) + tile_column
+        place = (tile_row * 251 + tile_column) & (_TABLE - 1)
         known = self._tag[place] == tile
-        table = self._hexagon
-        found = np.where(
-            known, table[self._slot[place], row % TILE * TILE + column % TILE], np.uint64(0)
-        )
+        # Read before the pixels, which are there before a slot names them.
+        start = self._slot[place] << 2 * _BITS
+        inside = ((row & (TILE - 1)) << _BITS) + (column & (TILE - 1))
+        found = self._hexagon.ravel()[start + inside]
+        found[~known] = 0
         rest = np.flatnonzero(found == 0)
         if rest.size:
             found[rest] = _direct(lat[rest], lon[rest], self._resolution)

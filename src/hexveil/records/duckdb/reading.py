@@ -53,7 +53,7 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
         if sums.dedupes(request):
             query, repeats = sums.without_repeats(session, records)
         sums.make_pairs(session, query, grouping)
-        left_out = sums.reasons(session)
+        left_out = sums.reasons(session, grouping)
         left_out[0] = left_out.get(0, 0) + repeats
         left_out[UNPARSABLE] = left_out.get(UNPARSABLE, 0) + relation.skipped(session)
         refusals.refuse_unusable(session, records, request, left_out)

@@ -96,7 +96,7 @@ class Recounter:
         grouping = sums.Keys(cell, unit)
         columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.all.items())
         session.run(
-            f"CREATE OR REPLACE TEMP TABLE {sums.PAIRS} AS SELECT 0 AS why, "
+            f"CREATE OR REPLACE TEMP TABLE {sums.PAIRS} AS SELECT "
             f"{', '.join(grouping.all)}, CAST(sum(n) AS BIGINT) AS n "
             f"FROM (SELECT {columns}, n FROM {_FINE}) GROUP BY ALL"
         )

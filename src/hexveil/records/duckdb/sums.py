@@ -96,24 +96,32 @@ def cell_counts(everything: int, used: int, records: int) -> dict[str, int]:
 
 
 def make_pairs(session: Session, query: str, grouping: Keys) -> None:
-    """Make the table of pairs, (why, the keys, n, sum q), from checked records."""
+    """Make the table of pairs, (the keys, n, sum q), from checked records.
+
+    Records that are left out have no cell, and the reason in place of the user: as wide a key as
+    is needed and no wider, since this table is the largest thing in memory.
+    """
+    columns = _guarded(grouping.all)
+    columns["u"] = "CASE WHEN why = 0 THEN u ELSE CAST(why AS VARCHAR) END"
+    named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT why, {', '.join(grouping.all)}, "
-        f"count(*) AS n, sum(k) AS q FROM (SELECT why, {_guarded(grouping.all)}, "
-        f"CASE WHEN why = 0 THEN k END AS k FROM ({query})) GROUP BY ALL"
+        f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {', '.join(grouping.all)}, "
+        f"count(*) AS n, sum(k) AS q FROM (SELECT {named}, "
+        f"CASE WHEN why = 0 THEN k END AS k FROM ({query})) GROUP BY {', '.join(grouping.all)}"
     )
 
 
 def without_repeats(session: Session, source: Checked) -> tuple[str, int]:
     """Return the checked records with one left of each (user, time), and how many were dropped.
 
-    Few records usually share their user and time with another. These are found by a hash first
-    (a collision only suspects a record needlessly), and resolved exactly.
+    Few records usually share their user and time with another. These are found by a hash first,
+    before any rule; a collision, or a twin that a rule leaves out, only suspects a record
+    needlessly. Suspects are then resolved exactly.
     """
     hashed = f"SELECT *, CASE WHEN why = 0 THEN hash(u, t) END AS h FROM ({source.query})"
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE suspects AS SELECT h FROM ({hashed}) "
-        "WHERE h IS NOT NULL GROUP BY h HAVING count(*) > 1"
+        f"CREATE OR REPLACE TEMP TABLE suspects AS SELECT hash(u, t) AS h "
+        f"FROM ({source.raw}) WHERE u IS NOT NULL AND t IS NOT NULL GROUP BY h HAVING count(*) > 1"
     )
     if not session.rows("SELECT 1 FROM suspects LIMIT 1"):
         return source.query, 0
@@ -127,8 +135,8 @@ def without_repeats(session: Session, source: Checked) -> tuple[str, int]:
     return query, int(str(dropped[0][0]))
 
 
-def _guarded(columns: dict[str, str]) -> str:
-    return ", ".join(f"CASE WHEN why = 0 THEN {e} END AS {name}" for name, e in columns.items())
+def _guarded(columns: dict[str, str]) -> dict[str, str]:
+    return {name: f"CASE WHEN why = 0 THEN {e} END" for name, e in columns.items()}
 
 
 def _smallest(source: Checked, query: str) -> str:
@@ -147,9 +155,10 @@ def _smallest(source: Checked, query: str) -> str:
     )
 
 
-def reasons(session: Session) -> dict[int, int]:
+def reasons(session: Session, grouping: Keys) -> dict[int, int]:
     """Return per reason (0: kept) how many records it covers, repeats not counted."""
-    rows = session.rows(f"SELECT why, CAST(sum(n) AS BIGINT) FROM {PAIRS} GROUP BY why")
+    why = f"CASE WHEN {next(iter(grouping.cell))} IS NULL THEN CAST(u AS TINYINT) ELSE 0 END"
+    rows = session.rows(f"SELECT {why} AS why, CAST(sum(n) AS BIGINT) FROM {PAIRS} GROUP BY ALL")
     return {int(str(why)): int(str(n)) for why, n in rows}
 
 
@@ -158,7 +167,8 @@ def choose_cells(session: Session, grouping: Keys, select: Select) -> tuple[int,
     names = ", ".join(grouping.cell)
     session.run(
         f"CREATE OR REPLACE TEMP TABLE all_cells AS SELECT {names}, count(*) AS users, "
-        f"sum(n) AS records FROM {PAIRS} WHERE why = 0 GROUP BY {names}"
+        f"sum(n) AS records FROM {PAIRS} WHERE {next(iter(grouping.cell))} IS NOT NULL "
+        f"GROUP BY {names}"
     )
     top = "" if select.top is None else f" ORDER BY records DESC, {names} LIMIT {select.top}"
     session.run(
@@ -194,7 +204,7 @@ def fetch_pairs(session: Session, grouping: Keys, *, sums: bool) -> pa.Table:
     on_cell = " AND ".join(f"p.{name} = c.{name}" for name in grouping.cell)
     on_unit = " AND ".join(f"p.{name} = u.{name}" for name in grouping.unit)
     units = ", ".join(f"p.{name}" for name in grouping.unit)
-    used = f"{PAIRS} p JOIN {CHOSEN} c ON p.why = 0 AND {on_cell}"
+    used = f"{PAIRS} p JOIN {CHOSEN} c ON {on_cell}"
     session.run(
         "CREATE OR REPLACE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY "
         f"{', '.join(grouping.unit)}) - 1 AS unit FROM (SELECT DISTINCT {units} FROM {used})"

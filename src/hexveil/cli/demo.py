@@ -42,6 +42,8 @@ LEFT_OUT = words.wrapped(
     f"{', '.join(flights.NO_PLACE)} have no place in its airports and are left out by name.",
 )
 
+INPUTS = "flights.parquet, routes.geojson, ledger.sqlite"
+
 RUN = """\
 # Flights out of New York in 2013: mean ground speed by destination and time of departure.
 # An aircraft is a user; what is protected is how fast each aircraft flew.
@@ -49,7 +51,7 @@ source = "flights.parquet"
 
 [columns]
 user = "tailnum"
-value = "ground_speed"
+value = "ground speed"
 lat = "lat"
 lon = "lon"
 time = "time_hour"
@@ -76,6 +78,7 @@ epsilon = 1
 
 [release]
 out = "map"
+context = "routes.geojson"
 estimates = ["raw"]
 
 [ledger]
@@ -109,6 +112,8 @@ def prepared(records: pa.Table, parent: Path) -> Run:
     folder = new_folder(parent)
     try:
         pyarrow.parquet.write_table(records, folder / "flights.parquet")
+        lines = flights.routes(flights.destinations(records))
+        (folder / "routes.geojson").write_text(json.dumps(lines), "utf-8")
         (folder / "flights.toml").write_text(RUN, "utf-8")
     except OSError as error:
         raise StorageError(f"the demo cannot write to {folder}: {error.strerror}.") from None
@@ -136,6 +141,6 @@ def files_lines(run: Run, written: list[Path]) -> list[str]:
     names = ", ".join(path.name for path in written)
     return [
         *words.wrapped("Written", f"{steps.reached(run, written[0].parent)}: {names}"),
-        *words.wrapped("The run", f"{run.folder}: flights.toml, flights.parquet, ledger.sqlite"),
+        *words.wrapped("The run", f"{run.folder}: flights.toml, {INPUTS}"),
         *words.wrapped("Open the map", str(steps.reached(run, written[0].parent / "report.html"))),
     ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.metadata
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,9 @@ from hexveil.errors import InputError
 
 NO_PLACE = ("BQN", "PSE", "SJU", "STT")
 """Destinations that airports.csv does not have: three in Puerto Rico, one in the Virgin Islands."""
+
+HOME = "JFK"
+"""Where lines to the destinations start; the other airports of New York are near it."""
 
 
 def records() -> pa.Table:
@@ -51,7 +55,7 @@ def records() -> pa.Table:
             "lat": places["lat"].take(row),
             "lon": places["lon"].take(row),
             "time_hour": flights["time_hour"],
-            "ground_speed": pc.divide(flights["distance"], hours),
+            "ground speed": pc.divide(flights["distance"], hours),
         }
     )
 
@@ -65,6 +69,15 @@ def destinations(records: pa.Table) -> pa.Table:
     """Return each destination with its place, the busiest first: dest, lat, lon."""
     counted = records.group_by(["dest", "lat", "lon"]).aggregate([([], "count_all")])
     return counted.sort_by([("count_all", "descending"), ("dest", "ascending")])
+
+
+def routes(places: pa.Table) -> dict[str, Any]:
+    """Return a line from New York to each destination, as GeoJSON, to draw beneath a map."""
+    home = airports()
+    (start,) = home.filter(pc.equal(home["faa"], HOME)).to_pylist()
+    ends = places.select(["lon", "lat"]).to_pylist()
+    lines = [[[start["lon"], start["lat"]], [end["lon"], end["lat"]]] for end in ends]
+    return {"type": "MultiLineString", "coordinates": lines}
 
 
 def _folder() -> Path:

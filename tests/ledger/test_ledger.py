@@ -53,6 +53,16 @@ def test_exactly_the_budget_may_be_spent(tmp_path):
     assert len(rows(tmp_path)) == 3
 
 
+def test_no_tolerance_hides_a_small_excess(tmp_path):
+    """A cost above what is left by less than any double could show is refused, and said so."""
+    book = ledger(tmp_path)
+    book.book("a", THIRD, unit="user", facts={})
+    with pytest.raises(BudgetError, match=r"costs epsilon 0\.666666666667, .* 0\.666666666666 is"):
+        book.book("b", 2 * THIRD + Fraction(1, 10**40), unit="user", facts={})
+    book.book("b", 2 * THIRD, unit="user", facts={})
+    assert book.remaining == 0
+
+
 @pytest.mark.parametrize("tenth", [0.1, "0.1", Fraction(1, 10)])
 def test_ten_tenths_are_one(tmp_path, tenth):
     """Ten releases of a tenth fit a budget of one exactly, although ten doubles 0.1 do not."""

@@ -148,6 +148,25 @@ def test_a_corrupt_file_is_a_storage_error(tmp_path):
     assert error.value.__suppress_context__
 
 
+def spoil(path):
+    """Write something else into the file."""
+    path.write_text("not a database" * 100)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [(spoil, "file is not a database"), (Path.unlink, "no such table: hexveil_bookings")],
+)
+def test_a_file_changed_behind_an_open_ledger_is_a_storage_error(tmp_path, change, reason):
+    """A ledger whose file is overwritten or removed spends nothing and says so."""
+    path = tmp_path / "ledger.sqlite"
+    book = open_ledger(path)
+    spend(book)
+    change(path)
+    with pytest.raises(StorageError, match=f"ledger.sqlite cannot be used .{reason}.; nothing was"):
+        spend(book, "b")
+
+
 def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
     """Where another program keeps the file locked, the wait ends in one sentence."""
     monkeypatch.setattr(store, "WAIT", 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,7 +91,7 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
     try:
         with engine.begin() as connection:
             yield connection
-    except (SQLAlchemyError, sqlite3.Error) as error:
+    except SQLAlchemyError as error:
         reason = str(getattr(error, "orig", None) or type(error).__name__)
         raise StorageError(
             f"the ledger {engine.url.database} cannot be used ({reason}); nothing was published. "

@@ -1,7 +1,8 @@
 """Records (private side): column mapping, rules, sums."""
 
 from hexveil.records.dataset import Dataset, Sums
+from hexveil.records.from_sums import from_sums
 from hexveil.records.read import read
 from hexveil.records.select import Select
 
-__all__ = ["Dataset", "Select", "Sums", "read"]
+__all__ = ["Dataset", "Select", "Sums", "from_sums", "read"]

@@ -1,0 +1,202 @@
+"""The other door to records: sums per (cell, user) that another system made.
+
+Given sums are moved to the nearest possible ones (`hexveil.records.possible`), so that a wrong
+table can spoil the figures but not the promise. `hexveil inspect --sql` prints a query that makes
+such a table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.cells import Cells, Labels
+from hexveil.errors import InputError
+from hexveil.exact import decimal_text
+from hexveil.facts import PublicFacts, Unit, ValueScale
+from hexveil.occupancy import Occupancy
+from hexveil.records.dataset import Dataset, Sums
+from hexveil.records.possible import nearest_squares, nearest_totals, refuse_overflow
+from hexveil.records.request import Rules
+from hexveil.records.select import Select
+from hexveil.records.sources import find
+from hexveil.records.sums_table import check_labels, read_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.cells import CellTable
+    from hexveil.exact import Number
+    from hexveil.records.sums_table import SumRows
+
+
+def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argument
+    table: object,
+    *,
+    bounds: object,
+    quantum: Number = "0.001",
+    unit: Unit = "user",
+    value: str = "value",
+    value_unit: str | None = None,
+    cells: Cells | Labels | None = None,
+    min_users: int = 10,
+    top: int | None = None,
+    version: str | None = None,
+) -> Dataset:
+    """Return sums made elsewhere as public facts and private sums per (cell, user).
+
+    The table has a row per cell and user, with the columns `user`, `n` (records), `sum` (of the
+    clamped values, in value units) and perhaps `sum_sq` (of their squares), and those of the
+    cell. Rows of the same cell and user are added up. Rows without a usable sum (present,
+    finite, a number), user or cell are dropped and counted in the public rules.
+
+    Parameters
+    ----------
+    table : str, path, list of them, or table
+        A Parquet, CSV or JSON file, or a pandas, polars or Arrow table.
+    bounds : pair of numbers
+        Bounds the values were clamped to; both are multiples of `quantum`. Public.
+    quantum : number
+        Step on which sums are kept, in value units.
+    unit : "user", "user-day" or "user-week"
+        What one id in the column `user` stands for, and what is protected.
+    value, value_unit : str
+        Name of the value and its unit of measure.
+    cells : Cells, Labels or None
+        What a cell is. None: any text in the column `cell`. `Labels` name their columns. With
+        `Cells` there is a column `hexagon` (hex text or whole number) and, with a timeslot,
+        `slot` (its local start, like "2024-02-19T15:00", or "15:00" for pooled slots).
+    min_users : int
+        Users (units of privacy) a cell must have.
+    top : int, optional
+        Only this many cells of most records; ties go to the smaller cell.
+    version : str, optional
+        Version of the records, as their holder declares it.
+
+    Returns
+    -------
+    Dataset
+        With sums of squares where the table has them. Without a recount: the records are not at
+        hand.
+
+    Raises
+    ------
+    ColumnError
+        If a column is missing.
+    InputError
+        If an argument, a count or a cell cannot be used, sums could overflow, or no cell is left.
+        Never because of a sum.
+
+    Privacy
+    -------
+    Neighbours as in `read`; who is in the table, n, and whether a sum is usable are taken to be
+    public. Every row's sums are moved to the nearest that n values within the bounds can have
+    (`hexveil.records.possible` proves that this keeps each user's contribution within what a
+    sensitivity assumes), so nothing is assumed about the size of sums. Left to the caller: that
+    a row was made from the records of its user alone.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"cell": ["x", "x"], "user": ["a", "b"], "n": [2, 1], "sum": [30.5, 9.0]})
+    >>> from_sums(table, bounds=(0, 65), min_users=1)
+    Dataset('value', unit='user', n_cells=1, n_users=2, n_pairs=2)
+    """
+    grid = Labels("cell") if cells is None else cells
+    if not isinstance(grid, (Cells, Labels)):
+        raise InputError(f"cells must be Cells(...) or Labels(...), got {type(cells).__name__}.")
+    check_labels(grid)
+    select = Select(min_users=min_users, top=top)
+    asked = Rules(ValueScale.of(bounds, quantum), grid, select, unit)
+    source = find(table)
+    rows = read_rows(source, grid)
+    refuse_overflow(rows.n, asked.scale, squares=rows.given_sq is not None)
+    occupancy, sums, used, counts = _grouped(rows, asked)
+    facts = PublicFacts(
+        occupancy=occupancy,
+        cells=used,
+        scale=asked.scale,
+        unit=unit,
+        value=value,
+        value_unit=value_unit or "",
+        rules={**rows.rules, **counts},
+        identity={
+            "source": source.shown,
+            "version": version or "not declared",
+            "columns": ", ".join(rows.columns),
+            "value": value,
+            "value_unit": value_unit or "",
+            "quantum": decimal_text(asked.scale.quantum),
+            "repeats": "as in the sums",
+            # What was selected before, the sums do not say.
+            "select": f"as in the sums; min_users {min_users}; top {top or 'all'}",
+            "unit": unit,
+            "timezone": asked.clock or "none",
+        },
+    )
+    return Dataset(facts, sums)
+
+
+def _grouped(rows: SumRows, asked: Rules) -> tuple[Occupancy, Sums, CellTable, dict[str, int]]:
+    """Return pairs in order with their nearest possible sums, the used cells, and counts.
+
+    Rows are clamped before they are added, in whole numbers: sums of possible sums are possible,
+    and the order of rows does not matter.
+    """
+    total = nearest_totals(rows.given, rows.n, asked.scale)
+    squares = None
+    if rows.given_sq is not None:
+        squares = nearest_squares(rows.given_sq, rows.n, total, asked.scale)
+    order = np.lexsort((rows.user, *reversed(rows.keys)))
+    new_cell = _changes([key[order] for key in rows.keys])
+    first = np.flatnonzero(new_cell | _changes([rows.user[order]]))
+    cell = np.cumsum(new_cell)[first] - 1
+    used = _used(cell, np.add.reduceat(rows.n[order], first), asked.select)
+    kept = used[cell]
+
+    def added(values: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.asarray(np.add.reduceat(values[order], first)[kept], dtype=np.int64)
+
+    numbers = (np.cumsum(used) - 1)[cell[kept]]
+    users, user = np.unique(rows.user[order][first][kept], return_inverse=True)
+    n_used = int(used.sum())
+    occupancy = Occupancy(numbers, user, added(rows.n), n_used, users.size)
+    table = rows.cells_at(order[np.flatnonzero(new_cell)][used])
+    counts = {
+        "cells before selection": int(used.size),
+        "cells left out by selection": int(used.size) - n_used,
+        "records left": int(occupancy.n.sum()),
+    }
+    sums = Sums(added(total), None if squares is None else added(squares))
+    return occupancy, sums, table, counts
+
+
+def _used(cell: NDArray[np.int64], n: NDArray[np.int64], select: Select) -> NDArray[np.bool_]:
+    """Return which cells have enough users, and of these the ones of most records.
+
+    Parameters
+    ----------
+    cell, n : ndarray of int64
+        Of each pair, sorted by cell.
+    """
+    used = np.bincount(cell) >= select.min_users
+    if not used.any():
+        raise InputError(
+            f"no cell is left after selection: none of {used.size} cells has min_users="
+            f"{select.min_users} users; use larger cells, longer timeslots or a smaller min_users."
+        )
+    if select.top is not None:
+        records = np.add.reduceat(n, np.searchsorted(cell, np.arange(used.size)))
+        enough = np.flatnonzero(used)
+        # The sort is stable: of equals, the smaller cell comes first.
+        most = enough[np.argsort(-records[enough], kind="stable")[: select.top]]
+        used = np.isin(np.arange(used.size), most)
+    return used
+
+
+def _changes(columns: list[NDArray[np.int64]]) -> NDArray[np.bool_]:
+    """Return whether each row differs from the one before in any column."""
+    new = np.ones(columns[0].size, dtype=np.bool_)
+    new[1:] = np.logical_or.reduce([np.diff(column) != 0 for column in columns])
+    return new

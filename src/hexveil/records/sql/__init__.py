@@ -1,0 +1,78 @@
+"""The query that makes sums elsewhere: what `hexveil inspect --sql` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil.cells import Cells, Labels
+from hexveil.errors import InputError
+from hexveil.facts import Unit, ValueScale
+from hexveil.records.request import Columns, Repeats, Request, Rules
+from hexveil.records.select import Select
+from hexveil.records.sql.query import SumsQuery
+
+if TYPE_CHECKING:
+    from hexveil.exact import Number
+
+__all__ = ["SumsQuery", "sums_query"]
+
+_ALL = Select()
+
+
+def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argument
+    *,
+    source: str,
+    user: str,
+    value: str,
+    bounds: object,
+    lat: str | None = None,
+    lon: str | None = None,
+    location: str | None = None,
+    time: str | None = None,
+    unit: Unit = "user",
+    cells: Cells | Labels,
+    quantum: Number = "0.001",
+    select: Select = _ALL,
+    repeats: Repeats = "drop",
+    timezone: str | None = None,
+    dialect: str,
+) -> str:
+    """Return the SQL that makes the table of `from_sums` from a table of records.
+
+    Arguments are those of `hexveil.records.read` and mean the same.
+
+    Parameters
+    ----------
+    source : str
+        A table's name, or a file.
+    user, value : str
+    bounds : pair of numbers
+    lat, lon, location, time : str, optional
+    unit : "user", "user-day" or "user-week"
+    cells : Cells or Labels
+    quantum : number
+    select : Select
+        All but `min_users` and `top`, which act on cells.
+    repeats : "drop" or "keep"
+    timezone : str, optional
+        With `Labels`, the local clock of hours, dates and days.
+    dialect : "duckdb", "postgres", "bigquery" or "spark"
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used.
+
+    Examples
+    --------
+    >>> print(sums_query(source="trips", user="bus", value="speed", bounds=(0, 65),
+    ...                  cells=Labels("ward"), dialect="duckdb").splitlines()[-1])
+    GROUP BY "ward", "user";
+    """
+    if not isinstance(cells, (Cells, Labels)):
+        raise InputError(f"cells must be Cells(...) or Labels(...), got {type(cells).__name__}.")
+    if not isinstance(select, Select):
+        raise InputError(f"select must be Select(...), got {type(select).__name__}.")
+    rules = Rules(ValueScale.of(bounds, quantum), cells, select, unit, repeats, timezone)
+    request = Request(Columns(user, value, lat, lon, location, time), rules)
+    return SumsQuery(source, request).render(dialect)

@@ -1,0 +1,175 @@
+"""In what four dialects of SQL differ, for the one query that makes sums elsewhere.
+
+Templates hold `{x}` and the like. A local wall clock is whole seconds since 1970 on that clock,
+so that flooring to slots is the same arithmetic everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from hexveil.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DialectName = Literal["duckdb", "postgres", "bigquery", "spark"]
+StartName = Literal["calendar", "pooled", "day"]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one engine writes what the query needs.
+
+    Attributes
+    ----------
+    double, whole, text, instant : str
+        Names of types.
+    mark : str
+        What encloses a name.
+    backslashes : bool
+        Whether a backslash in text and, between backticks, in a name is an escape.
+    rounded : str
+        A double `{x}` to the nearest whole number, halves away from zero.
+    wall : str
+        The local wall clock of instant `{t}` in `{zone}`, in seconds.
+    starts : mapping
+        Text of `{s}` seconds of a wall clock: a slot's start, or a day.
+    hexagon : str
+        The H3 cell of `{lat}`, `{lon}` at `{resolution}`.
+    extension : str
+        What `hexagon` needs.
+    element : str
+        Element `{i}` (from 0) of the list `{x}`, null where there is none.
+    by_bytes : str
+        What makes text sort by its bytes.
+    """
+
+    double: str
+    whole: str
+    text: str
+    instant: str
+    mark: str
+    backslashes: bool
+    rounded: str
+    wall: str
+    starts: Mapping[StartName, str]
+    hexagon: str
+    extension: str
+    element: str
+    by_bytes: str = ""
+
+    def name(self, name: str) -> str:
+        """Return the name of a column or table, quoted."""
+        if self.backslashes and self.mark == "`":
+            name = _escaped(name)
+            return f"`{name.replace('`', _TICK)}`"
+        return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
+
+    def literal(self, text: str) -> str:
+        """Return text quoted."""
+        if self.backslashes:
+            return "'" + _escaped(text).replace("'", "\\'") + "'"
+        return "'" + text.replace("'", "''") + "'"
+
+
+_TICK = "\\`"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _formatted(template: str, calendar: str, pooled: str, day: str) -> dict[StartName, str]:
+    formats: dict[StartName, str] = {"calendar": calendar, "pooled": pooled, "day": day}
+    return {kind: template.replace("{f}", pattern) for kind, pattern in formats.items()}
+
+
+_PERCENT = ("%Y-%m-%dT%H:%M", "%H:%M", "%Y-%m-%d")
+_SPARK_START = (
+    "CAST(TIMESTAMP_NTZ '1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, {s}) AS STRING)"
+)
+
+DIALECTS: dict[DialectName, Dialect] = {
+    "duckdb": Dialect(
+        double="DOUBLE",
+        whole="BIGINT",
+        text="VARCHAR",
+        instant="TIMESTAMPTZ",
+        mark='"',
+        backslashes=False,
+        rounded="round({x})",
+        wall="CAST(floor(epoch(timezone({zone}, {t}))) AS BIGINT)",
+        starts=_formatted("strftime(make_timestamp(({s}) * 1000000), '{f}')", *_PERCENT),
+        hexagon="h3_latlng_to_cell({lat}, {lon}, {resolution})",
+        extension="the community extension h3: INSTALL h3 FROM community; LOAD h3;",
+        element="{x}[{i} + 1]",
+    ),
+    "postgres": Dialect(
+        double="double precision",
+        whole="bigint",
+        text="text",
+        instant="timestamptz",
+        mark='"',
+        backslashes=False,
+        # round() of a double takes halves to the even neighbour.
+        rounded="(trunc({x}) + CASE WHEN abs({x} - trunc({x})) >= 0.5 THEN sign({x}) ELSE 0 END)",
+        wall="CAST(floor(extract(epoch FROM {t} AT TIME ZONE {zone})) AS bigint)",
+        starts=_formatted(
+            "to_char(timestamp '1970-01-01' + ({s}) * interval '1 second', '{f}')",
+            'YYYY-MM-DD"T"HH24:MI',
+            "HH24:MI",
+            "YYYY-MM-DD",
+        ),
+        hexagon="h3_latlng_to_cell(point({lon}, {lat}), {resolution})",
+        extension="the extension h3-pg: CREATE EXTENSION h3;",
+        element="({x})[{i} + 1]",
+        by_bytes=' COLLATE "C"',
+    ),
+    "bigquery": Dialect(
+        double="FLOAT64",
+        whole="INT64",
+        text="STRING",
+        instant="TIMESTAMP",
+        mark="`",
+        backslashes=True,
+        rounded="ROUND({x})",
+        wall="DATETIME_DIFF(DATETIME({t}, {zone}), DATETIME '1970-01-01 00:00:00', SECOND)",
+        starts=_formatted(
+            "FORMAT_DATETIME('{f}', "
+            "DATETIME_ADD(DATETIME '1970-01-01 00:00:00', INTERVAL ({s}) SECOND))",
+            *_PERCENT,
+        ),
+        hexagon="`carto-os`.carto.H3_FROMLONGLAT({lon}, {lat}, {resolution})",
+        extension="CARTO's Analytics Toolbox, here in its US copy; elsewhere name that region's.",
+        element="{x}[SAFE_OFFSET({i})]",
+    ),
+    "spark": Dialect(
+        double="DOUBLE",
+        whole="BIGINT",
+        text="STRING",
+        instant="TIMESTAMP",
+        mark="`",
+        backslashes=False,
+        rounded="round({x})",
+        # The wall clock comes back as if it were UTC, whatever the session's time zone.
+        wall="unix_seconds(from_utc_timestamp({t}, {zone}))",
+        starts={
+            "calendar": f"replace(substring({_SPARK_START}, 1, 16), ' ', 'T')",
+            "pooled": f"substring({_SPARK_START}, 12, 5)",
+            "day": f"substring({_SPARK_START}, 1, 10)",
+        },
+        hexagon="h3_longlatash3({lon}, {lat}, {resolution})",
+        extension="the H3 functions of Databricks, or a function of this name.",
+        element="try_element_at({x}, {i} + 1)",
+    ),
+}
+
+
+def dialect_named(name: str) -> Dialect:
+    """Return a dialect; raise InputError if there is none of this name."""
+    for known in get_args(DialectName):
+        if known == name:
+            return DIALECTS[known]
+    raise InputError(f"sql must be one of {', '.join(get_args(DialectName))}, got {name!r}.")

@@ -1,0 +1,305 @@
+"""A table of sums made elsewhere, as it is read: who, where, how often, and sums not yet checked.
+
+Rows that no rule could count are dropped for a public reason: malformed, or without a usable sum
+(present, finite, a number), user or cell. Counts and cells are public, so what is wrong with
+them is said.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hexveil.cells import DAY, Cells, CellTable, Labels
+from hexveil.errors import ColumnError, InputError
+from hexveil.records.clock import END_OF_TIMES
+from hexveil.records.sources import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.duckdb.source import Relation
+    from hexveil.records.sources import Files
+
+_MEMORY = "1GB"
+_LARGEST_N = 2.0**53
+_OWN = ("user", "n", "sum", "sum_sq")
+
+
+@dataclass(frozen=True, repr=False)
+class SumRows:
+    """PRIVATE. The rows of a table of sums that can be counted, in any order.
+
+    Attributes
+    ----------
+    grid : Cells or Labels
+    user : ndarray of int64, shape (n_rows,)
+        Rank of the user's id among all ids, by bytes.
+    n : ndarray of int64
+        At least 1.
+    given, given_sq : ndarray of float
+        Finite, in value units; `given_sq` is None without such a column.
+    keys : tuple of ndarray of int64
+        Hexagons and slots, or ranks of labels by bytes: rows of one cell agree in all of them.
+    names : tuple of pyarrow.Array
+        The labels that are ranked.
+    rules : mapping of str to int
+        How many rows were read, and how many each public rule left out.
+    columns : tuple of str
+        Names of the columns that were read.
+    """
+
+    grid: Cells | Labels
+    user: NDArray[np.int64]
+    n: NDArray[np.int64]
+    given: NDArray[np.float64]
+    given_sq: NDArray[np.float64] | None
+    keys: tuple[NDArray[np.int64], ...]
+    names: tuple[pa.Array, ...] = ()
+    rules: Mapping[str, int] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"SumRows(n_rows={self.n.size}, private)"
+
+    def cells_at(self, rows: NDArray[np.int64]) -> CellTable:
+        """Return the cells of the given rows, in that order."""
+        keys = [key[rows] for key in self.keys]
+        if isinstance(self.grid, Cells):
+            slot = keys[1] if len(keys) > 1 else None
+            return CellTable(self.grid, keys[0].astype(np.uint64), slot)
+        named = zip(self.grid.columns, self.names, keys, strict=True)
+        labels = {column: tuple(names.take(key).to_pylist()) for column, names, key in named}
+        return CellTable(self.grid, labels=labels)
+
+
+def check_labels(grid: Cells | Labels) -> None:
+    """Refuse labels that are named like another column of a table of sums."""
+    taken = [name for name in grid.columns if name in _OWN] if isinstance(grid, Labels) else []
+    if taken:
+        raise InputError(
+            f"cells: the label {taken[0]!r} has the name of another column of sums; rename it."
+        )
+
+
+def cell_columns(grid: Cells | Labels) -> tuple[str, ...]:
+    """Return the names of the columns that say which cell a row is of."""
+    if isinstance(grid, Labels):
+        return grid.columns
+    return ("hexagon",) if grid.seconds is None else ("hexagon", "slot")
+
+
+def read_rows(source: Files | Table, grid: Cells | Labels) -> SumRows:
+    """Return the rows of a table of sums that can be counted.
+
+    Raises
+    ------
+    ColumnError
+        If a column is missing.
+    InputError
+        If the source cannot be read, a count is not one, a cell is not one of `grid`, or no row
+        can be counted.
+    """
+    table, malformed = _fetch(source, cell_columns(grid))
+    n = _counts(table)
+    sums = [name for name in ("given", "given_sq") if name in table.column_names]
+    values = {name: _doubles(table[name]) for name in sums}
+    usable = np.logical_and.reduce([np.isfinite(column) for column in values.values()])
+    user = _present(table["user"])
+    place = np.logical_and.reduce(
+        [_present(table[name]) for name in table.column_names if name.startswith("place")]
+    )
+    rules = {
+        "rows read": table.num_rows + malformed,
+        "unparsable": malformed,
+        "without a usable sum": int((~usable).sum()),
+        "without a user": int((usable & ~user).sum()),
+        "without a usable place": int((usable & user & ~place).sum()),
+    }
+    kept = np.flatnonzero(usable & user & place)
+    _refuse_nothing(kept.size, rules)
+    keys, names = _keys(table.take(kept), grid)
+    ranks, _ = _ranked(table["user"].take(kept))
+    squares = values["given_sq"][kept] if "given_sq" in values else None
+    columns = (*cell_columns(grid), *_OWN[: 3 if squares is None else 4])
+    given = values["given"][kept]
+    return SumRows(grid, ranks, n[kept], given, squares, keys, names, rules, columns)
+
+
+def _fetch(source: Files | Table, places: tuple[str, ...]) -> tuple[pa.Table, int]:
+    """Return the columns as text and doubles, and how many malformed lines were skipped."""
+    from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.source import open_source  # noqa: PLC0415  the engine
+
+    with Session(_MEMORY) as session:
+        relation = open_source(session, _engine_ready(source))
+        columns = _columns(session, relation, places)
+        named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+        table = session.arrow(f"SELECT {named} FROM ({relation.query})")
+        return table, relation.skipped(session)
+
+
+def _engine_ready(source: Files | Table) -> Files | Table:
+    """Return the source with decimals too long for the engine as text."""
+    if not isinstance(source, Table):
+        return source
+    data = source.data
+    for i, column in enumerate(data.schema):
+        if pa.types.is_decimal256(column.type):
+            data = data.set_column(i, column.name, data.column(i).cast(pa.string()))
+    return replace(source, data=data)
+
+
+def _columns(session: Session, relation: Relation, places: tuple[str, ...]) -> dict[str, str]:
+    from hexveil.records.duckdb.expressions import name_text, number  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.source import DOCUMENT  # noqa: PLC0415  the engine
+
+    document = DOCUMENT if relation.documents else None
+
+    def text_of(role: str, name: str) -> str:
+        return name_text(relation.find(session, role, name), role, document)
+
+    def number_of(name: str) -> str:
+        return number(relation.find(session, name, name), name, document)
+
+    columns = {f"place{i}": text_of("cell", name) for i, name in enumerate(places)}
+    columns |= {"user": text_of("user", "user"), "n": number_of("n"), "given": number_of("sum")}
+    try:
+        columns["given_sq"] = number_of("sum_sq")
+    except ColumnError:  # it may be left out
+        return columns
+    return columns
+
+
+def _doubles(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Return numbers, NaN where there is none."""
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def _present(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    return np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
+
+
+def _counts(table: pa.Table) -> NDArray[np.int64]:
+    """Return the counts; they are public, so an odd one is refused rather than dropped."""
+    n = _doubles(table["n"])
+    bad = ~((n >= 1) & (n <= _LARGEST_N) & (np.floor(n) == n))
+    if bad.any():
+        raise InputError(
+            f"n: {int(bad.sum())} of {n.size} rows have no whole number of at least 1 there; it "
+            "counts a user's records in a cell."
+        )
+    return n.astype(np.int64)
+
+
+def _refuse_nothing(kept: int, rules: Mapping[str, int]) -> None:
+    if kept:
+        return
+    if not rules["rows read"]:
+        raise InputError("source: there is no row of sums in it.")
+    counts = ", ".join(f"{count} are {rule}" for rule, count in list(rules.items())[1:] if count)
+    raise InputError(f"no row of sums can be used: of {rules['rows read']} rows, {counts}.")
+
+
+def _ranked(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
+    """Return each text's rank among all by bytes, and the texts in that order."""
+    texts = pa.concat_arrays(
+        [pa.array([], pa.large_string()), *column.cast(pa.large_string()).chunks]
+    )
+    encoded = texts.dictionary_encode()
+    order = pc.array_sort_indices(encoded.dictionary)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order.to_numpy()] = np.arange(len(order))
+    return rank[encoded.indices.to_numpy()], encoded.dictionary.take(order)
+
+
+def _keys(
+    table: pa.Table, grid: Cells | Labels
+) -> tuple[tuple[NDArray[np.int64], ...], tuple[pa.Array, ...]]:
+    columns = cell_columns(grid)
+    ranked = [_ranked(table[f"place{i}"]) for i in range(len(columns))]
+    if isinstance(grid, Labels):
+        return tuple(rank for rank, _ in ranked), tuple(names for _, names in ranked)
+    keys = [_parsed(*ranked[0], lambda t: _hexagon(t, grid.resolution), _NOT_HEXAGON, grid)]
+    if grid.seconds is not None:
+        keys.append(_parsed(*ranked[1], lambda t: _slot(t, grid), _NOT_SLOT, grid))
+    return tuple(keys), ()
+
+
+_NOT_HEXAGON = "hexagon: {bad} of {rows} rows have no H3 cell of resolution {grid.resolution} there"
+_NOT_SLOT = (
+    "slot: {bad} of {rows} rows have no local start of a {grid.slot} slot of {grid.timeslot} there"
+)
+
+
+def _parsed(
+    rank: NDArray[np.int64],
+    names: pa.Array,
+    parse: Callable[[str], int | None],
+    refusal: str,
+    grid: Cells,
+) -> NDArray[np.int64]:
+    """Return the number that each text means; refuse texts without one, which are public."""
+    numbers = [parse(text) for text in names.to_pylist()]
+    unknown = np.array([number is None for number in numbers])
+    if unknown.any():
+        said = refusal.format(bad=int(unknown[rank].sum()), rows=rank.size, grid=grid)
+        raise InputError(f"{said}; write for example {_EXAMPLES[refusal](grid)}.")
+    return np.array(numbers, dtype=np.int64)[rank]
+
+
+_EXAMPLES: dict[str, Callable[[Cells], str]] = {
+    _NOT_HEXAGON: lambda _: "the hex text that H3 prints, or the same as a whole number",
+    _NOT_SLOT: lambda grid: '"15:00"' if grid.slot == "pooled" else '"2024-02-19T15:00"',
+}
+_PENTAGONS = frozenset({4, 14, 24, 38, 49, 58, 63, 72, 83, 97, 107, 117})
+_HEX = re.compile(r"\s*(?:0[xX])?([0-9a-fA-F]{15,16})\s*")
+_DECIMAL = re.compile(r"\s*(\d{17,19})\s*")
+_POOLED = re.compile(r"\s*(\d{2}):(\d{2})(?::00(?:\.0+)?)?\s*")
+_CALENDAR = re.compile(r"\s*(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::00(?:\.0+)?)?\s*")
+
+
+def _hexagon(text: str, resolution: int) -> int | None:
+    """Return the H3 index in a text, hex or decimal; None if it is no cell of the resolution."""
+    if match := _HEX.fullmatch(text):
+        index = int(match[1], 16)
+    elif match := _DECIMAL.fullmatch(text):
+        index = int(match[1])
+    else:
+        return None
+    digits = [index >> 3 * (15 - level) & 7 for level in range(1, 16)]
+    used, unused = digits[:resolution], digits[resolution:]
+    # Bits from the top: one zero, mode 1 (a cell), three zeros, resolution, base cell, digits.
+    base = index >> 45 & 127
+    good = index >> 52 == 1 << 7 | resolution and base <= 121
+    good &= max(used, default=0) < 7 and min(unused, default=7) == 7
+    # Around a pentagon one direction is missing.
+    good &= base not in _PENTAGONS or next((d for d in used if d), 0) != 1
+    return index if good else None
+
+
+def _slot(text: str, grid: Cells) -> int | None:
+    """Return a slot's local start in seconds; None if no slot of the grid starts there."""
+    pooled = grid.slot == "pooled"
+    match = (_POOLED if pooled else _CALENDAR).fullmatch(text)
+    if match is None:
+        return None
+    day, clock = ("1970-01-01", f"{match[1]}:{match[2]}") if pooled else (match[1], match[2])
+    try:
+        start = datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    seconds = int(start.timestamp())
+    assert grid.seconds is not None  # noqa: S101  only slots are parsed
+    # Local clocks are up to a day from UTC, in which usable times run from 1970 to 2100.
+    good = -DAY <= seconds < END_OF_TIMES + DAY and seconds % grid.seconds == 0
+    return seconds if good else None

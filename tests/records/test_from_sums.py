@@ -1,0 +1,340 @@
+"""Sums made elsewhere: the nearest possible ones, public rules, and no error because of a sum."""
+
+import itertools
+import math
+from decimal import Decimal
+
+import h3
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hexveil.cells import Cells, Labels
+from hexveil.errors import ColumnError, InputError
+from hexveil.records import from_sums, read
+from hexveil.records.possible import squares_range
+from hexveil.records.select import Select
+
+ODD = [0.0, -0.0, 1.0, 64.9995, 0.0005, -3.0, 1e9, -1e300, 1.7e308, math.nan, math.inf, -math.inf]
+sums = st.one_of(st.none(), st.sampled_from(ODD), st.floats(allow_nan=True))
+rows = st.lists(
+    st.tuples(
+        st.sampled_from(["x", "y", "", None]),
+        st.sampled_from(["7", "007", "é", "a/b", "", None]),
+        st.integers(1, 4),
+        sums,
+        sums,
+    ),
+    min_size=1,
+    max_size=25,
+)
+scales = st.sampled_from([((0, 65), "0.001"), ((-5, "2.5"), "0.5"), ((100, 101), 1)])
+
+
+def table_of(found, *, squares=True):
+    """Return rows as an Arrow table."""
+    names = ["cell", "user", "n", "sum", "sum_sq"][: 5 if squares else 4]
+    kinds = [pa.string(), pa.string(), pa.int64(), pa.float64(), pa.float64()]
+    columns = list(zip(*found, strict=True)) or [()] * 5
+    arrays = [pa.array(c, k) for c, k in zip(columns, kinds, strict=True)][: len(names)]
+    return pa.table(arrays, names=names)
+
+
+def pairs_of(dataset):
+    """Return {(cell, user number): (n, total, total_sq)} by the cell's labels."""
+    facts, squares = dataset.public, dataset.sums.total_sq
+    names = facts.cells.names()
+    squares = [None] * facts.occupancy.n_pairs if squares is None else squares.tolist()
+    columns = (facts.occupancy.cell, facts.occupancy.user, facts.occupancy.n, dataset.sums.total)
+    found = zip(*(c.tolist() for c in columns), squares, strict=True)
+    return {(names[cell], user): rest for cell, user, *rest in found}
+
+
+def usable(row):
+    """Say whether a row is counted."""
+    cell, user, _, *numbers = row
+    return bool(cell and user and all(x is not None and math.isfinite(x) for x in numbers))
+
+
+@settings(max_examples=80)
+@given(rows, scales)
+@example([("x", "7", 3, 1e300, -1e300), ("x", "7", 1, 0.0, 1.7e308)], ((100, 101), 1))
+def test_no_sum_is_an_error_and_all_sums_are_possible(found, scale):
+    """Whatever the sums are, each pair gets the sums that n values within the bounds can have."""
+    bounds, quantum = scale
+    kept = [row for row in found if usable(row)]
+    if not kept:
+        with pytest.raises(InputError, match="no row of sums can be used"):
+            from_sums(table_of(found), bounds=bounds, quantum=quantum, min_users=1)
+        return
+    dataset = from_sums(table_of(found), bounds=bounds, quantum=quantum, min_users=1)
+    n, total, squares = dataset.occupancy.n, dataset.sums.total, dataset.sums.total_sq
+    steps = dataset.public.scale.steps
+    least, largest = squares_range(n, total, steps)
+    assert ((total >= 0) & (total <= n * steps)).all()
+    assert ((squares >= least) & (squares <= largest)).all()
+    counts = {}
+    for cell, user, count, *_ in kept:
+        counts[cell, user] = counts.get((cell, user), 0) + count
+    users = sorted({user for _, user in counts}, key=str.encode)
+    assert {(c, users[u]): rest[0] for (c, u), rest in pairs_of(dataset).items()} == counts
+    rules = dict(dataset.public.rules)
+    dropped = sum(v for k, v in rules.items() if k.startswith("without"))
+    assert rules["rows read"] == len(found) == dropped + len(kept)
+
+
+@settings(max_examples=60)
+@given(rows, st.lists(st.tuples(sums, sums), min_size=25, max_size=25))
+def test_other_sums_of_one_user_change_that_user_alone(found, others):
+    """Other sums of one user, equally usable, leave every other user's pairs as they were."""
+    changed = [
+        (*row[:3], *(a if math.isfinite(a) else 5.0 for a in (x or 0.0 for x in other)))
+        if row[1] == "7" and usable(row)
+        else row
+        for row, other in zip(found, others, strict=False)
+    ]
+    if not any(usable(row) for row in found):
+        return
+    one, two = (from_sums(table_of(f), bounds=(0, 65), min_users=1) for f in (found, changed))
+    assert one.occupancy.fingerprint == two.occupancy.fingerprint
+    assert one.public.rules == two.public.rules
+    users = sorted({row[1] for row in found if usable(row)}, key=str.encode)
+    before, after = pairs_of(one), pairs_of(two)
+    odd = {users[user] for (_, user) in before if before[_, user] != after[_, user]}
+    assert odd <= {"7"}
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(-5000, 2500), min_size=1, max_size=8))
+def test_sums_of_values_on_the_lattice_come_back_exactly(values):
+    """Doubles of sums and sums of squares of values on the lattice give back whole quanta."""
+    x = [v / 1000 for v in values]
+    table = pa.table(
+        {"cell": ["c"], "user": ["u"], "n": [len(x)], "sum": [math.fsum(x)]}
+        | {"sum_sq": [math.fsum(v * v for v in x)]}
+    )
+    dataset = from_sums(table, bounds=(-5, "2.5"), min_users=1)
+    assert dataset.sums.total.tolist() == [sum(v + 5000 for v in values)]
+    assert dataset.sums.total_sq.tolist() == [sum((v + 5000) ** 2 for v in values)]
+
+
+@pytest.mark.parametrize("value", [0.0005, -0.0005, 1.0015, -1.0015, 2.4995, 7.0, -9.0])
+def test_one_record_is_rounded_as_reading_rounds_it(value):
+    """The sum of a single record becomes what reading that record gives, halves included."""
+    bounds, select = (-5, "2.5"), Select(min_users=1)
+    records = pa.table({"cell": ["c"], "user": ["u"], "v": [value]})
+    known = read(
+        records, user="user", value="v", bounds=bounds, cells=Labels("cell"), select=select
+    )
+    table = pa.table({"cell": ["c"], "user": ["u"], "n": [1], "sum": [value]})
+    assert from_sums(table, bounds=bounds, min_users=1).sums.total == known.sums.total
+
+
+def test_rows_of_one_pair_are_added_after_clamping():
+    """Rows of the same cell and user are added up, each clamped by itself, in any order."""
+    found = [("x", "a", 1, 100.0), ("x", "a", 2, -1.0), ("x", "b", 1, 7.0), ("x", "a", 1, 2.5)]
+    for order in itertools.permutations(found):
+        table = table_of([(*row, 0.0) for row in order], squares=False)
+        dataset = from_sums(table, bounds=(0, 65), min_users=1)
+        assert dataset.occupancy.n.tolist() == [4, 1]
+        assert dataset.sums.total.tolist() == [67_500, 7_000]
+        assert dataset.sums.total_sq is None
+
+
+def test_min_users_and_top_choose_cells():
+    """Cells below min_users go with their users; of the rest the ones of most records stay."""
+    found = [("x", u, 1, 1.0, 0.0) for u in "abc"] + [("y", u, 5, 1.0, 0.0) for u in "ab"]
+    found += [("w", u, 1, 1.0, 0.0) for u in "abz"] + [("v", "q", 99, 1.0, 0.0)]
+    dataset = from_sums(table_of(found), bounds=(0, 65), min_users=2)
+    assert dataset.public.cells.labels["cell"] == ("w", "x", "y")
+    assert (dataset.occupancy.n_users, dataset.occupancy.n_pairs) == (4, 8)
+    assert dataset.public.rules["cells left out by selection"] == 1
+    two = from_sums(table_of(found), bounds=(0, 65), min_users=2, top=2)
+    assert two.public.cells.labels["cell"] == ("w", "y")
+    with pytest.raises(InputError, match="none of 4 cells has min_users=10"):
+        from_sums(table_of(found), bounds=(0, 65))
+
+
+def test_public_facts_say_what_was_asked():
+    """Facts carry the unit, the value's name and the request, and no way to count again."""
+    table = pa.table({"ward": ["x"], "hour": ["8"], "user": ["a"], "n": [1], "sum": [1.0]})
+    grid = Labels("ward", "hour")
+    dataset = from_sums(
+        table, bounds=(0, 65), cells=grid, unit="user-day", value="speed", value_unit="km/h",
+        min_users=1, version="v2",
+    )  # fmt: skip
+    facts = dataset.public
+    assert (facts.unit, facts.value, facts.value_unit) == ("user-day", "speed", "km/h")
+    assert facts.recount is None
+    assert facts.cells.names() == ("x/8",)
+    assert facts.identity["version"] == "v2"
+    assert facts.identity["columns"] == "ward, hour, user, n, sum"
+    assert facts.identity["select"] == "as in the sums; min_users 1; top all"
+
+
+def test_ids_and_labels_are_kept_byte_for_byte():
+    """Ids with zeros, separators and Unicode stay apart, sorted by their bytes."""
+    ids = ["é", "7", "007", "a,b", "a/b", "Z", "a", " a", "\U0001f68c", "￿"]
+    found = [("c", user, i + 1, 0.0, 0.0) for i, user in enumerate(ids)]
+    dataset = from_sums(table_of(found), bounds=(0, 65), min_users=1)
+    order = sorted(range(len(ids)), key=lambda i: ids[i].encode())
+    assert dataset.occupancy.n.tolist() == [i + 1 for i in order]
+
+
+SAMPLE = [("x", "007", 2, 30.5, 470.25), ("x", "7", 1, 9.0, 81.0), ("y", "7", 1, 2.0, None)]
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars", "parquet", "csv", "csv.gz", "text"])
+def test_every_kind_of_table_gives_the_same(kind, tmp_path):
+    """Tables in memory, Parquet and CSV files, and numbers as text are read alike."""
+    table = table_of(SAMPLE)
+    path = str(tmp_path / f"sums.{kind}")
+    if kind == "pandas":
+        source = table.to_pandas()
+    elif kind == "polars":
+        source = pl.from_arrow(table)
+    elif kind == "parquet":
+        pq.write_table(table, path)
+        source = path
+    elif kind.startswith("csv"):
+        with pa.CompressedOutputStream(path, "gzip") if "gz" in kind else open(path, "wb") as f:  # noqa: PTH123  either kind of file
+            pc.write_csv(table, f)
+        source = path
+    elif kind == "text":
+        source = pa.table({name: table[name].cast(pa.string()) for name in table.column_names})
+    else:
+        source = table
+    dataset = from_sums(source, bounds=(0, 65), min_users=1)
+    assert pairs_of(dataset) == {
+        ("x", 0): [2, 30_500, 470_250_000],
+        ("x", 1): [1, 9_000, 81_000_000],
+    }
+    assert dataset.public.rules["without a usable sum"] == 1
+
+
+def test_decimals_of_any_length_are_read():
+    """Sums as decimals, even longer than an engine has, are numbers like others."""
+    sums_given = [Decimal("2.5"), Decimal("1e50"), Decimal("1.5"), None]
+    frame = pd.DataFrame({"cell": "x", "user": list("abcd"), "n": 1, "sum": sums_given})
+    dataset = from_sums(frame, bounds=(0, 65), min_users=1)
+    assert dataset.sums.total.tolist() == [2_500, 65_000, 1_500]
+
+
+def cells_table(hexagon, slot=None):
+    """Return one row of sums in a hexagon."""
+    slots = {} if slot is None else {"slot": [slot]}
+    return pa.table({"hexagon": [hexagon], **slots, "user": ["a"], "n": [1], "sum": [1.0]})
+
+
+HEX = h3.latlng_to_cell(52.2, 21.0, 8)
+
+
+@pytest.mark.parametrize("hexagon", [HEX, HEX.upper(), f"0x{HEX}", f"0{HEX}", h3.str_to_int(HEX)])
+@pytest.mark.parametrize(
+    ("slot", "kind", "second"),
+    [
+        ("2024-02-19T15:00", "calendar", 1_708_354_800),
+        ("2024-02-19 15:00:00", "calendar", 1_708_354_800),
+        ("1969-12-31T21:00", "calendar", -3 * 3600),
+        ("15:00", "pooled", 54_000),
+    ],
+)
+def test_hexagons_and_slots_are_read(hexagon, slot, kind, second):
+    """Hexagons as hex text or whole numbers and slots by their local start name the same cells."""
+    grid = Cells(resolution=8, timeslot="3h", timezone="Europe/Warsaw", slot=kind)
+    dataset = from_sums(cells_table(hexagon, slot), bounds=(0, 65), cells=grid, min_users=1)
+    assert dataset.public.cells.hexagon.tolist() == [h3.str_to_int(HEX)]
+    assert dataset.public.cells.slot.tolist() == [second]
+    assert dataset.public.identity["timezone"] == "Europe/Warsaw"
+
+
+def test_hexagons_without_slots_need_no_slot_column():
+    """Without a timeslot a hexagon alone is the cell."""
+    grid = Cells(resolution=8, timeslot=None)
+    dataset = from_sums(cells_table(HEX), bounds=(0, 65), cells=grid, min_users=1)
+    assert dataset.public.cells.names() == (HEX,)
+
+
+@pytest.mark.parametrize("hexagon", ["", "zz", "8" * 15, "12", h3.latlng_to_cell(52.2, 21.0, 7)])
+def test_a_hexagon_that_is_not_one_is_refused(hexagon):
+    """Text that is no H3 cell of the resolution is public, and refused with its count."""
+    grid = Cells(resolution=8, timeslot=None)
+    with pytest.raises(InputError, match=r"1 are without a usable place|1 of 1 rows have no H3"):
+        from_sums(cells_table(hexagon), bounds=(0, 65), cells=grid, min_users=1)
+
+
+@pytest.mark.parametrize(
+    "slot", ["15:00", "2024-02-19T15:30", "2024-02-30T15:00", "x", "2200-01-01T00:00"]
+)
+def test_a_slot_that_is_not_one_is_refused(slot):
+    """A slot that does not start there, or is of the other kind, is refused with an example."""
+    grid = Cells(resolution=8, timeslot="3h", timezone="Europe/Warsaw")
+    with pytest.raises(InputError, match=r"slot: 1 of 1 rows .* write for example \"2024-02-19"):
+        from_sums(cells_table(HEX, slot), bounds=(0, 65), cells=grid, min_users=1)
+
+
+@pytest.mark.parametrize("n", [[0, 1], [-1, 1], [1.5, 1.0], [None, 1], ["two", "1"], [1e300, 1.0]])
+def test_a_count_that_is_not_one_is_refused(n):
+    """A count is public: how many are wrong is said, and the rule."""
+    table = pa.table({"cell": ["x", "x"], "user": ["a", "b"], "n": n, "sum": [1.0, 2.0]})
+    with pytest.raises(InputError, match="n: 1 of 2 rows have no whole number of at least 1"):
+        from_sums(table, bounds=(0, 65), min_users=1)
+
+
+@pytest.mark.parametrize(
+    ("n", "bounds", "squares", "said"),
+    [
+        (2**46, (0, 65), False, "sums of 70368744177664 records"),
+        (2**31, (0, 65), True, "sums of squares of 2147483648 records"),
+        (2**45, (10**6, 10**6 + 1), False, "sums of 35184372088832 records"),
+    ],
+)
+def test_sums_that_could_overflow_are_refused_from_counts(n, bounds, squares, said):
+    """Whether whole numbers could overflow is decided by counts, bounds and quantum alone."""
+    table = table_of([("x", "a", n, 1.0, 1.0)], squares=squares)
+    with pytest.raises(InputError, match=said):
+        from_sums(table, bounds=bounds, min_users=1)
+
+
+@pytest.mark.parametrize("missing", ["cell", "user", "n", "sum"])
+def test_a_missing_column_is_named(missing):
+    """A missing column is an error that names it and those that are there."""
+    table = table_of(SAMPLE).drop_columns([missing])
+    with pytest.raises(ColumnError, match="the source has no column") as error:
+        from_sums(table, bounds=(0, 65), min_users=1)
+    assert error.value.column == missing
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"cells": "ward"}, "cells must be Cells"),
+        ({"cells": Labels("user")}, "the label 'user' has the name"),
+        ({"unit": "month"}, "unit must be one of"),
+        ({"min_users": 0}, "min_users must be a whole number"),
+        ({"bounds": (0, 65.0005)}, "not a multiple of the quantum"),
+    ],
+)
+def test_arguments_without_meaning_are_refused(options, said):
+    """Each argument that cannot be used is named in one sentence."""
+    with pytest.raises(InputError, match=said):
+        from_sums(table_of(SAMPLE), **{"bounds": (0, 65), **options})
+
+
+def test_an_empty_table_and_a_missing_file_are_refused(tmp_path):
+    """A table without rows and a path without a file are said to be that."""
+    with pytest.raises(InputError, match="no row of sums in it"):
+        from_sums(table_of([]), bounds=(0, 65))
+    with pytest.raises(InputError, match="there is no file"):
+        from_sums(tmp_path / "no.parquet", bounds=(0, 65))
+
+
+def test_private_sums_do_not_show():
+    """Neither the data set nor what it is made of shows a sum."""
+    dataset = from_sums(table_of(SAMPLE), bounds=(0, 65), min_users=1)
+    assert "30" not in repr(dataset) + repr(dataset.sums)

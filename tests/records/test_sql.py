@@ -1,0 +1,480 @@
+"""The query that makes sums elsewhere: run where it can be, its text checked where it cannot."""
+
+import ast
+import csv
+import datetime as dt
+import inspect
+import io
+import os
+import pwd
+import random
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hexveil import hexagons
+from hexveil.cells import Cells, Labels
+from hexveil.errors import InputError
+from hexveil.records import Select, from_sums, read
+from hexveil.records.sql import sums_query
+from hexveil.records.sql.dialects import DIALECTS
+
+WARSAW = "Europe/Warsaw"
+INSTANTS = [
+    dt.datetime.fromisoformat(text)
+    for text in (
+        "2024-03-31T00:59:59.5+00:00",
+        "2024-03-31T01:00:00+00:00",
+        "2024-10-27T00:30:00+00:00",
+        "2024-10-27T01:30:00+00:00",
+        "2024-02-18T22:59:59.999999+00:00",
+        "2024-02-18T23:00:00+00:00",
+        "1970-01-01T00:00:00+00:00",
+        "1969-12-31T23:59:59+00:00",
+        "2099-12-31T23:59:59+00:00",
+        "2100-01-01T00:00:00+00:00",
+        "1970-01-01T00:07:00+00:00",
+    )
+]
+VALUES = [0.0, 0.0005, -0.0005, 1.0005, 30.0, 64.9995, 1e9, -3.5, 999.0, float("nan")]
+VALUES += [float("inf"), float("-inf"), None]
+USERS = ["7", "007", "é", "", None]
+LATITUDES = [52.1, 52.1004, 52.4, -0.0, 0.0, 90.0, 95.0, float("nan"), None]
+LONGITUDES = [21.0, 21.0004, 21.5, -180.0, 200.0, float("inf"), None]
+WARDS = ["x", "y", "Ä", "", None]
+FIELDS = (USERS, VALUES, [*INSTANTS, None], LATITUDES, LONGITUDES, WARDS)
+records = st.lists(st.tuples(*map(st.sampled_from, FIELDS)), min_size=1, max_size=40)
+KINDS = {
+    "bus": pa.string(),
+    "the speed": pa.float64(),
+    "at": pa.timestamp("us", "UTC"),
+    "lat": pa.float64(),
+    "lon": pa.float64(),
+    'w"ard': pa.string(),
+}
+COLUMNS = {"user": "bus", "value": "the speed", "time": "at", "lat": "lat", "lon": "lon"}
+selections = st.fixed_dictionaries(
+    {
+        "hours": st.sampled_from([None, (0, 1, 2, 3)]),
+        "dates": st.sampled_from([None, ("2024-02-19", "2024-10-27")]),
+        "box": st.sampled_from([None, (-180.0, -10.0, 21.2, 60.0)]),
+        "drop_values": st.sampled_from([(), (999, "1.0005")]),
+        "top": st.sampled_from([None, 2]),
+    }
+)
+options = st.fixed_dictionaries(
+    {
+        "unit": st.sampled_from(["user", "user-day", "user-week"]),
+        "repeats": st.sampled_from(["drop", "keep"]),
+        "bounds": st.sampled_from([(0, 65), (-5, "2.5")]),
+        "quantum": st.sampled_from(["0.001", "0.5"]),
+    }
+)
+grids = st.one_of(
+    st.builds(Labels, st.just('w"ard')),
+    st.builds(
+        Cells,
+        resolution=st.sampled_from([0, 7]),
+        timeslot=st.sampled_from(["15min", "6h", "1d", None]),
+        timezone=st.just(WARSAW),
+        slot=st.sampled_from(["calendar", "pooled"]),
+    ),
+)
+
+
+def table_of(found):
+    """Return records as an Arrow table."""
+    columns = zip(*found, strict=True)
+    arrays = [pa.array(c, kind) for c, kind in zip(columns, KINDS.values(), strict=True)]
+    return pa.table(arrays, names=list(KINDS))
+
+
+def in_duckdb(query, table):
+    """Return what DuckDB makes of a query, with the function of its H3 extension."""
+
+    def cell(lat, lon, resolution):
+        level = set(resolution.to_pylist())
+        assert len(level) <= 1
+        return hexagons.of_places(lat, lon, next(iter(level), 0))
+
+    kinds = [duckdb.sqltypes.DOUBLE, duckdb.sqltypes.DOUBLE, duckdb.sqltypes.INTEGER]
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone='America/New_York'")
+        connection.create_function(
+            "h3_latlng_to_cell", cell, kinds, duckdb.sqltypes.UBIGINT, type="arrow"
+        )
+        connection.register("trips", table)
+        return connection.sql(query).to_arrow_table()
+
+
+def facts_of(dataset):
+    """Return cells, counts and sums of a data set, comparable."""
+    occupancy = dataset.occupancy
+    arrays = (occupancy.cell, occupancy.user, occupancy.n, dataset.sums.total)
+    return dataset.public.cells.names(), [array.tolist() for array in arrays]
+
+
+def asked(grid, given_options, given_select):
+    """Return the arguments shared by reading and the query."""
+    zone = {"timezone": WARSAW} if isinstance(grid, Labels) else {}
+    select = Select(min_users=1, **given_select)
+    return {**COLUMNS, **given_options, **zone, "cells": grid, "select": select}
+
+
+def made_into(made, arguments):
+    """Return the data set that a query's result gives."""
+    same = {name: arguments[name] for name in ("bounds", "quantum", "unit", "cells")}
+    return from_sums(made, **same, min_users=1, top=arguments["select"].top)
+
+
+@settings(max_examples=25)
+@given(records, grids, options, selections)
+def test_duckdb_makes_the_sums_that_reading_makes(found, grid, given_options, given_select):
+    """The query run in DuckDB and handed to from_sums gives what reading the records gives."""
+    table = table_of(found)
+    arguments = asked(grid, given_options, given_select)
+    made = in_duckdb(sums_query(source="trips", dialect="duckdb", **arguments), table)
+    try:
+        known = read(table, **arguments, max_bad_rows=1)
+    except InputError:
+        assert made.num_rows == 0
+        return
+    assert facts_of(made_into(made, arguments)) == facts_of(known)
+
+
+def crowd():
+    """Return many records that share users, times and places, most of them usable."""
+    draw = random.Random(7).choices  # noqa: S311  a fixed table
+    weights = [[1 if odd in (None, "") or odd != odd else 6 for odd in field] for field in FIELDS]  # noqa: PLR0124  NaN
+    return list(
+        zip(*(draw(f, w, k=600) for f, w in zip(FIELDS, weights, strict=True)), strict=True)
+    )
+
+
+CROWDED = [
+    (Labels('w"ard'), {}, {}),
+    (Labels('w"ard'), {"unit": "user-week", "bounds": (-5, "2.5"), "quantum": "0.5"}, {}),
+    (Labels('w"ard'), {"unit": "user-day"}, {"box": (-180.0, -10.0, 21.2, 60.0)}),
+    (Labels('w"ard'), {"repeats": "keep"}, {"drop_values": (999, "1.0005")}),
+    (Cells(7, "15min", "America/New_York"), {}, {"top": 3}),
+    (Cells(7, "1h", WARSAW), {"unit": "user-week"}, {}),
+    (Cells(0, "6h", "America/New_York", "pooled"), {"unit": "user-day"}, {}),
+    (Cells(7, "1d", WARSAW), {"repeats": "keep"}, {"hours": (0, 2, 3)}),
+    (Cells(7, None), {"bounds": (-5, "2.5")}, {}),
+    (Cells(0, None, WARSAW), {}, {"dates": ("2024-02-19", "2024-10-27")}),
+]
+
+
+@pytest.mark.parametrize(("grid", "odd_options", "odd_select"), CROWDED)
+def test_duckdb_follows_every_rule(grid, odd_options, odd_select):
+    """On records of which many share user and time, the query's sums are those of reading."""
+    plain = {"bounds": (0, 65), "quantum": "0.001", "unit": "user"}
+    arguments = asked(grid, plain | odd_options, odd_select)
+    table = table_of(crowd())
+    made = in_duckdb(sums_query(source="trips", dialect="duckdb", **arguments), table)
+    known = read(table, **arguments, max_bad_rows=1)
+    assert facts_of(made_into(made, arguments)) == facts_of(known)
+
+
+def test_duckdb_reads_a_file_by_itself(tmp_path):
+    """A file named as source is read by the query itself, whatever its name."""
+    path = tmp_path / "it's here.parquet"
+    table = table_of([("a", 10.0, INSTANTS[2], 52.1, 21.0, "x")])
+    pq.write_table(table, path)
+    query = sums_query(
+        source=str(path), user="bus", value="the speed", bounds=(0, 65), cells=Labels('w"ard'),
+        dialect="duckdb",
+    )  # fmt: skip
+    made = in_duckdb(query, table)
+    assert made.to_pylist() == [{'w"ard': "x", "user": "a", "n": 1, "sum": 10.0}]
+
+
+def test_duckdb_takes_a_location_in_geojson_order():
+    """One field with longitude first stands for both degrees; a short list is no place."""
+    table = pa.table(
+        {"bus": ["a", "b"], "v": [1.0, 2.0], "where": pa.array([[21.0, 52.1], [21.0]])}
+    )
+    grid = Cells(resolution=5, timeslot=None)
+    query = sums_query(
+        source="trips", user="bus", value="v", bounds=(0, 65), location="where", cells=grid,
+        dialect="duckdb",
+    )  # fmt: skip
+    made = in_duckdb(query, table)
+    expected = hexagons.of_places(pa.array([52.1]), pa.array([21.0]), 5).to_pylist()
+    assert (made["hexagon"].to_pylist(), made["user"].to_pylist()) == (expected, ["a"])
+
+
+POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """Return a function that runs SQL in a PostgreSQL server of its own, as CSV."""
+    if not POSTGRES:
+        pytest.skip("no PostgreSQL under /usr/lib/postgresql")
+    folder, binaries = tempfile.mkdtemp(prefix="hexveil-pg-"), POSTGRES[-1].parent
+    # PostgreSQL refuses to run as root.
+    other = {"user": "nobody"} if os.geteuid() == 0 else {}
+    if other:
+        os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
+
+    def run(name, *arguments, text=None):
+        return subprocess.run(
+            [binaries / name, *arguments],
+            input=text, capture_output=True, check=True, text=True, cwd=folder,
+            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath, "PGTZ": "America/New_York"}, **other,
+        ).stdout  # fmt: skip
+
+    try:
+        data = f"{folder}/data"
+        run("initdb", "-D", data, "-U", "me", "-A", "trust", "--no-sync", "-E", "UTF8")
+        server = f"-c listen_addresses= -c fsync=off -k {folder}"
+        run("pg_ctl", "-D", data, "-w", "-l", f"{folder}/log", "-o", server, "start")
+        try:
+            yield lambda sql: run("psql", "-h", folder, "-U", "me", "-d", "postgres", "-X", "-q",
+                                  "--csv", "-v", "ON_ERROR_STOP=1", text=sql)  # fmt: skip
+        finally:
+            run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def as_inserts(found):
+    """Return SQL that makes the table trips."""
+
+    def literal(value):
+        if value is None:
+            return "NULL"
+        return "'" + str(value).replace("'", "''") + "'"
+
+    rows = ", ".join(f"({', '.join(literal(v) for v in row)})" for row in found)
+    return (
+        'DROP TABLE IF EXISTS trips; CREATE TABLE trips (bus text, "the speed" float8, '
+        f'at timestamptz, lat float8, lon float8, "w""ard" text); INSERT INTO trips VALUES {rows};'
+    )
+
+
+@settings(max_examples=20)
+@given(
+    found=records,
+    grid=st.sampled_from([Labels('w"ard'), Cells(7, "6h", WARSAW), Cells(0, None)]),
+    given_options=options,
+    given_select=selections,
+)
+def test_postgres_makes_the_sums_that_reading_makes(
+    postgres, found, grid, given_options, given_select
+):
+    """The query run in PostgreSQL, with a stand-in for hexagons, gives what reading gives."""
+    table = table_of(found)
+    if isinstance(grid, Cells) and grid.timezone is None:
+        given_options = given_options | {"unit": "user"}
+        given_select = given_select | {"hours": None, "dates": None}
+    arguments = asked(grid, given_options, given_select)
+    resolution = grid.resolution if isinstance(grid, Cells) else 0
+    places = {row[3:5] for row in found if None not in row[3:5]}
+    good = [(a, b) for a, b in places if abs(a) <= 90 and abs(b) <= 180]
+    lat, lon = (pa.array([place[i] for place in good], pa.float64()) for i in (0, 1))
+    cells = hexagons.of_places(lat, lon, resolution)
+    cases = " ".join(
+        f"WHEN ($1)[0] = {lon!r} AND ($1)[1] = {lat!r} THEN '{cell:x}'"
+        for (lat, lon), cell in zip(good, cells.to_pylist(), strict=True)
+    )
+    body = f"SELECT CASE {cases} ELSE NULL END" if cases else "SELECT NULL::text"
+    setup = (
+        "SET client_min_messages = error; CREATE OR REPLACE FUNCTION h3_latlng_to_cell(point, int)"
+        f" RETURNS text LANGUAGE sql AS $body$ {body} $body$; {as_inserts(found)}\n"
+    )
+    text = postgres(setup + sums_query(source="public.trips", dialect="postgres", **arguments))
+    names, *rows = csv.reader(io.StringIO(text))
+    try:
+        known = read(table, **arguments, max_bad_rows=1)
+    except InputError:
+        assert rows == []
+        return
+    made = pa.table([pa.array(c) for c in zip(*rows, strict=True)], names=names)
+    assert facts_of(made_into(made, arguments)) == facts_of(known)
+
+
+TRIPS = {"source": "shop.trips", "user": "bus", "value": "the speed", "bounds": (0, 65)}
+HEXAGONS = {
+    "duckdb": "h3_latlng_to_cell(lat, lon, 8)",
+    "postgres": "h3_latlng_to_cell(point(lon, lat), 8)",
+    "bigquery": "`carto-os`.carto.H3_FROMLONGLAT(lon, lat, 8)",
+    "spark": "h3_longlatash3(lon, lat, 8)",
+}
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_every_dialect_applies_every_rule(dialect):
+    """Each dialect's text has each rule, quotes names its own way and names what it needs."""
+    grid = Cells(8, "1h", "Asia/Kolkata")
+    select = Select(hours="7-8", dates=("2024-02-19", "2024-02-20"), box=(72, 21, 73, 22), top=5)
+    text = sums_query(
+        **TRIPS, time="at", lat="lat", lon="lon", cells=grid, select=select, unit="user-day",
+        dialect=dialect,
+    )  # fmt: skip
+    mark = "`" if dialect in ("bigquery", "spark") else '"'
+    comment, query = text.split("\nWITH ")
+    assert all(line.startswith("-- ") for line in comment.split("\n"))
+    for said in (f"({dialect})", "Needs ", "min_users=10, top=5", "text is not parsed"):
+        assert said in comment
+    for part in (
+        f"FROM {mark}shop{mark}.{mark}trips{mark}",
+        f"CAST({mark}the speed{mark} AS ",
+        "ABS(v) <= 1.7976931348623157e+308",
+        "lat BETWEEN -90 AND 90",
+        "lon BETWEEN 72.0e0 AND 73.0e0",
+        "IN (25200, 28800)",
+        "w BETWEEN 1708300800 AND 1708473599",
+        "LEAST(GREATEST(v, 0.0e0), 65.0e0) * 1000.0e0 / 1.0e0 AS q",
+        ", 0), 65000) AS k",
+        "ROW_NUMBER() OVER (PARTITION BY u, t ORDER BY lat, lon, k) AS place_in_line",
+        f"{HEXAGONS[dialect]} AS {mark}hexagon{mark}",
+        "'Asia/Kolkata'",
+        "MOD(w + 86400, 3600)",
+        f"GROUP BY {mark}hexagon{mark}, {mark}slot{mark}, {mark}user{mark};",
+    ):
+        assert part in query
+    assert max(len(line) for line in text.split("\n")) < 180
+
+
+GOLDEN = """\
+-- Sums per cell and user, for hexveil (spark). Pass the result to:
+--   hv.from_sums(table, bounds=(0, 65), quantum='0.001', unit='user',
+--                cells=hv.Labels('ward'),
+--                min_users=10)
+-- 'the speed' must be a column of numbers: text is not parsed. Unusable records
+-- are left out, however many they are (max_bad_rows is not applied).
+-- min_users and top are applied by from_sums.
+WITH records AS (
+  SELECT
+    CAST(`the speed` AS DOUBLE) AS v,
+    NULLIF(CAST(`bus` AS STRING), '') AS u,
+    NULLIF(CAST(`ward` AS STRING), '') AS p0
+  FROM `shop`.`trips`
+),
+usable AS (
+  SELECT
+    u,
+    p0,
+    LEAST(GREATEST(v, 0.0e0), 65.0e0) * 1000.0e0 / 1.0e0 AS q
+  FROM records
+  WHERE ABS(v) <= 1.7976931348623157e+308
+    AND u IS NOT NULL
+    AND p0 IS NOT NULL
+),
+selected AS (
+  SELECT
+    u,
+    p0,
+    LEAST(GREATEST(CAST(round(q) AS BIGINT), 0), 65000) AS k
+  FROM usable
+),
+keyed AS (
+  SELECT
+    p0 AS `ward`,
+    u AS `user`,
+    k
+  FROM selected
+)
+SELECT
+  `ward`,
+  `user`,
+  COUNT(*) AS n,
+  CAST(SUM(k) AS DOUBLE) * 1.0e0 / 1000.0e0 AS `sum`
+FROM keyed
+GROUP BY `ward`, `user`;
+"""
+
+
+def test_the_shortest_query_is_this():
+    """Labels without time give this text."""
+    assert sums_query(**TRIPS, cells=Labels("ward"), dialect="spark") == GOLDEN
+
+
+@pytest.mark.parametrize("grid", [Labels("ward", "it's"), Cells(7, "6h", WARSAW, "pooled")])
+def test_the_comment_shows_the_call_that_takes_the_result(grid):
+    """The call in the leading comment can be copied, and means the cells that were asked for."""
+    places = {"lat": "lat", "lon": "lon", "time": "at"}
+    text = sums_query(**TRIPS, **places, cells=grid, dialect="duckdb")
+    lines = [line.removeprefix("-- ").strip() for line in text.split("\n")[1:4]]
+    call = ast.parse(" ".join(lines), mode="eval").body
+    assert ast.unparse(call.func) == "hv.from_sums"
+    given_arguments = {k.arg: k.value for k in call.keywords}
+    assert set(given_arguments) <= set(inspect.signature(from_sums).parameters)
+    cells = given_arguments["cells"]
+    plain = [ast.literal_eval(a) for a in cells.args]
+    named = {k.arg: ast.literal_eval(k.value) for k in cells.keywords}
+    assert {"hv.Cells": Cells, "hv.Labels": Labels}[ast.unparse(cells.func)](
+        *plain, **named
+    ) == grid
+
+
+@pytest.mark.parametrize(
+    ("dialect", "quoted"),
+    [
+        ("duckdb", '"a""b`\\c"'),
+        ("postgres", '"a""b`\\c"'),
+        ("bigquery", '`a"b\\`\\\\c`'),
+        ("spark", '`a"b``\\c`'),
+    ],
+)
+def test_names_cannot_leave_their_quotes(dialect, quoted):
+    """Quotes and backslashes in names are escaped as the dialect wants it."""
+    text = sums_query(**{**TRIPS, "user": 'a"b`\\c'}, cells=Labels("w"), dialect=dialect)
+    assert f"CAST({quoted} AS " in text
+
+
+def test_names_cannot_leave_the_comment():
+    """A line break in a name does not end the comment that mentions it."""
+    text = sums_query(**{**TRIPS, "value": "a\nb"}, cells=Labels("w\nx"), dialect="duckdb")
+    comment = text.split("\nWITH ")[0]
+    assert all(line.startswith("-- ") for line in comment.split("\n"))
+
+
+def test_a_file_is_a_table_of_its_name_elsewhere():
+    """Engines that read no files are given the file's name as that of a table."""
+    for source in ("in/2024.csv.gz", "2024.parquet", "/in/2024", "in/2024/"):
+        text = sums_query(**{**TRIPS, "source": source}, cells=Labels("w"), dialect="spark")
+        assert "FROM `2024`" in text
+
+
+def test_a_folder_is_not_one_table():
+    """DuckDB is not asked to read a folder; its files are to be named."""
+    with pytest.raises(InputError, match=r"cannot read the folder 'in/all'.*'in/all/\*.parquet'"):
+        sums_query(**{**TRIPS, "source": "in/all"}, cells=Labels("w"), dialect="duckdb")
+    query = sums_query(**{**TRIPS, "source": "in/*.csv"}, cells=Labels("w"), dialect="duckdb")
+    assert "FROM 'in/*.csv'" in query
+
+
+def test_names_with_dots_are_mentioned():
+    """A dotted name is one name in the query, and the comment says so."""
+    text = sums_query(**{**TRIPS, "value": "a.b"}, cells=Labels("w"), dialect="duckdb")
+    assert 'CAST("a.b" AS DOUBLE)' in text
+    assert "name with dots is taken as one column's" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"dialect": "oracle"}, "sql must be one of duckdb, postgres, bigquery, spark"),
+        ({"cells": Labels("user")}, "the label 'user' has the name"),
+        ({"cells": "ward"}, "cells must be Cells"),
+        ({"select": "all"}, "select must be Select"),
+        ({"source": ["a", "b"]}, "source must be the name of one table or file"),
+        ({"cells": Cells(8, None)}, "hexagons need places"),
+        ({"unit": "user-day"}, "needs the local time"),
+    ],
+)
+def test_arguments_without_meaning_are_refused(options, said):
+    """Each argument that cannot be used is named in one sentence."""
+    with pytest.raises(InputError, match=said):
+        sums_query(**{**TRIPS, "cells": Labels("w"), "dialect": "duckdb", **options})

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from hexveil.occupancy import Occupancy
 
 Unit = Literal["user", "user-day", "user-week"]
+LARGEST_STEPS = 2**53
+"""Finer lattices would leave no room for sums, nor for the doubles that values come as."""
 UNITS: tuple[Unit, ...] = ("user", "user-day", "user-week")
 
 
@@ -46,6 +48,12 @@ class ValueScale:
                     f"the {name} bound {decimal_text(bound)} is not a multiple of the quantum "
                     f"{decimal_text(self.quantum)}; change one of them."
                 )
+
+        if self.steps >= LARGEST_STEPS:
+            raise InputError(
+                f"the quantum {decimal_text(self.quantum)} divides the bounds into more steps than "
+                "sums of 64 bits can hold; use a coarser quantum."
+            )
 
     @classmethod
     def of(cls, bounds: object, quantum: Number) -> ValueScale:

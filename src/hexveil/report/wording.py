@@ -6,6 +6,7 @@ the manifest or from the released table.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
     protected = f"The {facts.value} values are protected: random noise hides {what}."
     odds = (
         "Whatever a reader already knows, this page changes the odds of any guess about the "
-        f"{facts.value} values of {who} by a factor of at most {up_to_digits(facts.odds)} "
+        f"{facts.value} values of {who} {_factor(facts.odds)} "
         "(1 would mean not at all)."
     )
     open_facts = (
@@ -92,6 +93,13 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
         ("Assumption", assumed),
         ("How far off", off),
     ]
+
+
+def _factor(odds: float) -> str:
+    """Return by how much odds change; beyond all doubles, that there is no limit worth naming."""
+    if not math.isfinite(odds):
+        return "without any limit worth naming"
+    return f"by a factor of at most {up_to_digits(odds)}"
 
 
 def qualities(table: pa.Table, facts: Facts) -> list[tuple[str, str, int]]:

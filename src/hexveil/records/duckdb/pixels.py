@@ -81,7 +81,7 @@ class Pixels:
         # Read before the pixels, which are there before a slot names them.
         start = self._slot[place] << 2 * _BITS
         inside = ((row & (TILE - 1)) << _BITS) + (column & (TILE - 1))
-        found = self._hexagon.ravel()[start + inside]
+        found: NDArray[np.uint64] = self._hexagon.ravel()[start + inside]
         found[~known] = 0
         rest = np.flatnonzero(found == 0)
         if rest.size:

@@ -37,3 +37,12 @@ def chromium() -> str:
     if path is None:
         _missing("no Chromium on this machine (Debian: apt-get install chromium)")
     return path
+
+
+@pytest.fixture(scope="session")
+def postgres_programs() -> Path:
+    """Return the folder of a PostgreSQL server's programs."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    if not found:
+        _missing("no PostgreSQL on this machine (Debian: apt-get install postgresql)")
+    return found[-1].parent

@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -539,3 +540,17 @@ def test_identity_is_public_text():
     assert identity["drop_values"] == "-1.5,0"
     assert identity["columns"] == "user=u, value=v, lat=lat, lon=lon, time=t"
     assert all(isinstance(text, str) for pair in identity.items() for text in pair)
+
+
+@pytest.mark.parametrize("kind", [pa.decimal256(50, 2), pa.float16(), pa.decimal128(10, 2)])
+def test_every_type_of_number_is_read(kind):
+    """Types of numbers that the engine does not know give the same sums as doubles."""
+    values = [1.0, 2.5, 60.0]
+    exact = pa.types.is_decimal(kind)
+    numbers = [Decimal(str(v)) for v in values] if exact else np.float16(values)
+    found = []
+    for column in (pa.array(numbers, type=kind), pa.array(values)):
+        table = pa.table({"u": ["a", "b", "c"], "w": ["x"] * 3, "v": column})
+        arguments = {"user": "u", "value": "v", "bounds": (0, 65), "cells": Labels("w")}
+        found.append(read(table, **arguments, select=Select(min_users=1)).sums.total.tolist())
+    assert found[0] == found[1]

@@ -66,7 +66,7 @@ def refused(source, sentence, **more):
         ({"bounds": (0, float("inf"))}, "upper bounds must be a finite number"),
         ({"bounds": (float("nan"), 65)}, "lower bounds must be a finite number"),
         ({"bounds": (0, "0.0005")}, "upper bound 0.0005 is not a multiple of the quantum"),
-        ({"bounds": (0, 10**9), "quantum": "0.0000001"}, "too fine"),
+        ({"bounds": (0, 10**9), "quantum": "0.0000001"}, "coarser quantum"),
         ({"quantum": 0}, "quantum must be positive"),
         ({"timezone": "Europe/Warsav"}, "did you mean 'Europe/Warsaw'"),
         ({"unit": "day"}, "unit must be one of"),

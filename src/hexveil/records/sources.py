@@ -84,7 +84,17 @@ def find(source: object) -> Files | Table:
         names = [str(s) for s in source]
         paths = [path for name in names for path in _expand(name)]
         return _files(", ".join(names), paths, listed=True)
-    return Table(_table(source))
+    return Table(_readable(_table(source)))
+
+
+def _readable(data: pa.Table) -> pa.Table:
+    """Return the table with columns of types that engines do not know as text or double."""
+    for i, column in enumerate(data.schema):
+        if pa.types.is_decimal256(column.type):
+            data = data.set_column(i, column.name, data.column(i).cast(pa.string()))
+        elif pa.types.is_float16(column.type):
+            data = data.set_column(i, column.name, data.column(i).cast(pa.float64()))
+    return data
 
 
 def _expand(name: str) -> list[str]:

@@ -8,7 +8,7 @@ them is said.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from hexveil.cells import DAY, Cells, CellTable, Labels
 from hexveil.errors import ColumnError, InputError
 from hexveil.records.clock import END_OF_TIMES
-from hexveil.records.sources import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.source import Relation
-    from hexveil.records.sources import Files
+    from hexveil.records.sources import Files, Table
 
 _MEMORY = "1GB"
 _LARGEST_N = 2.0**53
@@ -141,22 +140,11 @@ def _fetch(source: Files | Table, places: tuple[str, ...]) -> tuple[pa.Table, in
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415  the engine
 
     with Session(_MEMORY) as session:
-        relation = open_source(session, _engine_ready(source))
+        relation = open_source(session, source)
         columns = _columns(session, relation, places)
         named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
         table = session.arrow(f"SELECT {named} FROM ({relation.query})")
         return table, relation.skipped(session)
-
-
-def _engine_ready(source: Files | Table) -> Files | Table:
-    """Return the source with decimals too long for the engine as text."""
-    if not isinstance(source, Table):
-        return source
-    data = source.data
-    for i, column in enumerate(data.schema):
-        if pa.types.is_decimal256(column.type):
-            data = data.set_column(i, column.name, data.column(i).cast(pa.string()))
-    return replace(source, data=data)
 
 
 def _columns(session: Session, relation: Relation, places: tuple[str, ...]) -> dict[str, str]:

@@ -69,7 +69,8 @@ def colour_range(table: pa.Table) -> tuple[float, float]:
     if not chosen.size:
         return 0.0, 1.0
     low, high = float(chosen.min()), float(chosen.max())
-    step = _nice_step((high - low) / 10 or max(abs(high) / 10, 1e-9))
+    # A difference too small for the twelve places of the ends is none.
+    step = _nice_step(max((high - low) / 10, 1e-9) if high > low else max(abs(high) / 10, 1e-9))
     low, high = math.floor(low / step) * step, math.ceil(high / step) * step
     return round(low, 12), round(high if high > low else low + step, 12)
 

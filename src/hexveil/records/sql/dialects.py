@@ -62,6 +62,11 @@ class Dialect:
 
     def name(self, name: str) -> str:
         """Return the name of a column or table, quoted."""
+        if not name.isprintable():
+            raise InputError(
+                f"the name {name!r} cannot be written in a query; give the column a name without "
+                "line breaks or other control characters."
+            )
         if self.backslashes and self.mark == "`":
             name = _escaped(name)
             return f"`{name.replace('`', _TICK)}`"

@@ -13,6 +13,8 @@ A first tour::
 
 Records: `read`, `from_sums`, `Cells`, `Labels`, `Select`, `Dataset`.
 Plans: `plan`, `capacity`, `Plan`, `Capacity`, `Occupancy`, `Baseline`, `OptimalClipping`.
+One cell, for study: `ArrayAveraging`, `Levy`, `FixedQuantile`, `OptimizedQuantile`,
+`OptArrayAveraging`, `AKMV`.
 Publishing: `Ledger`, `release`, `Release`.
 Formulas: `theory`.
 Errors: `HexveilError` and its kinds; `GridTooFineWarning`.
@@ -36,7 +38,16 @@ if TYPE_CHECKING:
         StorageError,
     )
     from hexveil.ledger import Ledger
-    from hexveil.mechanisms import Baseline, OptimalClipping
+    from hexveil.mechanisms import (
+        AKMV,
+        ArrayAveraging,
+        Baseline,
+        FixedQuantile,
+        Levy,
+        OptArrayAveraging,
+        OptimalClipping,
+        OptimizedQuantile,
+    )
     from hexveil.occupancy import Occupancy
     from hexveil.planning.advice import GridTooFineWarning
     from hexveil.planning.api import plan
@@ -60,8 +71,14 @@ _HOMES = {
     "InputError": "hexveil.errors",
     "StorageError": "hexveil.errors",
     "Ledger": "hexveil.ledger",
+    "AKMV": "hexveil.mechanisms",
+    "ArrayAveraging": "hexveil.mechanisms",
     "Baseline": "hexveil.mechanisms",
+    "FixedQuantile": "hexveil.mechanisms",
+    "Levy": "hexveil.mechanisms",
+    "OptArrayAveraging": "hexveil.mechanisms",
     "OptimalClipping": "hexveil.mechanisms",
+    "OptimizedQuantile": "hexveil.mechanisms",
     "Occupancy": "hexveil.occupancy",
     "Capacity": "hexveil.planning",
     "GridTooFineWarning": "hexveil.planning",
@@ -77,19 +94,25 @@ _HOMES = {
 }
 
 __all__ = [
+    "AKMV",
+    "ArrayAveraging",
     "Baseline",
     "BudgetError",
     "Capacity",
     "Cells",
     "ColumnError",
     "Dataset",
+    "FixedQuantile",
     "GridTooFineWarning",
     "HexveilError",
     "InputError",
     "Labels",
     "Ledger",
+    "Levy",
     "Occupancy",
+    "OptArrayAveraging",
     "OptimalClipping",
+    "OptimizedQuantile",
     "Plan",
     "Release",
     "Select",

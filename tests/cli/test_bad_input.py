@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from contextlib import closing
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -191,5 +192,5 @@ def test_a_ledger_that_exists_is_not_touched(here, call):
     assert call("release", "run.toml", "--out", "two", "--min-users", "9999").code == 2
     assert call("release", "run.toml", "--out", "run.toml/x", "--epsilon", "0.9").code == 2
     assert (here / "ledger.sqlite").read_bytes() == before
-    with sqlite3.connect(here / "ledger.sqlite") as book:
+    with closing(sqlite3.connect(here / "ledger.sqlite")) as book:
         assert book.execute("PRAGMA integrity_check").fetchone() == ("ok",)

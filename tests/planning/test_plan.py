@@ -135,6 +135,7 @@ def test_tables_hold_a_row_per_cell_and_user():
         ({"method": "magic"}, "method must be one of"),
         ({"statistics": ("median",)}, "statistics must be"),
         ({"prior": 0}, "prior must be positive"),
+        ({"mechanism": hv.Levy()}, "mechanism must be one whose threshold is public"),
     ],
 )
 def test_wrong_arguments_are_named(options, message):

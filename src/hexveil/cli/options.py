@@ -38,8 +38,7 @@ SHAPES = (
     (kinds.Share, "NUMBER"),
     (kinds.Numbers, "NUMBER,..."),
     (kinds.Names, "TEXT,..."),
-    (kinds.Days, "DAY,..."),
-    (kinds.Hours, "HOUR,..."),
+    (kinds.Words, "TEXT,..."),
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print for machines, on stdout.")]

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from hexveil.config.kinds import (  # noqa: TC001  pydantic reads annotations
-    Days,
     Exact,
-    Hours,
     Names,
     Numbers,
     Paths,
@@ -22,6 +20,7 @@ from hexveil.config.kinds import (  # noqa: TC001  pydantic reads annotations
     Switch,
     Text,
     Whole,
+    Words,
 )
 
 if TYPE_CHECKING:
@@ -75,8 +74,8 @@ class Grid(Section):
 class Selection(Section):
     """Which records and cells are used, by public facts."""
 
-    hours: Hours | None = _field("Local hours of the day that are used, as 6-9,17.")
-    dates: Days | None = _field("First and last local day that is used.")
+    hours: Words | None = _field("Local hours of the day that are used, as 6-9,17.")
+    dates: Words | None = _field("First and last local day that is used.")
     box: Numbers | None = _field("West, south, east and north end of the area, in degrees.")
     min_users: Whole | None = _field("Users a cell must have.", "10")
     top: Whole | None = _field("Only the cells of most records.")

@@ -1,7 +1,27 @@
 """One cell: a file per algorithm. A plan is made from counts, bounds and ε alone."""
 
+from hexveil.mechanisms.akmv import AKMV
+from hexveil.mechanisms.array_averaging import ArrayAveraging
 from hexveil.mechanisms.baseline import Baseline
+from hexveil.mechanisms.contract import CellPlan, Mechanism, NoiseSource
+from hexveil.mechanisms.levy import Levy
+from hexveil.mechanisms.opt_array_averaging import OptArrayAveraging
 from hexveil.mechanisms.optimal_clipping import OptimalClipping
-from hexveil.mechanisms.threshold import MeanPlan, NoiseSource, ThresholdMechanism
+from hexveil.mechanisms.quantile import FixedQuantile, OptimizedQuantile
+from hexveil.mechanisms.threshold import MeanPlan, ThresholdMechanism
 
-__all__ = ["Baseline", "MeanPlan", "NoiseSource", "OptimalClipping", "ThresholdMechanism"]
+__all__ = [
+    "AKMV",
+    "ArrayAveraging",
+    "Baseline",
+    "CellPlan",
+    "FixedQuantile",
+    "Levy",
+    "MeanPlan",
+    "Mechanism",
+    "NoiseSource",
+    "OptArrayAveraging",
+    "OptimalClipping",
+    "OptimizedQuantile",
+    "ThresholdMechanism",
+]

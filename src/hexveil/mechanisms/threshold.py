@@ -13,31 +13,22 @@ symmetric about the middle, ERRATA 14).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from hexveil.errors import InputError
-from hexveil.exact import Number, bounds_pair, positive
-from hexveil.theory.sensitivity import check_counts
+from hexveil.mechanisms.cell import LaplacePlan, cell_facts
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from numpy.typing import ArrayLike, NDArray
 
-LN20 = math.log(20.0)
+    from hexveil.exact import Number
 
 
-class NoiseSource(Protocol):
-    """Where a study takes its noise from; a real release never takes one."""
-
-    def laplace(self, scale: float) -> float:
-        """Return one draw of the Laplace distribution of the given scale."""
-
-
+@runtime_checkable
 class ThresholdMechanism(Protocol):
     """A mechanism whose threshold is one of the cell's counts, chosen by rank.
 
@@ -57,80 +48,40 @@ class ThresholdMechanism(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanPlan:
+class MeanPlan(LaplacePlan):
     """The public plan of one cell's mean; every figure in value units.
 
     Attributes
     ----------
-    counts : ndarray of int, shape (n_users,)
-    lower, upper : float
     kept : int
         t: samples kept of a user; 0 publishes the middle of the bounds.
-    epsilon : Fraction
     """
 
-    counts: NDArray[np.int64]
-    lower: float
-    upper: float
     kept: int
-    epsilon: Fraction
-
-    @property
-    def span(self) -> float:
-        """Width of the bounds."""
-        return self.upper - self.lower
 
     @property
     def sensitivity(self) -> float:
         """Largest change of the noiseless estimate when one user's values change."""
-        return self.span * self.kept / float(self.counts.sum())
-
-    @property
-    def noise_scale(self) -> float:
-        """Laplace scale, which is also the expected |noise|."""
-        return self.sensitivity / float(self.epsilon)
+        return self.span * self.kept / self.total
 
     @property
     def worst_case_bias(self) -> float:
         """Largest |expected estimate - true mean| over all values."""
         cut = np.maximum(self.counts - self.kept, 0).sum()
-        return self.span * float(cut) / (2.0 * float(self.counts.sum()))
+        return self.span * float(cut) / (2.0 * self.total)
 
-    @property
-    def worst_case_error(self) -> float:
-        """Planning error: worst-case bias plus expected |noise|."""
-        return self.worst_case_bias + self.noise_scale
-
-    @property
-    def bound95(self) -> float:
-        """Error not exceeded with probability 95 percent, whatever the values."""
-        return self.worst_case_bias + self.noise_scale * LN20
-
-    def release(self, user_means: ArrayLike, noise: NoiseSource) -> float:
-        """Return one estimate, for study: means and noise are handed in.
-
-        Parameters
-        ----------
-        user_means : array_like of float, shape (n_users,)
-            Mean of each user's samples, in the order of the counts.
-        noise : NoiseSource
-            Simulated noise.
-        """
-        means = np.asarray(user_means, dtype=np.float64)
-        if means.shape != self.counts.shape:
-            raise InputError(f"one mean per user is needed ({self.counts.size}).")
+    def noiseless(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean of user means, each projected to the middle of the bounds."""
         half = self.span * np.maximum(self.counts - self.kept, 0) / (2.0 * self.counts)
         inside = np.clip(means, self.lower + half, self.upper - half)
-        estimate = float((inside * self.counts).sum() / self.counts.sum())
-        return estimate + (noise.laplace(self.noise_scale) if self.kept else 0.0)
+        return np.asarray(inside @ self.counts.astype(np.float64) / self.total, dtype=np.float64)
 
 
 def plan_cell(
     mechanism: ThresholdMechanism, counts: ArrayLike, bounds: object, epsilon: Number
 ) -> MeanPlan:
     """Return the plan of one cell by a threshold mechanism; raise InputError on bad input."""
-    m, loss = check_counts(counts), positive(epsilon, "epsilon")
-    lower, upper = bounds_pair(bounds)
-    rank = mechanism.rank(loss)
-    kept = int(np.sort(m)[-rank]) if rank <= m.size else 0
-    return MeanPlan(m, float(lower), float(upper), kept, loss)
+    cell = cell_facts(counts, bounds, epsilon)
+    rank = mechanism.rank(cell.epsilon)
+    kept = int(np.sort(cell.counts)[-rank]) if rank <= cell.counts.size else 0
+    return MeanPlan(cell.counts, cell.lower, cell.upper, cell.epsilon, kept)

@@ -4,10 +4,15 @@ OpenDP's discrete Laplace on integers is used: exact sampling, no floating point
 seed, no switch and no scale of zero. Its measurement of scale R releases an integer vector at L1
 distance d with a loss of at most d / R; here every call is one cell (or cells of equal scale),
 so a user's loss over a release is the sum over its cells of its own integer sensitivity over R.
+Its noisy max on integer scores is permute-and-flip, exact as well. The library's `monotonic`
+distance is never asked for: it halves the booked loss of scores that all move one way, which
+scores of ranks do not (ERRATA 12).
 """
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,6 +63,37 @@ def add_laplace(values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArr
     return noisy
 
 
+def noisy_max(scores: NDArray[np.int64], scale: float) -> int:
+    """Return the position of the largest score, or of a lower one with falling odds.
+
+    Privacy
+    -------
+    Neighbours: decided by the caller. Sensitivity: a user who moves every score by at most d (an
+    integer). Loss: 2 d / scale (permute-and-flip, McKenna and Sheldon). Relies on the caller for
+    the sensitivity, for having booked the loss, and for calling once.
+
+    Parameters
+    ----------
+    scores : ndarray of int64, shape (n,)
+        Private; at least one.
+    scale : float
+        In the same integer units. Public.
+
+    Raises
+    ------
+    HexveilError
+        If the scale is not positive and finite, there is no score, or scores are not integers
+        below 2**62 in size; nothing has been drawn then.
+    """
+    if scores.dtype != np.int64 or scores.ndim != 1 or not scores.size:
+        raise HexveilError("the noise door takes at least one int64 score.")
+    if not (math.isfinite(scale) and scale > 0):
+        raise HexveilError("a noise scale must be positive and finite.")
+    if not (np.abs(scores.astype(np.float64)) < ROOM).all():
+        raise HexveilError("a score could leave the range of 64-bit integers.")
+    return int(_selection(float(scale))(scores))
+
+
 def _check(values: NDArray[np.int64], scales: NDArray[np.float64]) -> None:
     if values.dtype != np.int64 or values.shape != scales.shape or values.ndim != 1:
         raise HexveilError("the noise door takes int64 values and one scale for each.")
@@ -72,3 +108,9 @@ def _check(values: NDArray[np.int64], scales: NDArray[np.float64]) -> None:
 def _measurement(scale: float) -> dp.Measurement:
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     return dp.m.make_laplace(*space, scale=scale)
+
+
+@lru_cache(maxsize=64)
+def _selection(scale: float) -> dp.Measurement:
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
+    return dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale)

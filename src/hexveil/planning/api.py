@@ -96,6 +96,11 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
     loss, how = positive(epsilon, "epsilon"), mechanism or OptimalClipping()
+    if not isinstance(how, ThresholdMechanism):
+        raise InputError(
+            f"mechanism must be one whose threshold is public, Baseline() or OptimalClipping(), "
+            f"got {how!r}; the others are for studies of one cell."
+        )
     lower, upper = _bounds(bounds, facts, occupancy)
     rows = METHODS[method](occupancy, loss, how)
     made = Plan(

@@ -30,3 +30,11 @@ def test_every_field_of_a_run_is_described(section, name):
     """The page of the run file has a row for every field, with its option and what it is."""
     page = (DOCS / "run-file.md").read_text()
     assert f"| `{name}` | `{option(section, name)}` | {FIELDS[section, name].description}" in page
+
+
+@pytest.mark.parametrize("name", hv.theory.__all__)
+def test_every_formula_is_in_the_reference(name):
+    """The reference page names every formula, or the family it belongs to."""
+    page = (DOCS / "reference.md").read_text()
+    families = re.findall(r"`(\w+_)\*`", page)
+    assert f"`{name}`" in page or name.startswith(tuple(families))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hexveil.mechanisms.cell import Named
 from hexveil.mechanisms.threshold import MeanPlan, plan_cell
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from hexveil.exact import Number
 
 
-@dataclass(frozen=True)
-class Baseline:
+@dataclass(frozen=True, repr=False)
+class Baseline(Named):
     """The plain mean plus Laplace noise of scale U m* / (N ε).
 
     Examples
@@ -29,28 +30,8 @@ class Baseline:
     3.0
     """
 
-    @property
-    def name(self) -> str:
-        """As constructed, for tables."""
-        return "Baseline()"
-
     def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> MeanPlan:
-        """Return the public plan of one cell.
-
-        Parameters
-        ----------
-        counts : array_like of int, shape (n_users,)
-            Samples per user, each >= 1. Public.
-        bounds : pair of numbers
-            Lower and upper bound of a value, in value units.
-        epsilon : number
-            The cell's loss.
-
-        Raises
-        ------
-        InputError
-            On counts below 1, reversed or infinite bounds, an epsilon not above zero.
-        """
+        """Return the public plan of one cell: see `Mechanism.plan`."""
         return plan_cell(self, counts, bounds, epsilon)
 
     def rank(self, epsilon: Fraction) -> int:  # noqa: ARG002  part of the contract

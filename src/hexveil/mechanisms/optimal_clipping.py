@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hexveil.mechanisms.cell import Named
 from hexveil.mechanisms.threshold import MeanPlan, plan_cell
 from hexveil.theory.clipping import clipping_rank
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from hexveil.exact import Number
 
 
-@dataclass(frozen=True)
-class OptimalClipping:
+@dataclass(frozen=True, repr=False)
+class OptimalClipping(Named):
     """The mean of user means projected to U/2 ± T/(2m), plus Laplace noise of scale T / (N ε).
 
     Examples
@@ -32,28 +33,8 @@ class OptimalClipping:
     (True, True)
     """
 
-    @property
-    def name(self) -> str:
-        """As constructed, for tables."""
-        return "OptimalClipping()"
-
     def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> MeanPlan:
-        """Return the public plan of one cell.
-
-        Parameters
-        ----------
-        counts : array_like of int, shape (n_users,)
-            Samples per user, each >= 1. Public.
-        bounds : pair of numbers
-            Lower and upper bound of a value, in value units.
-        epsilon : number
-            The cell's loss.
-
-        Raises
-        ------
-        InputError
-            On counts below 1, reversed or infinite bounds, an epsilon not above zero.
-        """
+        """Return the public plan of one cell: see `Mechanism.plan`."""
         return plan_cell(self, counts, bounds, epsilon)
 
     def rank(self, epsilon: Fraction) -> int:

@@ -162,9 +162,14 @@ def compare(rows: int, folder: Path) -> int:
     for kind, target in (("keep", KEEP_TARGET), ("drop", DROP_TARGET)):
         ratio = found[f"read {kind}"]["cpu"] / found[f"floor {kind}"]["cpu"]
         missed |= ratio > target
-        print(f'repeats="{kind}": {ratio:.2f} times the floor (at most {target:g})')
-    loose = found["read drop"]["cpu"] / found["floor any"]["cpu"]
-    print(f'repeats="drop": {loose:.2f} times a floor that keeps any of several records')
+        rule = " that keeps the same record" if kind == "drop" else ""
+        print(f'repeats="{kind}": {ratio:.2f} times the floor{rule} (at most {target:g})')
+    plain = found["read drop"]["cpu"] / found["floor any"]["cpu"]
+    verdict = "above" if plain > DROP_TARGET else "within"
+    print(
+        f'repeats="drop": {plain:.2f} times the plain DISTINCT ON floor, which keeps any record '
+        f"({verdict} {DROP_TARGET:g}; printed, not judged)"
+    )
     peak = max(found["read keep"]["peak"], found["read drop"]["peak"])
     missed |= peak >= MEMORY_TARGET
     print(f'peak memory with memory="{MEMORY}": {peak / 2**30:.2f} GiB (under 2)')

@@ -64,16 +64,17 @@ class Pixels:
             # A coarse hexagon is cut by the icosahedron's edges; there are never many anyway.
             return hexagons.of_places(lat, lon, self._resolution)
         lats, lons = (np.asarray(part.to_numpy(zero_copy_only=False)) for part in _whole(lat, lon))
-        absent = np.isnan(lats) | np.isnan(lons)
-        if absent.any():
+        if lat.null_count or lon.null_count:
+            absent = np.isnan(lats) | np.isnan(lons)
             found = np.zeros(lats.size, dtype=np.uint64)
             found[~absent] = self._of_arrays(lats[~absent], lons[~absent])
             return pa.array(found, mask=absent)
         return pa.array(self._of_arrays(lats, lons))
 
     def _of_arrays(self, lat: NDArray[np.float64], lon: NDArray[np.float64]) -> NDArray[np.uint64]:
-        row = np.floor((lat + 90.0) * self._per_degree).astype(np.int64)
-        column = np.floor((lon + 180.0) * self._per_degree).astype(np.int64)
+        # Both are 0 or more, so that cutting off the fraction rounds down.
+        row = ((lat + 90.0) * self._per_degree).astype(np.int64)
+        column = ((lon + 180.0) * self._per_degree).astype(np.int64)
         tile_row, tile_column = row >> _BITS, column >> _BITS
         tile = (tile_row << 32) + tile_column
         place = (tile_row * 251 + tile_column) & (_TABLE - 1)
@@ -82,11 +83,13 @@ class Pixels:
         start = self._slot[place] << 2 * _BITS
         inside = ((row & (TILE - 1)) << _BITS) + (column & (TILE - 1))
         found: NDArray[np.uint64] = self._hexagon.ravel()[start + inside]
-        found[~known] = 0
+        all_known = bool(known.all())
+        if not all_known:
+            found[~known] = 0
         rest = np.flatnonzero(found == 0)
         if rest.size:
             found[rest] = _direct(lat[rest], lon[rest], self._resolution)
-            if not known.all():
+            if not all_known:
                 self._learn(tile[~known], lat[~known])
         return found
 

@@ -199,15 +199,17 @@ def cell_table(session: Session, grid: Cells | Labels, grouping: Keys) -> CellTa
 def fetch_pairs(session: Session, grouping: Keys, *, sums: bool) -> pa.Table:
     """Return (cell, unit, n, and the sum q if asked for) of each pair in the used cells. Private.
 
-    Users are numbered in the order of their ids' bytes, then days.
+    Units are numbered in the order of their ids' bytes, then days; those that no used cell has
+    are numbered too.
     """
     on_cell = " AND ".join(f"p.{name} = c.{name}" for name in grouping.cell)
     on_unit = " AND ".join(f"p.{name} = u.{name}" for name in grouping.unit)
-    units = ", ".join(f"p.{name}" for name in grouping.unit)
+    units = ", ".join(grouping.unit)
+    kept = f"{next(iter(grouping.cell))} IS NOT NULL"
     used = f"{PAIRS} p JOIN {CHOSEN} c ON {on_cell}"
     session.run(
         "CREATE OR REPLACE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY "
-        f"{', '.join(grouping.unit)}) - 1 AS unit FROM (SELECT DISTINCT {units} FROM {used})"
+        f"{units}) - 1 AS unit FROM (SELECT DISTINCT {units} FROM {PAIRS} WHERE {kept})"
     )
     total = ", CAST(p.q AS BIGINT) AS q" if sums else ""
     return session.arrow(
@@ -219,11 +221,25 @@ def fetch_pairs(session: Session, grouping: Keys, *, sums: bool) -> pa.Table:
 def in_order(pairs: pa.Table) -> tuple[Occupancy, NDArray[np.int64] | None]:
     """Return who reported how often where, and the sums (private) in its order, if fetched."""
     cell, unit = (pairs[name].to_numpy().astype(np.int64) for name in ("cell", "unit"))
-    n_cells, n_users = int(cell.max()) + 1, int(unit.max()) + 1
-    key = cell * n_users + unit
-    del cell, unit
-    order = np.argsort(key)
-    key = key[order]
+    used = np.flatnonzero(np.bincount(unit))
+    n_cells, reach = int(cell.max()) + 1, int(unit.max()) + 1
+    order, key = _sorted(cell * reach + unit)
+    place = np.zeros(reach, dtype=np.int64)
+    place[used] = np.arange(used.size)
     n = pairs["n"].to_numpy()[order]
     total = pairs["q"].to_numpy()[order] if "q" in pairs.column_names else None
-    return Occupancy(key // n_users, key % n_users, n, n_cells, n_users), total
+    cell, unit = np.divmod(key, reach)
+    return Occupancy(cell, place[unit], n, n_cells, used.size), total
+
+
+def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the order of keys that are 0 or more, and the sorted keys.
+
+    Key and position are sorted as one number where they fit: sooner than by position alone.
+    """
+    bits = int(key.size).bit_length()
+    if int(key.max(initial=0)) >= 1 << (63 - bits):
+        order = np.argsort(key)
+        return order, key[order]
+    packed = np.sort((key << bits) | np.arange(key.size))
+    return packed & ((1 << bits) - 1), packed >> bits

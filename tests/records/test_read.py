@@ -554,3 +554,29 @@ def test_every_type_of_number_is_read(kind):
         arguments = {"user": "u", "value": "v", "bounds": (0, 65), "cells": Labels("w")}
         found.append(read(table, **arguments, select=Select(min_users=1)).sums.total.tolist())
     assert found[0] == found[1]
+
+
+def test_repeats_are_found_the_same_way_by_sorting_and_by_the_engine(monkeypatch):
+    """Beyond the records whose hashes fit in memory, the engine finds the same repeats."""
+    rng = np.random.default_rng(3)
+    size = 4_000
+    table = pa.table(
+        {
+            "u": [f"bus-{i}" for i in rng.integers(0, 50, size)],
+            "w": rng.choice(["x", "y"], size).tolist(),
+            "t": rng.integers(0, 200, size) + 1_700_000_000,
+            "v": rng.uniform(0, 65, size),
+        }
+    )
+
+    def found():
+        return read(
+            table, user="u", value="v", time="t", bounds=(0, 65), cells=Labels("w"), timezone="UTC"
+        )
+
+    in_memory = found()
+    monkeypatch.setattr("hexveil.records.duckdb.sums.MOST_SORTED", size - 1)
+    grouped = found()
+    assert in_memory.public.rules["repeats of a user and time"] > 500
+    assert dict(in_memory.public.rules) == dict(grouped.public.rules)
+    assert np.array_equal(in_memory.sums.total, grouped.sums.total)

@@ -13,6 +13,7 @@ import tempfile
 from typing import TYPE_CHECKING, Self
 
 import duckdb
+import numpy as np
 from duckdb.func import PythonUDFType
 
 from hexveil.errors import HexveilError, InputError, StorageError
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 _MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", re.IGNORECASE)
 SMALLEST_MEMORY = 64 * 10**6
+_BATCH = 1 << 17
 
 
 def check_memory(memory: str) -> str:
@@ -113,6 +116,23 @@ class Session:
             return self._connection.sql(query).to_arrow_table()
         except duckdb.Error as error:
             raise _in_our_words(error) from None
+
+    def repeated(self, query: str, most: int) -> NDArray[np.uint64] | None:
+        """Return what a query's only column, whole numbers, holds more than once.
+
+        None if it has more than `most` rows: they would not fit.
+        """
+        seen, size = np.empty(most, dtype=np.uint64), 0
+        try:
+            for batch in self._connection.sql(query).to_arrow_reader(_BATCH):
+                if size + len(batch) > most:
+                    return None
+                seen[size : size + len(batch)] = batch.column(0).to_numpy()
+                size += len(batch)
+        except duckdb.Error as error:
+            raise _in_our_words(error) from None
+        seen = np.sort(seen[:size])
+        return np.unique(seen[1:][seen[1:] == seen[:-1]])
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return the rows of a small query."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.cells import DAY, Cells, CellTable, Labels
 from hexveil.occupancy import Occupancy
@@ -17,7 +18,6 @@ from hexveil.occupancy import Occupancy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from hexveil.facts import Unit
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 PAIRS = "pairs"
 CHOSEN = "chosen"
 """Temporary tables: counts and sums per (cell, unit of privacy), and the cells that are used."""
+MOST_SORTED = 2**25
+"""Records whose hashes are sorted in memory, 8 bytes each, to find repeats."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,7 @@ def without_repeats(session: Session, source: Checked) -> tuple[str, int]:
     needlessly. Suspects are then resolved exactly.
     """
     hashed = f"SELECT *, CASE WHEN why = 0 THEN hash(u, t) END AS h FROM ({source.query})"
-    session.run(
-        f"CREATE OR REPLACE TEMP TABLE suspects AS SELECT hash(u, t) AS h "
-        f"FROM ({source.raw}) WHERE u IS NOT NULL AND t IS NOT NULL GROUP BY h HAVING count(*) > 1"
-    )
+    _make_suspects(session, source)
     if not session.rows("SELECT 1 FROM suspects LIMIT 1"):
         return source.query, 0
     shared = f"SELECT * FROM ({hashed}) SEMI JOIN suspects USING (h)"
@@ -133,6 +132,21 @@ def without_repeats(session: Session, source: Checked) -> tuple[str, int]:
     dropped = session.rows("SELECT coalesce(CAST(sum(c - 1) AS BIGINT), 0) FROM resolved")
     query = f"SELECT {columns} FROM ({alone}) UNION ALL SELECT {columns} FROM resolved"
     return query, int(str(dropped[0][0]))
+
+
+def _make_suspects(session: Session, source: Checked) -> None:
+    """Make the table of hashes that more than one record has.
+
+    They are sorted in memory where that is possible, and grouped by the engine where not.
+    """
+    hashes = f"SELECT hash(u, t) AS h FROM ({source.raw}) WHERE u IS NOT NULL AND t IS NOT NULL"
+    found = session.repeated(hashes, MOST_SORTED)
+    if found is None:
+        query = f"SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1"
+    else:
+        session.register("repeated_hashes", pa.table({"h": found}))
+        query = "SELECT h FROM repeated_hashes"
+    session.run(f"CREATE OR REPLACE TEMP TABLE suspects AS {query}")
 
 
 def _guarded(columns: dict[str, str]) -> dict[str, str]:

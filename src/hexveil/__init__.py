@@ -16,6 +16,7 @@ Plans: `plan`, `capacity`, `Plan`, `Capacity`, `Occupancy`, `Baseline`, `Optimal
 One cell, for study: `ArrayAveraging`, `Levy`, `FixedQuantile`, `OptimizedQuantile`,
 `OptArrayAveraging`, `AKMV`.
 Publishing: `Ledger`, `release`, `Release`.
+Comparing them: `evaluate`, on `Normal` or `Uniform` samples.
 Formulas: `theory`.
 Errors: `HexveilError` and its kinds; `GridTooFineWarning`.
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
         InputError,
         StorageError,
     )
+    from hexveil.experiments.evaluate import evaluate
+    from hexveil.experiments.values import Normal, Uniform
     from hexveil.ledger import Ledger
     from hexveil.mechanisms import (
         AKMV,
@@ -70,6 +73,9 @@ _HOMES = {
     "HexveilError": "hexveil.errors",
     "InputError": "hexveil.errors",
     "StorageError": "hexveil.errors",
+    "evaluate": "hexveil.experiments.evaluate",
+    "Normal": "hexveil.experiments.values",
+    "Uniform": "hexveil.experiments.values",
     "Ledger": "hexveil.ledger",
     "AKMV": "hexveil.mechanisms",
     "ArrayAveraging": "hexveil.mechanisms",
@@ -109,6 +115,7 @@ __all__ = [
     "Labels",
     "Ledger",
     "Levy",
+    "Normal",
     "Occupancy",
     "OptArrayAveraging",
     "OptimalClipping",
@@ -117,8 +124,10 @@ __all__ = [
     "Release",
     "Select",
     "StorageError",
+    "Uniform",
     "__version__",
     "capacity",
+    "evaluate",
     "from_sums",
     "plan",
     "read",

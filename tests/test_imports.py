@@ -56,14 +56,18 @@ TABLE = {
     "report": Room(BASE, ("numpy", "pyarrow", "bokeh", "jinja2", "markupsafe")),
     "config": Room((*BASE, "mechanisms", "planning", "records"), ("pydantic",)),
     "experiments": Room(
-        (*BASE, "theory", "mechanisms", "planning", "records", "noise"), ("numpy", "pyarrow")
+        (*BASE, "theory", "mechanisms", "planning", "records", "noise"),
+        ("numpy", "pyarrow"),
+        (("matplotlib", "chart.py"),),
     ),
     "cli": Room((EVERY_ROOM,), ("numpy", "pyarrow", "pydantic", "typer", "rich")),
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),
 }
-NOT_AT_TOP = {"pandas", "polars"}
-HEAVY = ("duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic")
+NOT_AT_TOP = {"pandas", "polars", "matplotlib"}
+HEAVY = (
+    "duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic", "matplotlib",
+)  # fmt: skip
 
 
 def files():

@@ -14,9 +14,10 @@ A first tour::
 Records: `read`, `from_sums`, `Cells`, `Labels`, `Select`, `Dataset`.
 Plans: `plan`, `capacity`, `Plan`, `Capacity`, `Occupancy`, `Baseline`, `OptimalClipping`.
 One cell, for study: `ArrayAveraging`, `Levy`, `FixedQuantile`, `OptimizedQuantile`,
-`OptArrayAveraging`, `AKMV`.
+`OptArrayAveraging`, `AKMV`, `Auto`.
 Publishing: `Ledger`, `release`, `Release`.
-Comparing them: `evaluate`, on `Normal` or `Uniform` samples.
+Comparing them: `evaluate`, on `Normal`, `Uniform`, `UnknownRange` or
+`PerUser` values.
 Formulas: `theory`.
 Errors: `HexveilError` and its kinds; `GridTooFineWarning`.
 
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
         StorageError,
     )
     from hexveil.experiments.evaluate import evaluate
-    from hexveil.experiments.values import Normal, Uniform
     from hexveil.ledger import Ledger
     from hexveil.mechanisms import (
         AKMV,
         ArrayAveraging,
+        Auto,
         Baseline,
         FixedQuantile,
         Levy,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         OptimalClipping,
         OptimizedQuantile,
     )
+    from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
     from hexveil.occupancy import Occupancy
     from hexveil.planning.advice import GridTooFineWarning
     from hexveil.planning.api import plan
@@ -74,17 +76,20 @@ _HOMES = {
     "InputError": "hexveil.errors",
     "StorageError": "hexveil.errors",
     "evaluate": "hexveil.experiments.evaluate",
-    "Normal": "hexveil.experiments.values",
-    "Uniform": "hexveil.experiments.values",
     "Ledger": "hexveil.ledger",
     "AKMV": "hexveil.mechanisms",
     "ArrayAveraging": "hexveil.mechanisms",
+    "Auto": "hexveil.mechanisms",
     "Baseline": "hexveil.mechanisms",
     "FixedQuantile": "hexveil.mechanisms",
     "Levy": "hexveil.mechanisms",
     "OptArrayAveraging": "hexveil.mechanisms",
     "OptimalClipping": "hexveil.mechanisms",
     "OptimizedQuantile": "hexveil.mechanisms",
+    "Normal": "hexveil.mechanisms.priors",
+    "PerUser": "hexveil.mechanisms.priors",
+    "Uniform": "hexveil.mechanisms.priors",
+    "UnknownRange": "hexveil.mechanisms.priors",
     "Occupancy": "hexveil.occupancy",
     "Capacity": "hexveil.planning",
     "GridTooFineWarning": "hexveil.planning",
@@ -102,6 +107,7 @@ _HOMES = {
 __all__ = [
     "AKMV",
     "ArrayAveraging",
+    "Auto",
     "Baseline",
     "BudgetError",
     "Capacity",
@@ -120,11 +126,13 @@ __all__ = [
     "OptArrayAveraging",
     "OptimalClipping",
     "OptimizedQuantile",
+    "PerUser",
     "Plan",
     "Release",
     "Select",
     "StorageError",
     "Uniform",
+    "UnknownRange",
     "__version__",
     "capacity",
     "evaluate",

@@ -156,6 +156,16 @@ def test_simulated_points_have_the_law(choice, redrawn):
     assert (np.abs(share - expected) <= 5 * np.sqrt(expected / trials)).all()
 
 
+@pytest.mark.parametrize(("lower", "upper", "steps"), [(0, 65, 4096), (-3.3, 7.1, 999), (0, 8, 1)])
+def test_places_are_those_of_a_search(lower, upper, steps):
+    """The first candidate not below a value is found on, just below and just above each one."""
+    choice = RankChoice(float(lower), float(upper), steps, 0, 1.0)
+    points = choice.points
+    near = np.concatenate([points, np.nextafter(points, -np.inf), np.nextafter(points, np.inf)])
+    near = np.clip(near, lower, upper)[None]
+    assert (choice._places(near) == np.searchsorted(points, near, side="left")).all()
+
+
 def test_rank_costs_count_values_at_or_below():
     """The cost is the distance of the number of values at or below a candidate to the target."""
     choice = RankChoice(0.0, 4.0, 4, 2, 1.0)

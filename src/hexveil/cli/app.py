@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import hexveil
-from hexveil.cli import demo, inspect, plan, release
+from hexveil.cli import demo, evaluate, inspect, plan, release
 from hexveil.cli.options import run_command
 from hexveil.errors import HexveilError
 
@@ -65,6 +65,10 @@ for _body, _example in (
     (release.release, "hexveil release buses.toml --out map"),
 ):
     app.command(_body.__name__, epilog=f"Example:  {_example}")(run_command(_body))
+app.command(
+    "evaluate",
+    epilog="Example:  hexveil evaluate --counts counts.json --values normal:20,10 --bounds 0,65",
+)(run_command(evaluate.evaluate, leave_out=evaluate.LEFT_OUT))
 
 
 def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:

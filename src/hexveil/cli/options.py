@@ -48,24 +48,27 @@ _Source = Annotated[
 ]
 
 
-def run_command(body: Callable[..., None]) -> Callable[..., None]:
+def run_command(
+    body: Callable[..., None], *, leave_out: tuple[str, ...] = ()
+) -> Callable[..., None]:
     """Return a command that takes SOURCE, an option per field, and the body's own options.
 
     The body is called with the checked run and its own options. The command's signature is what
-    the parser reads.
+    the parser reads. Sections to `leave_out` have no options: a body may use their names itself.
     """
+    fields = {key: info for key, info in FIELDS.items() if key[0] not in leave_out}
     own = [p for p in _parameters(body) if p.name != "run"]
 
     def command(**options: Any) -> None:  # noqa: ANN401  options of every kind
         source = options.pop("source")
-        chosen = {key: options.pop(_parameter_name(*key)) for key in FIELDS}
+        chosen = {key: options.pop(_parameter_name(*key)) for key in fields}
         overrides = {key: value for key, value in chosen.items() if value is not None}
         run = load(source, overrides)
         with contextlib.chdir(run.folder):
             body(run, **options)
 
     parameters = [_parameter("source", _Source, None), *own]
-    for key, info in FIELDS.items():
+    for key, info in fields.items():
         parameters.append(_parameter(_parameter_name(*key), _option_type(*key, info), None))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__name__ = body.__name__

@@ -2,6 +2,7 @@
 
 from hexveil.mechanisms.akmv import AKMV
 from hexveil.mechanisms.array_averaging import ArrayAveraging
+from hexveil.mechanisms.auto import Auto
 from hexveil.mechanisms.baseline import Baseline
 from hexveil.mechanisms.contract import CellPlan, Mechanism, NoiseSource
 from hexveil.mechanisms.levy import Levy
@@ -13,6 +14,7 @@ from hexveil.mechanisms.threshold import MeanPlan, ThresholdMechanism
 __all__ = [
     "AKMV",
     "ArrayAveraging",
+    "Auto",
     "Baseline",
     "CellPlan",
     "FixedQuantile",

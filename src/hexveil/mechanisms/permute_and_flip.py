@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
+LARGEST_POWER = 600.0
+"""Its exponential is far from the largest double."""
+
 NODES, SHARES = np.polynomial.legendre.leggauss(24)
 
 
@@ -81,10 +84,9 @@ def choose(
         ends = np.cumsum(law(costs[0], sizes[0], scale))
         draws = generator.random(trials) * ends[-1]
         return np.asarray(np.searchsorted(ends, draws, side="right"), dtype=np.int64)
-    filled = sizes > 0
-    excess = np.where(filled, costs, np.iinfo(np.int64).max)
-    excess = costs - excess.min(axis=1, keepdims=True)
+    # Only ratios of odds matter; where their powers could overflow, their logarithms are compared.
+    reach = (costs - costs.min()) / scale
     first = generator.standard_exponential((trials, sizes.shape[1])) / np.maximum(sizes, 1)
-    with np.errstate(over="ignore"):  # a hopeless run is at infinity
-        rival = -np.expm1(-first) * np.exp(np.maximum(excess, 0) / scale)
-    return np.asarray(np.where(filled, rival, np.inf).argmin(axis=1), dtype=np.int64)
+    rival = -np.expm1(-first)
+    rival = rival * np.exp(reach) if reach.max() < LARGEST_POWER else np.log(rival) + reach
+    return np.asarray(np.where(sizes > 0, rival, np.inf).argmin(axis=1), dtype=np.int64)

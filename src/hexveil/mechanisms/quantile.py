@@ -69,8 +69,12 @@ class QuantilePlan(IntervalPlan):
         self, arrays: Floats, generator: np.random.Generator, trials: int
     ) -> tuple[Floats, Floats]:
         """Return ends of many intervals distributed as those of `interval`."""
-        a = self.low.simulate(arrays, generator, trials)
-        b = self.high.simulate(arrays, generator, trials)
+        # Both ends are chosen on one grid: only the costs of its runs differ.
+        rows = np.atleast_2d(arrays)
+        costs, sizes, first = self.low.runs(rows)
+        a = self.low.among((costs, sizes, first), generator, trials)
+        above = self.high.rank_costs(rows.shape[1])
+        b = self.high.among((above, sizes, first), generator, trials)
         return np.minimum(a, b), np.maximum(a, b)
 
 

@@ -73,7 +73,13 @@ class Choice(ABC):
 
     def simulate(self, values: Floats, generator: np.random.Generator, trials: int) -> Floats:
         """Return chosen points distributed as those of `draw`, for values of one or each trial."""
-        costs, sizes, first = self.runs(np.atleast_2d(values))
+        return self.among(self.runs(np.atleast_2d(values)), generator, trials)
+
+    def among(
+        self, runs: tuple[Ints, Ints, Ints], generator: np.random.Generator, trials: int
+    ) -> Floats:
+        """Return chosen points, of runs as `runs` returns them."""
+        costs, sizes, first = runs
         run = choose(costs, sizes, self.scale, generator, trials)[:, None]
         size, start = (
             np.take_along_axis(np.broadcast_to(a, (trials, a.shape[1])), run, axis=1)[:, 0]
@@ -118,9 +124,24 @@ class RankChoice(Choice):
         """Return one run per rank: the candidates that have so many values at or below them."""
         rows, n = values.shape
         first = np.zeros((rows, n + 2), dtype=np.int64)
-        first[:, 1:-1] = np.sort(np.searchsorted(self.points, values, side="left"), axis=1)
+        first[:, 1:-1] = self._places(np.sort(values, axis=1))
         first[:, -1] = self.steps + 1
-        return np.abs(np.arange(n + 1) - self.target)[None], np.diff(first, axis=1), first
+        return self.rank_costs(n), np.diff(first, axis=1), first
+
+    def rank_costs(self, n: int) -> Ints:
+        """Return the cost of each run of n values, which does not depend on the values."""
+        return np.abs(np.arange(n + 1) - self.target)[None]
+
+    def _places(self, values: Floats) -> Ints:
+        """Return the first candidate that is not below each value: a search, in constant time.
+
+        Where rounding put the quotient on the wrong side of a candidate, it is off by one.
+        """
+        points = self.points
+        near = np.ceil((values - self.lower) * (self.steps / (self.upper - self.lower)))
+        place = np.clip(near.astype(np.int64), 0, self.steps)
+        place -= (place > 0) & (points[place - 1] >= values)
+        return place + (points[place] < values)
 
 
 @dataclass(frozen=True, eq=False)

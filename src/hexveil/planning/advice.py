@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.cells import Cells, slot_seconds
-from hexveil.planning.per_cell import METHODS, rows_at
+from hexveil.planning.methods import rows_of
+from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
-    from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.planning.plan import Plan
 
 
+NEAR = 1.01
+"""Ratio of two losses at which the search for the one needed ends."""
 OFFERED_SLOTS = ("1h", "3h", "6h", "1d")
 """Timeslots that are offered beside the data set's own."""
 
@@ -44,44 +45,32 @@ class Advice:
     text: str
 
 
-def advice(plan: Plan, mechanism: ThresholdMechanism) -> Advice:
+def advice(plan: Plan) -> Advice:
     """Return what would help a plan whose grid is too fine."""
-    needed = epsilon_needed(plan, mechanism)
-    coarser = finest_supported(plan, mechanism)
+    needed = epsilon_needed(plan)
+    coarser = finest_supported(plan)
     return Advice(needed, coarser, _text(plan, needed, coarser))
 
 
-def at_loss(plan: Plan, cell_epsilon: Fraction, mechanism: ThresholdMechanism) -> Plan:
-    """Return the same grid planned at another common cell loss."""
-    rows = rows_at(plan.occupancy, cell_epsilon, mechanism)
-    return replace(
-        plan,
-        kept=rows.kept,
-        noise_records=rows.noise_records,
-        cell_epsilon=rows.cell_epsilon,
-        mechanism=mechanism.name,
-    )
+def at_loss(plan: Plan, loss: Fraction) -> Plan:
+    """Return the same request at another loss."""
+    request = replace(plan.request, epsilon=loss, target=None)
+    return replace(plan, rows=rows_of(plan.occupancy, plan.span, request), request=request)
 
 
-def epsilon_needed(plan: Plan, mechanism: ThresholdMechanism) -> float | None:
-    """Return the loss at which the average planning error falls below the prior.
+def epsilon_needed(plan: Plan) -> float | None:
+    """Return the loss, rounded up to two figures, at which the map says more than one constant.
 
-    The least worst-case error of a cell never grows with its loss, so the smallest common cell
-    loss that is enough is found by bisection; what the most exposed user then loses is rounded up
-    to two figures. None if 100 is not enough.
+    It is found by halving: the planning error falls as the loss grows. None if 100 is not enough.
     """
-    low, high = 1e-4, 1e3
-    if at_loss(plan, Fraction(high), mechanism).mean_error >= plan.prior_miss:
+    low, high = 1e-4, 100.0
+    if not at_loss(plan, Fraction(high)).support.supported:
         return None
-    for _ in range(30):
+    while high / low > NEAR:
         middle = math.sqrt(low * high)
-        good = at_loss(plan, Fraction(middle), mechanism).mean_error < plan.prior_miss
+        good = at_loss(plan, Fraction(middle)).support.supported
         low, high = (low, middle) if good else (middle, high)
-    enough = at_loss(plan, Fraction(high), mechanism)
-    most = int(plan.occupancy.cells_per_user.max())
-    charged = enough.cell_epsilon * most if plan.method == "composition" else enough.epsilon
-    loss = _two_figures_up(float(charged))
-    return loss if loss <= 100 else None
+    return _two_figures_up(high)
 
 
 def _two_figures_up(value: float) -> float:
@@ -91,18 +80,20 @@ def _two_figures_up(value: float) -> float:
     return round(math.ceil(value * 10.0**digits - 1e-9) / 10.0**digits, max(digits, 0))
 
 
-def regrid(plan: Plan, facts: PublicFacts, mechanism: ThresholdMechanism) -> Plan:
-    """Return the plan of the same request on other public facts."""
-    rows = METHODS[plan.method](facts.occupancy, plan.asked, mechanism)
+def regrid(plan: Plan, facts: PublicFacts) -> Plan:
+    """Return the plan of the same request on other public facts; targets become the loss."""
     size = facts.occupancy.n_cells
-    return replace(
-        plan,
+    lower, upper = np.full(size, plan.lower.min()), np.full(size, plan.upper.max())
+    request = plan.request
+    if request.target is not None:
+        request = replace(request, epsilon=plan.asked, target=None)
+    return Plan(
         occupancy=facts.occupancy,
-        lower=np.full(size, plan.lower.min()),
-        upper=np.full(size, plan.upper.max()),
-        kept=rows.kept,
-        noise_records=rows.noise_records,
-        cell_epsilon=rows.cell_epsilon,
+        lower=lower,
+        upper=upper,
+        rows=rows_of(facts.occupancy, upper - lower, request),
+        request=request,
+        prior_miss=plan.prior_miss,
         facts=facts,
     )
 
@@ -124,17 +115,13 @@ def coarser_slots(grid: Cells) -> tuple[str, ...]:
     return tuple(s for s in OFFERED_SLOTS if own is not None and slot_seconds(s) > own)
 
 
-def finest_supported(plan: Plan, mechanism: ThresholdMechanism) -> Plan | None:
+def finest_supported(plan: Plan) -> Plan | None:
     """Return the plan of the coarser grid of most cells that says more than one constant."""
     facts = plan.facts
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
     grids = coarser_grids(facts.cells.grid)
-    plans = [
-        regrid(plan, other, mechanism)
-        for other in facts.recount(grids, facts.unit)
-        if other is not None
-    ]
+    plans = [regrid(plan, other) for other in facts.recount(grids, facts.unit) if other is not None]
     supported = [p for p in plans if p.support.supported]
     return max(supported, key=lambda p: p.support.cells, default=None)
 
@@ -142,7 +129,8 @@ def finest_supported(plan: Plan, mechanism: ThresholdMechanism) -> Plan | None:
 def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
     cells = plan.support.cells
     sentence = (
-        f"this grid is too fine for this fleet: the error to expect is {plan.mean_error:.3g} on "
+        "this grid is too fine for this fleet: the error to expect is "
+        f"{plan.support.mean_error:.3g} on "
         f"average, while one constant for all {cells} cells is assumed to miss "
         f"{plan.prior_miss:.3g}"
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
@@ -14,16 +15,17 @@ from hexveil.facts import PublicFacts
 from hexveil.mechanisms import OptimalClipping, ThresholdMechanism
 from hexveil.occupancy import Occupancy
 from hexveil.planning.advice import GridTooFineWarning, advice
-from hexveil.planning.per_cell import METHODS
+from hexveil.planning.methods import METHODS, rows_of
 from hexveil.planning.plan import Plan
+from hexveil.planning.request import ErrorKind, Method, Objective, Request, split_of, target_of
+from hexveil.planning.request import statistics as asked_statistics
 from hexveil.planning.support import default_prior
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
-
-Method = Literal["per-cell", "composition"]
 
 
 @runtime_checkable
@@ -38,33 +40,51 @@ class HasFacts(Protocol):
 def plan(  # noqa: PLR0913  a public door; keyword-only
     source: Occupancy | PublicFacts | HasFacts,
     *,
-    epsilon: Number,
+    epsilon: Number | None = None,
+    target_error: object = None,
     bounds: object = None,
-    statistics: tuple[str, ...] | str | None = None,
-    method: Method = "per-cell",
+    statistics: Sequence[str] | str | None = None,
+    method: Method = "joint",
     mechanism: ThresholdMechanism | None = None,
+    objective: Objective = "max",
+    error: ErrorKind = "separate",
+    split: Number | None = None,
     prior: Number | None = None,
     advise: bool = True,
 ) -> Plan:
-    """Return a plan for all cells together that costs no user more than `epsilon`.
+    """Return a plan for all cells together: within a loss, or within planning errors.
 
-    Only public facts enter: occupancy, bounds, ε and the prior. Nothing is spent.
+    Only public facts enter: occupancy, bounds, the loss or the targets, and the prior. Nothing is
+    spent.
 
     Parameters
     ----------
     source : Dataset, PublicFacts or Occupancy
         Of a data set only its public facts are looked at.
     epsilon : int, str, Decimal, Fraction or float
-        Largest loss of any unit of privacy, over all its cells.
+        Largest loss of any unit of privacy, over all its cells. Either this or `target_error`.
+    target_error : number, text like "10%", sequence or mapping
+        Planning errors to stay within at the least loss: in value units (squared ones for the
+        variance), or a percentage of the span (of its square); one for all cells, one per cell
+        (sequence, or mapping of cell name), or a mapping of statistic to any of these.
     bounds : pair of numbers, or mapping of cell name to pair, optional
         Default: those the records were read with.
     statistics : tuple of str, optional
-        ("mean",).
-    method : "per-cell" or "composition"
-        Every cell planned alone at one common loss: the largest whose exact loss is within
-        `epsilon`, or `epsilon` divided by the most cells of a user.
+        Some of "mean", "variance", "sd" (the root of the variance, at no further cost). Default
+        the mean; with `error="sum"` mean and variance.
+    method : "joint", "per-cell", "composition" or "clip-user"
+        A factor for each user and the noise of each cell, chosen together; every cell planned
+        alone at one common loss, the largest whose exact loss is within `epsilon`, or `epsilon`
+        divided by the most cells of a user; users suppressed by CLIP-USER.
     mechanism : OptimalClipping or Baseline
-        How one cell is planned; default OptimalClipping().
+        How one cell is planned, for "per-cell" and "composition"; default OptimalClipping().
+    objective : "max" or "mean"
+        Whether the joint plan makes the largest or the average planning error over cells small.
+        With both statistics, errors are judged as shares of what a constant can miss.
+    error : "separate" or "sum"
+        "sum" adds value units to squared ones, as COMP eq. (12) does: for reproduction only.
+    split : number, optional
+        The mean's part of a cell's loss, for the methods that plan cells apart; default the best.
     prior : number, optional
         What one constant for all cells is assumed to miss on average, in value units; default
         span / 20. It comes from outside the records, never from their values.
@@ -88,38 +108,97 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     >>> made = plan(crowd, bounds=(0, 10), epsilon=2)
     >>> made.mean_error
     0.05...
+    >>> float(plan(crowd, bounds=(0, 10), target_error="0.5%").epsilon)
+    2.0...
     """
     facts = _facts(source)
     occupancy = source if isinstance(source, Occupancy) else _known(facts).occupancy
     if not occupancy.n_cells:
         raise InputError("there is no cell to plan.")
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}.")
-    loss, how = positive(epsilon, "epsilon"), mechanism or OptimalClipping()
-    if not isinstance(how, ThresholdMechanism):
-        raise InputError(
-            f"mechanism must be one whose threshold is public, Baseline() or OptimalClipping(), "
-            f"got {how!r}; the others are for studies of one cell."
-        )
     lower, upper = _bounds(bounds, facts, occupancy)
-    rows = METHODS[method](occupancy, loss, how)
+    names = facts.cells.names() if facts is not None else _numbers(occupancy)
+    request = _request(
+        Request(
+            method=method,
+            mechanism=mechanism or OptimalClipping(),
+            statistics=asked_statistics(statistics, error),
+            objective=objective,
+            error=error,
+            split=split_of(split),
+        ),
+        epsilon,
+        target_error,
+        (upper - lower, names),
+    )
+    _check_words(request, mechanism)
     made = Plan(
         occupancy=occupancy,
         lower=lower,
         upper=upper,
-        kept=rows.kept,
-        noise_records=rows.noise_records,
-        method=method,
-        mechanism=how.name,
-        asked=loss,
-        cell_epsilon=rows.cell_epsilon,
+        rows=rows_of(occupancy, upper - lower, request),
+        request=request,
         prior_miss=default_prior(float((upper - lower).mean()), prior),
         facts=facts,
-        statistics=_statistics(statistics),
     )
     if advise and not made.support.supported:
-        warnings.warn(advice(made, how).text, GridTooFineWarning, stacklevel=2)
+        warnings.warn(advice(made).text, GridTooFineWarning, stacklevel=2)
     return made
+
+
+def _request(
+    request: Request,
+    epsilon: Number | None,
+    target: object,
+    cells: tuple[NDArray[np.float64], tuple[str, ...]],
+) -> Request:
+    """Return the request with its loss or its targets; refuse both and neither."""
+    if (epsilon is None) == (target is None):
+        raise InputError(
+            "a plan needs either epsilon (the loss to stay within) or target_error (the errors to "
+            "stay within); give exactly one of them."
+        )
+    if epsilon is not None:
+        return replace(request, epsilon=positive(epsilon, "epsilon"))
+    goals = target_of(target, request.noised, request.error, *cells)
+    return replace(request, target=goals)
+
+
+def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None:
+    """Refuse unknown words, and pairs of arguments without meaning."""
+    for name, word, known in (
+        ("method", request.method, METHODS),
+        ("objective", request.objective, get_args(Objective)),
+        ("error", request.error, get_args(ErrorKind)),
+    ):
+        if word not in known:
+            raise InputError(f"{name} must be one of {', '.join(known)}, got {word!r}.")
+    if not isinstance(request.mechanism, ThresholdMechanism):
+        raise InputError(
+            f"mechanism must be one whose threshold is public, Baseline() or OptimalClipping(), "
+            f"got {request.mechanism!r}; the others are for studies of one cell."
+        )
+    apart = request.method in ("per-cell", "composition")
+    if mechanism is not None and not apart:
+        raise InputError(
+            f'mechanism goes with method "per-cell" or "composition", not with {request.method!r}.'
+        )
+    if request.split is not None and (request.method == "joint" or len(request.noised) < 2):
+        raise InputError(
+            "split goes with a method that plans cells apart and with statistics of both kinds; "
+            f"got method {request.method!r} and statistics {', '.join(request.statistics)}."
+        )
+    if request.objective == "mean" and request.method != "joint" and request.target is None:
+        raise InputError(
+            f'objective "mean" goes with method "joint" or a target, not with {request.method!r}.'
+        )
+    if request.error == "sum" and len(request.noised) < 2:
+        raise InputError(
+            'error "sum" adds the errors of mean and variance; ask for both in statistics.'
+        )
+
+
+def _numbers(occupancy: Occupancy) -> tuple[str, ...]:
+    return tuple(str(i) for i in range(occupancy.n_cells))
 
 
 def _facts(source: object) -> PublicFacts | None:
@@ -136,13 +215,6 @@ def _known(facts: PublicFacts | None) -> PublicFacts:
     if facts is None:
         raise InputError("public facts are missing.")
     return facts
-
-
-def _statistics(asked: tuple[str, ...] | str | None) -> tuple[str, ...]:
-    names = ("mean",) if asked is None else (asked,) if isinstance(asked, str) else tuple(asked)
-    if names != ("mean",):
-        raise InputError(f'statistics must be ("mean",) in this version, got {names!r}.')
-    return names
 
 
 def _bounds(

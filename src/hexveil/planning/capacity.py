@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from hexveil.cells import Cells
 from hexveil.errors import InputError
-from hexveil.mechanisms import OptimalClipping, ThresholdMechanism
 from hexveil.planning.advice import coarser_slots, epsilon_needed, regrid
 from hexveil.planning.api import HasFacts, plan
 
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
 
     from hexveil.exact import Number
     from hexveil.facts import PublicFacts, Unit
+    from hexveil.mechanisms import ThresholdMechanism
     from hexveil.planning.plan import Plan
+    from hexveil.planning.request import Method, Objective
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ _SCHEMA = pa.schema(
 )
 
 
-def capacity(
+def capacity(  # noqa: PLR0913  a public door
     source: PublicFacts | HasFacts,
     *,
     epsilon: Number,
@@ -98,7 +99,9 @@ def capacity(
     timeslots: Sequence[str | None] | None = None,
     units: Sequence[Unit] | None = None,
     prior: Number | None = None,
+    method: Method = "joint",
     mechanism: ThresholdMechanism | None = None,
+    objective: Objective = "max",
 ) -> Capacity:
     """Return what this fleet can support at `epsilon`, per resolution, timeslot and unit.
 
@@ -118,7 +121,8 @@ def capacity(
         Default: the data set's unit of privacy.
     prior : number, optional
         What one constant misses on average; default span / 20.
-    mechanism : OptimalClipping or Baseline
+    method, mechanism, objective
+        As for `hv.plan`.
 
     Raises
     ------
@@ -132,13 +136,20 @@ def capacity(
             "what a fleet can support is counted on other grids, which needs records with places; "
             "this data set has none at hand."
         )
-    how = mechanism or OptimalClipping()
     grids = _grids(grid, resolutions, timeslots)
-    made = plan(facts, epsilon=epsilon, prior=prior, mechanism=how, advise=False)
+    made = plan(
+        facts,
+        epsilon=epsilon,
+        prior=prior,
+        mechanism=mechanism,
+        method=method,
+        objective=objective,
+        advise=False,
+    )
     offers = []
     for unit in units or (facts.unit,):
         for other, found in zip(grids, facts.recount(grids, unit), strict=True):
-            offers.append(_offer(made, other, unit, found, how))
+            offers.append(_offer(made, other, unit, found))
     return Capacity(tuple(offers))
 
 
@@ -154,18 +165,16 @@ def _grids(
     return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in timeslots)
 
 
-def _offer(
-    made: Plan, grid: Cells, unit: str, facts: PublicFacts | None, mechanism: ThresholdMechanism
-) -> Offer:
+def _offer(made: Plan, grid: Cells, unit: str, facts: PublicFacts | None) -> Offer:
     where = (unit, grid.resolution, grid.timeslot, grid.slot)
     if facts is None:
         nan = float("nan")
         return Offer(
             *where, 0, 0, nan, nan, made.prior_miss, 0, supported=False, epsilon_needed=None
         )
-    here = regrid(made, facts, mechanism)
+    here = regrid(made, facts)
     support = here.support
-    needed = None if support.supported else epsilon_needed(here, mechanism)
+    needed = None if support.supported else epsilon_needed(here)
     return Offer(
         *where,
         support.cells,

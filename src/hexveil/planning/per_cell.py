@@ -12,7 +12,6 @@ largest M_l, rank k is possible when its smallest loss 2 M(k) / k is within ε, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -20,33 +19,14 @@ import numpy as np
 
 from hexveil.errors import InputError
 from hexveil.exact import ULP, float_up, sums_up
+from hexveil.planning.rows import Rows, whole
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hexveil.mechanisms import ThresholdMechanism
     from hexveil.occupancy import Occupancy
 
 SHRINK = 1 - Fraction(1, 2**40)
 """Keeps a loss rounded up within the ε it was solved for, and a rank inside its open range."""
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """What a method decides for every cell.
-
-    Attributes
-    ----------
-    cell_epsilon : Fraction
-        ε': the loss of one cell planned alone.
-    kept : ndarray of int, shape (n_cells,)
-    noise_records : ndarray of float, shape (n_cells,)
-        kept / ε', rounded up.
-    """
-
-    cell_epsilon: Fraction
-    kept: NDArray[np.int64]
-    noise_records: NDArray[np.float64]
 
 
 def composition(occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism) -> Rows:
@@ -65,7 +45,16 @@ def rows_at(occupancy: Occupancy, cell_epsilon: Fraction, mechanism: ThresholdMe
     kept = occupancy.kth_largest(mechanism.rank(cell_epsilon))
     distinct, which = np.unique(kept, return_inverse=True)
     noise = np.array([float_up(int(t) / cell_epsilon) for t in distinct], dtype=np.float64)
-    return Rows(cell_epsilon, kept, noise[which])
+    nothing = np.zeros(occupancy.n_cells)
+    return Rows(
+        mechanism=mechanism.name,
+        kept=kept,
+        noise_records=noise[which],
+        variance_kept=nothing.astype(np.int64),
+        variance_noise=nothing,
+        factor=whole(occupancy),
+        cell_epsilon=cell_epsilon,
+    )
 
 
 def largest_cell_epsilon(
@@ -130,7 +119,3 @@ def exposure(occupancy: Occupancy, rank: int, users: int) -> float:
     shares = np.divide(occupancy.n, t, out=np.zeros_like(t), where=t > 0)
     total = sums_up(occupancy.user, np.minimum(shares, 1.0), occupancy.n_users)
     return float(total.max()) * (1.0 + ULP)
-
-
-METHODS = {"per-cell": per_cell, "composition": composition}
-"""How cells are planned together, by the name a caller writes."""

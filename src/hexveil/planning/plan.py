@@ -1,44 +1,51 @@
 """A plan is data, made in public: a row per cell, a row per user, before any value is read.
 
-For the mean, a cell's row says how many samples are kept of a user (t), the bounds and the noise.
-The sensitivity of a (cell, user) pair is then a formula of its count m: U min(m, t) / N, and its
-loss is min(m, t) / r, where r is the noise scale counted in records (scale = U r / N).
+Of a (cell, user) pair with m records, f min(m, t) are kept: t is the cell's, f the user's; the
+rest is put at the middle of the bounds. The sensitivity of the pair, and its loss, are formulas of
+what is kept and of the cell's noise (planning/part.py; publishing/linear.py for the statistic).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
-Loss of a user: the sum over its cells of min(m, t) / r (ERRATA 3; proof in theory/loss.py).
+Loss of a user: the sum over its cells and statistics of its own sensitivity / scale (ERRATA 3;
+proof in theory/loss.py). For the mean that is kept / r, r the noise scale counted in records
+(scale = U r / N). The variance is published on a lattice of 2^-30 of its noise scale, and a user
+is charged that step in each of its cells as well (publishing/variance.py).
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from hexveil import theory
-from hexveil.exact import decimal_text, sums_up
+from hexveil.exact import decimal_text, float_up, sums_up
+from hexveil.planning.part import WORST, Part, spread
 from hexveil.planning.support import Support, assess
+from hexveil.theory.sensitivity import variance_share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
     from hexveil.facts import PublicFacts
     from hexveil.occupancy import Occupancy
+    from hexveil.planning.request import Request
+    from hexveil.planning.rows import Rows
 
-LN20 = math.log(20.0)
+    Floats = NDArray[np.float64]
+
+LATTICE = 2.0**-30
+"""Step of a published variance, as a part of its noise scale; charged to each user of the cell."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How each cell's mean will be made and noised, and what that costs each user.
+    """How each cell's statistics will be made and noised, and what that costs each user.
 
     Every array is public; value units unless said otherwise.
 
@@ -47,81 +54,233 @@ class Plan:
     occupancy : Occupancy
     lower, upper : ndarray of float, shape (n_cells,)
         Bounds of each cell; a float means its shortest decimal text.
-    kept : ndarray of int, shape (n_cells,)
-        t: samples kept of a user; 0 publishes the middle of the bounds without reading a value.
-    noise_records : ndarray of float, shape (n_cells,)
-        r: Laplace scale of the sum, in records times span; 0 where nothing is kept.
-    method, mechanism : str
-    asked : Fraction
-        The loss that the plan was asked to stay within.
-    cell_epsilon : Fraction
-        The loss of one cell planned alone.
+    rows : Rows
+        What is kept and how much noise is added: see there.
+    request : Request
+        What was asked for: the loss or the targets, the statistics, the method.
     prior_miss : float
         What one constant for all cells is assumed to miss on average (public, from outside).
     facts : PublicFacts or None
         None for a bare occupancy, which can be planned but not released.
-    statistics : tuple of str
     """
 
     occupancy: Occupancy
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    kept: NDArray[np.int64]
-    noise_records: NDArray[np.float64]
-    method: str
-    mechanism: str
-    asked: Fraction
-    cell_epsilon: Fraction
+    lower: Floats
+    upper: Floats
+    rows: Rows
+    request: Request
     prior_miss: float
     facts: PublicFacts | None = None
-    statistics: tuple[str, ...] = ("mean",)
 
     def __repr__(self) -> str:
         return (
             f"Plan(method={self.method!r}, mechanism={self.mechanism!r}, "
             f"n_cells={self.occupancy.n_cells}, n_users={self.occupancy.n_users}, "
-            f"epsilon={float(self.epsilon):.6g}, mean_error={self.mean_error:.4g})"
+            f"epsilon={float(self.epsilon):.6g}, mean_error={_shown(self.mean_error)})"
         )
 
     @property
-    def span(self) -> NDArray[np.float64]:
+    def method(self) -> str:
+        """How cells were planned together."""
+        return self.request.method
+
+    @property
+    def mechanism(self) -> str:
+        """How one cell was planned; "factors" for a joint plan."""
+        return self.rows.mechanism
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What is published of each cell."""
+        return self.request.statistics
+
+    @property
+    def asked(self) -> Fraction:
+        """The loss the plan was to stay within; where targets were given, what they cost."""
+        return self.epsilon if self.request.epsilon is None else self.request.epsilon
+
+    @property
+    def kept(self) -> NDArray[np.int64]:
+        """t: samples kept of a user for the mean; 0 publishes the middle of the bounds."""
+        return self.rows.kept
+
+    @property
+    def noise_records(self) -> Floats:
+        """r: Laplace scale of the sum, in records times span; 0 where nothing is kept."""
+        return self.rows.noise_records
+
+    @property
+    def cell_epsilon(self) -> Fraction | None:
+        """The loss of one cell, where every cell has the same."""
+        return self.rows.cell_epsilon
+
+    @property
+    def lower_bound(self) -> float | None:
+        """What no plan of the joint plan's class goes below: see `certifies`."""
+        return self.rows.lower_bound
+
+    @property
+    def certifies(self) -> str | None:
+        """Whether `lower_bound` is about the "loss", the "max error" or the "mean error"."""
+        return self.rows.certifies
+
+    @property
+    def gap(self) -> float | None:
+        """(value - lower_bound) / value, 0 where both are 0; None without a certificate."""
+        if self.lower_bound is None:
+            return None
+        value = self._certified()
+        return (value - self.lower_bound) / value if value else 0.0
+
+    def _certified(self) -> float:
+        """Return the figure that the certificate is about, in its units."""
+        if self.certifies == "loss":
+            return float_up(self.epsilon)
+        errors = self.judged_errors()
+        return float(errors.max() if self.certifies == "max error" else errors.mean())
+
+    def judged_errors(self) -> Floats:
+        """Return the error of each cell that the objective is about.
+
+        The planning error of the one statistic; the sum of both where asked for; else the
+        largest (for objective "mean" the average) of both as shares of what a constant can miss.
+        """
+        parts = list(self.parts.values())
+        if len(parts) == 1 or self.request.error == "sum":
+            return np.asarray(np.sum([p.error for p in parts], axis=0), dtype=np.float64)
+        shares = np.stack([p.error / (p.unit * WORST[p.name]) for p in parts])
+        over = shares.max if self.request.objective == "max" else shares.mean
+        return np.asarray(over(axis=0), dtype=np.float64)
+
+    @property
+    def span(self) -> Floats:
         """Width of each cell's bounds."""
         return self.upper - self.lower
 
     @cached_property
-    def scale(self) -> NDArray[np.float64]:
-        """Laplace scale of each cell's mean, which is also the expected |noise|; 0: a constant."""
-        return self.span * self.noise_records / self.occupancy.records_per_cell
+    def kept_mean(self) -> Floats:
+        """Samples of each pair that the mean keeps; with records at hand, in whole quanta."""
+        kept = self._kept(self.kept)
+        reduced = kept != np.floor(kept)
+        if self.facts is None or not reduced.any():
+            return kept
+        steps = np.round(self.span / float(self.facts.scale.quantum))[self.occupancy.cell]
+        return np.where(reduced, np.floor(kept * steps) / steps, kept)
 
     @cached_property
-    def bias(self) -> NDArray[np.float64]:
-        """Worst-case bias of each cell: U Σ max(m - t, 0) / (2 N) (ERRATA 14)."""
-        occupancy = self.occupancy
-        cut = np.maximum(occupancy.n - self.kept[occupancy.cell], 0)
-        total = np.bincount(occupancy.cell, weights=cut, minlength=occupancy.n_cells)
-        return np.asarray(self.span * total / (2.0 * occupancy.records_per_cell))
+    def kept_variance(self) -> Floats:
+        """Samples of each pair that the variance keeps."""
+        return self._kept(self.rows.variance_kept)
+
+    def _kept(self, threshold: NDArray[np.int64]) -> Floats:
+        occupancy, rows = self.occupancy, self.rows
+        kept = np.minimum(occupancy.n, threshold[occupancy.cell]) * rows.factor[occupancy.user]
+        return kept if rows.dropped is None else np.where(rows.dropped, 0.0, kept)
+
+    @cached_property
+    def parts(self) -> dict[str, Part]:
+        """What noise and clipping do to each noised statistic, by its name."""
+        total = self.occupancy.records_per_cell
+        made = {
+            "mean": lambda: Part(
+                "mean", self.span, self.noise_records / total, self._away(self.kept_mean)
+            ),
+            "variance": lambda: Part(
+                "variance",
+                self.span**2,
+                self.rows.variance_noise,
+                self._away(self.kept_variance),
+            ),
+        }
+        return {name: made[name]() for name in self.request.noised}
+
+    def _away(self, kept: Floats) -> Floats:
+        """Return the share of each cell's samples that is put at the middle."""
+        cut = np.maximum(self.occupancy.n - kept, 0.0)
+        return np.asarray(
+            np.add.reduceat(cut, self.occupancy.start[:-1]) / self.occupancy.records_per_cell
+        )
 
     @property
-    def error(self) -> NDArray[np.float64]:
-        """Planning error of each cell: worst-case bias plus expected |noise|."""
-        return self.bias + self.scale
+    def first(self) -> Part:
+        """The first statistic with noise: the mean, unless only the variance was asked for."""
+        return next(iter(self.parts.values()))
 
     @property
-    def bound95(self) -> NDArray[np.float64]:
-        """Error of each cell not exceeded with probability 95 percent, whatever the values."""
-        return self.bias + self.scale * LN20
+    def scale(self) -> Floats:
+        """Laplace scale of each cell's first statistic; 0: a constant."""
+        return self.first.scale
 
-    def losses(self) -> NDArray[np.float64]:
+    @property
+    def bias(self) -> Floats:
+        """Worst-case bias of each cell's first statistic."""
+        return self.first.bias
+
+    @property
+    def error(self) -> Floats:
+        """Planning error of each cell's first statistic: worst-case bias plus expected |noise|."""
+        return self.first.error
+
+    @property
+    def bound95(self) -> Floats:
+        """Error of the first statistic not exceeded with probability 95 percent."""
+        return self.first.bound95
+
+    def losses(self) -> Floats:
         """Loss of each user over all cells, in epsilon, rounded up; shape (n_users,)."""
         return self._losses.copy()
 
     @cached_property
-    def _losses(self) -> NDArray[np.float64]:
+    def _losses(self) -> Floats:
+        # Each term was made by a few correctly rounded operations: eight ulps cover them.
+        terms = self.pair_losses() * (1.0 + 2.0**-49)
+        return sums_up(self.occupancy.user, terms, self.occupancy.n_users)
+
+    def pair_losses(self) -> Floats:
+        """Return what each (cell, user) pair adds to its user's loss, not yet rounded up."""
         occupancy = self.occupancy
-        kept = np.minimum(occupancy.n, self.kept[occupancy.cell]).astype(np.float64)
-        noise = self.noise_records[occupancy.cell]
-        terms = np.divide(kept, noise, out=np.zeros_like(noise), where=kept > 0)
-        return sums_up(occupancy.user, terms, occupancy.n_users)
+        terms = np.zeros(occupancy.n_pairs)
+        if "mean" in self.parts:
+            noise = self.noise_records[occupancy.cell]
+            live = (noise > 0) & (self.kept_mean > 0)
+            terms += np.divide(self.kept_mean, noise, out=np.zeros_like(noise), where=live)
+        if "variance" in self.parts:
+            terms += self._variance_losses()
+        return terms if len(self.parts) < 2 else np.minimum(terms, self._joint_losses(terms))
+
+    def _variance_losses(self) -> Floats:
+        occupancy = self.occupancy
+        total = occupancy.records_per_cell[occupancy.cell]
+        noise = self.rows.variance_noise[occupancy.cell]
+        whole = (self.parts["variance"].away == 0)[occupancy.cell]
+        bound = spread(self.kept_variance / total)
+        moved = np.where(whole, variance_share(occupancy.n, total), bound)
+        live = (noise > 0) & (self.kept_variance > 0)
+        return np.where(
+            live, np.divide(moved, noise, out=np.zeros_like(noise), where=live) + LATTICE, 0.0
+        )
+
+    def _joint_losses(self, plain: Floats) -> Floats:
+        """Return what a user of more than half a cell loses at most by both statistics.
+
+        Only where nothing of the cell is put at the middle (theory/loss.py).
+        """
+        occupancy = self.occupancy
+        total = occupancy.records_per_cell
+        mean, variance = self.noise_records / total, self.rows.variance_noise
+        whole = (mean > 0) & (variance > 0) & (self.parts["mean"].away == 0)
+        whole &= self.parts["variance"].away == 0
+        large = np.flatnonzero(
+            whole[occupancy.cell] & (2 * occupancy.n > total[occupancy.cell] + 1)
+        )
+        if not large.size:
+            return plain
+        cell = occupancy.cell[large]
+        reach, b, c = occupancy.n[large] / total[cell], mean[cell], variance[cell]
+        z = np.minimum(reach, (1.0 + c / b) / 2.0)
+        joint = plain.copy()
+        joint[large] = z / b + z * (1.0 - z) / c + LATTICE
+        return joint
 
     @cached_property
     def epsilon(self) -> Fraction:
@@ -130,20 +289,30 @@ class Plan:
 
     @cached_property
     def composed_epsilon(self) -> Fraction:
-        """What counting cells would claim: the cell loss times the most cells of a user."""
-        live = self.kept[self.occupancy.cell] > 0
-        cells = np.bincount(self.occupancy.user[live], minlength=1)
-        return self.cell_epsilon * int(cells.max(initial=0))
+        """What counting cells would claim: each cell's loss charged to all who are in it."""
+        occupancy = self.occupancy
+        terms = self.pair_losses()
+        if self.cell_epsilon is not None:
+            cells = np.bincount(occupancy.user[terms > 0], minlength=1)
+            return self.cell_epsilon * int(cells.max(initial=0))
+        most = np.maximum.reduceat(terms, occupancy.start[:-1])[occupancy.cell]
+        charged = sums_up(occupancy.user, np.where(terms > 0, most, 0.0), occupancy.n_users)
+        return Fraction(float(charged.max(initial=0.0)))
 
     @property
-    def max_error(self) -> float:
-        """Largest planning error of a cell."""
-        return float(self.error.max(initial=0.0))
+    def max_error(self) -> float | dict[str, float]:
+        """Largest planning error of a cell: by statistic where several are planned apart."""
+        return self._errors(np.max)
 
     @property
-    def mean_error(self) -> float:
-        """Average planning error over cells."""
-        return float(self.error.mean()) if self.error.size else 0.0
+    def mean_error(self) -> float | dict[str, float]:
+        """Average planning error over cells: by statistic where several are planned apart."""
+        return self._errors(np.mean)
+
+    def _errors(self, over_cells: Callable[[Floats], np.floating[Any]]) -> float | dict[str, float]:
+        if len(self.parts) == 1 or self.request.error == "sum":
+            return float(over_cells(self.judged_errors()))
+        return {name: float(over_cells(part.error)) for name, part in self.parts.items()}
 
     @cached_property
     def support(self) -> Support:
@@ -161,25 +330,27 @@ class Plan:
     def table(self) -> pa.Table:
         """A row per cell: public counts, what is kept, noise, and the errors to expect."""
         occupancy = self.occupancy
-        return pa.table(
-            {
-                "cell": pa.array(self.names, type=pa.string()),
-                "users": occupancy.users_per_cell,
-                "records": occupancy.records_per_cell,
-                "mechanism": pa.array([self.mechanism] * occupancy.n_cells, type=pa.string()),
-                "lower": self.lower,
-                "upper": self.upper,
-                "kept": self.kept,
-                "mean_scale": self.scale,
-                "mean_bias": self.bias,
-                "mean_error": self.error,
-                "mean_bound95": self.bound95,
+        columns = {
+            "cell": pa.array(self.names, type=pa.string()),
+            "users": occupancy.users_per_cell,
+            "records": occupancy.records_per_cell,
+            "mechanism": pa.array([self.mechanism] * occupancy.n_cells, type=pa.string()),
+            "lower": self.lower,
+            "upper": self.upper,
+            "kept": self.kept if "mean" in self.parts else self.rows.variance_kept,
+        }
+        for name, part in self.parts.items():
+            columns |= {
+                f"{name}_scale": part.scale,
+                f"{name}_bias": part.bias,
+                f"{name}_error": part.error,
+                f"{name}_bound95": part.bound95,
             }
-        )
+        return pa.table(columns)
 
     @cached_property
     def users(self) -> pa.Table:
-        """A row per user (by number): cells, records and loss."""
+        """A row per user (by number): cells, records, factor and loss."""
         occupancy = self.occupancy
         records = np.bincount(occupancy.user, weights=occupancy.n, minlength=occupancy.n_users)
         return pa.table(
@@ -187,6 +358,7 @@ class Plan:
                 "user": np.arange(occupancy.n_users),
                 "cells": occupancy.cells_per_user,
                 "records": records.astype(np.int64),
+                "factor": self.rows.factor,
                 "loss": self._losses,
             }
         )
@@ -199,20 +371,20 @@ class Plan:
             "mechanism": self.mechanism,
             "asked": decimal_text(self.asked),
             "occupancy": self.occupancy.fingerprint,
-            "cells": _digest((self.lower, self.upper, self.kept, self.noise_records)),
+            "cells": _digest((self.lower, self.upper, *self.rows.arrays())),
         }
 
 
-def _digest(arrays: Iterable[NDArray[np.float64] | NDArray[np.int64]]) -> str:
-    rows = json.dumps([[repr(x) for x in array.tolist()] for array in arrays])
-    return hashlib.sha256(rows.encode()).hexdigest()
+def _digest(arrays: Iterable[Floats | NDArray[np.int64]]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        kind = "<f8" if array.dtype.kind == "f" else "<i8"
+        digest.update(f"{kind}{array.shape};".encode())
+        digest.update(np.ascontiguousarray(array, dtype=kind).tobytes())
+    return digest.hexdigest()
 
 
-def privacy_loss_of(plan: Plan) -> NDArray[np.float64]:
-    """Return the same losses by the general formula of the theory; for checks."""
-    occupancy = plan.occupancy
-    span = plan.span[occupancy.cell]
-    kept = np.minimum(occupancy.n, plan.kept[occupancy.cell])
-    moved = span * kept / occupancy.records_per_cell[occupancy.cell]
-    scale = np.where(plan.kept > 0, plan.scale, np.inf)
-    return theory.privacy_loss(occupancy, scale, None, 1.0, mean_sensitivity=moved)
+def _shown(error: float | dict[str, float]) -> str:
+    if isinstance(error, dict):
+        return "{" + ", ".join(f"{name}: {value:.4g}" for name, value in error.items()) + "}"
+    return f"{error:.4g}"

@@ -3,7 +3,8 @@
 What one constant misses depends on values, so it comes from a stated public prior: cells differ
 from one constant by span / 20 on average unless the caller says otherwise. A cell says more than
 the constant when its planning error is smaller than that. A grid is supported when the planning
-errors are smaller on average; the floor says what no unclipped plan could beat.
+errors are smaller on average; the floor says what no unclipped plan could beat. Judged is the mean,
+or the variance against the square of the prior where the mean is not published.
 """
 
 from __future__ import annotations
@@ -56,10 +57,11 @@ def default_prior(span: float, prior: Number | None) -> float:
 
 def assess(plan: Plan) -> Support:
     """Return what the plan's grid can support."""
-    occupancy = plan.occupancy
+    occupancy, part = plan.occupancy, plan.first
     span = float(plan.span.mean()) if plan.span.size else 0.0
-    floor = noise_floor(span, occupancy.n_cells, occupancy.n_users, float(plan.asked))
-    better = int((plan.error < plan.prior_miss).sum())
-    return Support(
-        occupancy.n_cells, occupancy.n_users, floor, plan.mean_error, plan.prior_miss, better
-    )
+    asked = float(plan.asked)
+    floor = noise_floor(span, occupancy.n_cells, occupancy.n_users, asked) if asked else 0.0
+    prior = plan.prior_miss if part.name == "mean" else plan.prior_miss**2
+    error = part.error
+    better = int((error < prior).sum())
+    return Support(occupancy.n_cells, occupancy.n_users, floor, float(error.mean()), prior, better)

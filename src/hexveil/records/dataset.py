@@ -8,24 +8,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.errors import HexveilError
+from hexveil.records.possible import could_overflow, squares_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.facts import PublicFacts
+    from hexveil.facts import PublicFacts, ValueScale
     from hexveil.occupancy import Occupancy
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sums:
-    """PRIVATE. Sum of each (cell, user) pair's values, in quanta above the lower bound.
+    """PRIVATE. Sums of each (cell, user) pair's values, and of their squares.
+
+    In quanta above the lower bound: whole numbers k from 0 to steps, one per record.
 
     Attributes
     ----------
     total : ndarray of int64, shape (n_pairs,)
-        From 0 to n * steps, in the order of the occupancy.
+        Sum of the k, from 0 to n * steps, in the order of the occupancy.
     total_sq : ndarray of int64, shape (n_pairs,), or None
-        Sum of squares in the same lattice, where it was asked for or given.
+        Sum of the squares of the same k; None where it was not given, or could overflow.
     """
 
     total: NDArray[np.int64]
@@ -60,6 +63,16 @@ class Dataset:
             raise HexveilError("sums and occupancy do not belong together.")
         if ((total < 0) | (total > n * steps)).any():
             raise HexveilError("sums are outside the bounds of their counts.")
+        if self.sums.total_sq is not None:
+            _check_squares(n, total, self.sums.total_sq, self.public.scale)
+
+    @property
+    def has_squares(self) -> bool:
+        """Whether sums of squares are kept, which variances need.
+
+        Public: it depends on counts, bounds, quantum, and the columns of a table of sums.
+        """
+        return self.sums.total_sq is not None
 
     @property
     def occupancy(self) -> Occupancy:
@@ -72,3 +85,21 @@ class Dataset:
             f"Dataset({facts.value!r}, unit={facts.unit!r}, n_cells={facts.occupancy.n_cells}, "
             f"n_users={facts.occupancy.n_users}, n_pairs={facts.occupancy.n_pairs})"
         )
+
+
+def _check_squares(
+    n: NDArray[np.int64], total: NDArray[np.int64], squares: NDArray[np.int64], scale: ValueScale
+) -> None:
+    """Raise HexveilError unless n values within the bounds can have these sums.
+
+    `squares_range` is what whole numbers from 0 to steps allow. It implies 0 <= squares,
+    total^2 <= n * squares and squares <= steps * total, and does not overflow where n * steps^2
+    does not.
+    """
+    if squares.shape != n.shape or squares.dtype != np.int64:
+        raise HexveilError("sums of squares and occupancy do not belong together.")
+    if could_overflow(n, scale):
+        raise HexveilError("sums of squares of so many records could overflow.")
+    least, largest = squares_range(n, total, scale.steps)
+    if ((squares < least) | (squares > largest)).any():
+        raise HexveilError("sums of squares are outside the bounds of their counts and sums.")

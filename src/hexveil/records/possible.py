@@ -34,10 +34,25 @@ if TYPE_CHECKING:
 
 LARGEST_SUM = 2**61
 LARGEST_SQUARES = 2**62
+"""No pair's sum of squares, in whole quanta above the lower bound, reaches this."""
 _FAR = 2.0**62
 
 
-def refuse_overflow(n: NDArray[np.int64], scale: ValueScale, *, squares: bool) -> None:
+def could_overflow(n: NDArray[np.int64], scale: ValueScale) -> bool:
+    """Return whether a sum of squares of so many records could leave the range of whole numbers.
+
+    Sums of squares are then not kept, whatever the values are.
+
+    Parameters
+    ----------
+    n : ndarray of int64, shape (n_pairs,)
+        Records of each pair. Public.
+    scale : ValueScale
+    """
+    return int(n.max(initial=0)) * scale.steps**2 >= LARGEST_SQUARES
+
+
+def refuse_overflow(n: NDArray[np.int64], scale: ValueScale) -> None:
     """Raise InputError if sums of so many records could leave the range of whole numbers.
 
     Parameters
@@ -45,22 +60,15 @@ def refuse_overflow(n: NDArray[np.int64], scale: ValueScale, *, squares: bool) -
     n : ndarray of int64, shape (n_rows,)
         Records of each row, at least 1. Public.
     scale : ValueScale
-    squares : bool
-        Whether sums of squares are kept too.
     """
     # In two halves, since the plain sum of public counts could itself overflow.
     records = (int((n >> 31).sum()) << 31) + int((n & (2**31 - 1)).sum())
     reach = max(abs(scale.lower), abs(scale.upper), scale.span) / scale.quantum
     if records * reach >= LARGEST_SUM:
-        what = f"sums of {records} records"
-    elif squares and records * scale.steps**2 >= LARGEST_SQUARES:
-        what = f"sums of squares of {records} records"
-    else:
-        return
-    raise InputError(
-        f"quantum: {what} in steps of {decimal_text(scale.quantum)} could overflow; use a coarser "
-        "quantum."
-    )
+        raise InputError(
+            f"quantum: sums of {records} records in steps of {decimal_text(scale.quantum)} could "
+            "overflow; use a coarser quantum."
+        )
 
 
 def nearest_totals(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PAIRS = "pairs"
 CHOSEN = "chosen"
+TOTAL, SQUARES = "q", "qq"
 """Temporary tables: counts and sums per (cell, unit of privacy), and the cells that are used."""
 MOST_SORTED = 2**25
 """Records whose hashes are sorted in memory, 8 bytes each, to find repeats."""
@@ -97,8 +98,8 @@ def cell_counts(everything: int, used: int, records: int) -> dict[str, int]:
     }
 
 
-def make_pairs(session: Session, query: str, grouping: Keys) -> None:
-    """Make the table of pairs, (the keys, n, sum q), from checked records.
+def make_pairs(session: Session, query: str, grouping: Keys, *, squares: bool) -> None:
+    """Make the table of pairs from checked records: the keys, n, sum and perhaps sum of squares.
 
     Records that are left out have no cell, and the reason in place of the user: as wide a key as
     is needed and no wider, since this table is the largest thing in memory.
@@ -106,9 +107,11 @@ def make_pairs(session: Session, query: str, grouping: Keys) -> None:
     columns = _guarded(grouping.all)
     columns["u"] = "CASE WHEN why = 0 THEN u ELSE CAST(why AS VARCHAR) END"
     named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+    # No square can overflow where any is asked for, nor can a sum of them: it has 128 bits.
+    squared = f", sum(CAST(k AS BIGINT) * k) AS {SQUARES}" if squares else ""
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {', '.join(grouping.all)}, "
-        f"count(*) AS n, sum(k) AS q FROM (SELECT {named}, "
+        f"count(*) AS n, sum(k) AS {TOTAL}{squared} FROM (SELECT {named}, "
         f"CASE WHEN why = 0 THEN k END AS k FROM ({query})) GROUP BY {', '.join(grouping.all)}"
     )
 
@@ -210,8 +213,14 @@ def cell_table(session: Session, grid: Cells | Labels, grouping: Keys) -> CellTa
     return CellTable(grid, table["hexagon"].to_numpy().astype(np.uint64), slots)
 
 
-def fetch_pairs(session: Session, grouping: Keys, *, sums: bool) -> pa.Table:
-    """Return (cell, unit, n, and the sum q if asked for) of each pair in the used cells. Private.
+def largest_count(session: Session, grouping: Keys) -> int:
+    """Return the most records of a pair, of any cell."""
+    kept = f"{next(iter(grouping.cell))} IS NOT NULL"
+    return int(str(session.rows(f"SELECT max(n) FROM {PAIRS} WHERE {kept}")[0][0]))
+
+
+def fetch_pairs(session: Session, grouping: Keys, sums: Sequence[str]) -> pa.Table:
+    """Return (cell, unit, n, and the named sums) of each pair in the used cells. Private.
 
     Units are numbered in the order of their ids' bytes, then days; those that no used cell has
     are numbered too.
@@ -225,15 +234,15 @@ def fetch_pairs(session: Session, grouping: Keys, *, sums: bool) -> pa.Table:
         "CREATE OR REPLACE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY "
         f"{units}) - 1 AS unit FROM (SELECT DISTINCT {units} FROM {PAIRS} WHERE {kept})"
     )
-    total = ", CAST(p.q AS BIGINT) AS q" if sums else ""
+    summed = "".join(f", CAST(p.{name} AS BIGINT) AS {name}" for name in sums)
     return session.arrow(
-        f"SELECT CAST(c.cell AS INTEGER) AS cell, CAST(u.unit AS INTEGER) AS unit, p.n{total} "
+        f"SELECT CAST(c.cell AS INTEGER) AS cell, CAST(u.unit AS INTEGER) AS unit, p.n{summed} "
         f"FROM {used} JOIN units u ON {on_unit}"
     )
 
 
-def in_order(pairs: pa.Table) -> tuple[Occupancy, NDArray[np.int64] | None]:
-    """Return who reported how often where, and the sums (private) in its order, if fetched."""
+def in_order(pairs: pa.Table) -> tuple[Occupancy, dict[str, NDArray[np.int64]]]:
+    """Return who reported how often where, and the fetched sums (private) in its order."""
     cell, unit = (pairs[name].to_numpy().astype(np.int64) for name in ("cell", "unit"))
     used = np.flatnonzero(np.bincount(unit))
     n_cells, reach = int(cell.max()) + 1, int(unit.max()) + 1
@@ -241,9 +250,10 @@ def in_order(pairs: pa.Table) -> tuple[Occupancy, NDArray[np.int64] | None]:
     place = np.zeros(reach, dtype=np.int64)
     place[used] = np.arange(used.size)
     n = pairs["n"].to_numpy()[order]
-    total = pairs["q"].to_numpy()[order] if "q" in pairs.column_names else None
+    names = [name for name in (TOTAL, SQUARES) if name in pairs.column_names]
+    sums = {name: pairs[name].to_numpy()[order] for name in names}
     cell, unit = np.divmod(key, reach)
-    return Occupancy(cell, place[unit], n, n_cells, used.size), total
+    return Occupancy(cell, place[unit], n, n_cells, used.size), sums
 
 
 def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

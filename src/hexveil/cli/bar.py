@@ -1,0 +1,40 @@
+"""A bar on stderr while work takes longer than two seconds, if stderr is a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from hexveil.records import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def shown(what: str) -> Iterator[Callable[[float], None]]:
+    """Yield what is to be told the share of the work done, from 0 to 1.
+
+    `what` names the work, and nothing private.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415  only loaded where it is shown
+    from rich.progress import Progress  # noqa: PLC0415
+
+    began = time.monotonic()
+    with_bar = Progress(console=Console(stderr=True), transient=True)
+    task = with_bar.add_task(what, total=1.0)
+
+    def tell(share: float) -> None:
+        if time.monotonic() - began >= progress.PATIENCE:
+            with_bar.start()
+        with_bar.update(task, completed=share)
+
+    try:
+        yield tell
+    finally:
+        with_bar.stop()

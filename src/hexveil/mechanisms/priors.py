@@ -1,0 +1,211 @@
+"""What is assumed about a cell's values without looking: distributions to draw samples from.
+
+Nothing here reads a record: a prior comes from outside the records, or from a release already
+paid for. Samples are projected to the bounds one by one, and only then averaged per user.
+`Normal`, `Uniform` and `UnknownRange` draw every sample by itself, so that the mean of a user with
+many samples is close to everybody's; `PerUser` gives each user one value of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hexveil.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Values(Protocol):
+    """A distribution of the samples of a cell."""
+
+    def draw(
+        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
+    ) -> NDArray[np.float64]:
+        """Return samples before projection, user by user, each user's in order of time.
+
+        Parameters
+        ----------
+        generator : numpy.random.Generator
+        counts : ndarray of int64, shape (n_users,)
+            Samples per user.
+        trials : int
+
+        Returns
+        -------
+        ndarray of float, shape (trials, counts.sum())
+            A new array, which the caller may change.
+        """
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Independent normal samples.
+
+    Parameters
+    ----------
+    mean, sd : float
+        In value units, before projection to the bounds.
+    """
+
+    mean: float
+    sd: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mean) and math.isfinite(self.sd) and self.sd >= 0):
+            raise InputError("Normal needs a finite mean and a finite sd of at least 0.")
+
+    def draw(
+        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
+    ) -> NDArray[np.float64]:
+        """Return samples before projection: see `Values.draw`."""
+        return generator.normal(self.mean, self.sd, (trials, int(counts.sum())))
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Independent samples, uniform between two numbers.
+
+    Parameters
+    ----------
+    low, high : float, optional
+        In value units, before projection to the bounds. Without both: the bounds themselves.
+    """
+
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_ends("Uniform", self.low, self.high)
+
+    def within(self, bounds: tuple[float, float]) -> Uniform:
+        """Return itself, or without numbers of its own the distribution over the bounds."""
+        return Uniform(*bounds) if self.low is None else self
+
+    def draw(
+        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
+    ) -> NDArray[np.float64]:
+        """Return samples before projection: see `Values.draw`."""
+        low, high = _known("Uniform", self.low, self.high)
+        return generator.uniform(low, high, (trials, int(counts.sum())))
+
+
+@dataclass(frozen=True)
+class UnknownRange:
+    """Independent samples, uniform between two ends that nobody knows.
+
+    Both ends are drawn anew in every trial, uniform between two numbers. So a cell may be slow or
+    fast, its samples alike or not.
+
+    Parameters
+    ----------
+    low, high : float, optional
+        Where the ends lie, in value units. Without both: within the bounds.
+    """
+
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_ends("UnknownRange", self.low, self.high)
+
+    def within(self, bounds: tuple[float, float]) -> UnknownRange:
+        """Return itself, or without numbers of its own with ends within the bounds."""
+        return UnknownRange(*bounds) if self.low is None else self
+
+    def draw(
+        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
+    ) -> NDArray[np.float64]:
+        """Return samples before projection: see `Values.draw`."""
+        low, high = _known("UnknownRange", self.low, self.high)
+        one, other = generator.uniform(low, high, (2, trials, 1))
+        samples = generator.random((trials, int(counts.sum())))
+        samples *= other - one
+        samples += one
+        return samples
+
+
+@dataclass(frozen=True)
+class PerUser:
+    """One value for each user, which all its samples have.
+
+    Users differ, and samples of one user are alike: this is the far end of it.
+
+    Parameters
+    ----------
+    values : Normal, Uniform or UnknownRange
+        Where the value of a user is drawn from.
+    """
+
+    values: Values = field(default_factory=Uniform)
+
+    def __post_init__(self) -> None:
+        check_values(self.values, "PerUser")
+
+    def within(self, bounds: tuple[float, float]) -> PerUser:
+        """Return itself with distributions that need to know the bounds told."""
+        return PerUser(told(self.values, bounds))
+
+    def draw(
+        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
+    ) -> NDArray[np.float64]:
+        """Return samples before projection: see `Values.draw`."""
+        return np.repeat(self.levels(generator, counts.size, trials), counts, axis=1)
+
+    def levels(
+        self, generator: np.random.Generator, n_users: int, trials: int
+    ) -> NDArray[np.float64]:
+        """Return the value of each user in each trial, before projection."""
+        return self.values.draw(generator, np.ones(n_users, dtype=np.int64), trials)
+
+
+def _check_ends(name: str, low: float | None, high: float | None) -> None:
+    if low is None and high is None:
+        return
+    first, last = (math.nan if end is None else end for end in (low, high))
+    if not (math.isfinite(first) and math.isfinite(last) and first <= last):
+        raise InputError(f"{name} needs two finite numbers, the lower one first, or none.")
+
+
+def _known(name: str, low: float | None, high: float | None) -> tuple[float, float]:
+    if low is None or high is None:
+        raise InputError(f"{name}() draws within the bounds: name them by .within(bounds).")
+    return low, high
+
+
+def check_values(values: Values, where: str) -> Values:
+    """Return the distribution; raise InputError if it cannot draw."""
+    if not callable(getattr(values, "draw", None)):
+        raise InputError(f"{where} needs a distribution like Normal(20, 10), got {values!r}.")
+    return values
+
+
+def told(values: Values, bounds: tuple[float, float]) -> Values:
+    """Return the distribution, with the bounds in place where it is over them."""
+    return values.within(bounds) if isinstance(values, (Uniform, UnknownRange, PerUser)) else values
+
+
+def numbers_per_trial(values: Values, counts: NDArray[np.int64]) -> int:
+    """Return how many numbers are drawn for the user means of one trial."""
+    return counts.size if isinstance(values, PerUser) else int(counts.sum())
+
+
+def draw_user_means(
+    values: Values,
+    counts: NDArray[np.int64],
+    bounds: tuple[float, float],
+    generator: np.random.Generator,
+    trials: int,
+) -> NDArray[np.float64]:
+    """Return means of projected samples, shape (trials, n_users)."""
+    values = told(values, bounds)
+    if isinstance(values, PerUser):  # the mean of equal samples is each of them
+        return np.clip(values.levels(generator, counts.size, trials), *bounds)
+    samples = values.draw(generator, counts, trials)
+    np.clip(samples, *bounds, out=samples)
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    return np.asarray(np.add.reduceat(samples, starts, axis=1) / counts)

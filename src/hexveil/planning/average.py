@@ -1,0 +1,239 @@
+"""The joint plan of least average error at a given loss, and what bounds it from below.
+
+Class and symbols: planning/joint.py, docs/plan-class.md. With the factors at their largest within
+the loss, the average error is a smooth function of the logarithms of the rates; it is minimised
+by L-BFGS, cells that would do better as constants are made so, and it is minimised again.
+
+Lower bound. For any multipliers λ_l >= 0 of the users' losses, the least average error is at least
+the least of error + Σ_l λ_l (loss_l - L), which falls apart into cells. In a cell whose kept shares
+sum to C at the least price M(C) (users in the order of λ, each taken whole), noise of scale b costs
+w b + M/b >= 2 √(w M). Between two users everything is concave in C, so the least is where whole
+users are taken: every one of them is looked at. This holds for kept shares chosen pair by pair,
+which is more than the class allows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.planning.exposure import Exposure, Rates
+from hexveil.planning.joint import PROOF, Found, Joint
+from hexveil.planning.part import BIAS, WORST, spread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+ROUNDS = 6
+"""How often cells that are better constants are looked for."""
+ITERATIONS = 300
+ASCENT, ROOM = 300, 3e7
+"""Steps towards the best lower bound, and how many pairs they may look at in all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """What an error of 1, for bounds of width 1, adds to the average.
+
+    Attributes
+    ----------
+    mean, variance : ndarray of float, shape (n_cells,)
+        Zero for a statistic that is not asked for.
+    """
+
+    mean: Floats
+    variance: Floats
+
+    def constant(self) -> float:
+        """Return the average error of constants alone."""
+        return float((self.mean * WORST["mean"] + self.variance * WORST["variance"]).sum())
+
+
+def least_average(exposure: Exposure, weights: Weights, loss: float) -> Found:
+    """Return the plan within a loss whose weighed sum of errors is small, and a lower bound."""
+    live = [weights.mean > 0, weights.variance > 0]
+    start = _start(exposure, weights, loss)
+    best: tuple[float, Rates] = (weights.constant(), Rates(*(np.zeros(m.size) for m in live)))
+    for _ in range(ROUNDS):
+        if not any(m.any() for m in live):
+            break
+        value, rates = _descend(exposure, weights, loss, live, start)
+        if value < best[0]:
+            best = value, rates
+        worse = _worse(exposure, rates, loss, live)
+        if not any(m.any() for m in worse):
+            break
+        live = [m & ~w for m, w in zip(live, worse, strict=True)]
+        start = rates
+    value, rates = best
+    factor = (
+        exposure.factors(rates, loss) if rates.total.any() else np.ones(exposure.occupancy.n_users)
+    )
+    bound = lower_bound(exposure, weights, loss, _multipliers(exposure, weights, rates, factor))
+    return Found(Joint(rates, factor), value, bound)
+
+
+def _start(exposure: Exposure, weights: Weights, loss: float) -> Rates:
+    """Return rates at which a typical user's loss is the one allowed."""
+    size = exposure.occupancy.n_cells
+    ones = Rates(*((w > 0).astype(np.float64) for w in (weights.mean, weights.variance)))
+    linear = exposure.losses(ones, np.ones(exposure.occupancy.n_users))
+    rate = np.full(size, loss / float(np.quantile(linear, 0.9)))
+    return Rates(rate * ones.mean, rate * ones.variance)
+
+
+def _descend(
+    exposure: Exposure,
+    weights: Weights,
+    loss: float,
+    live: list[NDArray[np.bool_]],
+    start: Rates,
+) -> tuple[float, Rates]:
+    import scipy.optimize  # noqa: PLC0415  slow to import, and only this objective needs it
+
+    where = np.concatenate(live)
+    first = np.concatenate((start.mean, start.variance))[where]
+
+    def unpack(logs: Floats) -> Rates:
+        full = np.zeros(where.size)
+        full[where] = np.exp(logs)
+        mean, variance = np.split(full, 2)
+        return Rates(mean, variance)
+
+    def value(logs: Floats) -> tuple[float, Floats]:
+        error, slope = _value(exposure, weights, loss, unpack(logs))
+        return error, slope[where] * np.exp(logs)
+
+    done = scipy.optimize.minimize(
+        value,
+        np.log(np.maximum(first, 1e-12)),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": ITERATIONS},
+    )
+    return float(done.fun), unpack(np.asarray(done.x))
+
+
+def _value(exposure: Exposure, weights: Weights, loss: float, rates: Rates) -> tuple[float, Floats]:
+    """Return the weighed error of these rates and its slope in them."""
+    factor = exposure.factors(rates, loss)
+    away = exposure.away(factor)
+    error = _errors(weights, rates, away).sum()
+    multiplier = _multipliers(exposure, weights, rates, factor)[exposure.occupancy.user]
+    share = exposure.share * factor[exposure.occupancy.user]
+    slope = [
+        exposure.by_cell(multiplier * moved) - np.divide(w, r**2, out=np.zeros_like(r), where=r > 0)
+        for w, r, moved in (
+            (weights.mean, rates.mean, share),
+            (weights.variance, rates.variance, spread(share)),
+        )
+    ]
+    return float(error), np.concatenate(slope)
+
+
+def _errors(weights: Weights, rates: Rates, away: Floats) -> Floats:
+    """Return the weighed error of each cell."""
+    total = np.zeros(away.size)
+    for name, w, r in (
+        ("mean", weights.mean, rates.mean),
+        ("variance", weights.variance, rates.variance),
+    ):
+        noise = np.divide(1.0, r, out=np.zeros_like(r), where=r > 0)
+        total += w * np.where(r > 0, BIAS[name](away) + noise, WORST[name])
+    return total
+
+
+def _multipliers(exposure: Exposure, weights: Weights, rates: Rates, factor: Floats) -> Floats:
+    """Return how much the weighed error falls per loss that a user is allowed more."""
+    away = exposure.away(factor)
+    steep = np.where(rates.mean > 0, weights.mean / 2.0, 0.0)
+    steep += np.where(
+        rates.variance > 0, weights.variance * np.maximum(1.0 - 2.0 * away, 0.0) / 2.0, 0.0
+    )
+    gain = exposure.by_user(exposure.share * exposure.spread_out(steep))
+    share = exposure.share * factor[exposure.occupancy.user]
+    bent = np.maximum(1.0 - 2.0 * share, 0.0) * exposure.spread_out(rates.variance)
+    cost = exposure.by_user(exposure.share * (exposure.spread_out(rates.mean) + bent))
+    bound = (factor < 1.0) & (cost > 0)
+    return np.divide(gain, cost, out=np.zeros_like(gain), where=bound)
+
+
+def _worse(
+    exposure: Exposure, rates: Rates, loss: float, live: list[NDArray[np.bool_]]
+) -> list[NDArray[np.bool_]]:
+    """Return which statistics of which cells have a larger error than a constant would."""
+    away = exposure.away(exposure.factors(rates, loss))
+    found = []
+    for name, r, on in (("mean", rates.mean, live[0]), ("variance", rates.variance, live[1])):
+        noise = np.divide(1.0, r, out=np.full_like(r, np.inf), where=r > 0)
+        found.append(on & (BIAS[name](away) + noise >= WORST[name]))
+    return found
+
+
+def lower_bound(exposure: Exposure, weights: Weights, loss: float, multiplier: Floats) -> float:
+    """Return what no plan within the loss goes below, from the best multipliers found.
+
+    Any multipliers give a bound; they are raised where the cheapest answer of the cells loses more
+    than is allowed, and lowered where it loses less.
+    """
+    if not multiplier.any():
+        return 0.0
+    steps = int(min(ASCENT, max(ROOM / exposure.occupancy.n_pairs, 3)))
+    tried = np.maximum(multiplier, multiplier.max() * 1e-6)
+    best = 0.0
+    for step in range(steps):
+        dual, lost = _answer(exposure, weights, tried)
+        best = max(best, dual - loss * float(tried.sum()))
+        push = 0.3 / np.sqrt(step + 1.0) * (lost / loss - 1.0)
+        tried = tried * np.exp(np.clip(push, -1.0, 1.0))
+    return best * PROOF
+
+
+def _answer(exposure: Exposure, weights: Weights, multiplier: Floats) -> tuple[float, Floats]:
+    """Return the least weighed error plus price of all cells, and what each user then loses."""
+    price = multiplier[exposure.occupancy.user]
+    total, lost = 0.0, np.zeros(exposure.occupancy.n_pairs)
+    curved = 1.0 - exposure.share
+    for name, weight, cost in (
+        ("mean", weights.mean, np.ones_like(curved)),
+        ("variance", weights.variance, curved),
+    ):
+        if weight.any():
+            least, moved = _least(exposure, weight, price * cost, name)
+            total += least
+            lost += moved * cost
+    return total, exposure.by_user(lost)
+
+
+def _least(exposure: Exposure, weight: Floats, price: Floats, name: str) -> tuple[float, Floats]:
+    """Return the least of bias + 2 √(price of what is kept), or of constants, and x / noise."""
+    occupancy = exposure.occupancy
+    first = occupancy.start[:-1]
+    order = np.lexsort((price, occupancy.cell))
+    share = exposure.share[order]
+    away = np.maximum(1.0 - _running(share, occupancy.start), 0.0)
+    paid = _running((exposure.share * price)[order], occupancy.start)
+    w = exposure.spread_out(weight)
+    errors = w * BIAS[name](away) + 2.0 * np.sqrt(w * paid)
+    least = np.minimum.reduceat(errors, first)
+    constant = weight * WORST[name]
+    places = np.flatnonzero(errors == exposure.spread_out(least))
+    last = places[np.searchsorted(places, first)]  # the first place of the least in each cell
+    taken = np.arange(order.size) <= exposure.spread_out(last.astype(np.float64))
+    live = exposure.spread_out(((least < constant) & (paid[last] > 0)).astype(np.float64)) > 0
+    noise = np.sqrt(paid[last] / np.where(weight > 0, weight, 1.0))
+    moved = np.zeros(order.size)
+    kept = taken & live
+    moved[order[kept]] = (share / np.maximum(exposure.spread_out(noise), 1e-300))[kept]
+    return float(np.minimum(least, constant).sum()), moved
+
+
+def _running(terms: Floats, start: NDArray[np.int64]) -> Floats:
+    """Return running sums that begin anew in each cell."""
+    total = np.cumsum(terms)
+    before = np.concatenate(([0.0], total))[start[:-1]]
+    return np.asarray(total - np.repeat(before, np.diff(start)))

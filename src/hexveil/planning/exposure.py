@@ -1,0 +1,125 @@
+"""How far one factor per user can go: the largest that keeps every user within a loss.
+
+A plan with factors keeps the share x = f p of the cell's samples of a user, p = m/N. With a the
+rate of the mean's noise (1 / scale, for bounds of width 1; 0 for a constant) and c that of the
+variance's, the user loses Σ_g a_g x + c_g spread(x) over its cells (planning/part.py), which grows
+with f. So each user has a largest factor, at most 1, whose loss is within a given one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.planning.part import spread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.occupancy import Occupancy
+
+    Floats = NDArray[np.float64]
+
+HALVINGS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """1 / Laplace scale of each cell, for bounds of width 1; 0 where there is no noise.
+
+    Attributes
+    ----------
+    mean, variance : ndarray of float, shape (n_cells,)
+    """
+
+    mean: Floats
+    variance: Floats
+
+    @property
+    def total(self) -> Floats:
+        """Sum of both: what they cost a user of small share, per share."""
+        return np.asarray(self.mean + self.variance)
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """Shares of an occupancy, ready to be weighed.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    """
+
+    occupancy: Occupancy
+
+    @cached_property
+    def share(self) -> Floats:
+        """Share of each pair in its cell: m/N."""
+        occupancy = self.occupancy
+        total = occupancy.records_per_cell.astype(np.float64)
+        return np.asarray(occupancy.n / np.repeat(total, occupancy.users_per_cell))
+
+    def by_user(self, terms: Floats) -> Floats:
+        """Return sums of pairs per user."""
+        occupancy = self.occupancy
+        sums = np.bincount(occupancy.user, weights=terms, minlength=occupancy.n_users)
+        return np.asarray(sums, dtype=np.float64)
+
+    def by_cell(self, terms: Floats) -> Floats:
+        """Return sums of pairs per cell."""
+        return np.asarray(np.add.reduceat(terms, self.occupancy.start[:-1]))
+
+    def spread_out(self, per_cell: Floats) -> Floats:
+        """Return a figure of each cell for each of its pairs."""
+        return np.repeat(per_cell, self.occupancy.users_per_cell)
+
+    def away(self, factor: Floats) -> Floats:
+        """Return the share of each cell's samples that the factors put at the middle."""
+        taken = self.by_cell(self.share * (1.0 - factor)[self.occupancy.user])
+        return np.minimum(taken, 1.0)
+
+    def losses(self, rates: Rates, factor: Floats) -> Floats:
+        """Return the loss of each user, not rounded; the plan itself rounds up."""
+        share = self.share * factor[self.occupancy.user]
+        terms = self.spread_out(rates.mean) * share
+        if rates.variance.any():
+            terms += self.spread_out(rates.variance) * spread(share)
+        return self.by_user(terms)
+
+    def factors(self, rates: Rates, loss: float) -> Floats:
+        """Return each user's largest factor, at most 1, with a loss of at most `loss`.
+
+        For x <= 1/2 in all its cells the loss is A f - B f², solved exactly; the few users who
+        hold more of a cell whose variance is published are bisected.
+        """
+        linear = self.by_user(self.share * self.spread_out(rates.total))
+        if not rates.variance.any():
+            return np.minimum(
+                1.0, np.divide(loss, linear, out=np.ones_like(linear), where=linear > 0)
+            )
+        bent = self.by_user(self.share**2 * self.spread_out(rates.variance))
+        root = np.sqrt(np.maximum(linear**2 - 4.0 * bent * loss, 0.0))
+        down = linear + root
+        solved = np.divide(2.0 * loss, down, out=np.ones_like(down), where=down > 0)
+        factor = np.where(linear - bent <= loss, 1.0, np.minimum(solved, 1.0))
+        return self._large_users(rates, loss, factor)
+
+    def _large_users(self, rates: Rates, loss: float, factor: Floats) -> Floats:
+        large = (self.share > 0.5) & (self.spread_out(rates.variance) > 0)
+        if not large.any():
+            return factor
+        who = np.unique(self.occupancy.user[large])
+        pairs = np.flatnonzero(np.isin(self.occupancy.user, who))
+        share, at = self.share[pairs], np.searchsorted(who, self.occupancy.user[pairs])
+        mean, variance = (self.spread_out(r)[pairs] for r in (rates.mean, rates.variance))
+        low, high = np.zeros(who.size), np.ones(who.size)
+        for _ in range(HALVINGS):
+            tried = (low + high) / 2.0 if _ else high
+            x = share * tried[at]
+            lost = np.bincount(at, weights=mean * x + variance * spread(x), minlength=who.size)
+            low, high = np.where(lost <= loss, tried, low), np.where(lost <= loss, high, tried)
+        factor[who] = low
+        return factor

@@ -1,0 +1,196 @@
+"""The joint plan: one factor per user and the noise of every cell, chosen together.
+
+The class is stated, and the following proved at length, in docs/plan-class.md.
+
+Feasibility. Given a loss L and targets, let d_g be the share that cell g puts at the middle. The
+rates r(d) that meet a target grow with d; the largest factor of a user within L falls with the
+rates; d falls with the factors. So r -> factors -> d -> r is monotone. Starting from r(0), which
+no plan of the class goes below, each step gives rates that no plan of the class with loss at most L
+goes below (by induction). Either the steps converge, to the plan with the least noise in every
+cell at once; or a target is left no room, which proves that no plan of the class has loss L.
+A search over L (targets given) or over the error (L given) ends with a plan and, just below it, a
+proof that nothing of the class is there: the certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.planning.exposure import Exposure, Rates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from hexveil.planning.targets import Targets
+
+    Floats = NDArray[np.float64]
+
+STEPS = 20_000
+"""Steps after which a loss too near the least one is given up as undecided."""
+SETTLED = 1e-9
+"""Relative growth of the rates at which they count as converged."""
+CLOSE = 2e-3
+"""Relative width at which a search ends: the certificate's gap."""
+PROOF = 1.0 - 1e-9
+"""What the rounding of a proof's steps may have cost."""
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """Rates and factors that meet the targets within a loss.
+
+    Attributes
+    ----------
+    rates : Rates
+    factor : ndarray of float, shape (n_users,)
+    """
+
+    rates: Rates
+    factor: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """What the steps came to at one loss.
+
+    Attributes
+    ----------
+    found : Joint or None
+    impossible : bool
+        Whether it was proved that no plan of the class is there.
+    """
+
+    found: Joint | None
+    impossible: bool
+
+
+def least_noise(
+    exposure: Exposure,
+    rates_at: Callable[[Floats], Rates | None],
+    loss: float,
+    start: Rates | None = None,
+) -> Tried:
+    """Return the plan with the least noise in every cell at a loss, or the proof of none."""
+    rates = rates_at(np.zeros(exposure.occupancy.n_cells))
+    if rates is None:
+        return Tried(None, impossible=True)
+    if start is not None:
+        rates = Rates(
+            np.maximum(rates.mean, start.mean), np.maximum(rates.variance, start.variance)
+        )
+    for _ in range(STEPS):
+        factor = exposure.factors(rates, loss)
+        new = rates_at(exposure.away(factor))
+        if new is None:
+            return Tried(None, impossible=True)
+        if (new.mean <= rates.mean * (1 + SETTLED)).all() and (
+            new.variance <= rates.variance * (1 + SETTLED)
+        ).all():
+            return Tried(Joint(new, factor), impossible=False)
+        rates = Rates(np.maximum(rates.mean, new.mean), np.maximum(rates.variance, new.variance))
+    return Tried(None, impossible=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The end of a search.
+
+    Attributes
+    ----------
+    joint : Joint
+    value : float
+        The loss, or the error, at which it was found.
+    bound : float
+        No plan of the class is below it.
+    """
+
+    joint: Joint
+    value: float
+    bound: float
+
+
+def least_loss(exposure: Exposure, targets: Targets, asked: Targets) -> Found:
+    """Return the plan that meets the targets at the least loss of the most exposed user.
+
+    `asked` are the targets that the bound is about; those aimed at may be a little smaller.
+    """
+    nobody = np.ones(exposure.occupancy.n_users)
+    rates = targets.rates(np.zeros(exposure.occupancy.n_cells))
+    if rates is None:
+        raise ValueError("no noise at all is left by these targets")
+    high = float(exposure.losses(rates, nobody).max())
+    first = Found(Joint(rates, nobody), high, 0.0)
+    if not high:
+        return first
+
+    def tried(loss: float, start: Rates | None) -> Tried:
+        return least_noise(exposure, targets.rates, loss, start)
+
+    found = _search(first, high / 2.0, tried)
+    largest = np.maximum.reduceat(exposure.share, exposure.occupancy.start[:-1])
+
+    def refuted(loss: float) -> bool:
+        return least_noise(exposure, lambda away: asked.least_rates(away, largest), loss).impossible
+
+    return Found(found.joint, found.value, _proved(found.bound, refuted))
+
+
+def _proved(bound: float, refuted: Callable[[float], bool]) -> float:
+    """Return the largest loss, up to `bound`, that is proved impossible, nearly."""
+    if refuted(bound):
+        return bound * PROOF
+    low, high = 0.0, bound
+    for _ in range(12):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low * PROOF
+
+
+def _search(first: Found, guess: float, tried: Callable[[float, Rates | None], Tried]) -> Found:
+    """Return the smallest value that works, to a relative `CLOSE`; `first` works.
+
+    A plan's rates are a valid start at every smaller value, where no plan has smaller ones.
+    """
+    best, low, proved = first, 0.0, 0.0
+    value = guess
+    while best.value - low > CLOSE * best.value:
+        answer = tried(value, best.joint.rates)
+        if answer.found is not None:
+            best = Found(answer.found, value, proved)
+        else:
+            low = value
+            proved = max(proved, value if answer.impossible else 0.0)
+        value = (low + best.value) / 2.0 if low else best.value / 2.0
+    return Found(best.joint, best.value, proved)
+
+
+def least_error(
+    exposure: Exposure, targets_at: Callable[[float], Targets], loss: float, largest: float
+) -> Found:
+    """Return the plan within a loss whose error is least, errors being given by one number.
+
+    Parameters
+    ----------
+    targets_at : callable
+        The targets for a number from 0 (none can be met) to `largest` (constants meet them).
+    loss : float
+    largest : float
+    """
+    targets = targets_at(largest)
+    rates = targets.rates(np.zeros(exposure.occupancy.n_cells))
+    if rates is None or rates.total.any():
+        raise ValueError("constants must meet the largest targets")
+    nobody = np.ones(exposure.occupancy.n_users)
+    first = Found(Joint(rates, nobody), largest, 0.0)
+
+    def tried(value: float, start: Rates | None) -> Tried:
+        return least_noise(exposure, targets_at(value).rates, loss, start)
+
+    found = _search(first, largest / 2.0, tried)
+    return Found(found.joint, found.value, math.nextafter(found.bound * PROOF, 0.0))

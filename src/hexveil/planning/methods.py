@@ -1,0 +1,320 @@
+"""The methods by name: from an occupancy, spans and a request to the rows of a plan.
+
+Every method ends by fitting its noise: the loss of the rows is computed as the plan states it, and
+where it is above what was asked, all noise is made louder by that ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.errors import InputError
+from hexveil.planning import per_cell
+from hexveil.planning.apart import rows_apart
+from hexveil.planning.average import Weights, least_average
+from hexveil.planning.exposure import Exposure
+from hexveil.planning.joint import Found, Joint, least_error, least_loss
+from hexveil.planning.part import WORST
+from hexveil.planning.plan import LATTICE, Plan
+from hexveil.planning.rows import Rows
+from hexveil.planning.targets import Separate, Targets, Total
+from hexveil.theory import clip_user
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from hexveil.occupancy import Occupancy
+    from hexveil.planning.request import ErrorKind, Request
+
+    Floats = NDArray[np.float64]
+
+GRAIN = 2.0**30
+"""Factors are multiples of 1 / GRAIN, so that a user's kept samples are exact numbers."""
+UNDER = 1.0 - 2.0**-30
+"""The joint plan aims this much below the asked loss; fitting would otherwise add noise."""
+HALVINGS = 40
+
+
+def rows_of(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
+    """Return the rows that the request's method decides.
+
+    Raises
+    ------
+    InputError
+        If the method cannot do what is asked, or the loss is too small for any plan.
+    """
+    if request.epsilon is None and request.method != "joint":
+        return _least_loss_apart(occupancy, span, request)
+    return _METHODS[request.method](occupancy, span, request)
+
+
+def _joint(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
+    exposure = Exposure(occupancy)
+    if request.epsilon is None:
+        if request.objective == "mean":
+            return _least_loss_on_average(exposure, span, request)
+        return _least_loss(exposure, span, request)
+    loss = float(request.epsilon) * UNDER
+    if request.objective == "mean":
+        return _average(exposure, span, request, loss)
+    top, targets_at = _error_scale(request, span)
+    found = least_error(exposure, targets_at, loss, top)
+    return fitted(occupancy, span, request, _rows(exposure, found, "max error"))
+
+
+def _least_loss(exposure: Exposure, span: Floats, request: Request) -> Rows:
+    """Return the plan of least loss that meets the targets in every cell.
+
+    It aims a little below the targets; once the factors are numbers of few digits the noise is set
+    anew, from what they keep.
+    """
+    asked, aim = (_targets(request, span, times) for times in (1.0, UNDER))
+    found = least_loss(exposure, aim, asked)
+    factor = _few_digits(found.joint.factor)
+    rates = aim.rates(exposure.away(factor))
+    if rates is None:
+        raise InputError("target_error leaves too little room for numbers of ordinary size.")
+    return _rows(exposure, Found(Joint(rates, factor), found.value, found.bound), "loss")
+
+
+def _few_digits(factor: Floats) -> Floats:
+    return np.asarray(np.floor(factor * GRAIN) / GRAIN, dtype=np.float64)
+
+
+def _average(exposure: Exposure, span: Floats, request: Request, loss: float) -> Rows:
+    found = least_average(exposure, _weights(request, span), loss)
+    rows = _rows(exposure, found, "mean error")
+    return fitted(exposure.occupancy, span, request, rows)
+
+
+def _rows(exposure: Exposure, found: Found, certifies: str) -> Rows:
+    """Return rows from rates and factors; a cell where nobody loses anything keeps nothing."""
+    occupancy, rates = exposure.occupancy, found.joint.rates
+    factor = _few_digits(found.joint.factor)
+    most = np.maximum.reduceat(occupancy.n, occupancy.start[:-1])
+    total = occupancy.records_per_cell
+
+    def scale(rate: Floats) -> Floats:
+        live = rate > 0
+        noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
+        return np.where(live, np.nextafter(noise, np.inf), 0.0)
+
+    return Rows(
+        mechanism="factors",
+        kept=np.where(rates.mean > 0, most, 0),
+        noise_records=scale(rates.mean) * total,
+        variance_kept=np.where(rates.variance > 0, most, 0),
+        variance_noise=scale(rates.variance),
+        factor=factor,
+        lower_bound=found.bound,
+        certifies=certifies,
+    )
+
+
+def _targets(request: Request, span: Floats, times: float) -> Targets:
+    """Return the request's targets for bounds of width 1, times a number near 1."""
+    target = {name: goal * times for name, goal in (request.target or {}).items()}
+    if "sum" in target:
+        return Total(target["sum"], span)
+    none = np.full(span.size, np.inf)
+    return Separate(
+        target["mean"] / span if "mean" in target else none,
+        target["variance"] / span**2 if "variance" in target else none,
+    )
+
+
+def _error_scale(request: Request, span: Floats) -> tuple[float, Callable[[float], Targets]]:
+    """Return the error of constants, and the targets for any one number up to it.
+
+    The number is what `Plan.judged_errors` gives: an error in units, or a share of a constant's.
+    """
+    names, none = request.noised, np.full(span.size, np.inf)
+    if len(names) == 2 and request.error == "sum":
+        most = WORST["mean"] * span + WORST["variance"] * span**2
+        return float(most.max()), lambda e: Total(np.full(span.size, e), span)
+    if len(names) == 2:
+        flat = np.ones(span.size)
+        return 1.0, lambda e: Separate(flat * e * WORST["mean"], flat * e * WORST["variance"])
+    if names == ("mean",):
+        return float(span.max() * WORST["mean"]), lambda e: Separate(e / span, none)
+    return float((span**2).max() * WORST["variance"]), lambda e: Separate(none, e / span**2)
+
+
+def _weights(request: Request, span: Floats) -> Weights:
+    """Return weights whose sum of errors is the average of `Plan.judged_errors`."""
+    names, cells = request.noised, float(span.size)
+    both = len(names) == 2
+    if both and request.error != "sum":
+        flat = np.ones(span.size) / (2.0 * cells)
+        return Weights(flat / WORST["mean"], flat / WORST["variance"])
+    zero = np.zeros(span.size)
+    return Weights(
+        span / cells if "mean" in names else zero, span**2 / cells if "variance" in names else zero
+    )
+
+
+def _least_loss_on_average(exposure: Exposure, span: Floats, request: Request) -> Rows:
+    """Return the plan of least loss whose average error meets one target for all cells."""
+
+    def at(loss: float) -> Rows:
+        return _average(exposure, span, _at(request, loss), loss * UNDER)
+
+    return _smallest(exposure.occupancy, span, request, at)
+
+
+def _least_loss_apart(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
+    """Return the plan of least loss, by a method that is given a loss, that meets the targets."""
+    return _smallest(
+        occupancy, span, request, lambda loss: rows_of(occupancy, span, _at(request, loss))
+    )
+
+
+def _smallest(
+    occupancy: Occupancy, span: Floats, request: Request, at: Callable[[float], Rows]
+) -> Rows:
+    """Return the rows of the smallest loss that meets the targets, by halving its logarithm."""
+
+    def meets(rows: Rows) -> bool:
+        made = _plan(occupancy, span, request, rows)
+        ratios = [_judged(made, name) / t for name, t in (request.target or {}).items()]
+        worst = np.max(ratios, axis=0)
+        return bool((worst.max() if request.objective == "max" else worst.mean()) <= 1.0)
+
+    low, high = 2.0**-20, 2.0**-20
+    rows = at(high)
+    if meets(rows):
+        return rows
+    while not meets(rows):
+        low, high = high, high * 4.0
+        if high > 2.0**40:
+            raise InputError(
+                f"no plan by method {request.method!r} meets target_error at any loss; ask for a "
+                'larger error, or use method="joint".'
+            )
+        rows = at(high)
+    for _ in range(HALVINGS):
+        if high / low < 1.001:
+            break
+        middle = math.sqrt(low * high)
+        tried = at(middle)
+        if meets(tried):
+            high, rows = middle, tried
+        else:
+            low = middle
+    return rows
+
+
+def _judged(made: Plan, name: str) -> Floats:
+    return made.judged_errors() if name == "sum" else made.parts[name].error
+
+
+def _at(request: Request, loss: float) -> Request:
+    """Return the same request with a loss in place of its targets."""
+    return replace(request, epsilon=Fraction(loss), target=None)
+
+
+def _apart(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
+    """Return every cell planned alone at the largest common loss that fits."""
+    assert request.epsilon is not None  # noqa: S101
+    if request.noised == ("mean",):
+        return per_cell.per_cell(occupancy, request.epsilon, request.mechanism)
+    low, high = Fraction(request.epsilon) / occupancy.n_cells / 4, Fraction(request.epsilon) * 4
+    for _ in range(HALVINGS):
+        middle = Fraction(math.sqrt(low * high))
+        rows = rows_apart(occupancy, span, request, middle)
+        fits = _plan(occupancy, span, request, rows).epsilon <= request.epsilon
+        low, high = (middle, high) if fits else (low, middle)
+    return fitted(occupancy, span, request, rows_apart(occupancy, span, request, low))
+
+
+def _composition(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
+    """Return every cell planned alone at ε / (most cells of a user) (COMP Theorem II.3)."""
+    assert request.epsilon is not None  # noqa: S101
+    if request.noised == ("mean",):
+        return per_cell.composition(occupancy, request.epsilon, request.mechanism)
+    most = int(occupancy.cells_per_user.max())
+    cell_loss = request.epsilon * per_cell.SHRINK / most
+    return fitted(occupancy, span, request, rows_apart(occupancy, span, request, cell_loss))
+
+
+def _clip_user(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
+    """Return CLIP-USER's suppression at the cell loss at which its exact loss is about ε.
+
+    The suppression at one cell loss fixes the ratio of exact loss to cell loss; a few rounds
+    bring the cell loss to ε divided by it, and what is then missing or left is made up by noise.
+    """
+    assert request.epsilon is not None  # noqa: S101
+    if span.min() < span.max():
+        raise InputError('method "clip-user" needs the same bounds in every cell.')
+    cell_loss, rows = request.epsilon, None
+    error: ErrorKind = "sum" if request.error == "sum" and len(request.noised) == 2 else "separate"
+    for _ in range(4):
+        targets = (
+            None if error == "sum" else _initial(occupancy, float(span[0]), request, cell_loss)
+        )
+        done = clip_user(occupancy, float(span[0]), cell_loss, error=error, targets=targets)
+        rows = rows_apart(occupancy, span, request, cell_loss, done.kept_pairs)
+        lost = _plan(occupancy, span, request, rows).epsilon
+        cell_loss = cell_loss * request.epsilon / lost
+    assert rows is not None  # noqa: S101
+    return fitted(occupancy, span, request, rows)
+
+
+def _initial(
+    occupancy: Occupancy, span: float, request: Request, cell_loss: Fraction
+) -> tuple[float, float]:
+    """Return CLIP-USER's targets: the largest first error of each statistic that is wanted."""
+    first = clip_user(occupancy, span, cell_loss, error="separate", targets=None).bound
+    assert isinstance(first, tuple)  # noqa: S101
+    names = request.noised
+    return (
+        first[0] if "mean" in names else math.inf,
+        first[1] if "variance" in names else math.inf,
+    )
+
+
+def fitted(occupancy: Occupancy, span: Floats, request: Request, rows: Rows) -> Rows:
+    """Return the rows with noise louder where their loss is above what was asked.
+
+    Raises
+    ------
+    InputError
+        If what a user is charged for the lattice of the variances alone is above it.
+    """
+    if request.epsilon is None:
+        return rows
+    lost = _plan(occupancy, span, request, rows).epsilon
+    if lost <= request.epsilon:
+        return rows
+    fixed = 0.0
+    if "variance" in request.noised:
+        fixed = LATTICE * float(occupancy.cells_per_user.max())
+    room = float(request.epsilon) - fixed
+    if room <= 0:
+        raise InputError(
+            f"epsilon {float(request.epsilon):.3g} is too small to publish variances of "
+            f"{occupancy.n_cells} cells; ask for more than {fixed:.3g}."
+        )
+    return rows.louder(float(lost) / room * (1.0 + 2.0**-40))
+
+
+def _plan(occupancy: Occupancy, span: Floats, request: Request, rows: Rows) -> Plan:
+    """Return a plan on bounds [0, span], for its figures."""
+    return Plan(occupancy, np.zeros(span.size), span, rows, request, prior_miss=1.0)
+
+
+_METHODS = {
+    "joint": _joint,
+    "per-cell": _apart,
+    "composition": _composition,
+    "clip-user": _clip_user,
+}
+METHODS = tuple(_METHODS)
+"""How cells are planned together, by the name a caller writes."""

@@ -1,0 +1,164 @@
+"""What a plan is asked for: statistics, a loss or targets, and how cells are planned together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from hexveil.errors import InputError
+from hexveil.exact import Number, exact
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms import ThresholdMechanism
+
+    Floats = NDArray[np.float64]
+
+Method = Literal["joint", "per-cell", "composition", "clip-user"]
+Objective = Literal["max", "mean"]
+ErrorKind = Literal["separate", "sum"]
+
+STATISTICS = ("mean", "variance", "sd")
+"""What can be published of a cell; sd is the root of the variance, at no further cost."""
+NOISED = {"mean": "mean", "variance": "variance", "sd": "variance"}
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What was asked for, checked; public.
+
+    Attributes
+    ----------
+    method : str
+    mechanism : ThresholdMechanism
+        How one cell is planned; the joint plan does not use it.
+    statistics : tuple of str
+    objective : "max" or "mean"
+        Over cells.
+    error : "separate" or "sum"
+        Whether mean and variance are judged apart, or value units are added to squared ones.
+    split : Fraction or None
+        The mean's part of a cell's loss; None chooses it.
+    epsilon : Fraction or None
+    target : mapping of statistic (or "sum") to ndarray of float, shape (n_cells,), or None
+        In value units (squared for the variance); infinity where nothing is asked.
+    """
+
+    method: Method
+    mechanism: ThresholdMechanism
+    statistics: tuple[str, ...]
+    objective: Objective = "max"
+    error: ErrorKind = "separate"
+    split: Fraction | None = None
+    epsilon: Fraction | None = None
+    target: Mapping[str, Floats] | None = None
+
+    @property
+    def noised(self) -> tuple[str, ...]:
+        """The statistics that noise is added to, each once, the mean first."""
+        wanted = {NOISED[name] for name in self.statistics}
+        return tuple(name for name in ("mean", "variance") if name in wanted)
+
+
+def statistics(asked: Sequence[str] | str | None, error: ErrorKind) -> tuple[str, ...]:
+    """Return the names of the statistics in one order; raise InputError on others."""
+    if asked is None:
+        return ("mean", "variance") if error == "sum" else ("mean",)
+    names = (asked,) if isinstance(asked, str) else tuple(asked)
+    unknown = [name for name in names if name not in STATISTICS]
+    if unknown or not names or len(set(names)) < len(names):
+        raise InputError(
+            f"statistics must be one or more of {', '.join(STATISTICS)}, each once, got {names!r}."
+        )
+    return tuple(name for name in STATISTICS if name in names)
+
+
+def split_of(asked: Number | None) -> Fraction | None:
+    """Return the mean's part of a cell's loss; InputError if it is not between 0 and 1."""
+    if asked is None:
+        return None
+    part = exact(asked, "split")
+    if not 0 < part < 1:
+        raise InputError(
+            f"split is the mean's part of a cell's loss, between 0 and 1 (the variance takes the "
+            f"rest), got {asked}."
+        )
+    return part
+
+
+def target_of(
+    asked: object, noised: tuple[str, ...], error: ErrorKind, span: Floats, names: tuple[str, ...]
+) -> dict[str, Floats]:
+    """Return a target per cell for each statistic (or for the "sum").
+
+    Parameters
+    ----------
+    asked : number, text like "10%", sequence or mapping
+        A number is in value units (squared for the variance), a percentage is of the span (of the
+        squared span); a sequence holds one per cell, a mapping one per statistic or per cell.
+    noised : tuple of str
+    error : str
+    span : ndarray of float, shape (n_cells,)
+    names : tuple of str
+        Of the cells.
+
+    Raises
+    ------
+    InputError
+        If a target is missing, not above zero, or a sum is asked in percent.
+    """
+    wanted = ("sum",) if error == "sum" and len(noised) > 1 else noised
+    if isinstance(asked, Mapping) and set(asked) & {*STATISTICS, "sum"}:
+        given = dict(asked)
+    elif len(wanted) == 1:
+        given = {wanted[0]: asked}
+    else:
+        raise InputError(
+            f"target_error needs a target for each of {' and '.join(wanted)}, like "
+            f"{{'mean': 2, 'variance': '5%'}}."
+        )
+    if set(given) != set(wanted):
+        raise InputError(
+            f"target_error must name {' and '.join(wanted)}, got {', '.join(map(str, given))}."
+        )
+    return {name: _per_cell(given[name], name, span, names) for name in wanted}
+
+
+def _per_cell(asked: object, name: str, span: Floats, names: tuple[str, ...]) -> Floats:
+    if isinstance(asked, Mapping):
+        missing = [cell for cell in names if cell not in asked]
+        if missing:
+            raise InputError(f"target_error leaves out the cell {missing[0]}; give one for each.")
+        given: list[object] = [asked[cell] for cell in names]
+    elif isinstance(asked, (list, tuple, np.ndarray)):
+        given = list(asked)
+        if len(given) != len(names):
+            raise InputError(
+                f"target_error needs one number per cell ({len(names)}), got {len(given)}."
+            )
+    else:
+        return _one(asked, name, span)
+    cells = enumerate(given)
+    return np.array([_one(one, name, span[i : i + 1])[0] for i, one in cells], dtype=np.float64)
+
+
+def _one(asked: object, name: str, span: Floats) -> Floats:
+    """Return one target for cells of these spans."""
+    relative = isinstance(asked, str) and asked.strip().endswith("%")
+    if relative and name == "sum":
+        raise InputError("a target for the sum of mean and variance cannot be in percent.")
+    number = exact(str(asked).strip().removesuffix("%") if relative else asked, "target_error")  # type: ignore[arg-type]
+    if number <= 0:
+        raise InputError(
+            f"target_error of the {name} must be above 0, got {asked}: any target above 0 can be "
+            "reached, at a loss that grows as it shrinks."
+        )
+    if not relative:
+        return np.full(span.size, float(number))
+    return np.asarray(float(number) / 100.0 * (span**2 if name == "variance" else span))

@@ -1,0 +1,88 @@
+"""What a method decides: a row per cell and a row per user, all public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.occupancy import Occupancy
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What is kept of each user in each cell, and how much noise is added.
+
+    Attributes
+    ----------
+    mechanism : str
+        How one cell was planned.
+    kept : ndarray of int64, shape (n_cells,)
+        t: samples kept of a user for the mean; 0 publishes the middle of the bounds.
+    noise_records : ndarray of float, shape (n_cells,)
+        r: the mean's Laplace scale is U r / N; 0 where nothing is kept.
+    variance_kept : ndarray of int64, shape (n_cells,)
+        The same for the variance; 0 publishes 1/8 of the squared span.
+    variance_noise : ndarray of float, shape (n_cells,)
+        The variance's Laplace scale as a part of U²; 0 where nothing is kept.
+    factor : ndarray of float, shape (n_users,)
+        What is kept of a user's samples in every cell, from 0 to 1: a multiple of 2^-20.
+    dropped : ndarray of bool, shape (n_pairs,), or None
+        Pairs of which nothing is kept.
+    cell_epsilon : Fraction or None
+        The loss of one cell, where every cell has the same.
+    lower_bound : float or None
+        What no plan of the class can go below, rounded down.
+    certifies : str or None
+        What `lower_bound` is about: "loss", "max error" or "mean error".
+    """
+
+    mechanism: str
+    kept: Ints
+    noise_records: Floats
+    variance_kept: Ints
+    variance_noise: Floats
+    factor: Floats
+    dropped: NDArray[np.bool_] | None = None
+    cell_epsilon: Fraction | None = None
+    lower_bound: float | None = None
+    certifies: str | None = None
+
+    def arrays(self) -> tuple[Floats | Ints, ...]:
+        """Return all that decides what is released, in a fixed order."""
+        none = np.zeros(0, dtype=np.int64)
+        dropped = none if self.dropped is None else np.flatnonzero(self.dropped)
+        return (
+            self.kept,
+            self.noise_records,
+            self.variance_kept,
+            self.variance_noise,
+            self.factor,
+            dropped,
+        )
+
+    def louder(self, times: float) -> Rows:
+        """Return the same rows with noise larger by a factor, rounded up."""
+        return replace(
+            self,
+            noise_records=_up(self.noise_records * times),
+            variance_noise=_up(self.variance_noise * times),
+        )
+
+
+def whole(occupancy: Occupancy) -> Floats:
+    """Return factors that reduce nobody."""
+    return np.ones(occupancy.n_users)
+
+
+def _up(values: Floats) -> Floats:
+    return np.where(values > 0, np.nextafter(values, np.inf), 0.0)

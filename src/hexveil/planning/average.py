@@ -154,7 +154,7 @@ def _multipliers(exposure: Exposure, weights: Weights, rates: Rates, factor: Flo
     steep += np.where(
         rates.variance > 0, weights.variance * np.maximum(1.0 - 2.0 * away, 0.0) / 2.0, 0.0
     )
-    gain = exposure.by_user(exposure.share * exposure.spread_out(steep))
+    gain = exposure.weighed(steep)
     share = exposure.share * factor[exposure.occupancy.user]
     bent = np.maximum(1.0 - 2.0 * share, 0.0) * exposure.spread_out(rates.variance)
     cost = exposure.by_user(exposure.share * (exposure.spread_out(rates.mean) + bent))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,6 +62,29 @@ class Exposure:
         total = occupancy.records_per_cell.astype(np.float64)
         return np.asarray(occupancy.n / np.repeat(total, occupancy.users_per_cell))
 
+    @cached_property
+    def _of_cells(self) -> Any:  # noqa: ANN401  scipy has no types
+        """Shares as a sparse matrix, cells down and users across."""
+        import scipy.sparse  # noqa: PLC0415  slow to import
+
+        occupancy = self.occupancy
+        columns, first = occupancy.user.astype(np.int32), occupancy.start.astype(np.int32)
+        size = (occupancy.n_cells, occupancy.n_users)
+        return scipy.sparse.csr_array((self.share, columns, first), shape=size)
+
+    @cached_property
+    def _of_users(self) -> Any:  # noqa: ANN401
+        """The same matrix, users down and cells across."""
+        return self._of_cells.T.tocsr()
+
+    @cached_property
+    def _squares(self) -> Any:  # noqa: ANN401
+        return self._of_users.power(2)
+
+    def weighed(self, per_cell: Floats) -> Floats:
+        """Return per user the sum over its cells of its share times a figure of the cell."""
+        return np.asarray(self._of_users @ per_cell, dtype=np.float64)
+
     def by_user(self, terms: Floats) -> Floats:
         """Return sums of pairs per user."""
         occupancy = self.occupancy
@@ -78,7 +101,7 @@ class Exposure:
 
     def away(self, factor: Floats) -> Floats:
         """Return the share of each cell's samples that the factors put at the middle."""
-        taken = self.by_cell(self.share * (1.0 - factor)[self.occupancy.user])
+        taken = np.asarray(self._of_cells @ (1.0 - factor), dtype=np.float64)
         return np.minimum(taken, 1.0)
 
     def losses(self, rates: Rates, factor: Floats) -> Floats:
@@ -95,22 +118,28 @@ class Exposure:
         For x <= 1/2 in all its cells the loss is A f - B f², solved exactly; the few users who
         hold more of a cell whose variance is published are bisected.
         """
-        linear = self.by_user(self.share * self.spread_out(rates.total))
+        linear = self.weighed(rates.total)
         if not rates.variance.any():
             return np.minimum(
                 1.0, np.divide(loss, linear, out=np.ones_like(linear), where=linear > 0)
             )
-        bent = self.by_user(self.share**2 * self.spread_out(rates.variance))
+        bent = np.asarray(self._squares @ rates.variance, dtype=np.float64)
         root = np.sqrt(np.maximum(linear**2 - 4.0 * bent * loss, 0.0))
         down = linear + root
         solved = np.divide(2.0 * loss, down, out=np.ones_like(down), where=down > 0)
         factor = np.where(linear - bent <= loss, 1.0, np.minimum(solved, 1.0))
         return self._large_users(rates, loss, factor)
 
+    @cached_property
+    def _large(self) -> NDArray[np.int64]:
+        """Pairs of more than half a cell."""
+        return np.flatnonzero(self.share > 0.5)
+
     def _large_users(self, rates: Rates, loss: float, factor: Floats) -> Floats:
-        large = (self.share > 0.5) & (self.spread_out(rates.variance) > 0)
-        if not large.any():
+        if not self._large.size:
             return factor
+        large = np.zeros(self.occupancy.n_pairs, dtype=bool)
+        large[self._large] = rates.variance[self.occupancy.cell[self._large]] > 0
         who = np.unique(self.occupancy.user[large])
         pairs = np.flatnonzero(np.isin(self.occupancy.user, who))
         share, at = self.share[pairs], np.searchsorted(who, self.occupancy.user[pairs])

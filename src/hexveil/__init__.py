@@ -16,8 +16,8 @@ Plans: `plan`, `capacity`, `Plan`, `Capacity`, `Occupancy`, `Baseline`, `Optimal
 One cell, for study: `ArrayAveraging`, `Levy`, `FixedQuantile`, `OptimizedQuantile`,
 `OptArrayAveraging`, `AKMV`, `Auto`.
 Publishing: `Ledger`, `release`, `Release`.
-Comparing them: `evaluate`, on `Normal`, `Uniform`, `UnknownRange` or
-`PerUser` values.
+Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
+`Heterogeneous`, `StudentT` or `Drift`.
 Formulas: `theory`.
 Errors: `HexveilError` and its kinds; `GridTooFineWarning`.
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         StorageError,
     )
     from hexveil.experiments.evaluate import evaluate
+    from hexveil.experiments.values import Drift, Heterogeneous, StudentT
     from hexveil.ledger import Ledger
     from hexveil.mechanisms import (
         AKMV,
@@ -76,6 +77,9 @@ _HOMES = {
     "InputError": "hexveil.errors",
     "StorageError": "hexveil.errors",
     "evaluate": "hexveil.experiments.evaluate",
+    "Drift": "hexveil.experiments.values",
+    "Heterogeneous": "hexveil.experiments.values",
+    "StudentT": "hexveil.experiments.values",
     "Ledger": "hexveil.ledger",
     "AKMV": "hexveil.mechanisms",
     "ArrayAveraging": "hexveil.mechanisms",
@@ -114,8 +118,10 @@ __all__ = [
     "Cells",
     "ColumnError",
     "Dataset",
+    "Drift",
     "FixedQuantile",
     "GridTooFineWarning",
+    "Heterogeneous",
     "HexveilError",
     "InputError",
     "Labels",
@@ -131,6 +137,7 @@ __all__ = [
     "Release",
     "Select",
     "StorageError",
+    "StudentT",
     "Uniform",
     "UnknownRange",
     "__version__",

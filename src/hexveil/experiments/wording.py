@@ -15,7 +15,7 @@ from hexveil import mechanisms
 from hexveil.errors import InputError
 from hexveil.experiments.values import KINDS
 from hexveil.mechanisms.cell import Named
-from hexveil.mechanisms.priors import PerUser
+from hexveil.mechanisms.priors import PerUser, UnknownRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ MECHANISMS: dict[str, Callable[..., Any]] = {
 """Every mechanism by its name."""
 
 _DISTRIBUTIONS: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind for kind in (*KINDS.values(), PerUser)
+    kind.__name__: kind for kind in (*KINDS.values(), PerUser, UnknownRange)
 }
 
 

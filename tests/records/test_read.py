@@ -110,9 +110,10 @@ def read_table(source, grid, rule, **more):
 
 
 def rows_of(dataset):
-    """Return (cell, unit, n, sum) rows."""
-    o = dataset.occupancy
-    return list(zip(*(a.tolist() for a in (o.cell, o.user, o.n, dataset.sums.total)), strict=True))
+    """Return (cell, unit, n, sum, sum of squares) rows."""
+    o, sums = dataset.occupancy, dataset.sums
+    columns = (o.cell, o.user, o.n, sums.total, sums.total_sq)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def cells_of(dataset):
@@ -133,7 +134,7 @@ def oracle_rules(rule):
 @settings(max_examples=60, deadline=None)
 @given(records, grids, rules)
 def test_rules_agree_with_the_oracle(rows, grid, rule):
-    """Counts, sums, cells and what each rule left out are the plain oracle's."""
+    """Counts, sums, squares, cells and what each rule left out are the plain oracle's."""
     expected, left_out = oracle.count(rows, grid, oracle_rules(rule))
     if not expected:
         with pytest.raises(InputError):
@@ -156,7 +157,7 @@ def test_rules_agree_with_the_oracle(rows, grid, rule):
         ("values that mean no reading", "drop"),
     ):
         assert counts.get(name, 0) == left_out.get(why, 0), name
-    assert counts["records left"] == sum(n for _, _, n, _ in pairs)
+    assert counts["records left"] == sum(n for _, _, n, *_ in pairs)
 
 
 @settings(max_examples=8, deadline=None)
@@ -449,6 +450,23 @@ def labelled(**more):
     return pa.table(columns | more)
 
 
+def test_dropping_by_value_makes_counts_depend_on_values():
+    """ERRATA 13: one user's zero changes the counts if zeros are removed before counting."""
+    with_zero = [(0.0, "a"), (5.0, "a"), (7.0, "b")]
+    without = [(3.0, "a"), (5.0, "a"), (7.0, "b")]
+
+    def counts(rows, dropped):
+        table = pa.table({"v": [v for v, _ in rows], "u": [u for _, u in rows], "k": ["x"] * 3})
+        cells = Labels("k")
+        chosen = Select(min_users=1, drop_values=dropped)
+        found = read(table, user="u", value="v", bounds=(0, 10), cells=cells, select=chosen)
+        return found.occupancy.n.tolist()
+
+    assert counts(with_zero, ()) == counts(without, ()) == [2, 1]
+    assert counts(with_zero, (0,)) == [1, 1]
+    assert counts(without, (0,)) == [2, 1]
+
+
 def test_labels_need_neither_place_nor_time():
     """Cells are the combinations of public columns, ordered by bytes; a null label is no place."""
     found = read(
@@ -461,7 +479,8 @@ def test_labels_need_neither_place_nor_time():
         max_bad_rows=1,
     )
     assert found.public.cells.labels == {"route": ("10", "9", "é"), "hour": ("7", "8", "7")}
-    assert rows_of(found) == [(0, 0, 1, 1000), (0, 1, 1, 2000), (1, 1, 1, 2000), (2, 2, 1, 4000)]
+    totals = [(0, 0, 1, 1000), (0, 1, 1, 2000), (1, 1, 1, 2000), (2, 2, 1, 4000)]
+    assert rows_of(found) == [(*row, row[-1] ** 2) for row in totals]
     assert found.public.rules["without a usable place"] == 1
     assert found.public.recount is None
 
@@ -503,7 +522,7 @@ def test_input_larger_than_memory_reads_the_same(tmp_path):
         for m in ("100MB", "2GB")
     )
     assert few.occupancy.fingerprint == many.occupancy.fingerprint
-    assert np.array_equal(few.sums.total, many.sums.total)
+    assert rows_of(few) == rows_of(many)
 
 
 def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
@@ -579,4 +598,53 @@ def test_repeats_are_found_the_same_way_by_sorting_and_by_the_engine(monkeypatch
     grouped = found()
     assert in_memory.public.rules["repeats of a user and time"] > 500
     assert dict(in_memory.public.rules) == dict(grouped.public.rules)
-    assert np.array_equal(in_memory.sums.total, grouped.sums.total)
+    assert rows_of(in_memory) == rows_of(grouped)
+
+
+def stacked(n, steps, other=0.0):
+    """Return a reading in which one user has n records of the largest value."""
+    table = pa.table(
+        {"u": ["a"] * n + ["b"], "v": [float(steps)] * n + [other], "w": ["x"] * n + ["x"]}
+    )
+    return read(
+        table, user="u", value="v", bounds=(0, steps), quantum=1, cells=Labels("w"),
+        select=Select(min_users=1),
+    )  # fmt: skip
+
+
+def test_squares_are_kept_to_the_last_that_fit():
+    """Sums of squares just below 2^62 are exact; one record more, and there are none."""
+    steps = 2**30
+    fit, too_many = stacked(3, steps), stacked(4, steps)
+    assert fit.has_squares
+    assert fit.sums.total_sq.tolist() == [3 * 2**60, 0]
+    assert not too_many.has_squares
+    assert too_many.sums.total_sq is None
+    assert too_many.sums.total.tolist() == [4 * steps, 0]
+
+
+@pytest.mark.parametrize("steps", [2**31 - 1, 2**31, 2**32, 2**52])
+def test_steps_whose_square_is_too_large_leave_sums_alone(steps):
+    """Where a single square would be too large none is computed, and nothing fails."""
+    assert stacked(1, steps).has_squares == (steps < 2**31)
+    assert stacked(2, steps).sums.total.tolist() == [2 * steps, 0]
+
+
+def test_whether_squares_are_kept_does_not_depend_on_values():
+    """Counts decide it: small values of as many records are treated like large ones."""
+    table = pa.table({"u": ["a"] * 4, "v": [0.0] * 4, "w": ["x"] * 4})
+    arguments = {"user": "u", "value": "v", "cells": Labels("w"), "select": Select(min_users=1)}
+    found = read(table, **arguments, bounds=(0, 2**30), quantum=1)
+    assert not found.has_squares
+    assert read(table.slice(1), **arguments, bounds=(0, 2**30), quantum=1).has_squares
+
+
+def test_a_crowded_pair_counts_even_if_its_cell_is_left_out():
+    """The largest count of any pair decides, before cells are chosen."""
+    columns = {"u": ["a"] * 4 + ["b", "c"], "v": [1.0] * 6, "w": ["x"] * 4 + ["y"] * 2}
+    found = read(
+        pa.table(columns), user="u", value="v", bounds=(0, 2**30), quantum=1, cells=Labels("w"),
+        select=Select(min_users=2),
+    )  # fmt: skip
+    assert found.public.cells.labels == {"w": ("y",)}
+    assert not found.has_squares

@@ -62,8 +62,11 @@ def judged(errors, targets):
     return max(e / t if 0 < t < math.inf else 0 for e, t in zip(errors, targets, strict=True))
 
 
-def algorithm_1(table, span, epsilon, bound=None, targets=None, unfinished="undo"):
-    """Return kept counts, users down and cells across, K and (degree, treated, finished)."""
+def algorithm_1(table, span, epsilon, bound=None, targets=None, unfinished="undo", choose=min):
+    """Return kept counts, users down and cells across, K and (degree, treated, finished).
+
+    `choose=max` is line 11 as eq. (14) prints it.
+    """
     table, span, epsilon = np.asarray(table).tolist(), Fraction(span), Fraction(epsilon)
     users, cells = range(len(table)), range(len(table[0]))
     gamma = [list(row) for row in table]
@@ -88,7 +91,7 @@ def algorithm_1(table, span, epsilon, bound=None, targets=None, unfinished="undo
                     held, gamma[u][g] = gamma[u][g], 0
                     after[g] = error(g)
                     gamma[u][g] = held
-            least = min(after, key=after.get, default=None)
+            least = choose(after, key=after.get, default=None)
             if least is None or after[least] > limit:
                 halt = True
                 break
@@ -266,6 +269,17 @@ def test_the_synthetic_setting_is_as_described():
     assert (occupancy.n != plain.n).sum() == 12
     assert (occupancy.kth_largest(1) == 10 * plain.kth_largest(1)).all()
     assert plain.n.mean() == pytest.approx(100, rel=0.05)
+
+
+def test_the_printed_arg_max_suppresses_next_to_nothing():
+    """ERRATA 2: eq. (14) as printed halts at the first user where arg min goes on."""
+    occupancy = comp_setting(3, 0, cells=6)
+    table = dense(occupancy, occupancy.n)
+    _, printed, _ = algorithm_1(table, 65, 1, choose=max)
+    _, meant, _ = algorithm_1(table, 65, 1)
+    assert printed == 6
+    assert meant < printed
+    assert theory.clip_user(occupancy, SPAN, 1).degradation == meant
 
 
 def test_a_user_of_more_than_half_a_cell_is_charged_in_full():

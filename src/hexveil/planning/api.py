@@ -46,7 +46,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     statistics: Sequence[str] | str | None = None,
     method: Method = "joint",
     mechanism: ThresholdMechanism | None = None,
-    objective: Objective = "max",
+    objective: Objective | None = None,
     error: ErrorKind = "separate",
     split: Number | None = None,
     prior: Number | None = None,
@@ -79,8 +79,10 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     mechanism : OptimalClipping or Baseline
         How one cell is planned, for "per-cell" and "composition"; default OptimalClipping().
     objective : "max" or "mean"
-        Whether the joint plan makes the largest or the average planning error over cells small.
-        With both statistics, errors are judged as shares of what a constant can miss.
+        Whether the largest or the average planning error over cells is made small, or kept
+        within the targets. Default: the average within `epsilon`, the largest with targets, so that
+        every cell meets its own. With both statistics, errors are judged as shares of what a
+        constant can miss.
     error : "separate" or "sum"
         "sum" adds value units to squared ones, as COMP eq. (12) does: for reproduction only.
     split : number, optional
@@ -122,7 +124,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             method=method,
             mechanism=mechanism or OptimalClipping(),
             statistics=asked_statistics(statistics, error),
-            objective=objective,
+            objective=objective or _usual(method, target_error),
             error=error,
             split=split_of(split),
         ),
@@ -143,6 +145,11 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     if advise and not made.support.supported:
         warnings.warn(advice(made).text, GridTooFineWarning, stacklevel=2)
     return made
+
+
+def _usual(method: str, target: object) -> Objective:
+    """Return the objective unless one is named."""
+    return "mean" if method == "joint" and target is None else "max"
 
 
 def _request(

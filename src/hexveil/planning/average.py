@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.planning.exposure import Exposure, Rates
-from hexveil.planning.joint import PROOF, Found, Joint
+from hexveil.planning.joint import PROOF, Joint
 from hexveil.planning.part import BIAS, WORST, spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
 
@@ -48,13 +50,26 @@ class Weights:
     mean: Floats
     variance: Floats
 
+    @classmethod
+    def of(cls, request: Request, span: Floats) -> Weights:
+        """Return weights whose sum of errors is the average of `Plan.judged_errors`."""
+        names, cells = request.noised, float(span.size)
+        if len(names) == 2 and request.error != "sum":
+            flat = np.ones(span.size) / (2.0 * cells)
+            return cls(flat / WORST["mean"], flat / WORST["variance"])
+        zero = np.zeros(span.size)
+        return cls(
+            span / cells if "mean" in names else zero,
+            span**2 / cells if "variance" in names else zero,
+        )
+
     def constant(self) -> float:
         """Return the average error of constants alone."""
         return float((self.mean * WORST["mean"] + self.variance * WORST["variance"]).sum())
 
 
-def least_average(exposure: Exposure, weights: Weights, loss: float) -> Found:
-    """Return the plan within a loss whose weighed sum of errors is small, and a lower bound."""
+def least_average(exposure: Exposure, weights: Weights, loss: float) -> Joint:
+    """Return the plan within a loss whose weighed sum of errors is small."""
     live = [weights.mean > 0, weights.variance > 0]
     start = _start(exposure, weights, loss)
     best: tuple[float, Rates] = (weights.constant(), Rates(*(np.zeros(m.size) for m in live)))
@@ -69,12 +84,9 @@ def least_average(exposure: Exposure, weights: Weights, loss: float) -> Found:
             break
         live = [m & ~w for m, w in zip(live, worse, strict=True)]
         start = rates
-    value, rates = best
-    factor = (
-        exposure.factors(rates, loss) if rates.total.any() else np.ones(exposure.occupancy.n_users)
-    )
-    bound = lower_bound(exposure, weights, loss, _multipliers(exposure, weights, rates, factor))
-    return Found(Joint(rates, factor), value, bound)
+    _, rates = best
+    nobody = np.ones(exposure.occupancy.n_users)
+    return Joint(rates, exposure.factors(rates, loss) if rates.total.any() else nobody)
 
 
 def _start(exposure: Exposure, weights: Weights, loss: float) -> Rates:
@@ -174,12 +186,15 @@ def _worse(
     return found
 
 
-def lower_bound(exposure: Exposure, weights: Weights, loss: float, multiplier: Floats) -> float:
-    """Return what no plan within the loss goes below, from the best multipliers found.
+def lower_bound(
+    exposure: Exposure, weights: Weights, loss: float, rates: Rates, factor: Floats
+) -> float:
+    """Return what no plan within the loss goes below, starting from a good plan's rates.
 
     Any multipliers give a bound; they are raised where the cheapest answer of the cells loses more
     than is allowed, and lowered where it loses less.
     """
+    multiplier = _multipliers(exposure, weights, rates, factor)
     if not multiplier.any():
         return 0.0
     steps = int(min(ASCENT, max(ROOM / exposure.occupancy.n_pairs, 3)))

@@ -101,7 +101,7 @@ def capacity(  # noqa: PLR0913  a public door
     prior: Number | None = None,
     method: Method = "joint",
     mechanism: ThresholdMechanism | None = None,
-    objective: Objective = "max",
+    objective: Objective | None = None,
 ) -> Capacity:
     """Return what this fleet can support at `epsilon`, per resolution, timeslot and unit.
 

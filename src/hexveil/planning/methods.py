@@ -18,7 +18,7 @@ from hexveil.planning import per_cell
 from hexveil.planning.apart import rows_apart
 from hexveil.planning.average import Weights, least_average
 from hexveil.planning.exposure import Exposure
-from hexveil.planning.joint import Found, Joint, least_error, least_loss
+from hexveil.planning.joint import Joint, least_error, least_loss
 from hexveil.planning.part import WORST
 from hexveil.planning.plan import LATTICE, Plan
 from hexveil.planning.rows import Rows
@@ -66,7 +66,7 @@ def _joint(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
         return _average(exposure, span, request, loss)
     top, targets_at = _error_scale(request, span)
     found = least_error(exposure, targets_at, loss, top)
-    return fitted(occupancy, span, request, _rows(exposure, found, "max error"))
+    return fitted(occupancy, span, request, _rows(exposure, found.joint, found.bound, "max error"))
 
 
 def _least_loss(exposure: Exposure, span: Floats, request: Request) -> Rows:
@@ -81,7 +81,7 @@ def _least_loss(exposure: Exposure, span: Floats, request: Request) -> Rows:
     rates = aim.rates(exposure.away(factor))
     if rates is None:
         raise InputError("target_error leaves too little room for numbers of ordinary size.")
-    return _rows(exposure, Found(Joint(rates, factor), found.value, found.bound), "loss")
+    return _rows(exposure, Joint(rates, factor), found.bound, "loss")
 
 
 def _few_digits(factor: Floats) -> Floats:
@@ -89,15 +89,15 @@ def _few_digits(factor: Floats) -> Floats:
 
 
 def _average(exposure: Exposure, span: Floats, request: Request, loss: float) -> Rows:
-    found = least_average(exposure, _weights(request, span), loss)
-    rows = _rows(exposure, found, "mean error")
+    joint = least_average(exposure, Weights.of(request, span), loss)
+    rows = _rows(exposure, joint, None, "mean error")
     return fitted(exposure.occupancy, span, request, rows)
 
 
-def _rows(exposure: Exposure, found: Found, certifies: str) -> Rows:
+def _rows(exposure: Exposure, joint: Joint, bound: float | None, certifies: str) -> Rows:
     """Return rows from rates and factors; a cell where nobody loses anything keeps nothing."""
-    occupancy, rates = exposure.occupancy, found.joint.rates
-    factor = _few_digits(found.joint.factor)
+    occupancy, rates = exposure.occupancy, joint.rates
+    factor = _few_digits(joint.factor)
     most = np.maximum.reduceat(occupancy.n, occupancy.start[:-1])
     total = occupancy.records_per_cell
 
@@ -113,7 +113,7 @@ def _rows(exposure: Exposure, found: Found, certifies: str) -> Rows:
         variance_kept=np.where(rates.variance > 0, most, 0),
         variance_noise=scale(rates.variance),
         factor=factor,
-        lower_bound=found.bound,
+        lower_bound=bound,
         certifies=certifies,
     )
 
@@ -145,19 +145,6 @@ def _error_scale(request: Request, span: Floats) -> tuple[float, Callable[[float
     if names == ("mean",):
         return float(span.max() * WORST["mean"]), lambda e: Separate(e / span, none)
     return float((span**2).max() * WORST["variance"]), lambda e: Separate(none, e / span**2)
-
-
-def _weights(request: Request, span: Floats) -> Weights:
-    """Return weights whose sum of errors is the average of `Plan.judged_errors`."""
-    names, cells = request.noised, float(span.size)
-    both = len(names) == 2
-    if both and request.error != "sum":
-        flat = np.ones(span.size) / (2.0 * cells)
-        return Weights(flat / WORST["mean"], flat / WORST["variance"])
-    zero = np.zeros(span.size)
-    return Weights(
-        span / cells if "mean" in names else zero, span**2 / cells if "variance" in names else zero
-    )
 
 
 def _least_loss_on_average(exposure: Exposure, span: Floats, request: Request) -> Rows:

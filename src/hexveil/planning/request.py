@@ -40,7 +40,7 @@ class Request:
         How one cell is planned; the joint plan does not use it.
     statistics : tuple of str
     objective : "max" or "mean"
-        Over cells.
+        Over cells; the methods that plan cells apart look at it for targets only.
     error : "separate" or "sum"
         Whether mean and variance are judged apart, or value units are added to squared ones.
     split : Fraction or None

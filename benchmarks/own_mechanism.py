@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ DRAWS = 8
 LEAST = 20
 OURS = Foresight()
 EQUAL = hv.ArrayAveraging(cap=1)
-PAPERS = (
+PAPERS: tuple[Any, ...] = (
     hv.Baseline(),
     *(
         hv.ArrayAveraging(grouping=grouping, cap=cap)
@@ -44,7 +45,9 @@ PAPERS = (
     hv.OptimalClipping(),
     hv.AKMV(),
 )
-COLUMNS = {"user": "user_id", "value": "value", "lat": "lat", "lon": "lon", "time": "timestamp"}
+COLUMNS: dict[str, Any] = {
+    "user": "user_id", "value": "value", "lat": "lat", "lon": "lon", "time": "timestamp",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -152,15 +155,11 @@ def compare(name: str, found: dict[str, np.ndarray]) -> list[Row]:
 
 def draw_figure(rows: list[Row], file: Path) -> None:
     """Write the figure of the simulated sets."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure  # noqa: PLC0415  only the figure needs it
 
     names = list(dict.fromkeys(row.name for row in rows))
-    figure, axes = plt.subplots(
-        1, len(names), figsize=(3.1 * len(names), 3.2), layout="constrained"
-    )
+    figure = Figure(figsize=(3.1 * len(names), 3.2), layout="constrained")
+    axes = figure.subplots(1, len(names))
     for axis, name in zip(axes, names, strict=True):
         mine = [row for row in rows if row.name == name]
         at = [row.epsilon for row in mine]
@@ -186,8 +185,9 @@ def main() -> int:
         for name, bounds, cells in sets:
             for row in compare(name, errors(cells, bounds)):
                 print(
-                    f"| {row.name} ({len(cells)}) | {row.epsilon} | {row.ours:.3g} | "
-                    f"{row.best:.3g} | {row.winner} | {row.ours / row.best:.2f} | {row.equal:.3g} |",
+                    f"| {row.name} ({len(cells)}) | {row.epsilon} | {row.ours:.3g} "
+                    f"| {row.best:.3g} | {row.winner} | {row.ours / row.best:.2f} "
+                    f"| {row.equal:.3g} |",
                     flush=True,
                 )
                 drawn_rows.append(row)

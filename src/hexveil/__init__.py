@@ -14,7 +14,7 @@ A first tour::
 Records: `read`, `from_sums`, `Cells`, `Labels`, `Select`, `Dataset`.
 Plans: `plan`, `capacity`, `Plan`, `Capacity`, `Occupancy`, `Baseline`, `OptimalClipping`.
 One cell, for study: `ArrayAveraging`, `Levy`, `FixedQuantile`, `OptimizedQuantile`,
-`OptArrayAveraging`, `AKMV`, `Auto`.
+`OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
 Publishing: `Ledger`, `release`, `Release`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
 `Heterogeneous`, `StudentT` or `Drift`.
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Auto,
         Baseline,
         FixedQuantile,
+        Foresight,
         Levy,
         OptArrayAveraging,
         OptimalClipping,
@@ -86,6 +87,7 @@ _HOMES = {
     "Auto": "hexveil.mechanisms",
     "Baseline": "hexveil.mechanisms",
     "FixedQuantile": "hexveil.mechanisms",
+    "Foresight": "hexveil.mechanisms",
     "Levy": "hexveil.mechanisms",
     "OptArrayAveraging": "hexveil.mechanisms",
     "OptimalClipping": "hexveil.mechanisms",
@@ -120,6 +122,7 @@ __all__ = [
     "Dataset",
     "Drift",
     "FixedQuantile",
+    "Foresight",
     "GridTooFineWarning",
     "Heterogeneous",
     "HexveilError",

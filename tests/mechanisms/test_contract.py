@@ -28,6 +28,7 @@ MECHANISMS = [
     hv.OptimizedQuantile(cap=1, candidates=7),
     hv.AKMV(split="0.5"),
     hv.AKMV(split="0.25", candidates=9),
+    hv.Foresight(),
 ]
 CELLS = {
     "one user": [7],
@@ -66,7 +67,8 @@ def test_odd_cells_work(mechanism, cell):
 def test_closed_forms_are_all_there_or_none_is(mechanism):
     """Bias and planning error are numbers together, or None where an interval is random."""
     plan = mechanism.plan([4, 2, 1], bounds=(0, 8), epsilon=1)
-    private = isinstance(mechanism, (hv.Levy, hv.FixedQuantile, hv.OptimizedQuantile, hv.AKMV))
+    kinds = hv.Levy, hv.FixedQuantile, hv.OptimizedQuantile, hv.AKMV, hv.Foresight
+    private = isinstance(mechanism, kinds)
     assert (plan.worst_case_bias is None) == private
     assert (plan.worst_case_error is None) == private
 

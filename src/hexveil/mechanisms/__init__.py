@@ -5,6 +5,7 @@ from hexveil.mechanisms.array_averaging import ArrayAveraging
 from hexveil.mechanisms.auto import Auto
 from hexveil.mechanisms.baseline import Baseline
 from hexveil.mechanisms.contract import CellPlan, Mechanism, NoiseSource
+from hexveil.mechanisms.foresight import Foresight
 from hexveil.mechanisms.levy import Levy
 from hexveil.mechanisms.opt_array_averaging import OptArrayAveraging
 from hexveil.mechanisms.optimal_clipping import OptimalClipping
@@ -18,6 +19,7 @@ __all__ = [
     "Baseline",
     "CellPlan",
     "FixedQuantile",
+    "Foresight",
     "Levy",
     "MeanPlan",
     "Mechanism",

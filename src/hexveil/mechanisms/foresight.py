@@ -1,6 +1,7 @@
 """FORESIGHT: of many ways to read a mean, the one that a public prior says is best.
 
-Ours, from ERRATA 8 and 12 and WC Theorem III.1. How a mean is read, and why it is private: `balance`.
+Ours, from ERRATA 8 and 12 and WC Theorem III.1. How a mean is read and why that is private is said
+in `balance`.
 Neighbours: one user's values all change within the bounds; users and counts are public.
 Everything is chosen from counts, bounds and ε: the weights (all alike, for the least noise, or
 nearer to the counts, for the least bias), the reach, the candidates, how ε is split, and a curve
@@ -10,7 +11,8 @@ Loss: ε. The choice of the point loses its part; for every point the Laplace no
 
 Prior, in parts of the span: the cell's level is uniform within the bounds; users differ from it
 with one of several standard deviations (`spreads`), samples of a user from the user's level with
-another (`within`), whatever the counts. The best way is the one with the least geometric mean, over the spreads, of the mean absolute
+another (`within`), whatever the counts.
+The best way is the one with the least geometric mean, over the spreads, of the mean absolute
 error: half the error counts the same in an easy cell as in a hard one.
 Predicted errors are not bounds: where the prior is wrong, so may be the choice, never the privacy.
 """
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SCENARIOS = 96
-USERS = 512
+SCENARIOS = 64
+USERS = 1536
 """Users of a scenario; a larger cell is thinned, and ε enlarged in proportion."""
 
 PREFERENCE = 1.03
@@ -112,7 +114,7 @@ class Foresight(Named):
     (8.0, True)
     """
 
-    spreads: tuple[float, ...] = (0.02, 0.08, 0.2)
+    spreads: tuple[float, ...] = (0.005, 0.02, 0.08, 0.2)
     within: float = 0.15
 
     def __post_init__(self) -> None:

@@ -52,12 +52,14 @@ def test_bounds_are_asked_for(here, call):
 
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "bigquery", "spark"])
 def test_sql_prints_the_query(here, call, dialect):
-    """The query that makes the sums elsewhere is printed, clamping included; nothing is read."""
+    """The query is printed, with clamping and sums of squares; nothing is read."""
     (here / "buses.parquet").unlink()
     said = call("inspect", "run.toml", "--sql", dialect)
     assert said.code == 0, said.err
     assert "65" in said.out
     assert "select" in said.out.lower()
+    mark = "`" if dialect in ("bigquery", "spark") else '"'
+    assert f"SUM(x * x) AS {mark}sum_sq{mark}\n" in said.out
     assert said.err == ""
 
 

@@ -72,7 +72,7 @@ def slot_of(wall, grid):
 
 
 def count(records, grid, rules):
-    """Return {(hexagon, slot): {unit: (n, sum)}} of the cells that are used, and drop counts."""
+    """Return {(hexagon, slot): {unit: (n, sum, squares)}} of used cells, and drop counts."""
     left_out = {}
     kept = []
     for record in records:
@@ -93,22 +93,23 @@ def count(records, grid, rules):
         hexagon = h3.str_to_int(h3.latlng_to_cell(lat, lon, grid.resolution))
         pairs = cells.setdefault((hexagon, slot_of(wall, grid)), {})
         unit = unit_of(user, wall, rules.get("unit", "user"))
-        n, total = pairs.get(unit, (0, 0))
-        pairs[unit] = n + 1, total + quanta(value, *rules["scale"])
+        n, total, squares = pairs.get(unit, (0, 0, 0))
+        k = quanta(value, *rules["scale"])
+        pairs[unit] = n + 1, total + k, squares + k * k
     used = {c: p for c, p in cells.items() if len(p) >= rules["min_users"]}
     if rules.get("top") is not None:
-        ranked = sorted(used, key=lambda c: (-sum(n for n, _ in used[c].values()), c))
+        ranked = sorted(used, key=lambda c: (-sum(n for n, *_ in used[c].values()), c))
         used = {c: used[c] for c in ranked[: rules["top"]]}
     return used, left_out
 
 
 def as_arrays(used):
-    """Return cells, and (cell, unit, n, sum) rows numbered as a data set numbers them."""
+    """Return cells, and (cell, unit, n, sum, squares) rows as a data set numbers them."""
     cells = sorted(used)
     units = {u: i for i, u in enumerate(sorted({u for pairs in used.values() for u in pairs}))}
     rows = [
-        (i, units[unit], n, total)
+        (i, units[unit], *sums)
         for i, cell in enumerate(cells)
-        for unit, (n, total) in sorted(used[cell].items())
+        for unit, sums in sorted(used[cell].items())
     ]
     return cells, rows

@@ -287,18 +287,28 @@ def test_a_count_that_is_not_one_is_refused(n):
 
 
 @pytest.mark.parametrize(
-    ("n", "bounds", "squares", "said"),
+    ("n", "bounds", "said"),
     [
-        (2**46, (0, 65), False, "sums of 70368744177664 records"),
-        (2**31, (0, 65), True, "sums of squares of 2147483648 records"),
-        (2**45, (10**6, 10**6 + 1), False, "sums of 35184372088832 records"),
+        (2**46, (0, 65), "sums of 70368744177664 records"),
+        (2**45, (10**6, 10**6 + 1), "sums of 35184372088832 records"),
     ],
 )
-def test_sums_that_could_overflow_are_refused_from_counts(n, bounds, squares, said):
+def test_sums_that_could_overflow_are_refused_from_counts(n, bounds, said):
     """Whether whole numbers could overflow is decided by counts, bounds and quantum alone."""
-    table = table_of([("x", "a", n, 1.0, 1.0)], squares=squares)
+    table = table_of([("x", "a", n, 1.0, 1.0)], squares=False)
     with pytest.raises(InputError, match=said):
         from_sums(table, bounds=bounds, min_users=1)
+
+
+def test_squares_that_could_overflow_are_left_out_by_counts_alone():
+    """Beyond 2^62 the sums stay and the squares go, whatever they are; rows of a pair add up."""
+    for given_sq in (0.0, 1e300):
+        found = [("x", "a", 2**29, 5.0, given_sq), ("x", "b", 1, 5.0, 25.0)]
+        assert from_sums(table_of(found), bounds=(0, 65), min_users=1).has_squares
+        crowded = from_sums(table_of([*found, found[0], found[0]]), bounds=(0, 65), min_users=1)
+        assert not crowded.has_squares
+        assert crowded.sums.total.tolist() == [15_000, 5_000]
+    assert not from_sums(table_of(found, squares=False), bounds=(0, 65), min_users=1).has_squares
 
 
 @pytest.mark.parametrize("missing", ["cell", "user", "n", "sum"])

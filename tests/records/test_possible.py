@@ -1,12 +1,15 @@
 """The possible sums nearest to given ones, against trying every choice of values."""
 
 import itertools
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from hexveil.facts import ValueScale
+from hexveil.records.decimals import decimals
 from hexveil.records.possible import nearest_squares, nearest_totals, squares_range
 
 
@@ -38,6 +41,31 @@ def test_nearest_sums_are_nearest(lower):
             about = given_sq * 4 - n * (2 * lower) ** 2 - 2 * (2 * lower) * total
             near = [abs(k - about) for k in range(least, largest + 1)]
             assert near[int(found[0]) - least] == min(near)
+
+
+@pytest.mark.parametrize("quantum", ["0.001", "0.02"])
+@pytest.mark.parametrize("lower", [-9_000_000, 5_000_000])
+def test_long_decimals_are_taken_to_their_last_place(lower, quantum):
+    """Of many values far from zero the nearest sum is exact from a decimal, ends included."""
+    scale = ValueScale.of((lower, lower + 65), quantum)
+    n, first, half = 70_000, int(scale.lower / scale.quantum), scale.steps // 2
+    total = n * half
+    least, largest = (
+        int(end[0]) for end in squares_range(np.array([n]), np.array([total]), scale.steps)
+    )
+    wanted = [least, least + 1, (least + largest) // 2 + 7, largest - 1, largest]
+    about_zero = [w + n * first**2 + 2 * first * total for w in [least - 5, *wanted, largest + 5]]
+    places = 2 * decimals(scale).places
+    with localcontext(prec=60):
+        written = [w * Decimal(quantum) ** 2 for w in about_zero]
+    column = pa.array([*written, None], pa.decimal128(38, places))
+    given = np.array([*map(float, written), 0.0])
+    rows = np.ones(given.size, dtype=np.int64)
+    found = nearest_squares(given, rows * n, rows * total, scale, column)
+    # A null decimal leaves the double, here 0: too small.
+    assert found.tolist() == [least, *wanted, largest, least]
+    rough = nearest_squares(given, rows * n, rows * total, scale)
+    assert rough.tolist() != found.tolist()
 
 
 def test_halves_are_rounded_away_from_zero_and_nothing_nearly_half_is():

@@ -11,6 +11,8 @@ import random
 import shutil
 import subprocess
 import tempfile
+from decimal import Decimal
+from fractions import Fraction
 
 import duckdb
 import pyarrow as pa
@@ -74,7 +76,7 @@ options = st.fixed_dictionaries(
         "unit": st.sampled_from(["user", "user-day", "user-week"]),
         "repeats": st.sampled_from(["drop", "keep"]),
         "bounds": st.sampled_from([(0, 65), (-5, "2.5")]),
-        "quantum": st.sampled_from(["0.001", "0.5"]),
+        "quantum": st.sampled_from(["0.001", "0.5", "1/6", "0.0000001"]),
     }
 )
 grids = st.one_of(
@@ -115,9 +117,10 @@ def in_duckdb(query, table):
 
 
 def facts_of(dataset):
-    """Return cells, counts and sums of a data set, comparable."""
-    occupancy = dataset.occupancy
-    arrays = (occupancy.cell, occupancy.user, occupancy.n, dataset.sums.total)
+    """Return cells, counts, sums and sums of squares of a data set, comparable."""
+    occupancy, sums = dataset.occupancy, dataset.sums
+    arrays = [occupancy.cell, occupancy.user, occupancy.n, sums.total]
+    arrays += [sums.total_sq] if dataset.has_squares else []
     return dataset.public.cells.names(), [array.tolist() for array in arrays]
 
 
@@ -169,6 +172,8 @@ CROWDED = [
     (Cells(7, "1d", WARSAW), {"repeats": "keep"}, {"hours": (0, 2, 3)}),
     (Cells(7, None), {"bounds": (-5, "2.5")}, {}),
     (Cells(0, None, WARSAW), {}, {"dates": ("2024-02-19", "2024-10-27")}),
+    (Labels('w"ard'), {"bounds": (-5, "2.5"), "quantum": "1/6"}, {}),
+    (Labels('w"ard'), {"bounds": (-500, 2500), "quantum": "12.5"}, {}),
 ]
 
 
@@ -193,7 +198,57 @@ def test_duckdb_reads_a_file_by_itself(tmp_path):
         dialect="duckdb",
     )  # fmt: skip
     made = in_duckdb(query, table)
-    assert made.to_pylist() == [{'w"ard': "x", "user": "a", "n": 1, "sum": 10.0}]
+    assert made.to_pylist() == [
+        {'w"ard': "x", "user": "a", "n": 1, "sum": 10.0, "sum_sq": Decimal("100.000000")}
+    ]
+
+
+def far_from_zero(quantum):
+    """Return the query's sums and the reading of one user's many values far from zero."""
+    step, first = Fraction(quantum), 30_000_000
+    bounds = (first, first + 10 * step)
+    values = [float(first + k % 11 * step) for k in range(5_000)]
+    table = pa.table({"bus": ["a"] * len(values), "the speed": values, "w": ["x"] * len(values)})
+    shared = {"bounds": bounds, "quantum": quantum, "cells": Labels("w")}
+    known = read(table, user="bus", value="the speed", select=Select(min_users=1), **shared)
+    query = sums_query(source="trips", user="bus", value="the speed", **shared, dialect="duckdb")
+    return in_duckdb(query, table), known, shared
+
+
+@pytest.mark.parametrize("quantum", ["0.001", "0.005", "0.5", 2])
+def test_squares_longer_than_a_double_come_back_exactly(quantum):
+    """Many values far from zero have squares of over 16 digits; as decimals none is lost."""
+    made, known, shared = far_from_zero(quantum)
+    exact = made["sum_sq"][0].as_py()
+    assert Fraction(float(exact)) != Fraction(exact) or quantum == 2
+    found = from_sums(made, **shared, min_users=1)
+    assert found.sums.total_sq.tolist() == known.sums.total_sq.tolist()
+    assert known.sums.total_sq[0] == sum((k % 11) ** 2 for k in range(5_000))
+    for kind in (pa.string(), pa.decimal256(76, 38)):
+        written = made.set_column(4, "sum_sq", made["sum_sq"].cast(kind))
+        assert from_sums(written, **shared, min_users=1).sums.total_sq == known.sums.total_sq
+    doubles = made.set_column(4, "sum_sq", made["sum_sq"].cast(pa.float64()))
+    assert from_sums(doubles, **shared, min_users=1).has_squares  # near, and possible
+
+
+def test_no_squares_are_printed_where_none_could_be_kept():
+    """Where a single square is too large the query leaves them out, as reading does."""
+    table = table_of([("a", 10.0, INSTANTS[2], 52.1, 21.0, "x")])
+    shared = {"bounds": (0, 65), "quantum": "0.00000001", "cells": Labels('w"ard')}
+    query = sums_query(source="trips", user="bus", value="the speed", **shared, dialect="duckdb")
+    made = in_duckdb(query, table)
+    assert made.column_names == ['w"ard', "user", "n", "sum"]
+    assert not from_sums(made, **shared, min_users=1).has_squares
+
+
+def test_labels_may_have_the_names_of_the_query_s_own_columns():
+    """Labels named like the columns that hold the value do not get in the way."""
+    table = pa.table({"u": ["a", "a"], "v": [2.0, 3.0], "k": ["7", "7"], "X": ["8", "8"]})
+    shared = {"bounds": (0, 65), "cells": Labels("k", "X", "v")}
+    query = sums_query(source="trips", user="u", value="v", **shared, dialect="duckdb")
+    known = read(table, user="u", value="v", select=Select(min_users=1), **shared)
+    made = in_duckdb(query, table)
+    assert facts_of(from_sums(made, **shared, min_users=1)) == facts_of(known)
 
 
 def test_duckdb_takes_a_location_in_geojson_order():
@@ -334,6 +389,7 @@ def test_every_dialect_applies_every_rule(dialect):
         f"{HEXAGONS[dialect]} AS {mark}hexagon{mark}",
         "'Asia/Kolkata'",
         "MOD(w + 86400, 3600)",
+        f"SUM(x * x) AS {mark}sum_sq{mark}",
         f"GROUP BY {mark}hexagon{mark}, {mark}slot{mark}, {mark}user{mark};",
     ):
         assert part in query
@@ -347,6 +403,7 @@ GOLDEN = """\
 --                min_users=10)
 -- 'the speed' must be a column of numbers: text is not parsed. Unusable records
 -- are left out, however many they are (max_bad_rows is not applied).
+-- Keep sum_sq a decimal, or text, on its way: a double may be too short for it.
 -- min_users and top are applied by from_sums.
 WITH records AS (
   SELECT
@@ -376,14 +433,16 @@ keyed AS (
   SELECT
     p0 AS `ward`,
     u AS `user`,
-    k
+    k,
+    CAST(k AS DECIMAL(5, 0)) * CAST('0.001' AS DECIMAL(3, 3)) AS x
   FROM selected
 )
 SELECT
   `ward`,
   `user`,
   COUNT(*) AS n,
-  CAST(SUM(k) AS DOUBLE) * 1.0e0 / 1000.0e0 AS `sum`
+  CAST(SUM(k) AS DOUBLE) * 1.0e0 / 1000.0e0 AS `sum`,
+  SUM(x * x) AS `sum_sq`
 FROM keyed
 GROUP BY `ward`, `user`;
 """

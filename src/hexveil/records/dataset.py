@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.errors import HexveilError
-from hexveil.records.possible import could_overflow, squares_range
+from hexveil.records.possible import squares_fit, squares_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,7 +98,7 @@ def _check_squares(
     """
     if squares.shape != n.shape or squares.dtype != np.int64:
         raise HexveilError("sums of squares and occupancy do not belong together.")
-    if could_overflow(n, scale):
+    if not squares_fit(int(n.max(initial=0)), scale):
         raise HexveilError("sums of squares of so many records could overflow.")
     least, largest = squares_range(n, total, scale.steps)
     if ((squares < least) | (squares > largest)).any():

@@ -17,7 +17,13 @@ from hexveil.exact import decimal_text
 from hexveil.facts import PublicFacts, Unit, ValueScale
 from hexveil.occupancy import Occupancy
 from hexveil.records.dataset import Dataset, Sums
-from hexveil.records.possible import nearest_squares, nearest_totals, refuse_overflow
+from hexveil.records.decimals import decimals
+from hexveil.records.possible import (
+    nearest_squares,
+    nearest_totals,
+    refuse_overflow,
+    squares_fit,
+)
 from hexveil.records.request import Rules
 from hexveil.records.select import Select
 from hexveil.records.sources import find
@@ -47,9 +53,10 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     """Return sums made elsewhere as public facts and private sums per (cell, user).
 
     The table has a row per cell and user, with the columns `user`, `n` (records), `sum` (of the
-    clamped values, in value units) and perhaps `sum_sq` (of their squares), and those of the
-    cell. Rows of the same cell and user are added up. Rows without a usable sum (present,
-    finite, a number), user or cell are dropped and counted in the public rules.
+    clamped values, in value units) and perhaps `sum_sq` (of their squares about 0, in squared
+    value units; best as a decimal, of which no place is lost), and those of the cell. Rows of
+    the same cell and user are added up. Rows without a usable sum (present, finite, a number),
+    user or cell are dropped and counted in the public rules.
 
     Parameters
     ----------
@@ -77,8 +84,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     Returns
     -------
     Dataset
-        With sums of squares where the table has them. Without a recount: the records are not at
-        hand.
+        With sums of squares where the table has them, unless they could overflow (see `read`).
+        Without a recount: the records are not at hand.
 
     Raises
     ------
@@ -110,8 +117,9 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     select = Select(min_users=min_users, top=top)
     asked = Rules(ValueScale.of(bounds, quantum), grid, select, unit)
     source = find(table)
-    rows = read_rows(source, grid)
-    refuse_overflow(rows.n, asked.scale, squares=rows.given_sq is not None)
+    form = decimals(asked.scale)
+    rows = read_rows(source, grid, None if form is None else 2 * form.places)
+    refuse_overflow(rows.n, asked.scale)
     occupancy, sums, used, counts = _grouped(rows, asked)
     facts = PublicFacts(
         occupancy=occupancy,
@@ -144,15 +152,12 @@ def _grouped(rows: SumRows, asked: Rules) -> tuple[Occupancy, Sums, CellTable, d
     Rows are clamped before they are added, in whole numbers: sums of possible sums are possible,
     and the order of rows does not matter.
     """
-    total = nearest_totals(rows.given, rows.n, asked.scale)
-    squares = None
-    if rows.given_sq is not None:
-        squares = nearest_squares(rows.given_sq, rows.n, total, asked.scale)
     order = np.lexsort((rows.user, *reversed(rows.keys)))
     new_cell = _changes([key[order] for key in rows.keys])
     first = np.flatnonzero(new_cell | _changes([rows.user[order]]))
     cell = np.cumsum(new_cell)[first] - 1
-    used = _used(cell, np.add.reduceat(rows.n[order], first), asked.select)
+    n = np.add.reduceat(rows.n[order], first)
+    used = _used(cell, n, asked.select)
     kept = used[cell]
 
     def added(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -162,6 +167,7 @@ def _grouped(rows: SumRows, asked: Rules) -> tuple[Occupancy, Sums, CellTable, d
     users, user = np.unique(rows.user[order][first][kept], return_inverse=True)
     n_used = int(used.sum())
     occupancy = Occupancy(numbers, user, added(rows.n), n_used, users.size)
+    total, squares = _nearest(rows, asked.scale, int(n.max()))
     table = rows.cells_at(order[np.flatnonzero(new_cell)][used])
     counts = {
         "cells before selection": int(used.size),
@@ -170,6 +176,22 @@ def _grouped(rows: SumRows, asked: Rules) -> tuple[Occupancy, Sums, CellTable, d
     }
     sums = Sums(added(total), None if squares is None else added(squares))
     return occupancy, sums, table, counts
+
+
+def _nearest(
+    rows: SumRows, scale: ValueScale, largest: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Return each row's nearest possible total and, if given and fit to keep, sum of squares.
+
+    Parameters
+    ----------
+    largest : int
+        Records of the pair that has most. Public.
+    """
+    total = nearest_totals(rows.given, rows.n, scale)
+    if rows.given_sq is None or not squares_fit(largest, scale):
+        return total, None
+    return total, nearest_squares(rows.given_sq, rows.n, total, scale, rows.written_sq)
 
 
 def _used(cell: NDArray[np.int64], n: NDArray[np.int64], select: Select) -> NDArray[np.bool_]:

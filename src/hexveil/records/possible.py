@@ -15,7 +15,8 @@ Privacy: what a pair contributes after clamping is therefore what n values withi
 would contribute, whatever was given. n is public, and clamping looks at nothing but the pair
 itself. So if all given sums of one user change, the result changes as if that user's values had
 changed within the bounds: exactly what every sensitivity here assumes. Given sums are handled
-as doubles; that a double is inexact changes which possible sum is nearest, not this argument.
+as doubles, long sums of squares as decimals; that a double is inexact changes which possible sum
+is nearest, not this argument.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.errors import InputError
 from hexveil.exact import decimal_text
+from hexveil.records.decimals import exact_squares
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,22 +37,25 @@ if TYPE_CHECKING:
 
 LARGEST_SUM = 2**61
 LARGEST_SQUARES = 2**62
-"""No pair's sum of squares, in whole quanta above the lower bound, reaches this."""
-_FAR = 2.0**62
+"""No sum of squares that is kept, in quanta above the lower bound, can reach this."""
+_FAR = 2**62
+_EXACT = 2.0**48
+"""Doubles this large are still exact to a quarter after a few steps."""
+_BLOCK = 2**16
 
 
-def could_overflow(n: NDArray[np.int64], scale: ValueScale) -> bool:
-    """Return whether a sum of squares of so many records could leave the range of whole numbers.
+def squares_fit(n: int, scale: ValueScale) -> bool:
+    """Return whether no sum of squares of n values within the bounds is too large to be kept.
 
-    Sums of squares are then not kept, whatever the values are.
+    Where the largest count of a pair does not fit, no squares are kept, whatever the values are.
 
     Parameters
     ----------
-    n : ndarray of int64, shape (n_pairs,)
-        Records of each pair. Public.
+    n : int
+        Records. Public.
     scale : ValueScale
     """
-    return int(n.max(initial=0)) * scale.steps**2 >= LARGEST_SQUARES
+    return n * scale.steps**2 < LARGEST_SQUARES
 
 
 def refuse_overflow(n: NDArray[np.int64], scale: ValueScale) -> None:
@@ -96,6 +102,7 @@ def nearest_squares(
     n: NDArray[np.int64],
     total: NDArray[np.int64],
     scale: ValueScale,
+    written: pa.Array | None = None,
 ) -> NDArray[np.int64]:
     """Return the possible sum of squares nearest to each given one, on the lattice.
 
@@ -107,13 +114,25 @@ def nearest_squares(
     given : ndarray of float, shape (n_rows,)
         Sums of squares about 0, in squared value units, finite. Private.
     n, total : ndarray of int64, shape (n_rows,)
-        Counts (public), and totals as `nearest_totals` returns them.
+        Counts (public) that fit (`squares_fit`), and totals as `nearest_totals` returns them.
     scale : ValueScale
+    written : pyarrow.Array of decimal128, optional
+        The same sums of squares as decimals, null where they are none: taken where a double may
+        be too short for a sum of so many squares.
     """
     lower = float(scale.lower / scale.quantum)
     about_lower = _divided(given, scale, 2) - n * lower * lower - 2.0 * lower * total
+    found = _whole(about_lower)
+    if written is not None:
+        reach = float(max(abs(scale.lower), abs(scale.upper)) / scale.quantum)
+        there = written.is_valid().to_numpy(zero_copy_only=False)
+        long = np.flatnonzero((n * reach * reach >= _EXACT) & there)
+        # In blocks, since Python's numbers take much room.
+        for rows in np.array_split(long, long.size // _BLOCK + 1):
+            exact = exact_squares(written.take(pa.array(rows)), n[rows], total[rows], scale)
+            found[rows] = np.clip(exact, -_FAR, _FAR)
     least, largest = squares_range(n, total, scale.steps)
-    return np.asarray(np.clip(_whole(about_lower), least, largest), dtype=np.int64)
+    return np.asarray(np.clip(found, least, largest), dtype=np.int64)
 
 
 def squares_range(
@@ -143,7 +162,7 @@ def _divided(given: NDArray[np.float64], scale: ValueScale, power: int) -> NDArr
 
 def _whole(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return each number rounded, halves away from zero, kept within +-2^62."""
-    size = np.minimum(np.abs(numbers), _FAR)
+    size = np.minimum(np.abs(numbers), float(_FAR))
     below = np.floor(size)
     rounded = below + (size - below >= 0.5)
     return np.where(numbers < 0, -rounded, rounded).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The public door to records: from a file or table to counts and sums, once.
+"""The public door to records: from a file or table to counts, sums and sums of squares, once.
 
 Rules: DESIGN, "Rules that guard the proof". Assumption: whether a record carries a usable value
 (present, finite, a number) is public, as are its user, place and time.
@@ -45,6 +45,10 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     timezone: str | None = None,
 ) -> Dataset:
     """Return the records of a source as public facts and private sums per (cell, user).
+
+    Sums are of values and of their squares, both exact. `Dataset.has_squares` says whether sums
+    of squares are there: they are left out if the fullest pair's, n * (span / quantum)^2, could
+    reach 2^62, and a coarser quantum brings them back.
 
     Parameters
     ----------

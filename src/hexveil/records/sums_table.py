@@ -47,6 +47,8 @@ class SumRows:
         At least 1.
     given, given_sq : ndarray of float
         Finite, in value units; `given_sq` is None without such a column.
+    written_sq : pyarrow.Array of decimal128, or None
+        `given_sq` to its last place, null where that is too long.
     keys : tuple of ndarray of int64
         Hexagons and slots, or ranks of labels by bytes: rows of one cell agree in all of them.
     names : tuple of pyarrow.Array
@@ -62,6 +64,7 @@ class SumRows:
     n: NDArray[np.int64]
     given: NDArray[np.float64]
     given_sq: NDArray[np.float64] | None
+    written_sq: pa.Array | None
     keys: tuple[NDArray[np.int64], ...]
     names: tuple[pa.Array, ...] = ()
     rules: Mapping[str, int] = field(default_factory=dict)
@@ -97,8 +100,15 @@ def cell_columns(grid: Cells | Labels) -> tuple[str, ...]:
     return ("hexagon",) if grid.seconds is None else ("hexagon", "slot")
 
 
-def read_rows(source: Files | Table, grid: Cells | Labels) -> SumRows:
+def read_rows(source: Files | Table, grid: Cells | Labels, places: int | None) -> SumRows:
     """Return the rows of a table of sums that can be counted.
+
+    Parameters
+    ----------
+    source : Files or Table
+    grid : Cells or Labels
+    places : int or None
+        Of sums of squares as decimals; None reads them as doubles alone.
 
     Raises
     ------
@@ -108,7 +118,7 @@ def read_rows(source: Files | Table, grid: Cells | Labels) -> SumRows:
         If the source cannot be read, a count is not one, a cell is not one of `grid`, or no row
         can be counted.
     """
-    table, malformed = _fetch(source, cell_columns(grid))
+    table, malformed = _fetch(source, cell_columns(grid), places)
     n = _counts(table)
     sums = [name for name in ("given", "given_sq") if name in table.column_names]
     values = {name: _doubles(table[name]) for name in sums}
@@ -129,42 +139,60 @@ def read_rows(source: Files | Table, grid: Cells | Labels) -> SumRows:
     keys, names = _keys(table.take(kept), grid)
     ranks, _ = _ranked(table["user"].take(kept))
     squares = values["given_sq"][kept] if "given_sq" in values else None
+    written = table["written_sq"].combine_chunks() if "written_sq" in table.column_names else None
     columns = (*cell_columns(grid), *_OWN[: 3 if squares is None else 4])
-    given = values["given"][kept]
-    return SumRows(grid, ranks, n[kept], given, squares, keys, names, rules, columns)
+    return SumRows(
+        grid=grid,
+        user=ranks,
+        n=n[kept],
+        given=values["given"][kept],
+        given_sq=squares,
+        written_sq=None if written is None else written.take(pa.array(kept)),
+        keys=keys,
+        names=names,
+        rules=rules,
+        columns=columns,
+    )
 
 
-def _fetch(source: Files | Table, places: tuple[str, ...]) -> tuple[pa.Table, int]:
-    """Return the columns as text and doubles, and how many malformed lines were skipped."""
+def _fetch(
+    source: Files | Table, cell: tuple[str, ...], places: int | None
+) -> tuple[pa.Table, int]:
+    """Return the columns as text and numbers, and how many malformed lines were skipped."""
     from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415  the engine
 
     with Session(_MEMORY) as session:
         relation = open_source(session, source)
-        columns = _columns(session, relation, places)
+        columns = _columns(session, relation, cell, places)
         named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
         table = session.arrow(f"SELECT {named} FROM ({relation.query})")
         return table, relation.skipped(session)
 
 
-def _columns(session: Session, relation: Relation, places: tuple[str, ...]) -> dict[str, str]:
-    from hexveil.records.duckdb.expressions import name_text, number  # noqa: PLC0415  the engine
+def _columns(
+    session: Session, relation: Relation, cell: tuple[str, ...], places: int | None
+) -> dict[str, str]:
+    from hexveil.records.duckdb import expressions  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import DOCUMENT  # noqa: PLC0415  the engine
 
     document = DOCUMENT if relation.documents else None
 
     def text_of(role: str, name: str) -> str:
-        return name_text(relation.find(session, role, name), role, document)
+        return expressions.name_text(relation.find(session, role, name), role, document)
 
     def number_of(name: str) -> str:
-        return number(relation.find(session, name, name), name, document)
+        return expressions.number(relation.find(session, name, name), name, document)
 
-    columns = {f"place{i}": text_of("cell", name) for i, name in enumerate(places)}
+    columns = {f"place{i}": text_of("cell", name) for i, name in enumerate(cell)}
     columns |= {"user": text_of("user", "user"), "n": number_of("n"), "given": number_of("sum")}
     try:
         columns["given_sq"] = number_of("sum_sq")
     except ColumnError:  # it may be left out
         return columns
+    if places is not None:
+        squares = relation.find(session, "sum_sq", "sum_sq")
+        columns["written_sq"] = expressions.decimal(squares, document, places)
     return columns
 
 

@@ -80,6 +80,13 @@ def number(ref: Ref, role: str, document: str | None) -> str:
     return f"TRY_CAST({text(ref, document)} AS DOUBLE)"
 
 
+def decimal(ref: Ref, document: str | None, places: int) -> str:
+    """Return the number in a field as a decimal of 38 digits, or null if it is none of those."""
+    typed = document is None and ref.parsed == len(ref.path) and ref.kind.name == "number"
+    found = _typed(ref) if typed else text(ref, document)
+    return f"TRY_CAST({found} AS DECIMAL(38, {places}))"
+
+
 @dataclass(frozen=True)
 class Instant:
     """Two expressions of a time, in whole microseconds; at most one is not null.

@@ -23,7 +23,7 @@ from hexveil.records.duckdb.rules import (
 )
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
-from hexveil.records.possible import LARGEST_SQUARES, LARGEST_SUM
+from hexveil.records.possible import LARGEST_SUM, squares_fit
 from hexveil.records.progress import shown
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from hexveil.cells import CellTable
     from hexveil.occupancy import Occupancy
-    from hexveil.records.request import Request, Rules
+    from hexveil.records.request import Request
     from hexveil.records.sources import Files, Table
 
 
@@ -51,7 +51,7 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
         query, repeats = records.query, 0
         if sums.dedupes(request):
             query, repeats = sums.without_repeats(session, records)
-        sums.make_pairs(session, query, grouping, squares=_squares_fit(1, rules))
+        sums.make_pairs(session, query, grouping, squares=squares_fit(1, rules.scale))
         left_out = sums.reasons(session, grouping)
         left_out[0] = left_out.get(0, 0) + repeats
         left_out[UNPARSABLE] = left_out.get(UNPARSABLE, 0) + relation.skipped(session)
@@ -61,7 +61,7 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
         refusals.refuse_no_cell(everything, enough, request)
         cells = sums.cell_table(session, rules.cells, grouping)
         refusals.refuse_swapped(cells, request)
-        fit = _squares_fit(sums.largest_count(session, grouping), rules)
+        fit = squares_fit(sums.largest_count(session, grouping), rules.scale)
         named = (sums.TOTAL, sums.SQUARES) if fit else (sums.TOTAL,)
         pairs = sums.fetch_pairs(session, grouping, named)
     # The engine's memory is free before the pairs are put in order.
@@ -109,11 +109,6 @@ def rule_counts(request: Request, left_out: Mapping[int, int], repeats: int) -> 
     if sums.dedupes(request):
         counts["repeats of a user and time"] = repeats
     return counts
-
-
-def _squares_fit(n: int, rules: Rules) -> bool:
-    """Return whether no sum of n squares can overflow; decided by public facts alone."""
-    return n * rules.scale.steps**2 < LARGEST_SQUARES
 
 
 def _refuse_overflow(records: int, request: Request) -> None:

@@ -26,6 +26,8 @@ class Dialect:
     ----------
     double, whole, text, instant : str
         Names of types.
+    decimal : str
+        The type of decimals of at least `{width}` digits, `{places}` of them behind the point.
     mark : str
         What encloses a name.
     backslashes : bool
@@ -50,6 +52,7 @@ class Dialect:
     whole: str
     text: str
     instant: str
+    decimal: str
     mark: str
     backslashes: bool
     rounded: str
@@ -102,6 +105,8 @@ DIALECTS: dict[DialectName, Dialect] = {
         whole="BIGINT",
         text="VARCHAR",
         instant="TIMESTAMPTZ",
+        # A product of two decimals of up to 18 digits would have to fit into 18.
+        decimal="DECIMAL(38, {places})",
         mark='"',
         backslashes=False,
         rounded="round({x})",
@@ -116,6 +121,7 @@ DIALECTS: dict[DialectName, Dialect] = {
         whole="bigint",
         text="text",
         instant="timestamptz",
+        decimal="numeric({width}, {places})",
         mark='"',
         backslashes=False,
         # round() of a double takes halves to the even neighbour.
@@ -137,6 +143,7 @@ DIALECTS: dict[DialectName, Dialect] = {
         whole="INT64",
         text="STRING",
         instant="TIMESTAMP",
+        decimal="BIGNUMERIC",
         mark="`",
         backslashes=True,
         rounded="ROUND({x})",
@@ -155,6 +162,7 @@ DIALECTS: dict[DialectName, Dialect] = {
         whole="BIGINT",
         text="STRING",
         instant="TIMESTAMP",
+        decimal="DECIMAL({width}, {places})",
         mark="`",
         backslashes=False,
         rounded="round({x})",

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from hexveil.cells import DAY, Cells
 from hexveil.errors import InputError
 from hexveil.exact import decimal_text
+from hexveil.records.decimals import decimals
+from hexveil.records.possible import squares_fit
 from hexveil.records.sql.dialects import Dialect, dialect_named
 from hexveil.records.sums_table import check_labels
 
@@ -69,8 +71,11 @@ class _Writer:
         cells = self._rules.cells
         self._grid = cells if isinstance(cells, Cells) else None
         self._labels = () if isinstance(cells, Cells) else cells.columns
+        # The last steps hold the rounded value, in quanta and as a decimal, beside the labels.
+        self._k, self._x = (_apart(name, self._labels) for name in ("k", "x"))
         self._placed = self._grid is not None or self._rules.select.box is not None
         self._local = _needs_wall(self._rules)
+        self._decimals = decimals(self._rules.scale) if squares_fit(1, self._rules.scale) else None
         self._dedupes = self._rules.repeats == "drop" and self._columns.time is not None
 
     def text(self) -> str:
@@ -189,7 +194,7 @@ class _Writer:
     def _keyed(self, source: str) -> str:
         """Return the records by cell and unit of privacy."""
         parts = {self._sql.name(name): part for name, part in self._cell().items()}
-        parts |= {self._sql.name("user"): self._unit(), "k": "k"}
+        parts |= {self._sql.name("user"): self._unit(), self._k: "k", **self._exact()}
         return _select(parts, source, ["place_in_line = 1"] if self._dedupes else [])
 
     def _cell(self) -> dict[str, str]:
@@ -214,12 +219,36 @@ class _Writer:
         day = self._sql.starts["day"].format(s=f"w - MOD(w + {past}, {length})")
         return f"CONCAT(u, ' ', {day})"
 
+    def _exact(self) -> dict[str, str]:
+        """Return the rounded value as a decimal, where its squares fit one."""
+        form = self._decimals
+        if form is None:
+            return {}
+        kinds = ((form.digits, 0), (form.width, form.places))
+        k, unit = (self._sql.decimal.format(width=w, places=p) for w, p in kinds)
+        quantum = decimal_text(self._rules.scale.quantum)
+        return {self._x: f"CAST(k AS {k}) * CAST('{quantum}' AS {unit})"}
+
+    def _squares(self) -> dict[str, str]:
+        """Return the sum of squares; none where from_sums could not keep it."""
+        sql, scale = self._sql, self._rules.scale
+        if not squares_fit(1, scale):
+            return {}
+        if self._decimals is not None:
+            return {sql.name("sum_sq"): f"SUM({self._x} * {self._x})"}
+        # No decimal text ends: as near as a double comes.
+        parts = (scale.quantum.numerator, scale.quantum.denominator)
+        top, bottom = (_number(float(part)) for part in parts)
+        k = f"CAST({self._k} AS {sql.double})"
+        return {sql.name("sum_sq"): f"SUM({k} * {k}) * {top} / {bottom} * {top} / {bottom}"}
+
     def _sums(self) -> str:
         sql, quantum = self._sql, self._rules.scale.quantum
         names = [sql.name(name) for name in (*self._cell(), "user")]
         top, bottom = _number(float(quantum.numerator)), _number(float(quantum.denominator))
-        total = f"CAST(SUM(k) AS {sql.double}) * {top} / {bottom}"
+        total = f"CAST(SUM({self._k}) AS {sql.double}) * {top} / {bottom}"
         parts = {name: name for name in names} | {"n": "COUNT(*)", sql.name("sum"): total}
+        parts |= self._squares()
         return f"{_select(parts, 'keyed', indent='')}\nGROUP BY {', '.join(names)}"
 
     def _comment(self) -> str:
@@ -247,7 +276,16 @@ class _Writer:
             yield f"{columns.location!r} must be a list of numbers, longitude first."
         if "." in columns.describe():
             yield "A name with dots is taken as one column's: give nested fields a name in a view."
+        if self._decimals is not None:
+            yield "Keep sum_sq a decimal, or text, on its way: a double may be too short for it."
         yield "min_users and top are applied by from_sums."
+
+
+def _apart(name: str, taken: Iterable[str]) -> str:
+    """Return a name that none of those taken is, whatever the case of its letters."""
+    while name in {other.lower() for other in taken}:
+        name += "_"
+    return name
 
 
 def _needs_wall(rules: Rules) -> bool:

@@ -48,7 +48,7 @@ def test_warning_names_what_would_do():
 def test_the_epsilon_that_is_named_is_enough(method):
     """Planned by the same method, the named ε supports the grid, and a tenth less does not."""
     plan = hv.plan(fleet(7), epsilon=1, method=method, advise=False)
-    needed = epsilon_needed(plan, hv.OptimalClipping())
+    needed = epsilon_needed(plan)
     for epsilon, enough in ((needed, True), (needed * 0.9, False)):
         again = hv.plan(fleet(7), epsilon=epsilon, method=method, advise=False)
         assert again.support.supported is enough
@@ -71,7 +71,7 @@ def test_no_epsilon_up_to_100_is_said_to_be_none():
     """Where even a loss of 100 is not enough, no ε is named."""
     lonely = hv.Occupancy.from_dense(np.ones((1, 40), dtype=int))
     plan = hv.plan(lonely, bounds=(0, 1), epsilon=1, advise=False)
-    assert epsilon_needed(plan, hv.OptimalClipping()) is None
+    assert epsilon_needed(plan) is None
 
 
 def test_floor_is_never_beaten_without_clipping():

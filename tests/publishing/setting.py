@@ -9,6 +9,8 @@ import hexveil as hv
 from hexveil.cells import CellTable
 from hexveil.facts import PublicFacts, ValueScale
 from hexveil.planning import Plan
+from hexveil.planning.request import Request
+from hexveil.planning.rows import Rows
 from hexveil.records.dataset import Dataset, Sums
 
 SLOT = 1_700_000_000 // 3600 * 3600
@@ -31,7 +33,7 @@ def hexagons(n_cells):
     )
 
 
-def dataset_of(counts, totals=0, *, scale=None, cells=None, **facts):
+def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **facts):
     """Return a data set of given counts (users down, cells across) and sums of each pair."""
     occupancy = hv.Occupancy.from_dense(counts)
     public = PublicFacts(
@@ -41,25 +43,35 @@ def dataset_of(counts, totals=0, *, scale=None, cells=None, **facts):
         **facts,
     )
     sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
-    return Dataset(public, Sums(sums))
+    return Dataset(public, Sums(sums, squares))
 
 
-def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None):
-    """Return a plan of given rows."""
-    n_cells = dataset.occupancy.n_cells
+def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **request):
+    """Return a plan of given rows; of the mean alone unless other statistics are named."""
+    n_cells, n_users = dataset.occupancy.n_cells, dataset.occupancy.n_users
     kept = np.broadcast_to(np.array(kept, dtype=np.int64), n_cells)
     low = float(dataset.public.scale.lower) if lower is None else lower
     high = float(dataset.public.scale.upper) if upper is None else upper
+    made = {
+        "mechanism": "OptimalClipping()",
+        "kept": kept,
+        "noise_records": np.where(kept > 0, noise, 0.0),
+        "variance_kept": np.zeros(n_cells, dtype=np.int64),
+        "variance_noise": np.zeros(n_cells),
+        "factor": np.ones(n_users),
+    }
+    asked = {
+        "method": "per-cell",
+        "mechanism": hv.OptimalClipping(),
+        "statistics": ("mean",),
+        "epsilon": Fraction(1),
+    }
     return Plan(
         occupancy=dataset.occupancy,
         lower=np.broadcast_to(np.array(low, dtype=float), n_cells),
         upper=np.broadcast_to(np.array(high, dtype=float), n_cells),
-        kept=kept,
-        noise_records=np.where(kept > 0, noise, 0.0),
-        method="per-cell",
-        mechanism="OptimalClipping()",
-        asked=Fraction(1),
-        cell_epsilon=Fraction(1, 2),
+        rows=Rows(**made | (rows or {})),
+        request=Request(**asked | request),
         prior_miss=3.0,
         facts=dataset.public,
     )

@@ -31,7 +31,7 @@ def release_of(dataset, noise=0.7):
     """Return table and manifest of a release whose noisy numbers are chosen."""
     plan = plan_of(dataset, 2, noise)
     noisy = 10.0 + np.arange(dataset.occupancy.n_cells) / 3
-    table = released(plan, dataset.public, noisy)
+    table = released(plan, dataset.public, {"mean": noisy})
     return table, manifest("buses", dataset.public, plan, "0" * 64)
 
 

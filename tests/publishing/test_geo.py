@@ -17,7 +17,7 @@ from publishing.setting import dataset_of, hexagons, labels, plan_of
 def table_of(cells):
     """Return a released table of one user in each of three cells."""
     dataset = dataset_of([[1, 1, 1]], cells=cells)
-    return released(plan_of(dataset, [1, 1, 1]), dataset.public, np.arange(3.0))
+    return released(plan_of(dataset, [1, 1, 1]), dataset.public, {"mean": np.arange(3.0)})
 
 
 def ring_of(wkb):

@@ -13,7 +13,7 @@ from hexveil import theory
 from hexveil.errors import InputError
 from hexveil.facts import ValueScale
 from hexveil.noise.secure import ROOM
-from hexveil.publishing.linear import lattice, live_cells, means, statistic
+from hexveil.publishing.linear import half_widths, lattice, live_cells, means, statistic
 from hexveil.records.dataset import Dataset, Sums
 from publishing.setting import dataset_of, plan_of
 
@@ -28,15 +28,24 @@ TINY = [  # counts (users down, cells across), steps of the records, kept, bound
     ([[1, 2], [2, 0], [0, 1]], 2, [1, 2], None),
     ([[2, 1], [1, 2]], 2, [1, 0], None),
     ([[2, 2], [1, 0]], 2, [5, 1], ([1, 0], [2, 2])),
+    ([[2, 1], [1, 1]], 4, [9, 9], None, [0.5, 1.0]),
+    ([[3], [2]], 4, [3], None, [0.75, 2.0**-30]),
+    ([[2, 1], [1, 2]], 3, [1, 2], None, [357913941 / 2**30, 0.875]),
+    ([[3, 1], [1, 2]], 3, [2, 2], ([0, 1], [2, 3]), [0.6875, 0.0]),
+    ([[2, 1], [1, 2]], 4, [2, 2], None, [1.0, 0.5], [False, True, True, False]),
 ]
 
 
-def numbers_of_every_data_set(counts, steps, kept, bounds):
+def numbers_of_every_data_set(counts, steps, kept, bounds, factor=1.0, dropped=None):
     """Return plan, lattice and y of all data sets: an axis per pair, then the live cells."""
     scale = ValueScale.of((0, steps), 1)
     lower, upper = bounds or (0, steps)
     first = dataset_of(counts, scale=scale)
-    plan = plan_of(first, kept, lower=lower, upper=upper)
+    rows = {
+        "factor": np.broadcast_to(np.array(factor), first.occupancy.n_users),
+        "dropped": None if dropped is None else np.array(dropped),
+    }
+    plan = plan_of(first, kept, lower=lower, upper=upper, rows=rows)
     where = lattice(plan, scale)
     reach = [range(n * steps + 1) for n in first.occupancy.n.tolist()]
     rows = [
@@ -48,7 +57,7 @@ def numbers_of_every_data_set(counts, steps, kept, bounds):
 
 @pytest.mark.parametrize("case", TINY, ids=str)
 def test_sensitivity_is_exact_and_loss_is_booked(case):
-    """Over all neighbours a user moves a cell by exactly 2 S min(m, t), and loses what is booked.
+    """Over all neighbours a user moves a cell by exactly 2 S kept, and loses what is booked.
 
     The loss of each pair of neighbours is computed in fractions from the noise that is drawn.
     """
@@ -63,7 +72,9 @@ def test_sensitivity_is_exact_and_loss_is_booked(case):
         moved = np.abs(table[:, :, None, :] - table[:, None, :, :]).reshape(-1, live.size)
         most = np.zeros(occupancy.n_cells, dtype=np.int64)
         cell = occupancy.cell[own]
-        most[cell] = 2 * where.steps[cell] * np.minimum(occupancy.n[own], plan.kept[cell])
+        kept = plan.kept_mean[own] * where.steps[cell]
+        assert kept == pytest.approx(np.rint(kept), abs=1e-9)
+        most[cell] = 2 * np.rint(kept)
         assert moved.max(axis=0).tolist() == most[live].tolist()
         worst = max(
             sum(Fraction(int(d)) / Fraction(r) for d, r in zip(row, where.noise[live], strict=True))
@@ -100,6 +111,26 @@ def test_the_statistic_is_the_optimal_clipping(users, epsilon):
     projected = np.clip(sums / counts, clip.lower, clip.upper)
     expected = (counts * projected).sum() / counts.sum()
     assert means(y, plan, dataset.public.scale)[0] == pytest.approx(expected, abs=1e-9)
+
+
+@given(st.integers(1, 2**20), st.integers(1, 2**20), st.integers(0, 2**30), st.integers(1, 2**21))
+def test_what_is_kept_is_whole_and_never_above_the_plan(m, steps, parts, t):
+    """The width is the plan's kept samples in whole quanta: not above them, nor a quantum below."""
+    scale = ValueScale.of((0, steps), 1)
+    dataset = dataset_of([[m]], scale=scale)
+    plan = plan_of(dataset, [t], rows={"factor": np.array([parts / 2**30])})
+    kept = plan.kept_mean
+    width = int(half_widths(kept, np.array([m]), np.array([steps]))[0])
+    exact = Fraction(parts, 2**30) * min(m, t) * steps
+    assert exact - 1 < width <= exact * (1 + Fraction(1, 2**49))
+    assert Fraction(width, steps) <= Fraction(float(kept[0])) * (1 + Fraction(1, 2**49))
+    assert width <= m * steps
+
+
+def test_a_plan_on_another_lattice_keeps_no_more_than_it_says():
+    """Where kept samples are not whole in quanta, they are rounded down."""
+    kept, m = np.array([0.5, 0.99, 1.5]), np.array([1, 1, 2])
+    assert half_widths(kept, m, np.array([3, 10, 7])).tolist() == [1, 9, 10]
 
 
 class NoNoise:

@@ -15,7 +15,7 @@ from publishing.setting import dataset_of, plan_of
 def parts(city):
     """Return table and manifest of a map."""
     plan = plan_of(city, [2, 2, 0], 2.0)
-    table = released(plan, city.public, np.arange(3.0))
+    table = released(plan, city.public, {"mean": np.arange(3.0)})
     return table, manifest("buses", city.public, plan, "0" * 64)
 
 
@@ -34,7 +34,7 @@ def test_without_a_unit_of_measure_none_is_said():
     dataset = dataset_of([[1], [2]])
     plan = plan_of(dataset, [2])
     text = readme(
-        released(plan, dataset.public, np.zeros(1)),
+        released(plan, dataset.public, {"mean": np.zeros(1)}),
         manifest("wards", dataset.public, plan, "0" * 64),
         mapped=False,
     )
@@ -57,6 +57,17 @@ def test_odds_are_rounded_up(parts, odds, words):
     table, said = parts[0], copy.deepcopy(parts[1])
     said["guarantee"]["odds"] = odds
     assert words in text_of(table, said)
+
+
+def test_the_spread_of_losses_is_said(parts):
+    """The most exposed unit, the others, and what counting cells would claim, rounded up."""
+    table, said = parts[0], copy.deepcopy(parts[1])
+    said["losses"] |= {"users": 40, "p99": 0.98761, "p90": 0.5, "median": 0.25, "mean": 0.3}
+    said["losses"]["at_zero"] = 7
+    said["guarantee"]["composed_epsilon"] = "3.00001"
+    text = text_of(table, said)
+    assert "most exposed of 40 units. 99 percent of them lose at most 0.9877, 90 percent" in text
+    assert "and 7 lose nothing. Counting cells would claim epsilon 3.001." in text
 
 
 def test_files_that_are_not_there_are_not_listed(parts):

@@ -10,12 +10,16 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from jsonschema import Draft202012Validator
 
 import hexveil as hv
+from hexveil import report
 from hexveil.cells import CellTable
 from hexveil.errors import BudgetError, InputError, StorageError
 from hexveil.facts import ValueScale
 from hexveil.noise import secure
+from hexveil.publishing.manifest import schema
+from hexveil.publishing.readme import readme
 from hexveil.records.dataset import Dataset
 from publishing.setting import dataset_of, hexagons, labels, plan_of
 
@@ -148,6 +152,135 @@ def test_a_constant_draws_no_noise(city, book, door):
     assert constant.table["mean_quality"].to_pylist() == ["noise"] * 3
 
 
+def test_a_release_of_constants_books_nothing(city, book, door):
+    """All constants cost nothing: no booking, no value read, and the statement says so."""
+    released = hv.release(city, plan_of(city, 0), ledger=book)
+    assert (released.epsilon, released.replayed, door, book.entries()) == (0, False, [], ())
+    again = hv.release(city, plan_of(city, 0), ledger=book)
+    assert again.table.equals(released.table)
+    assert released.manifest["guarantee"]["odds"] == 1.0
+    page = report.render(released.table, released.manifest)
+    assert "No value was read to make this page" in page
+    assert "each with a constant: no value was read" in page
+    said = " ".join(readme(released.table, released.manifest, mapped=True).split())
+    assert "no value of any user was read" in said
+    assert "would claim" not in said
+
+
+def test_targets_that_constants_meet_cost_nothing(city, book):
+    """ERRATA 4: where the middle of the bounds is good enough, the plan returns it at no loss."""
+    plan = hv.plan(city, target_error=31, advise=False)
+    released = hv.release(city, plan, ledger=book)
+    assert (released.epsilon, book.spent) == (0, 0)
+    (target,) = released.manifest["plan"]["request"]["targets"]
+    assert target == {"of": "mean", "smallest": 31.0, "largest": 31.0}
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    """Return sums, made elsewhere, of forty users on five routes, and the true statistics."""
+    rng = np.random.default_rng(5)
+    rows, values = [], {}
+    for route in range(5):
+        for user in range(40):
+            own = rng.integers(0, 601, rng.integers(1, 6)) / 10
+            if rng.random() < 0.8:
+                rows.append((f"r{route}", f"u{user}", own.size, own.sum(), (own**2).sum()))
+                values.setdefault(route, []).extend(own)
+    columns = zip(*rows, strict=True)
+    names = ("route", "user", "n", "sum", "sum_sq")
+    table = pa.table(dict(zip(names, map(list, columns), strict=True)))
+    dataset = hv.from_sums(
+        table, bounds=(0, 60), quantum="0.1", cells=hv.Labels("route"), value_unit="km/h"
+    )
+    return dataset, [np.array(values[route]) for route in range(5)]
+
+
+ASKED = [
+    ("joint", {"epsilon": 400}),
+    ("joint", {"epsilon": 400, "objective": "max"}),
+    ("joint", {"target_error": {"mean": 0.5, "variance": 20}}),
+    ("per-cell", {"epsilon": 400}),
+    ("composition", {"epsilon": 400, "split": "0.4"}),
+    ("clip-user", {"epsilon": 400}),
+    ("joint", {"epsilon": 4}),
+    ("per-cell", {"epsilon": 4}),
+    ("clip-user", {"epsilon": 4}),
+]
+
+
+@pytest.mark.parametrize(("method", "asked"), ASKED, ids=str)
+def test_all_statistics_by_every_method(fleet, book, door, method, asked):
+    """Mean, variance and deviation: one draw, one booking, one replay, numbers near the truth."""
+    dataset, values = fleet
+    names = ("mean", "variance", "sd")
+    plan = hv.plan(dataset, method=method, statistics=names, advise=False, **asked)
+    released = hv.release(dataset, plan, ledger=book)
+    assert len(door) == 1
+    assert [entry.cost for entry in book.entries()] == [plan.epsilon]
+    assert set(book.entries()[0].published) == {"mean", "variance"}
+    again = hv.release(dataset, plan, ledger=book)
+    assert (again.replayed, len(door)) == (True, 1)
+    assert again.table.equals(released.table, check_metadata=True)
+    assert again.manifest == released.manifest
+    Draft202012Validator(schema()).validate(json.loads(json.dumps(released.manifest)))
+    truth = {
+        "mean": [v.mean() for v in values],
+        "variance": [v.var() for v in values],
+        "sd": [v.std() for v in values],
+    }
+    table = released.table
+    for name in ("mean", "variance"):
+        off = table[f"{name}_noisy"].to_numpy() - truth[name]
+        scale, bias = (table[f"{name}_{key}"].to_numpy() for key in ("scale", "bias"))
+        # Beyond 40 scales once in 1e17 draws; rounding is at most 2^-30 of a scale.
+        assert (np.abs(off) <= bias + 40 * scale + 1e-6).all()
+    if "epsilon" in asked and asked["epsilon"] == 400:
+        assert table["sd_raw"].to_numpy() == pytest.approx(truth["sd"], abs=8)
+
+
+@pytest.mark.parametrize("statistics", ["variance", "sd", ("variance", "sd"), ("mean", "sd")])
+def test_only_what_was_asked_is_in_the_table(fleet, book, tmp_path, statistics):
+    """Columns of other statistics are absent; page, notebook and folder show the first one."""
+    dataset, _ = fleet
+    plan = hv.plan(dataset, epsilon=6, statistics=statistics, advise=False)
+    released = hv.release(dataset, plan, ledger=book)
+    asked = (statistics,) if isinstance(statistics, str) else statistics
+    columns = released.table.column_names[4:]
+    assert {name.partition("_")[0] for name in columns} == set(asked)
+    assert set(book.entries()[0].published) == set(plan.parts)
+    assert f"<th>{asked[0]}_raw</th>" in released._repr_html_()
+    folder = released.write(tmp_path / "release")
+    page = (folder / "report.html").read_text("utf-8")
+    title = {"mean": "Average value", "variance": "Variance of value"}
+    assert f"<h1>{title.get(asked[0], 'Standard deviation of value')} in" in page
+    assert ("(km/h)\u00b2" in page) is (asked[0] == "variance")
+
+
+def test_other_statistics_are_another_request(fleet, book):
+    """Asking for another set of statistics is another request, and is charged."""
+    dataset, _ = fleet
+    for statistics in ("mean", ("mean", "variance"), ("mean", "variance", "sd")):
+        plan = hv.plan(dataset, epsilon=2, statistics=statistics, advise=False)
+        assert not hv.release(dataset, plan, ledger=book).replayed
+
+
+def test_variances_of_records_as_read(tmp_path, book):
+    """Records read from a file have the sums that variances need."""
+    rng = np.random.default_rng(3)
+    values = rng.integers(0, 601, (200, 2)) / 10
+    lines = [f"u{u},r,{value}" for u, own in enumerate(values) for value in own]
+    file = tmp_path / "records.csv"
+    file.write_text("\n".join(["user,route,speed", *lines]) + "\n")
+    dataset = hv.read(
+        file, user="user", value="speed", bounds=(0, 60), cells=hv.Labels("route"), quantum="0.1"
+    )
+    plan = hv.plan(dataset, epsilon=200, statistics=("variance", "sd"), advise=False)
+    table = hv.release(dataset, plan, ledger=book).table
+    off = table["variance_noisy"][0].as_py() - values.var()
+    assert abs(off) <= 40 * table["variance_scale"][0].as_py() + table["variance_bias"][0].as_py()
+
+
 def crowd(n_cells):
     """Return many cells of three users, their values at different heights."""
     counts = np.ones((3, n_cells), dtype=np.int64)
@@ -230,7 +363,14 @@ def test_bounds_of_each_cell_below_zero(book, monkeypatch):
     scale = ValueScale.of((-40, 20), "0.5")
     dataset = dataset_of([[2, 1, 1], [1, 3, 2]], [100, 6, 0, 350, 120, 170], scale=scale)
     bounds = {"line\\/0": (-40, 20), "line\\/1": (-30, -10), "line\\/2": (0, 20)}
-    plan = hv.plan(dataset, bounds=bounds, epsilon=4, mechanism=hv.Baseline(), advise=False)
+    plan = hv.plan(
+        dataset,
+        bounds=bounds,
+        epsilon=4,
+        method="per-cell",
+        mechanism=hv.Baseline(),
+        advise=False,
+    )
     table = hv.release(dataset, plan, ledger=book).table
     # In quanta of 0.5 above -40: sums per user, cut to n times the cell's own bounds.
     expected = [
@@ -326,9 +466,9 @@ def test_every_public_fact_is_part_of_the_request(city, book):
         plan_of(city, [2, 1, 0], 1.5),
         plan_of(city, [2, 2, 0], 1.25),
         plan_of(city, [2, 2, 0], 1.5, upper=59),
-        dataclasses.replace(plan, method="composition"),
-        dataclasses.replace(plan, mechanism="Baseline()"),
-        dataclasses.replace(plan, asked=Fraction(2)),
+        plan_of(city, [2, 2, 0], 1.5, method="composition"),
+        dataclasses.replace(plan, rows=dataclasses.replace(plan.rows, mechanism="Baseline()")),
+        plan_of(city, [2, 2, 0], 1.5, epsilon=Fraction(2)),
     ]
     for other in plans:
         assert not hv.release(city, other, ledger=book).replayed
@@ -352,6 +492,9 @@ def test_a_plan_of_other_records_is_refused(city, plan, book, door):
         hv.release(other, plan, ledger=book)
     with pytest.raises(InputError, match="multiple of the quantum"):
         hv.release(city, plan_of(city, 2, upper=99), ledger=book)
+    coarser = changed(city, scale=ValueScale.of((0, 60), "0.5"))
+    with pytest.raises(InputError, match="bounds or the quantum"):
+        hv.release(city, plan_of(coarser, 2), ledger=book)
     assert (book.spent, door) == (0, [])
 
 

@@ -9,7 +9,7 @@ import hexveil as hv
 from hexveil.cells import CellTable
 from hexveil.errors import InputError
 from hexveil.facts import ValueScale
-from hexveil.publishing.table import COLUMNS, check_labels, quality, released
+from hexveil.publishing.table import COLUMNS, check_labels, released
 from publishing.setting import SLOT, dataset_of, hexagons, labels, plan_of
 
 NUMBERS = [name for name in COLUMNS if name.startswith("mean_") and name != "mean_quality"]
@@ -17,7 +17,13 @@ NUMBERS = [name for name in COLUMNS if name.startswith("mean_") and name != "mea
 
 def rows_of(dataset, plan, noisy):
     """Return the released rows for chosen noisy means."""
-    return released(plan, dataset.public, np.array(noisy, dtype=float)).to_pylist()
+    return released(plan, dataset.public, {"mean": np.array(noisy, dtype=float)}).to_pylist()
+
+
+def flags(plan):
+    """Return the flag of each cell's mean."""
+    middle = {"mean": (plan.lower + plan.upper) / 2}
+    return released(plan, plan.facts, middle)["mean_quality"].to_pylist()
 
 
 def one_cell_with_bound(share):
@@ -33,7 +39,7 @@ def one_cell_with_bound(share):
 )
 def test_flags_change_at_a_tenth_and_a_quarter_of_the_span(share, flag):
     """A bound within span/10 is good, within span/4 a caution, above it noise."""
-    assert quality(one_cell_with_bound(share)) == [flag]
+    assert flags(one_cell_with_bound(share)) == [flag]
 
 
 def test_a_constant_is_flagged_as_noise_however_small_its_bound():
@@ -41,14 +47,14 @@ def test_a_constant_is_flagged_as_noise_however_small_its_bound():
     dataset = dataset_of([[1, 1]] * 200)
     plan = plan_of(dataset, [0, 1])
     assert plan.scale[0] == 0
-    assert quality(plan) == ["noise", "good"]
+    assert flags(plan) == ["noise", "good"]
 
 
 def test_flags_use_each_cells_own_span():
     """The same noise in records is judged against the bounds of its own cell."""
     dataset = dataset_of([[1, 1]] * 30)
     plan = plan_of(dataset, [1, 1], 1.0, lower=[0, 0], upper=[60, 6])
-    assert quality(plan) == ["good", "good"]
+    assert flags(plan) == ["good", "good"]
     assert plan.bound95[0] == pytest.approx(10 * plan.bound95[1])
 
 
@@ -78,6 +84,73 @@ def test_the_columns_are_those_of_the_plan():
         assert row["mean_error"] == row["mean_bias"] + row["mean_scale"]
 
 
+ALL = ("mean", "variance", "sd")
+
+
+def rows_with_variance(noise, variance, upper=60):
+    """Return the released rows of cells whose noisy variance is chosen."""
+    n_cells = len(variance)
+    dataset = dataset_of([[1] * n_cells] * 4, value_unit="km/h")
+    live = np.array(noise) > 0
+    made = {"variance_kept": live.astype(np.int64), "variance_noise": np.array(noise)}
+    plan = plan_of(dataset, 1, rows=made, statistics=ALL, upper=upper)
+    noisy = {"mean": np.full(n_cells, 30.0), "variance": np.array(variance, dtype=float)}
+    table = released(plan, dataset.public, noisy)
+    return plan, table, table.to_pylist()
+
+
+def test_a_variance_is_clamped_to_a_quarter_of_the_squared_span():
+    """Raw, low and high of a variance stay between 0 and U²/4; noisy does not."""
+    plan, _, rows = rows_with_variance([0.02, 0.02, 0.02], [-80.0, 450.0, 5000.0])
+    bound = plan.parts["variance"].bound95[0]
+    assert [row["variance_noisy"] for row in rows] == [-80.0, 450.0, 5000.0]
+    assert [row["variance_raw"] for row in rows] == [0.0, 450.0, 900.0]
+    assert [row["variance_low"] for row in rows] == pytest.approx([0, 450 - bound, 900 - bound])
+    assert [row["variance_high"] for row in rows] == pytest.approx([bound, 450 + bound, 900])
+    assert [row["variance_bound95"] for row in rows] == [bound] * 3
+    assert rows[0]["variance_error"] == rows[0]["variance_bias"] + rows[0]["variance_scale"]
+
+
+def test_a_deviation_is_the_root_of_the_variance():
+    """Raw, low and high are roots; the bound is the larger distance to the ends."""
+    _, table, rows = rows_with_variance([0.001, 0.02, 0.02], [400.0, 450.0, 0.0])
+    for row in rows:
+        for key in ("raw", "low", "high"):
+            assert row[f"sd_{key}"] == pytest.approx(np.sqrt(row[f"variance_{key}"]))
+        reach = max(row["sd_raw"] - row["sd_low"], row["sd_high"] - row["sd_raw"])
+        assert row["sd_bound95"] == pytest.approx(reach)
+    assert "sd_noisy" not in table.column_names
+    assert "sd_scale" not in table.column_names
+
+
+@pytest.mark.parametrize(
+    ("part", "flag"),
+    [(0.0999, "good"), (0.1001, "caution"), (0.2499, "caution"), (0.2501, "noise")],
+)
+def test_flags_of_a_variance_are_judged_against_its_range(part, flag):
+    """A bound within a tenth of U²/4 is good, within a quarter a caution."""
+    _, _, rows = rows_with_variance([part / 4 / np.log(20)], [400.0])
+    assert rows[0]["variance_quality"] == flag
+
+
+def test_flags_of_a_deviation_follow_its_own_interval():
+    """A sharp variance near 0 may have a blunt root: half the span is its range."""
+    noise = 0.08 / 4 / np.log(20)  # bound: 0.08 of 900, so 72
+    _, _, rows = rows_with_variance([noise, noise, 0.0], [400.0, 0.0, 450.0])
+    assert [row["variance_quality"] for row in rows] == ["good", "good", "noise"]
+    # 20 is sure to 1.9 of 30; a deviation of 0 only to the root of 72, above a quarter of 30.
+    assert [row["sd_quality"] for row in rows] == ["good", "noise", "noise"]
+
+
+def test_units_of_a_variance_are_squared():
+    """Variances are in squared value units, deviations in value units, flags in none."""
+    _, table, _ = rows_with_variance([0.1], [400.0])
+    said = {f.name: (f.metadata or {}).get(b"unit", b"").decode() for f in table.schema}
+    assert said["variance_bound95"] == said["variance_raw"] == "(km/h)²"
+    assert said["sd_raw"] == said["mean_raw"] == "km/h"
+    assert said["variance_quality"] == said["sd_quality"] == said["users"] == ""
+
+
 def hours(slot, kind):
     """Return one hexagon in one hour of Warsaw."""
     grid = hv.Cells(7, "1h", "Europe/Warsaw", kind)
@@ -87,7 +160,7 @@ def hours(slot, kind):
 def names_of(cells):
     """Return the columns that say where, and the row, of one cell."""
     dataset = dataset_of([[1]], cells=cells)
-    table = released(plan_of(dataset, [1]), dataset.public, np.zeros(1))
+    table = released(plan_of(dataset, [1]), dataset.public, {"mean": np.zeros(1)})
     where = table.column_names[: table.column_names.index("users")]
     return where, table.to_pylist()[0]
 
@@ -116,7 +189,7 @@ def test_labels_keep_their_own_columns():
     grid = hv.Labels("route", "mean_of_travel")
     cells = CellTable(grid, labels={"route": ("7/a",), "mean_of_travel": ("bus",)})
     dataset = dataset_of([[1]], cells=cells, value_unit="km/h")
-    table = released(plan_of(dataset, [1]), dataset.public, np.zeros(1))
+    table = released(plan_of(dataset, [1]), dataset.public, {"mean": np.zeros(1)})
     assert table.column_names[:3] == ["cell", "route", "mean_of_travel"]
     assert table.to_pylist()[0]["cell"] == "7\\/a/bus"
     assert b"unit" not in table.schema.field("mean_of_travel").metadata
@@ -126,7 +199,7 @@ def test_labels_keep_their_own_columns():
 def test_units_of_measure_stand_in_the_metadata(unit):
     """Each number in value units says its unit; counts, names and flags have none."""
     dataset = dataset_of([[1]], value="speed", value_unit=unit)
-    table = released(plan_of(dataset, [1]), dataset.public, np.zeros(1))
+    table = released(plan_of(dataset, [1]), dataset.public, {"mean": np.zeros(1)})
     said = {f.name: f.metadata.get(b"unit", b"").decode() for f in table.schema}
     assert said == {f.name: unit if f.name in NUMBERS else "" for f in table.schema}
     assert table.schema.metadata[b"value"] == b"speed"

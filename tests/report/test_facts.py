@@ -51,3 +51,34 @@ def test_planned_error_may_be_one_per_statistic(city):
     """A mapping by statistic and a single number are read alike; absence is absence."""
     plans = ({"mean_error": 2.5}, {"mean_error": {"mean": 2.5}}, {})
     assert [Facts.of({**city.manifest, "plan": p}).planned_error for p in plans] == [2.5, 2.5, None]
+
+
+def facts_of(city, *statistics, **plan):
+    """Return the facts of the same release of other statistics."""
+    return Facts.of({**city.manifest, "plan": {"statistics": list(statistics), **plan}})
+
+
+def test_the_first_statistic_is_shown_in_its_unit(city):
+    """A variance is in squared units, a deviation in those of the value; digits follow the range.
+
+    The range is 65 km/h for an average, half of that for a deviation, 1056 for a variance.
+    """
+    shown = [facts_of(city, *names) for names in (("mean", "sd"), ("variance", "sd"), ("sd",))]
+    assert [facts.unit_text for facts in shown] == ["km/h", "(km/h)\u00b2", "km/h"]
+    assert [facts.range for facts in shown] == [65, 65**2 / 4, 32.5]
+    assert [facts.decimals for facts in shown] == [1, 0, 1]
+    assert [facts.heading for facts in shown] == [
+        "Average speed",
+        "Variance of speed",
+        "Standard deviation of speed",
+    ]
+
+
+def test_planned_errors_are_of_what_is_shown(city):
+    """Of several errors the shown statistic's is taken; a root or a sum of units has none."""
+    both = {"mean_error": {"mean": 2.5, "variance": 40.0}}
+    assert facts_of(city, "mean", "variance", **both).planned_error == 2.5
+    assert facts_of(city, "variance", mean_error=40.0).planned_error == 40.0
+    assert facts_of(city, "sd", mean_error=40.0).planned_error is None
+    summed = {"mean_error": 42.5, "request": {"error": "sum"}}
+    assert facts_of(city, "mean", "variance", **summed).planned_error is None

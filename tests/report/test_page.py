@@ -217,3 +217,83 @@ def test_bare_facts_are_enough(city):
     html = render(city.table, manifest)
     assert "<h1>Average speed</h1>" in html
     assert "None" not in without_scripts(html)
+
+
+def of_statistic(city, name):
+    """Return the same table and manifest as if another statistic had been published."""
+    drop = [f"mean_{key}" for key in ("noisy", "scale", "bias", "error")] if name == "sd" else []
+    table = city.table.drop_columns(drop)
+    table = table.rename_columns([c.replace("mean_", f"{name}_") for c in table.column_names])
+    plan = {**city.manifest["plan"], "statistics": [name]}
+    return table, {**city.manifest, "plan": plan}
+
+
+@pytest.mark.parametrize(
+    ("name", "heading", "unit"),
+    [
+        ("variance", "Variance of speed", "(km/h)\u00b2"),
+        ("sd", "Standard deviation of speed", "km/h"),
+    ],
+)
+def test_a_page_of_another_statistic(city, name, heading, unit):
+    """Title, legend, table, sentences and thresholds are those of the statistic shown."""
+    table, manifest = of_statistic(city, name)
+    html = render(table, manifest)
+    assert f"<h1>{heading} in {unit} · Rivertown buses</h1>" in html
+    data = data_of(html)
+    assert data["value"]["unit"] == unit
+    assert data["value"]["name"] == heading.removesuffix(" of speed")
+    sentences = re.findall(r'<span class="sentence">(.*?)</span>', html)
+    noun = heading.removesuffix(" of speed").lower()
+    assert f"a published {noun} is no further from the true one" in sentences[4]
+    assert "cut to 0 to 65\u00a0km/h)" in sentences[4]
+    quarter = {"variance": "264.062", "sd": "8.125"}[name]
+    assert f"\u00b1{quarter}\u00a0{unit}" in html
+    assert "verage" not in without_scripts(html).replace("average over", "").replace(
+        "on average", ""
+    )
+    with pytest.raises(InputError, match=f"no column '{name}_raw'"):
+        render(city.table, manifest)
+
+
+def test_a_release_of_constants_says_that_no_value_was_read(city):
+    """Where nothing was spent, the page does not speak of noise that hides."""
+    guarantee = {**city.manifest["guarantee"], "epsilon_spent": "0", "odds": 1.0}
+    html = render(city.table, {**city.manifest, "guarantee": guarantee})
+    sentences = re.findall(r'<span class="sentence">(.*?)</span>', html)
+    assert "none of them was read" in sentences[0]
+    assert "No value was read" in sentences[1]
+    assert "random noise" not in without_scripts(html)
+
+
+def test_certificate_and_losses_are_in_the_mathematics(city):
+    """How near the plan is to the best of its class, and how losses spread over units."""
+    plan = {
+        **city.manifest["plan"],
+        "certifies": "max error",
+        "lower_bound": 2.34567899,
+        "gap": 0.0123,
+    }
+    losses = {"max": 1.0, "p99": 0.9, "p90": 0.8, "median": 0.2, "mean": 0.3, "at_zero": 12}
+    html = render(city.table, {**city.manifest, "plan": plan, "losses": losses | {"users": 268}})
+    details = re.search(r'<details id="mathematics">(.*?)</details>', html, re.DOTALL)[1]
+    assert "no plan of its class has a max error below 2.34567, which is 1.3% less" in details
+    assert "99% lose at most 0.9" in details
+    assert "268 units, 12 lose nothing" in details
+
+
+def test_a_certificate_of_two_statistics_is_about_shares(city):
+    """Errors of both statistics are compared as shares of a constant's; losses are losses."""
+    plan = {
+        **city.manifest["plan"],
+        "statistics": ["mean", "variance"],
+        "request": {"error": "separate"},
+        "lower_bound": 0.25,
+        "gap": 0.0,
+    }
+    for certifies, words in (
+        ("max error", "a max error below 0.25 of what a constant can miss, which is 0% less"),
+        ("loss", "a loss below 0.25, which is 0% less"),
+    ):
+        html = render(city.table, {**city.manifest, "plan": plan | {"certifies": certifies}})
+        assert words in html

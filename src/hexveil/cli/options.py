@@ -34,6 +34,7 @@ SHAPES = (
     (kinds.Paths, "PATH"),
     (kinds.Text, "TEXT"),
     (kinds.Exact, "NUMBER"),
+    (kinds.Goals, "NUMBER"),
     (kinds.Whole, "NUMBER"),
     (kinds.Share, "NUMBER"),
     (kinds.Numbers, "NUMBER,..."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,25 +14,39 @@ from hexveil.cli.plan import price_lines
 from hexveil.config import Run, arguments
 from hexveil.errors import InputError
 from hexveil.ledger import Ledger
+from hexveil.planning import Plan
 from hexveil.publishing import check_writable
 from hexveil.publishing.release import release as publish_numbers
 from hexveil.records.progress import shown
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
-    from hexveil.planning import Plan
     from hexveil.publishing import Release
     from hexveil.records import Dataset
 
 
-def release(run: Run, *, as_json: AsJson = False) -> None:
+FromPlan = Annotated[
+    str | None,
+    typer.Option(
+        "--from-plan",
+        metavar="FOLDER",
+        help="Release a plan saved by plan --save, in place of the run's [plan]; refused if who "
+        "reported how often where has changed since.",
+    ),
+]
+
+
+def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) -> None:
     """Publish the map: book its price in the ledger, draw the noise once, write the folder."""
-    folder, account = destination(run)
+    reviewed = None if from_plan is None else Plan.load(from_plan)
+    folder, account = destination(run, planned=reviewed is not None)
     dataset = steps.read(run)
-    made, warning = supported(run, dataset)
+    made, warning = supported(run, dataset, reviewed)
     book = Ledger(**account)
     if not as_json:
         said = [] if warning is None else words.wrapped("Warning", warning)
+        if from_plan is not None:
+            said += words.wrapped("Plan", f"as saved in {from_plan}; the run's own is not used.")
         typer.echo("\n".join([*price_lines(made, dataset.public), *said]))
     published = publish(run, dataset, made, book)
     written = write(run, published, folder)
@@ -42,24 +56,27 @@ def release(run: Run, *, as_json: AsJson = False) -> None:
     typer.echo("\n".join(end_lines(run, made, published, written)))
 
 
-def destination(run: Run) -> tuple[Path, dict[str, Any]]:
+def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any]]:
     """Return the new folder and the ledger's arguments; refuse early what cannot be used."""
     if run.release.out is None:
         raise InputError("out (in [release], or --out) is needed: name a new folder for the map.")
     account = arguments.ledger_arguments(run, Ledger)
     folder = Path(run.release.out)
-    steps.price_named(run)
+    if not planned:
+        steps.price_named(run)
     check_writable(folder)
     if run.release.context is not None:
         read_context(run.release.context)
     return folder, account
 
 
-def supported(run: Run, dataset: Dataset) -> tuple[Plan, str | None]:
+def supported(run: Run, dataset: Dataset, reviewed: Plan | None = None) -> tuple[Plan, str | None]:
     """Return the plan, and a warning where the caller accepts a grid that is too fine.
 
-    Without that consent such a grid is refused.
+    Without that consent such a grid is refused, unless its plan was saved and thus reviewed.
     """
+    if reviewed is not None:
+        return reviewed, None
     made = steps.planned(run, dataset.public)
     warning = steps.too_fine(made)
     if warning is not None and not run.release.accept_noise:

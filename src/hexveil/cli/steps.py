@@ -72,7 +72,7 @@ def too_fine(plan: Plan) -> str | None:
     """Return why this grid is too fine for this fleet and what would help; None if it is not."""
     if plan.support.supported:
         return None
-    return advice(plan, arguments.mechanism(plan.mechanism)).text
+    return advice(plan).text
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -85,8 +85,15 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "epsilon_asked": float(plan.asked),
         "epsilon": float(plan.epsilon),
         "composed_epsilon": float(plan.composed_epsilon),
+        "method": plan.method,
+        "statistics": list(plan.statistics),
         "mean_error": plan.mean_error,
         "max_error": plan.max_error,
+        "certificate": {
+            "about": plan.certifies,
+            "lower_bound": plan.lower_bound,
+            "gap": plan.gap,
+        },
         "prior_miss": support.prior_miss,
         "floor": support.floor,
         "better": support.better,
@@ -98,5 +105,10 @@ def capacity(run: Run, facts: PublicFacts, epsilon: str) -> Capacity | None:
     """Return what the fleet can support at `epsilon`; None without places to count on."""
     if facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
-    how = arguments.mechanism(run.plan.mechanism) if run.plan.mechanism else None
-    return table(facts, epsilon=epsilon, prior=run.plan.prior, mechanism=how)
+    asked = run.plan.given()
+    same: dict[str, Any] = {
+        name: asked[name] for name in ("method", "objective", "prior") if name in asked
+    }
+    if "mechanism" in asked:
+        same["mechanism"] = arguments.mechanism(asked["mechanism"])
+    return table(facts, epsilon=epsilon, **same)

@@ -66,6 +66,16 @@ def cells(run: Run) -> Cells | Labels:
 def plan_arguments(run: Run, door: Callable[..., object]) -> Arguments:
     """Return the keyword arguments of `plan`; a price that cannot be one is refused at once."""
     given = run.plan.given()
+    if "epsilon" not in given and "target_error" not in given:
+        raise InputError(
+            "epsilon (in [plan], or --epsilon) is needed: the most that any user may lose; or "
+            "target_error (in [plan], or --target-error): the errors to stay within."
+        )
+    if "epsilon" in given and "target_error" in given:
+        raise InputError(
+            "epsilon and target_error (in [plan], or as options) cannot be combined: name the "
+            "price, and the errors follow, or name the errors, and the price follows."
+        )
     if "epsilon" in given:
         positive(given["epsilon"], "epsilon")
     if "mechanism" in given:

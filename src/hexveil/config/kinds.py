@@ -80,6 +80,16 @@ def _words(value: object) -> tuple[str, ...]:
     return tuple(str(item) for item in _items(value))
 
 
+def _goals(value: object) -> str | dict[str, str]:
+    """Return a target as exact text, or one per statistic from a table or "mean=2,variance=5%"."""
+    if isinstance(value, dict):
+        return {str(name): _number(goal) for name, goal in value.items()}
+    if isinstance(value, str) and "=" in value:
+        parts = (part.partition("=") for part in value.split(","))
+        return {name.strip(): goal.strip() for name, _, goal in parts}
+    return _number(value)
+
+
 Text = Annotated[str, BeforeValidator(_text)]
 Exact = Annotated[str, BeforeValidator(_number)]
 Whole = Annotated[int, BeforeValidator(_whole)]
@@ -88,4 +98,5 @@ Switch = Annotated[bool, BeforeValidator(_switch)]
 Numbers = Annotated[tuple[str, ...], BeforeValidator(_numbers)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_paths)]
+Goals = Annotated[str | dict[str, str], BeforeValidator(_goals)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]

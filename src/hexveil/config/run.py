@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from hexveil.config.kinds import (  # noqa: TC001  pydantic reads annotations
     Exact,
+    Goals,
     Names,
     Numbers,
     Paths,
@@ -98,10 +99,23 @@ class Planning(Section):
     """How the noise is planned."""
 
     epsilon: Exact | None = _field("Privacy price: the most that any user may lose.")
-    method: Text | None = _field('"per-cell" or "composition".', "per-cell")
-    mechanism: Text | None = _field('"OptimalClipping" or "Baseline".')
+    target_error: Goals | None = _field(
+        "Planning error to stay within instead, at the least price: 2, 5% (of the span), or "
+        "mean=2,variance=5%."
+    )
+    statistics: Names | None = _field('What is published: "mean", "variance", "sd".')
+    method: Text | None = _field('"joint", "per-cell", "composition" or "clip-user".', "joint")
+    mechanism: Text | None = _field(
+        'How cells planned apart are planned: "OptimalClipping" or "Baseline".'
+    )
+    objective: Text | None = _field(
+        'What is made small: "max" or "mean" error over cells; "mean" unless there are targets.'
+    )
+    error: Text | None = _field(
+        '"separate"; "sum" adds the errors of mean and variance, for study.', "separate"
+    )
+    split: Exact | None = _field("The mean's part of a cell's loss, where cells are planned apart.")
     prior: Exact | None = _field("What one constant for all cells is assumed to miss.")
-    statistics: Names | None = _field('What is published: "mean".')
 
 
 class Publishing(Section):

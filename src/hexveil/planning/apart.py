@@ -64,8 +64,11 @@ def rows_apart(
         mechanism=request.mechanism.name if kept_pairs is None else "CLIP-USER",
         kept=kept if mean else none.astype(np.int64),
         noise_records=np.nextafter(kept / (loss * share), np.inf) * (kept > 0) if mean else none,
-        variance_kept=kept if variance else none.astype(np.int64),
-        variance_noise=varied / (loss * (1.0 - share)) if variance else none,
+        # The variance of one record is a constant: nothing is kept, and no noise is needed.
+        variance_kept=np.where(varied > 0, kept, 0) if variance else none.astype(np.int64),
+        variance_noise=np.divide(varied, loss * (1.0 - share), out=none.copy(), where=varied > 0)
+        if variance
+        else none,
         factor=whole(occupancy),
         dropped=None if kept_pairs is None else ~kept_pairs,
         cell_epsilon=cell_epsilon,

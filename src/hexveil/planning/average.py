@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 ROUNDS = 6
 """How often cells that are better constants are looked for."""
 ITERATIONS = 300
+REACH = 30.0
+"""How far the logarithms of the rates may go from where they began: numbers stay ordinary."""
+TIGHT = 0.99
+"""Part of the allowed loss from which a user who is not reduced counts as held by it."""
 ASCENT, ROOM = 300, 3e7
 """Steps towards the best lower bound, and how many pairs they may look at in all."""
 
@@ -120,11 +124,13 @@ def _descend(
         error, slope = _value(exposure, weights, loss, unpack(logs))
         return error, slope[where] * np.exp(logs)
 
+    begin = np.log(np.maximum(first, 1e-12))
     done = scipy.optimize.minimize(
         value,
-        np.log(np.maximum(first, 1e-12)),
+        begin,
         jac=True,
         method="L-BFGS-B",
+        bounds=np.stack((begin - REACH, begin + REACH), axis=1),
         options={"maxiter": ITERATIONS},
     )
     return float(done.fun), unpack(np.asarray(done.x))
@@ -135,7 +141,8 @@ def _value(exposure: Exposure, weights: Weights, loss: float, rates: Rates) -> t
     factor = exposure.factors(rates, loss)
     away = exposure.away(factor)
     error = _errors(weights, rates, away).sum()
-    multiplier = _multipliers(exposure, weights, rates, factor)[exposure.occupancy.user]
+    multiplier = _multipliers(exposure, weights, rates, factor, factor < 1.0)
+    multiplier = multiplier[exposure.occupancy.user]
     share = exposure.share * factor[exposure.occupancy.user]
     slope = [
         exposure.by_cell(multiplier * moved) - np.divide(w, r**2, out=np.zeros_like(r), where=r > 0)
@@ -159,8 +166,14 @@ def _errors(weights: Weights, rates: Rates, away: Floats) -> Floats:
     return total
 
 
-def _multipliers(exposure: Exposure, weights: Weights, rates: Rates, factor: Floats) -> Floats:
-    """Return how much the weighed error falls per loss that a user is allowed more."""
+def _multipliers(
+    exposure: Exposure,
+    weights: Weights,
+    rates: Rates,
+    factor: Floats,
+    held: NDArray[np.bool_],
+) -> Floats:
+    """Return how much the weighed error falls per loss that a user who is held is allowed more."""
     away = exposure.away(factor)
     steep = np.where(rates.mean > 0, weights.mean / 2.0, 0.0)
     steep += np.where(
@@ -170,8 +183,7 @@ def _multipliers(exposure: Exposure, weights: Weights, rates: Rates, factor: Flo
     share = exposure.share * factor[exposure.occupancy.user]
     bent = np.maximum(1.0 - 2.0 * share, 0.0) * exposure.spread_out(rates.variance)
     cost = exposure.by_user(exposure.share * (exposure.spread_out(rates.mean) + bent))
-    bound = (factor < 1.0) & (cost > 0)
-    return np.divide(gain, cost, out=np.zeros_like(gain), where=bound)
+    return np.divide(gain, cost, out=np.zeros_like(gain), where=held & (cost > 0))
 
 
 def _worse(
@@ -194,9 +206,11 @@ def lower_bound(
     Any multipliers give a bound; they are raised where the cheapest answer of the cells loses more
     than is allowed, and lowered where it loses less.
     """
-    multiplier = _multipliers(exposure, weights, rates, factor)
-    if not multiplier.any():
-        return 0.0
+    held = (factor < 1.0) | (exposure.losses(rates, factor) >= TIGHT * loss)
+    multiplier = _multipliers(exposure, weights, rates, factor, held)
+    if not multiplier.any():  # constants alone: everybody might be held
+        everybody = exposure.occupancy.n_users
+        multiplier = np.full(everybody, weights.constant() / (loss * everybody))
     steps = int(min(ASCENT, max(ROOM / exposure.occupancy.n_pairs, 3)))
     tried = np.maximum(multiplier, multiplier.max() * 1e-6)
     best = 0.0

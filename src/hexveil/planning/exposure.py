@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.planning.part import spread
+from hexveil.theory.sensitivity import variance_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,8 +60,12 @@ class Exposure:
     def share(self) -> Floats:
         """Share of each pair in its cell: m/N."""
         occupancy = self.occupancy
-        total = occupancy.records_per_cell.astype(np.float64)
-        return np.asarray(occupancy.n / np.repeat(total, occupancy.users_per_cell))
+        return np.asarray(occupancy.n / self._total)
+
+    @property
+    def _total(self) -> NDArray[np.int64]:
+        """Records of each pair's cell."""
+        return np.repeat(self.occupancy.records_per_cell, self.occupancy.users_per_cell)
 
     @cached_property
     def _of_cells(self) -> Any:  # noqa: ANN401  scipy has no types
@@ -112,11 +117,17 @@ class Exposure:
             terms += self.spread_out(rates.variance) * spread(share)
         return self.by_user(terms)
 
-    def factors(self, rates: Rates, loss: float) -> Floats:
+    @cached_property
+    def largest(self) -> Floats:
+        """Largest share of a user in each cell."""
+        return np.asarray(np.maximum.reduceat(self.share, self.occupancy.start[:-1]))
+
+    def factors(self, rates: Rates, loss: float, *, least: bool = False) -> Floats:
         """Return each user's largest factor, at most 1, with a loss of at most `loss`.
 
         For x <= 1/2 in all its cells the loss is A f - B f², solved exactly; the few users who
-        hold more of a cell whose variance is published are bisected.
+        hold more of a cell whose variance is published are bisected. With `least` those are
+        charged the least that a plan may charge them (`_least_charge`), for lower bounds.
         """
         linear = self.weighed(rates.total)
         if not rates.variance.any():
@@ -128,14 +139,14 @@ class Exposure:
         down = linear + root
         solved = np.divide(2.0 * loss, down, out=np.ones_like(down), where=down > 0)
         factor = np.where(linear - bent <= loss, 1.0, np.minimum(solved, 1.0))
-        return self._large_users(rates, loss, factor)
+        return self._large_users(rates, loss, factor, least=least)
 
     @cached_property
     def _large(self) -> NDArray[np.int64]:
         """Pairs of more than half a cell."""
         return np.flatnonzero(self.share > 0.5)
 
-    def _large_users(self, rates: Rates, loss: float, factor: Floats) -> Floats:
+    def _large_users(self, rates: Rates, loss: float, factor: Floats, *, least: bool) -> Floats:
         if not self._large.size:
             return factor
         large = np.zeros(self.occupancy.n_pairs, dtype=bool)
@@ -144,11 +155,29 @@ class Exposure:
         pairs = np.flatnonzero(np.isin(self.occupancy.user, who))
         share, at = self.share[pairs], np.searchsorted(who, self.occupancy.user[pairs])
         mean, variance = (self.spread_out(r)[pairs] for r in (rates.mean, rates.variance))
+        most = variance_share(self.occupancy.n[pairs], self._total[pairs])
         low, high = np.zeros(who.size), np.ones(who.size)
         for _ in range(HALVINGS):
             tried = (low + high) / 2.0 if _ else high
             x = share * tried[at]
-            lost = np.bincount(at, weights=mean * x + variance * spread(x), minlength=who.size)
+            terms = mean * x + variance * spread(x)
+            if least:
+                terms = _least_charge(x, most, mean, variance)
+            lost = np.bincount(at, weights=terms, minlength=who.size)
             low, high = np.where(lost <= loss, tried, low), np.where(lost <= loss, high, tried)
-        factor[who] = low
+        factor[who] = high if least else low
         return factor
+
+
+def _least_charge(x: Floats, most: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Return what a pair is charged at least, whether or not its cell is reduced.
+
+    Where nothing of a cell is put at the middle a plan charges COMP Proposition III.1 (`most`)
+    and, of both statistics, no more than the joint formula (theory/loss.py).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.where(variance > 0, (1.0 + mean / variance) / 2.0, np.inf)
+    z = np.minimum(x, far)
+    together = mean * z + variance * z * (1.0 - z)
+    plain = mean * x + variance * np.minimum(spread(x), most)
+    return np.asarray(np.where(variance > 0, np.minimum(plain, together), mean * x))

@@ -14,7 +14,6 @@ proof that nothing of the class is there: the certificate.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +36,8 @@ SETTLED = 1e-9
 """Relative growth of the rates at which they count as converged."""
 CLOSE = 2e-3
 """Relative width at which a search ends: the certificate's gap."""
+NARROWINGS = 12
+"""Halvings for a proof, where a loss or error was only found hard and could not be proved so."""
 PROOF = 1.0 - 1e-9
 """What the rounding of a proof's steps may have cost."""
 
@@ -115,6 +116,27 @@ class Found:
     bound: float
 
 
+def refuted(
+    exposure: Exposure, least_rates_at: Callable[[Floats], Rates | None], loss: float
+) -> bool:
+    """Return whether it is proved that no plan of the class has this loss.
+
+    The factors never grow: each step's is an upper bound for the factors of every such plan, by
+    the rates that its own bias leaves room for. Steps are taken at a slightly larger loss, which
+    covers their rounding.
+    """
+    factor = np.ones(exposure.occupancy.n_users)
+    for _ in range(STEPS):
+        rates = least_rates_at(exposure.away(factor))
+        if rates is None:
+            return True
+        new = np.minimum(factor, exposure.factors(rates, loss / PROOF, least=True))
+        if (new >= factor * (1 - SETTLED)).all():
+            return False
+        factor = new
+    return False
+
+
 def least_loss(exposure: Exposure, targets: Targets, asked: Targets) -> Found:
     """Return the plan that meets the targets at the least loss of the most exposed user.
 
@@ -133,22 +155,22 @@ def least_loss(exposure: Exposure, targets: Targets, asked: Targets) -> Found:
         return least_noise(exposure, targets.rates, loss, start)
 
     found = _search(first, high / 2.0, tried)
-    largest = np.maximum.reduceat(exposure.share, exposure.occupancy.start[:-1])
+    largest = exposure.largest
+    bound = _proved(
+        found.bound,
+        lambda loss: refuted(exposure, lambda away: asked.least_rates(away, largest), loss),
+    )
+    return Found(found.joint, found.value, bound)
 
-    def refuted(loss: float) -> bool:
-        return least_noise(exposure, lambda away: asked.least_rates(away, largest), loss).impossible
 
-    return Found(found.joint, found.value, _proved(found.bound, refuted))
-
-
-def _proved(bound: float, refuted: Callable[[float], bool]) -> float:
-    """Return the largest loss, up to `bound`, that is proved impossible, nearly."""
-    if refuted(bound):
+def _proved(bound: float, impossible: Callable[[float], bool]) -> float:
+    """Return the largest loss or error, up to `bound`, that is proved impossible, nearly."""
+    if impossible(bound):
         return bound * PROOF
     low, high = 0.0, bound
-    for _ in range(12):
+    for _ in range(NARROWINGS):
         middle = (low + high) / 2.0
-        low, high = (middle, high) if refuted(middle) else (low, middle)
+        low, high = (middle, high) if impossible(middle) else (low, middle)
     return low * PROOF
 
 
@@ -193,4 +215,10 @@ def least_error(
         return least_noise(exposure, targets_at(value).rates, loss, start)
 
     found = _search(first, largest / 2.0, tried)
-    return Found(found.joint, found.value, math.nextafter(found.bound * PROOF, 0.0))
+    shares = exposure.largest
+
+    def impossible(value: float) -> bool:
+        targets = targets_at(value)
+        return refuted(exposure, lambda away: targets.least_rates(away, shares), loss)
+
+    return Found(found.joint, found.value, _proved(found.bound, impossible))

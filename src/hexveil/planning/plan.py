@@ -31,6 +31,7 @@ from hexveil.theory.sensitivity import variance_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -390,6 +391,47 @@ class Plan:
             "occupancy": self.occupancy.fingerprint,
             "cells": _digest((self.lower, self.upper, *self.rows.arrays())),
         }
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the plan into a new folder, to be reviewed and then released; return its path.
+
+        A plan is for the records it was made for: a release refuses records whose occupancy
+        differs. For tomorrow's records keep the goal, a run file (TOML), and plan them.
+
+        Parameters
+        ----------
+        folder : str or Path
+            New, in a folder that exists. It holds plan.json, cells.parquet, users.parquet and
+            pairs.parquet: public facts, users by number. They show where each numbered user
+            reported, so give them to reviewers, not to everybody.
+
+        Raises
+        ------
+        InputError
+            If the folder exists or cannot be made, or the plan's mechanism is not of hexveil.
+        StorageError
+            If writing fails midway; nothing half-written stays.
+        """
+        from hexveil.planning import saving  # noqa: PLC0415  it imports this module
+
+        return saving.save(self, folder)
+
+    @staticmethod
+    def load(folder: str | Path) -> Plan:
+        """Return the plan that `save` wrote into a folder; releasing it is releasing that plan.
+
+        It cannot count the records again, so that it does not advise on coarser grids.
+
+        Raises
+        ------
+        InputError
+            If a file is missing, was edited, is of another format, or holds what no plan has.
+        StorageError
+            If a file cannot be read.
+        """
+        from hexveil.planning import loading  # noqa: PLC0415  it imports this module
+
+        return loading.load(folder)
 
 
 def _digest(arrays: Iterable[Floats | NDArray[np.int64]]) -> str:

@@ -30,7 +30,7 @@ class Targets(Protocol):
     def rates(self, away: Floats) -> Rates | None:
         """Return the least rates that meet the targets; None if none do.
 
-        Both grow with every entry of `away`.
+        For targets of each statistic both grow with every entry of `away`.
         """
 
     def least_rates(self, away: Floats, largest: Floats) -> Rates | None:
@@ -109,10 +109,10 @@ class Total:
         it were the mean's.
         """
         mean_only, variance_only, both = self._options(away)
-        best = np.minimum(mean_only, np.minimum(variance_only, both) * (1.0 - largest))
+        best = np.minimum(mean_only, _part(np.minimum(variance_only, both), 1.0 - largest))
         if not np.isfinite(best).all():
             return None
-        alone = variance_only <= np.minimum(mean_only, both * (1.0 - largest))
+        alone = variance_only <= np.minimum(mean_only, _part(both, 1.0 - largest))
         return Rates(np.where(alone, 0.0, best), np.where(alone, variance_only, 0.0))
 
     def _options(self, away: Floats) -> tuple[Floats, Floats, Floats]:
@@ -128,6 +128,11 @@ class Total:
             np.where(nothing, 0.0, variance_only),
             np.where(nothing, 0.0, both),
         )
+
+
+def _part(rate: Floats, part: Floats) -> Floats:
+    """Return a part of each rate; infinity stays so."""
+    return np.multiply(rate, part, out=rate.copy(), where=np.isfinite(rate))
 
 
 def _least(weight: Floats, room: Floats) -> Floats:

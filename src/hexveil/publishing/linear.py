@@ -1,28 +1,30 @@
-"""From private sums to one whole number per cell, and what each user can do to it.
+"""From private sums to one whole number per cell, for the mean, and what each user can do to it.
 
 For cell g with bounds [a, b] on the lattice (quanta above the lower bound of the records), let
-S = b - a, and let a user with m records have the sum s. Its contribution, in half quanta, is
+S = b - a. Let a user with m records have the sum s, and let k be what the plan keeps of them
+(`plan.kept_mean`, at most m): the user's factor times min(m, t), in whole quanta, so that w = k S
+is a whole number. The user's contribution, in half quanta, is
 
-    c = clip(2 s', S (m - t)+, S (m + min(m, t)))  with  s' = clip(s - a m, 0, S m)
+    c = clip(2 s', S m - w, S m + w)  with  s' = clip(s - a m, 0, S m).
 
-where t is the plan's `kept`. That is WC Theorem III.1's projection of the user's mean to
-U/2 ± T/(2m), counted in half quanta so that both ends are whole: nothing is rounded. The cell's
-statistic is y = Σ c, its noise discrete Laplace of scale R, and what is published is
+With k = min(m, t) that is WC Theorem III.1's projection of the user's mean to U/2 ± T/(2m); a
+factor makes the interval narrower still. Both ends are whole: nothing is rounded. A pair of which
+nothing is kept has w = 0 and adds S m, as m records at the middle would. The cell's statistic is
+y = Σ c, its noise discrete Laplace of scale R, and what is published is
 lower_g + quantum (y + noise) / (2 N).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users
-and counts stay. Then only this user's contributions change, each by at most
-
-    S (m + min(m, t)) - S (m - t)+ = 2 S min(m, t),
-
-a whole number, attained by moving s from one end to the other: the sensitivity is exact.
+and counts stay. Then only this user's contributions change, each within an interval of width 2 w,
+which is attained by moving s from one end to the other (w <= S m): the sensitivity is exact.
 Loss: cells have independent noise, and discrete Laplace of scale R at integer distance d costs at
 most d / R (noise/secure.py). R is 2 S r rounded up, r the plan's `noise_records`; hence a cell
-costs at most 2 S min(m, t) / (2 S r) = min(m, t) / r, which is what the plan books, rounded up
-again (planning/plan.py). A cell with t = 0 publishes the middle of its bounds: c = S m for every
-sum, so no value is read and no noise is drawn.
+costs at most 2 w / (2 S r) = k / r, which is what the plan books, rounded up again
+(planning/plan.py). k is a double: `half_widths` finds w with w / S at most k (1 + 2^-50 + 2^-51),
+which the eight ulps that the plan adds to each term cover.
+A cell without noise (r = 0) keeps nothing and publishes the middle of its bounds: no value is
+read and no noise is drawn.
 Whether everything fits 64 bits is decided beforehand from public facts: no value causes an error.
-Source: WC Theorem III.1, ERRATA 3.
+Source: WC Theorem III.1, ERRATA 3 and 10.
 """
 
 from __future__ import annotations
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
 
 ROOM = 2**61
 """Statistic and noise of a cell stay below this, half of what the noise door accepts."""
+GRAIN = 2**30
+"""A user's factor is a whole number of parts of this size."""
+_HAIR = 1.0 + 2.0**-50
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +100,27 @@ def lattice(plan: Plan, scale: ValueScale) -> Lattice:
 
 
 def live_cells(plan: Plan) -> NDArray[np.int64]:
-    """Return the numbers of the cells whose values are read: those that keep something."""
-    return np.flatnonzero(plan.kept > 0)
+    """Return the numbers of the cells whose mean is noised; of the others no value is read."""
+    return np.flatnonzero(plan.noise_records > 0)
+
+
+def half_widths(
+    kept: NDArray[np.float64], m: NDArray[np.int64], steps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return w of each pair: kept samples in whole quanta, at most all of them.
+
+    Parameters
+    ----------
+    kept : ndarray of float, shape (n,)
+        Samples kept of each pair, as the plan states them: whole, or whole in quanta up to
+        rounding. What is not is rounded down, so that nothing exceeds what is booked.
+    m, steps : ndarray of int, shape (n,)
+        Records of the pair, and width of its cell's bounds in quanta.
+    """
+    samples = np.floor(kept)
+    quanta = np.floor(kept * steps * _HAIR).astype(np.int64)
+    width = np.where(samples == kept, samples.astype(np.int64) * steps, quanta)
+    return np.asarray(np.minimum(width, steps * m), dtype=np.int64)
 
 
 def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]:
@@ -104,16 +128,16 @@ def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]
 
     Privacy
     -------
-    It leaves only through the noise door. One user moves entry g by at most 2 S min(m, t)
-    (module head). The sums of cells that keep nothing are not looked at.
+    It leaves only through the noise door. One user moves entry g by at most 2 w (module head).
+    The sums of cells without noise are not looked at.
     """
     occupancy, live = plan.occupancy, live_cells(plan)
-    rows = np.flatnonzero(plan.kept[occupancy.cell] > 0)
+    rows = np.flatnonzero(plan.noise_records[occupancy.cell] > 0)
     cell, m = occupancy.cell[rows], occupancy.n[rows]
-    steps, kept = where.steps[cell], plan.kept[cell]
+    steps = where.steps[cell]
     inside = np.clip(dataset.sums.total[rows] - where.lower[cell] * m, 0, steps * m)
-    low = steps * np.maximum(m - kept, 0)
-    contribution = np.clip(2 * inside, low, steps * (m + np.minimum(m, kept)))
+    width = half_widths(plan.kept_mean[rows], m, steps)
+    contribution = np.clip(2 * inside, steps * m - width, steps * m + width)
     first = np.searchsorted(cell, live)  # pairs are sorted by cell, and no cell is empty
     return np.asarray(np.add.reduceat(contribution, first), dtype=np.int64)
 
@@ -128,11 +152,16 @@ def means(noisy: NDArray[np.int64], plan: Plan, scale: ValueScale) -> NDArray[np
 
 def _check_rows(plan: Plan) -> None:
     """Refuse rows under which the loss that the plan states would not hold."""
-    noise = plan.noise_records
-    if not (np.isfinite(noise) & np.where(plan.kept > 0, noise > 0, noise >= 0)).all():
+    noise, kept = plan.noise_records, plan.kept
+    if not (np.isfinite(noise) & np.where(kept > 0, noise > 0, noise >= 0)).all():
         raise InputError("the plan has a cell that keeps records without noise; plan again.")
-    if (plan.kept < 0).any():
+    if (kept < 0).any() or (plan.rows.variance_kept < 0).any():
         raise InputError("the plan has a cell that keeps fewer than no records; plan again.")
+    parts = plan.rows.factor * GRAIN
+    if not ((parts >= 0) & (parts <= GRAIN) & (parts == np.floor(parts))).all():
+        raise InputError(
+            "the plan has a factor that is not a multiple of 2^-30 from 0 to 1; plan again."
+        )
 
 
 def _check_sums(plan: Plan, scale: ValueScale) -> None:

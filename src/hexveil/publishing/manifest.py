@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hexveil.cells import Labels
     from hexveil.facts import PublicFacts
     from hexveil.planning import Plan
+    from hexveil.planning.request import Request
 
 SCHEMA_VERSION = 1
 _THREE_UP = Context(prec=3, rounding=ROUND_CEILING)
@@ -155,6 +156,8 @@ def epsilon_text(epsilon: Fraction) -> str:
 
 def odds(epsilon: Fraction) -> float:
     """Return e^ε rounded up: the most by which odds change; infinity where it is too large."""
+    if not epsilon:
+        return 1.0  # nothing is read, so this is exact
     try:
         return math.nextafter(math.exp(float_up(epsilon)), math.inf)
     except OverflowError:
@@ -196,12 +199,35 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "method": plan.method,
         "mechanism": plan.mechanism,
         "statistics": list(plan.statistics),
+        "request": _request(plan.request),
         "mean_error": plan.mean_error,
         "max_error": plan.max_error,
+        "certifies": plan.certifies,
+        "lower_bound": plan.lower_bound,
+        "gap": plan.gap,
         "prior_miss": support.prior_miss,
         "noise_floor": support.floor,
         "cells_better_than_constant": support.better,
     }
+
+
+def _request(request: Request) -> dict[str, Any]:
+    """Return what was asked for: a loss, or targets by statistic, of which the ends are said."""
+    targets = [
+        {"of": name, "smallest": _finite(goal.min()), "largest": _finite(goal.max())}
+        for name, goal in (request.target or {}).items()
+    ]
+    return {
+        "epsilon": None if request.epsilon is None else decimal_text(request.epsilon),
+        "targets": targets,
+        "objective": request.objective,
+        "error": request.error,
+        "split": None if request.split is None else decimal_text(request.split),
+    }
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
 
 
 def _losses(plan: Plan) -> dict[str, Any]:
@@ -209,22 +235,35 @@ def _losses(plan: Plan) -> dict[str, Any]:
     return {
         "users": int(losses.size),
         "max": float(losses.max()),
+        "p99": float(np.quantile(losses, 0.99)),
         "p90": float(np.quantile(losses, 0.9)),
         "median": float(np.median(losses)),
+        "mean": float(losses.mean()),
+        "at_zero": int((losses == 0).sum()),
     }
 
 
 def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
+    """Return what was planned for each cell, a part for each statistic that is noised."""
+    thresholds = {"mean": plan.kept, "variance": plan.rows.variance_kept}
+    parts = [
+        {
+            "statistic": [name] * plan.occupancy.n_cells,
+            "kept": thresholds[name].tolist(),
+            "scale": part.scale.tolist(),
+            "bias": part.bias.tolist(),
+            "bound95": part.bound95.tolist(),
+        }
+        for name, part in plan.parts.items()
+    ]
+    rows = zip(facts.cells.names(), plan.lower.tolist(), plan.upper.tolist(), strict=True)
     return [
         {
             "cell": name,
-            "mechanism": row["mechanism"],
-            "lower": row["lower"],
-            "upper": row["upper"],
-            "kept": row["kept"],
-            "scale": row["mean_scale"],
-            "bias": row["mean_bias"],
-            "bound95": row["mean_bound95"],
+            "mechanism": plan.mechanism,
+            "lower": lower,
+            "upper": upper,
+            "noised": [{key: column[g] for key, column in part.items()} for part in parts],
         }
-        for name, row in zip(facts.cells.names(), plan.table.to_pylist(), strict=True)
+        for g, (name, lower, upper) in enumerate(rows)
     ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.manifest import odds_words
 from hexveil.publishing.table import COLUMNS
+from hexveil.report.facts import headed, up_to_digits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,34 +30,60 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
     data, guarantee = manifest["dataset"], manifest["guarantee"]
     unit = f" ({data['value_unit']})" if data["value_unit"] else ""
     cells = "1 cell" if table.num_rows == 1 else f"{table.num_rows} cells"
+    head = headed(manifest["plan"]["statistics"], data["value"])
     blocks = [
-        f"Average {data['value']}{unit} of {data['name']}, {cells}",
+        f"{head}{unit} of {data['name']}, {cells}",
         "WHAT IS GUARANTEED",
-        *(_wrap(sentence) for sentence in _statement(guarantee)),
+        *(_wrap(sentence) for sentence in _statement(guarantee, manifest["losses"])),
         "FILES",
         "\n".join(_wrap(f"{name}: {text}", hanging=True) for name, text in _files(table, mapped)),
     ]
     if "hexagon" in table.column_names and not mapped:
         blocks.append(_wrap("cells.geojson would be larger than 50 MB; use cells.parquet."))
-    columns = [_column(field, data["value_unit"]) for field in table.schema]
+    columns = [_column(field) for field in table.schema]
     if "hexagon" in table.column_names:
         columns.append(f"geometry: {GEOMETRY}")
     blocks += ["COLUMNS", "\n".join(_wrap(line, hanging=True) for line in columns)]
     return "\n\n".join(blocks) + "\n"
 
 
-def _statement(guarantee: dict[str, Any]) -> list[str]:
+def _statement(guarantee: dict[str, Any], losses: dict[str, Any]) -> list[str]:
     return [
-        (
-            f"An attacker's odds on any fact about the values of one {guarantee['unit']} "
-            f"change {odds_words(guarantee['odds'])} "
-            f"(epsilon {guarantee['epsilon_spent']}), "
-            "whatever else the attacker knows: pure differential privacy."
-        ),
+        *_promise(guarantee, losses),
         f"Neighbouring data: {guarantee['neighbours']}.",
         guarantee["not_protected"],
         *guarantee["assumptions"],
     ]
+
+
+def _promise(guarantee: dict[str, Any], losses: dict[str, Any]) -> list[str]:
+    """Return what the release changes, and how the loss is spread over units."""
+    unit = guarantee["unit"]
+    if guarantee["epsilon_spent"] == "0":
+        return [
+            (
+                f"Every number is a constant: no value of any {unit} was read, so the release "
+                "changes nobody's odds and costs nothing (epsilon 0)."
+            )
+        ]
+    odds = (
+        f"An attacker's odds on any fact about the values of one {unit} "
+        f"change {odds_words(guarantee['odds'])} "
+        f"(epsilon {guarantee['epsilon_spent']}), "
+        "whatever else the attacker knows: pure differential privacy."
+    )
+    spread = (
+        f"That is the loss of the most exposed of {losses['users']} units. 99 percent of them lose "
+        f"at most {_up(losses['p99'])}, 90 percent {_up(losses['p90'])}, half "
+        f"{_up(losses['median'])}; the average is {_up(losses['mean'])}, and "
+        f"{losses['at_zero']} lose nothing. Counting cells would claim epsilon "
+        f"{_up(float(Fraction(guarantee['composed_epsilon'])))}."
+    )
+    return [odds, spread]
+
+
+def _up(number: float) -> str:
+    return up_to_digits(number, 4)
 
 
 def _files(table: pa.Table, mapped: bool) -> list[tuple[str, str]]:
@@ -67,9 +95,9 @@ def _files(table: pa.Table, mapped: bool) -> list[tuple[str, str]]:
     ]
 
 
-def _column(field: pa.Field, unit: str) -> str:
-    metadata = field.metadata or {}
-    measured = f" [{unit}]" if b"unit" in metadata else ""
+def _column(field: pa.Field) -> str:
+    unit = (field.metadata or {}).get(b"unit", b"").decode()
+    measured = f" [{unit}]" if unit else ""
     return f"{field.name}{measured}: {COLUMNS.get(field.name, 'public label of the cell')}"
 
 

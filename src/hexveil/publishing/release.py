@@ -13,20 +13,23 @@ from hexveil.ledger import Ledger
 from hexveil.noise import secure
 from hexveil.planning import Plan
 from hexveil.publishing import folder as folders
-from hexveil.publishing.linear import lattice, live_cells, means, statistic
+from hexveil.publishing import linear, variance
 from hexveil.publishing.manifest import fingerprint, manifest, odds, odds_words, request_of
-from hexveil.publishing.table import check_labels, released
+from hexveil.publishing.table import check_labels, released, shown_columns
 from hexveil.records.dataset import Dataset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from fractions import Fraction
     from pathlib import Path
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hexveil.facts import ValueScale
+    from hexveil.ledger.ledger import Numbers
     from hexveil.publishing.linear import Lattice
+
+    Whole = dict[str, NDArray[np.int64]]
 
 SHOWN_ROWS = 20
 
@@ -97,7 +100,7 @@ class Release:
         """Return a short table for a notebook."""
         import html  # noqa: PLC0415  only notebooks ask
 
-        names = ["cell", "users", "mean_raw", "mean_bound95", "mean_quality"]
+        names = shown_columns(self.manifest["plan"]["statistics"][0])
         head = "".join(f"<th>{name}</th>" for name in names)
         rows = [
             "".join(f"<td>{html.escape(_text(row[name]))}</td>" for name in names)
@@ -119,6 +122,8 @@ def release(
 ) -> Release:
     """Publish a plan's numbers: book the loss, draw the noise once, return what may be shown.
 
+    A plan of constants alone costs nothing: nothing is booked, and no value is read.
+
     Parameters
     ----------
     dataset : Dataset
@@ -132,7 +137,8 @@ def release(
     Raises
     ------
     InputError
-        Without a ledger, or if the plan was made for other records; nothing is spent.
+        Without a ledger, if the plan was made for other records, or if it asks for variances and
+        there are no sums of squares; nothing is spent.
     BudgetError
         If the budget left is smaller than the loss; nothing is spent.
     StorageError
@@ -140,43 +146,70 @@ def release(
 
     Privacy
     -------
-    Neighbours, sensitivity and loss: publishing/linear.py. The loss booked is `plan.epsilon`,
-    that of the most exposed unit, rounded up. Noise is drawn after the booking is committed, by
-    `noise.secure` alone, and only the numbers that the ledger stored are shown; the same public
-    request again returns them and costs nothing.
+    Neighbours, sensitivity and loss: publishing/linear.py for means, publishing/variance.py for
+    variances. The loss booked is `plan.epsilon`, that of the most exposed unit, rounded up. Noise
+    is drawn after the booking is committed, by `noise.secure` alone, and only the numbers that the
+    ledger stored are shown; the same public request again returns them and costs nothing.
     """
     book = _checked(dataset, plan, ledger, estimates)
-    where = lattice(plan, dataset.public.scale)
+    where = linear.lattice(plan, dataset.public.scale)
+    variance.check(dataset, plan, where)
     request = request_of(book.dataset, dataset.public, plan)
     name = fingerprint(request)
-    booking = book.book(name, plan.epsilon, unit=dataset.public.unit, facts=request)
-    noisy = booking.published
-    replayed = noisy is not None
-    if noisy is None:
-        drawn = _draw(dataset, plan, where)
-        noisy = book.complete(name, {"mean": drawn.tolist()})
-    values = means(_stored(noisy, plan), plan, dataset.public.scale)
+    noisy, replayed = _constants(plan, where), False
+    if any(part.live.any() for part in plan.parts.values()):
+        booking = book.book(name, plan.epsilon, unit=dataset.public.unit, facts=request)
+        stored = booking.published
+        replayed = stored is not None
+        if stored is None:
+            drawn = _draw(dataset, plan, where)
+            stored = book.complete(name, {k: v.tolist() for k, v in drawn.items()})
+        noisy = _stored(stored, noisy)
     return Release(
-        released(plan, dataset.public, values),
+        released(plan, dataset.public, _values(noisy, plan, dataset.public.scale)),
         manifest(book.dataset, dataset.public, plan, name),
         plan.epsilon,
         replayed,
     )
 
 
-def _draw(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]:
-    """Return the noisy whole number of each cell; a cell that keeps nothing gets its middle."""
-    noisy = where.steps * plan.occupancy.records_per_cell
-    live = live_cells(plan)
-    if live.size:
-        noisy[live] = secure.add_laplace(statistic(dataset, plan, where), where.noise[live])
+def _constants(plan: Plan, where: Lattice) -> Whole:
+    """Return the whole numbers of a release without noise: the middle; variances have none."""
+    none = np.zeros(plan.occupancy.n_cells, dtype=np.int64)
+    middle = where.steps * plan.occupancy.records_per_cell
+    return {name: middle.copy() if name == "mean" else none.copy() for name in plan.parts}
+
+
+def _draw(dataset: Dataset, plan: Plan, where: Lattice) -> Whole:
+    """Return the noisy whole numbers of each statistic; the noise is drawn in one call."""
+    noisy, parts = _constants(plan, where), []
+    if "mean" in noisy and (live := linear.live_cells(plan)).size:
+        numbers = linear.statistic(dataset, plan, where)
+        parts.append(("mean", live, numbers, where.noise[live]))
+    if "variance" in noisy and (live := variance.live_cells(plan)).size:
+        numbers = variance.statistic(dataset, plan, where)
+        parts.append(("variance", live, numbers, np.full(live.size, float(variance.STEPS))))
+    names, rows, values, scales = zip(*parts, strict=True)
+    drawn = secure.add_laplace(np.concatenate(values), np.concatenate(scales))
+    ends = np.cumsum([live.size for live in rows])[:-1]
+    for name, live, own in zip(names, rows, np.split(drawn, ends), strict=True):
+        noisy[name][live] = own
     return noisy
 
 
-def _stored(numbers: Mapping[str, list[int]], plan: Plan) -> NDArray[np.int64]:
+def _values(noisy: Whole, plan: Plan, scale: ValueScale) -> dict[str, NDArray[np.float64]]:
+    """Return each noised statistic as published, in its own units, from its noisy numbers."""
+    made = {
+        "mean": lambda numbers: linear.means(numbers, plan, scale),
+        "variance": lambda numbers: variance.variances(numbers, plan),
+    }
+    return {name: made[name](numbers) for name, numbers in noisy.items()}
+
+
+def _stored(numbers: Numbers, like: Whole) -> Whole:
     """Return the noisy whole numbers that the ledger holds for this request."""
-    noisy = np.array(numbers.get("mean", ()), dtype=np.int64)
-    if noisy.shape != (plan.occupancy.n_cells,):
+    noisy = {name: np.array(numbers.get(name, ()), dtype=np.int64) for name in like}
+    if any(noisy[name].shape != like[name].shape for name in like):
         raise StorageError(
             "the ledger's numbers of this request do not have one entry for each cell: the file "
             "was changed by something else; restore it from a copy."
@@ -210,6 +243,8 @@ def _check_plan(dataset: Dataset, plan: Plan) -> None:
     here, there = dataset.public, plan.facts
     if plan.occupancy.fingerprint != here.occupancy.fingerprint:
         differs = "who reported how often where"
+    elif there.scale != here.scale:
+        differs = "the bounds or the quantum they were read with"
     elif there.unit != here.unit:
         differs = f"the unit of privacy, {there.unit} and not {here.unit},"
     elif there.cells.names() != here.cells.names():

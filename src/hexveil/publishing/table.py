@@ -1,24 +1,34 @@
-"""The released table: a row per cell, made from noisy numbers and public facts only."""
+"""The released table: a row per cell, made from noisy numbers and public facts only.
+
+Each statistic has its own columns, named after it. The standard deviation is the root of the
+variance: its interval holds the true one whenever the variance's does, so it needs no noise.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.errors import InputError
+from hexveil.report.facts import RANGE, squared
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from hexveil.facts import PublicFacts
     from hexveil.planning import Plan
+    from hexveil.planning.part import Part
+
+    Floats = NDArray[np.float64]
 
 GOOD, CAUTION = 10, 4
-"""A bound within span/10 is good, within span/4 a caution; beyond, or a constant, is noise."""
+"""A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
 
-COLUMNS = {
+WHERE = {
     "cell": "name of the cell, unique in this release",
     "hexagon": "H3 index of the hexagon, as hex text",
     "slot": "local start of the timeslot",
@@ -26,46 +36,70 @@ COLUMNS = {
     "starts_at_utc": "first instant of the timeslot, UTC",
     "users": "units of privacy that reported in the cell (public)",
     "records": "records in the cell (public)",
-    "mean_noisy": "average with its noise, not clamped to the bounds",
-    "mean_raw": "average with its noise, clamped to the bounds",
-    "mean_scale": "Laplace scale of the noise, also its expected size; 0 for a constant",
-    "mean_bias": "largest bias that the clipping can cause, whatever the values",
-    "mean_error": "planning error: mean_bias + mean_scale",
-    "mean_bound95": "mean_bias + mean_scale * ln 20; not exceeded with probability 95 percent",
-    "mean_low": "mean_raw - mean_bound95, within the bounds",
-    "mean_high": "mean_raw + mean_bound95, within the bounds",
-    "mean_quality": "good (bound within a tenth of the span), caution (a quarter), noise (above, "
+}
+NOISED = {
+    "noisy": "{name} with its noise, not clamped to {ends}",
+    "raw": "{name} with its noise, clamped to {ends}",
+    "scale": "Laplace scale of the {name}'s noise, also its expected size; 0 for a constant",
+    "bias": "largest bias of the {name} that the plan's clipping can cause, whatever the values",
+    "error": "planning error of the {name}: {s}_bias + {s}_scale",
+    "bound95": "{s}_bias + {s}_scale * ln 20; not exceeded with probability 95 percent",
+    "low": "{s}_raw - {s}_bound95, within {ends}",
+    "high": "{s}_raw + {s}_bound95, within {ends}",
+    "quality": "good ({s}_bound95 within a tenth of {range}), caution (a quarter), noise (above, "
     "or a constant without data)",
+}
+WORDS = {
+    "mean": {"name": "average", "ends": "the bounds", "range": "the span"},
+    "variance": {
+        "name": "variance",
+        "ends": "0 and a quarter of the squared span",
+        "range": "its range, a quarter of the squared span",
+    },
+}
+ROOT = {
+    "sd_raw": "standard deviation: root of the clamped variance with its noise",
+    "sd_bound95": "larger distance from sd_raw to sd_low and sd_high; not exceeded with "
+    "probability 95 percent",
+    "sd_low": "root of the variance's lower end",
+    "sd_high": "root of the variance's upper end",
+    "sd_quality": "good (sd_bound95 within a tenth of its range, half the span), caution (a "
+    "quarter), noise (above, or a constant without data)",
+}
+COLUMNS = {
+    **WHERE,
+    **{
+        f"{s}_{key}": text.format(s=s, **words)
+        for s, words in WORDS.items()
+        for key, text in NOISED.items()
+    },
+    **ROOT,
 }
 """What each column holds; columns that no step made are absent."""
 
 
-def released(plan: Plan, facts: PublicFacts, noisy: NDArray[np.float64]) -> pa.Table:
+def released(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> pa.Table:
     """Return the released table with units of measure in its metadata.
 
     Parameters
     ----------
     plan : Plan
     facts : PublicFacts
-    noisy : ndarray of float, shape (n_cells,)
-        Noisy mean of each cell, in value units.
+    noisy : mapping of statistic to ndarray of float, shape (n_cells,)
+        Noisy numbers of each statistic that noise was added to, in its own units.
     """
-    raw = np.clip(noisy, plan.lower, plan.upper)
-    bound = plan.bound95
-    columns: dict[str, object] = {
-        **_where(facts),
+    made = {
+        name: _noised(plan.parts[name], numbers, _ends(plan, name))
+        for name, numbers in noisy.items()
+    }
+    if "sd" in plan.statistics:
+        made["sd"] = _root(plan.parts["variance"], made["variance"], plan.span)
+    columns = _where(facts) | {
         "users": plan.occupancy.users_per_cell,
         "records": plan.occupancy.records_per_cell,
-        "mean_noisy": noisy,
-        "mean_raw": raw,
-        "mean_scale": plan.scale,
-        "mean_bias": plan.bias,
-        "mean_error": plan.error,
-        "mean_bound95": bound,
-        "mean_low": np.maximum(raw - bound, plan.lower),
-        "mean_high": np.minimum(raw + bound, plan.upper),
-        "mean_quality": pa.array(quality(plan), type=pa.string()),
     }
+    for name in plan.statistics:
+        columns |= {f"{name}_{key}": column for key, column in made[name].items()}
     table = pa.table(columns)
     fields = [
         field.with_metadata(
@@ -87,18 +121,60 @@ def check_labels(facts: PublicFacts) -> None:
         )
 
 
-def quality(plan: Plan) -> list[str]:
-    """Return each cell's flag, from its bound and span."""
-    bound, span = plan.bound95, plan.span
+def quality(bound: Floats, width: Floats, live: NDArray[np.bool_]) -> list[str]:
+    """Return each cell's flag, from its bound and the range of the statistic."""
     flags = np.where(
-        bound <= span / GOOD, "good", np.where(bound <= span / CAUTION, "caution", "noise")
+        bound <= width / GOOD, "good", np.where(bound <= width / CAUTION, "caution", "noise")
     )
-    return [str(f) for f in np.where(plan.kept > 0, flags, "noise")]
+    return [str(f) for f in np.where(live, flags, "noise")]
 
 
-def _where(facts: PublicFacts) -> dict[str, object]:
+def shown_columns(statistic: str) -> list[str]:
+    """Return the columns of a short table about one statistic."""
+    return ["cell", "users", *(f"{statistic}_{key}" for key in ("raw", "bound95", "quality"))]
+
+
+def _ends(plan: Plan, name: str) -> tuple[Floats, Floats]:
+    """Return what the statistic cannot leave."""
+    if name == "mean":
+        return plan.lower, plan.upper
+    return np.zeros_like(plan.span), plan.span**2 * RANGE["variance"]
+
+
+def _noised(part: Part, noisy: Floats, ends: tuple[Floats, Floats]) -> dict[str, Any]:
+    """Return the columns of a statistic with noise, without its name."""
+    lower, upper = ends
+    raw, bound = np.clip(noisy, lower, upper), part.bound95
+    return {
+        "noisy": noisy,
+        "raw": raw,
+        "scale": part.scale,
+        "bias": part.bias,
+        "error": part.error,
+        "bound95": bound,
+        "low": np.maximum(raw - bound, lower),
+        "high": np.minimum(raw + bound, upper),
+        "quality": pa.array(quality(bound, upper - lower, part.live), type=pa.string()),
+    }
+
+
+def _root(part: Part, variance: Mapping[str, Any], span: Floats) -> dict[str, Any]:
+    """Return the columns of the standard deviation from those of the variance."""
+    raw, low, high = (np.sqrt(variance[key]) for key in ("raw", "low", "high"))
+    bound = np.maximum(raw - low, high - raw)
+    flags = quality(bound, span * RANGE["sd"], part.live)
+    return {
+        "raw": raw,
+        "bound95": bound,
+        "low": low,
+        "high": high,
+        "quality": pa.array(flags, type=pa.string()),
+    }
+
+
+def _where(facts: PublicFacts) -> dict[str, Any]:
     cells = facts.cells
-    columns: dict[str, object] = {"cell": pa.array(cells.names(), type=pa.string())}
+    columns: dict[str, Any] = {"cell": pa.array(cells.names(), type=pa.string())}
     named = {
         "hexagon": cells.hexagon_names(),
         "slot": cells.slot_names(),
@@ -112,5 +188,7 @@ def _where(facts: PublicFacts) -> dict[str, object]:
 
 
 def _unit(name: str, unit: str) -> dict[str, str]:
-    measured = name in COLUMNS and name.startswith("mean_") and name != "mean_quality"
-    return {"unit": unit} if unit and measured else {}
+    statistic, _, key = name.partition("_")
+    if not unit or name not in COLUMNS or statistic not in RANGE or key == "quality":
+        return {}
+    return {"unit": squared(unit) if statistic == "variance" else unit}

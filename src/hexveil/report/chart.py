@@ -42,12 +42,12 @@ def interval_chart(table: pa.Table, facts: Facts) -> Chart | None:
         return None
     value, low, high = (
         np.asarray(table[column].to_numpy(), dtype=np.float64)
-        for column in ("mean_raw", "mean_low", "mean_high")
+        for column in (f"{facts.statistic}_{key}" for key in ("raw", "low", "high"))
     )
     left, right = float(min(low.min(), value.min())), float(max(high.max(), value.max()))
     width = (right - left) or 1.0
     names = [_name(table, facts, row) for row in range(table.num_rows)]
-    qualities = table["mean_quality"].to_pylist()
+    qualities = table[f"{facts.statistic}_quality"].to_pylist()
     bars = tuple(
         Bar(
             name=names[i],

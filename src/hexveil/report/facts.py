@@ -10,8 +10,11 @@ from hexveil.errors import InputError
 from hexveil.exact import exact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
+"""How wide a statistic can range, for bounds of width 1: its quality is judged against this."""
+NOUNS = {"mean": "average", "variance": "variance", "sd": "standard deviation"}
 _NEEDED = ("dataset", "guarantee", "bounds", "grid", "plan")
 
 
@@ -23,7 +26,7 @@ class Facts:
     ----------
     manifest : mapping
         The whole manifest, for what is only listed.
-    name, value, unit_text : str
+    name, value, value_unit : str
         Data set, value column and its unit of measure; "" where not said.
     lower, upper : float
         Bounds of the values, in value units.
@@ -38,7 +41,7 @@ class Facts:
     manifest: Mapping[str, Any]
     name: str
     value: str
-    unit_text: str
+    value_unit: str
     lower: float
     upper: float
     unit: str
@@ -59,7 +62,7 @@ class Facts:
             manifest=manifest,
             name=str(dataset.get("name") or ""),
             value=str(dataset.get("value") or "value"),
-            unit_text=str(dataset.get("value_unit") or ""),
+            value_unit=str(dataset.get("value_unit") or ""),
             lower=float(exact(bounds["lower"], "lower bound")),
             upper=float(exact(bounds["upper"], "upper bound")),
             unit=str(guarantee["unit"]),
@@ -68,20 +71,61 @@ class Facts:
         )
 
     @property
-    def span(self) -> float:
-        """Width of the bounds, in value units."""
-        return self.upper - self.lower
+    def statistics(self) -> tuple[str, ...]:
+        """What was published of each cell."""
+        return tuple(self.manifest["plan"].get("statistics") or ("mean",))
+
+    @property
+    def statistic(self) -> str:
+        """The one that the page shows: the first."""
+        return self.statistics[0]
+
+    @property
+    def noun(self) -> str:
+        """What the page shows, in a word: "average"."""
+        return NOUNS[self.statistic]
+
+    @property
+    def heading(self) -> str:
+        """What the page shows, with the value: "Average speed", "Variance of speed"."""
+        return headed((self.statistic,), self.value)
+
+    @property
+    def unit_text(self) -> str:
+        """Unit of measure of what the page shows; "" where not said."""
+        return squared(self.value_unit) if self.statistic == "variance" else self.value_unit
+
+    @property
+    def constant(self) -> bool:
+        """Whether the release cost nothing: it is made of constants, and no value was read."""
+        return bool(self.manifest["guarantee"].get("epsilon_spent") == "0")
+
+    @property
+    def range(self) -> float:
+        """How wide the statistic can range: the span, half of it, or a quarter of its square."""
+        span = self.upper - self.lower
+        return (span**2 if self.statistic == "variance" else span) * RANGE[self.statistic]
 
     @property
     def decimals(self) -> int:
-        """Digits shown after the point: a step is at most a five-hundredth of the span."""
-        return min(9, max(0, math.ceil(-math.log10(self.span / 200))))
+        """Digits shown after the point: a step is at most a five-hundredth of the range."""
+        return min(9, max(0, math.ceil(-math.log10(self.range / 200))))
 
     @property
     def planned_error(self) -> float | None:
-        """The mean planning error over the cells, in value units."""
-        error = self.manifest["plan"].get("mean_error")
-        error = error.get("mean") if isinstance(error, dict) else error
+        """The mean planning error over the cells, in units of what the page shows."""
+        return self.planned("mean_error")
+
+    def planned(self, key: str) -> float | None:
+        """Return a planning error of the manifest, in units of what the page shows.
+
+        None where it is about something else: a root has none, and a sum adds different units.
+        """
+        plan = self.manifest["plan"]
+        error = plan.get(key)
+        if self.statistic == "sd" or (plan.get("request") or {}).get("error") == "sum":
+            return None
+        error = error.get(self.statistic) if isinstance(error, dict) else error
         return None if error is None else float(error)
 
     def amount(self, number: float) -> str:
@@ -98,6 +142,32 @@ class Facts:
         scale = 10.0**self.decimals
         start = math.floor(low * scale + 1e-6) / scale
         return f"{start:,.{self.decimals}f} to {self.amount_up(high)}"
+
+
+def headed(statistics: Sequence[str], value: str) -> str:
+    """Return what is published, with the value.
+
+    Examples
+    --------
+    >>> headed(("mean",), "speed"), headed(("mean", "variance", "sd"), "speed")
+    ('Average speed', 'Average, variance and standard deviation of speed')
+    """
+    nouns = [NOUNS[name] for name in statistics]
+    said = " and ".join([", ".join(nouns[:-1]), nouns[-1]] if len(nouns) > 1 else nouns)
+    return f"{said.capitalize()}{'' if nouns == ['average'] else ' of'} {value}"
+
+
+def squared(unit: str) -> str:
+    """Return the square of a unit of measure.
+
+    Examples
+    --------
+    >>> squared("km/h"), squared("m"), squared("")
+    ('(km/h)²', 'm²', '')
+    """
+    if not unit:
+        return ""
+    return f"{unit}\u00b2" if unit.isalpha() else f"({unit})\u00b2"
 
 
 def with_unit(number: str, unit: str) -> str:

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-_NEEDED = (
-    "cell", "users", "records", "mean_raw", "mean_scale", "mean_bias", "mean_bound95",
-    "mean_low", "mean_high", "mean_quality",
-)  # fmt: skip
+_COUNTS = ("cell", "users", "records")
+_NUMBERS = ("raw", "bound95", "low", "high", "quality")
 
 
 def render(
@@ -54,8 +52,8 @@ def render(
     -----
     Equal input gives equal text; there is no time stamp.
     """
-    _check(table)
     facts = Facts.of(manifest)
+    _check(table, facts)
     data = payload(table, facts, context=context)
     item = None
     if data["map"]:
@@ -83,8 +81,10 @@ def render(
     )
 
 
-def _check(table: pa.Table) -> None:
-    missing = [column for column in _NEEDED if column not in table.column_names]
+def _check(table: pa.Table, facts: Facts) -> None:
+    numbers = _NUMBERS if facts.statistic == "sd" else (*_NUMBERS, "scale", "bias")
+    needed = (*_COUNTS, *(f"{facts.statistic}_{key}" for key in numbers))
+    missing = [column for column in needed if column not in table.column_names]
     if missing:
         raise InputError(
             f"the released table has no column {missing[0]!r}; "

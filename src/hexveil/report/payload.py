@@ -43,8 +43,8 @@ def payload(
     """Return everything the page's scripts need, as plain JSON values."""
     places, place = _coded(_texts(table, "hexagon"))
     slots, slot = _coded(_texts(table, "slot"), in_order=True)
-    shown = _numbers(table, facts.decimals)
-    colour = colour_range(table)
+    shown = _numbers(table, facts.statistic, facts.decimals)
+    colour = colour_range(table, facts.statistic)
     return {
         "columns": {**_labels(table, facts), **shown},
         "hexagon": place,
@@ -55,16 +55,20 @@ def payload(
         "names": places,
         "labels": list(facts.label_columns),
         "unit": facts.unit,
-        "value": {"unit": facts.unit_text, "decimals": facts.decimals},
+        "value": {
+            "name": facts.noun.capitalize(),
+            "unit": facts.unit_text,
+            "decimals": facts.decimals,
+        },
         "colour": {"low": colour[0], "high": colour[1]},
     }
 
 
-def colour_range(table: pa.Table) -> tuple[float, float]:
+def colour_range(table: pa.Table, statistic: str = "mean") -> tuple[float, float]:
     """Return the ends of the colour scale: the values that are not noise, over all slots."""
-    value = np.asarray(table["mean_raw"].to_numpy(), dtype=np.float64)
+    value = np.asarray(table[f"{statistic}_raw"].to_numpy(), dtype=np.float64)
     usable = np.isfinite(value)
-    kept = usable & (np.array(table["mean_quality"].to_pylist()) != "noise")
+    kept = usable & (np.array(table[f"{statistic}_quality"].to_pylist()) != "noise")
     chosen = value[kept if kept.any() else usable]
     if not chosen.size:
         return 0.0, 1.0
@@ -133,14 +137,14 @@ def _labels(table: pa.Table, facts: Facts) -> dict[str, list[str]]:
     return {f"label:{name}": _texts(table, name) or [] for name in facts.label_columns}
 
 
-def _numbers(table: pa.Table, decimals: int) -> dict[str, list[Any]]:
+def _numbers(table: pa.Table, statistic: str, decimals: int) -> dict[str, list[Any]]:
     """Return each shown number, rounded to the digits shown, bounds outwards."""
-    quality = [QUALITIES.index(str(q)) for q in table["mean_quality"].to_pylist()]
+    quality = [QUALITIES.index(str(q)) for q in table[f"{statistic}_quality"].to_pylist()]
     return {
-        "value": _rounded(table, "mean_raw", decimals, np.rint),
-        "bound": _rounded(table, "mean_bound95", decimals, np.ceil),
-        "low": _rounded(table, "mean_low", decimals, np.floor),
-        "high": _rounded(table, "mean_high", decimals, np.ceil),
+        "value": _rounded(table, f"{statistic}_raw", decimals, np.rint),
+        "bound": _rounded(table, f"{statistic}_bound95", decimals, np.ceil),
+        "low": _rounded(table, f"{statistic}_low", decimals, np.floor),
+        "high": _rounded(table, f"{statistic}_high", decimals, np.ceil),
         "users": [int(n) for n in table["users"].to_pylist()],
         "records": [int(n) for n in table["records"].to_pylist()],
         "quality": quality,

@@ -7,17 +7,19 @@ the manifest or from the released table.
 from __future__ import annotations
 
 import math
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.errors import InputError
 from hexveil.exact import exact
-from hexveil.report.facts import Facts, up_to_digits, with_unit
+from hexveil.report.facts import NOUNS, Facts, up_to_digits, with_unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
 _ONE = {
     "user": ("what one user reported, over all its records", "one user"),
     "user-day": (
@@ -33,9 +35,8 @@ _ONE = {
 
 def title(facts: Facts) -> str:
     """Return the page's title: value, unit and data set."""
-    value = f"Average {facts.value}"
     unit = f" in {facts.unit_text}" if facts.unit_text else ""
-    return f"{value}{unit}" + (f" \u00b7 {facts.name}" if facts.name else "")
+    return f"{facts.heading}{unit}" + (f" \u00b7 {facts.name}" if facts.name else "")
 
 
 def summary(table: pa.Table, facts: Facts) -> str:
@@ -48,6 +49,8 @@ def summary(table: pa.Table, facts: Facts) -> str:
         if "slot" in table.column_names:
             slots = len(set(table["slot"].to_pylist()))
             kinds += [f"in {_many(slots, 'timeslot')}", f"({_many(cells, 'cell')})"]
+    if facts.constant:
+        return f"{' '.join(kinds)}, each with a constant: no value was read."
     error = facts.planned_error
     off = (
         ""
@@ -64,11 +67,15 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
             f"the manifest's unit of privacy must be one of {', '.join(_ONE)}, got {facts.unit!r}."
         )
     what, who = _ONE[facts.unit]
-    bound = np.asarray(table["mean_bound95"].to_numpy(), dtype=np.float64)
-    between = f"{facts.lower:g} to {with_unit(f'{facts.upper:g}', facts.unit_text)}"
-    protected = f"The {facts.value} values are protected: random noise hides {what}."
+    bound = np.asarray(table[f"{facts.statistic}_bound95"].to_numpy(), dtype=np.float64)
+    between = f"{facts.lower:g} to {with_unit(f'{facts.upper:g}', facts.value_unit)}"
+    hidden = "none of them was read" if facts.constant else f"random noise hides {what}"
+    protected = f"The {facts.value} values are protected: {hidden}."
     odds = (
-        "Whatever a reader already knows, this page changes the odds of any guess about the "
+        "No value was read to make this page, so it changes the odds of no guess about the "
+        f"{facts.value} values of {who}."
+        if facts.constant
+        else "Whatever a reader already knows, this page changes the odds of any guess about the "
         f"{facts.value} values of {who} {_factor(facts.odds)} "
         "(1 would mean not at all)."
     )
@@ -81,8 +88,8 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
         "number) is as public as its user, place and time."
     )
     off = (
-        "With a chance of at least 95 in 100, a published average is no further from the true one "
-        f"(of values cut to {between}) than its bound, which is at most "
+        f"With a chance of at least 95 in 100, a published {facts.noun} is no further from the "
+        f"true one (of values cut to {between}) than its bound, which is at most "
         f"{facts.amount_up(float(np.median(bound)))} for half of the cells and at most "
         f"{facts.amount_up(float(bound.max()))} for all."
     )
@@ -104,8 +111,8 @@ def _factor(odds: float) -> str:
 
 def qualities(table: pa.Table, facts: Facts) -> list[tuple[str, str, int]]:
     """Return each quality with what it means and how many cells have it."""
-    flags = table["mean_quality"].to_pylist()
-    tenth, quarter = (with_unit(f"{facts.span / n:g}", facts.unit_text) for n in (10, 4))
+    flags = table[f"{facts.statistic}_quality"].to_pylist()
+    tenth, quarter = (with_unit(f"{facts.range / n:g}", facts.unit_text) for n in (10, 4))
     means = {
         "good": f"bound at most \u00b1{tenth}",
         "caution": f"bound at most \u00b1{quarter}: read with care",
@@ -118,8 +125,6 @@ def mathematics(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
     """Return the folded-away facts as pairs of term and text."""
     manifest = facts.manifest
     guarantee, plan = manifest["guarantee"], manifest["plan"]
-    scale = np.asarray(table["mean_scale"].to_numpy(), dtype=np.float64)
-    bias = np.asarray(table["mean_bias"].to_numpy(), dtype=np.float64)
     rows = [
         ("Kind of privacy", "Pure \u03b5-differential privacy; odds are e to the power \u03b5."),
         ("Unit of privacy", facts.unit),
@@ -132,10 +137,12 @@ def mathematics(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
         ("Not protected", guarantee.get("not_protected")),
         ("Planning method", plan.get("method")),
         ("Mechanism", plan.get("mechanism")),
-        ("Noise scale (Laplace b)", _spread(scale, facts)),
-        ("Worst-case bias", _spread(bias, facts)),
-        ("95% bound", "bias + b \u00b7 ln 20, in value units"),
+        ("Published", ", ".join(NOUNS[name] for name in facts.statistics)),
+        ("Noise scale (Laplace b)", _spread(table, "scale", facts)),
+        ("Worst-case bias", _spread(table, "bias", facts)),
+        ("95% bound", _bound(facts)),
         ("Planning error", _planning(facts)),
+        ("Certificate", _certificate(facts)),
         ("Cells that say more than one constant", _better(table, facts)),
         ("Loss per unit of privacy", _losses(manifest.get("losses"))),
         ("Bounds and quantum", _bounds(manifest["bounds"], facts)),
@@ -159,20 +166,44 @@ def _epsilon(text: object) -> str | None:
     return str(text) if len(str(text)) <= 12 else f"at most {up_to_digits(number, 6)}"
 
 
-def _spread(numbers: np.ndarray, facts: Facts) -> str:
+def _spread(table: pa.Table, key: str, facts: Facts) -> str | None:
+    """Say a column of the statistic shown; a root has no noise of its own."""
+    if facts.statistic == "sd":
+        return None
+    numbers = np.asarray(table[f"{facts.statistic}_{key}"].to_numpy(), dtype=np.float64)
     low, middle, high = (facts.amount_up(float(np.quantile(numbers, q))) for q in (0, 0.5, 1))
     return low if low == high else f"from {low} to {high}, median {middle}"
 
 
 def _planning(facts: Facts) -> str | None:
     """Say the planning error: worst-case bias plus the expected size of the noise."""
-    error = facts.planned_error
+    error, worst = facts.planned_error, facts.planned("max_error")
     if error is None:
         return None
-    worst = facts.manifest["plan"].get("max_error")
-    worst = worst.get("mean") if isinstance(worst, dict) else worst
-    most = "" if worst is None else f", {facts.amount_up(float(worst))} at most"
+    most = "" if worst is None else f", {facts.amount_up(worst)} at most"
     return f"{facts.amount_up(error)} on average{most} (worst-case bias + expected noise)"
+
+
+def _bound(facts: Facts) -> str:
+    if facts.statistic == "sd":
+        return "larger distance to the roots of the variance's interval"
+    return f"bias + b \u00b7 ln 20, in {'squared ' * (facts.statistic == 'variance')}value units"
+
+
+def _certificate(facts: Facts) -> str | None:
+    """Say how near the plan is to the best of its class; the bound is rounded down."""
+    plan = facts.manifest["plan"]
+    bound, gap = plan.get("lower_bound"), plan.get("gap")
+    if bound is None or gap is None:
+        return None
+    least = f"{Decimal(bound).normalize(_SIX_DOWN):f}"
+    both = "mean" in facts.statistics and len(facts.statistics) > 1
+    shares = both and plan["certifies"] != "loss" and plan["request"]["error"] != "sum"
+    return (
+        f"no plan of its class has a {plan['certifies']} below {least}"
+        f"{' of what a constant can miss' * shares}, which is "
+        f"{up_to_digits(100 * gap, 2) if gap > 0 else 0}% less than this plan\u2019s"
+    )
 
 
 def _better(table: pa.Table, facts: Facts) -> str | None:
@@ -180,7 +211,7 @@ def _better(table: pa.Table, facts: Facts) -> str | None:
     better, prior = plan.get("cells_better_than_constant"), plan.get("prior_miss")
     if better is None:
         return None
-    if prior is None:
+    if prior is None or facts.statistic == "sd":
         return f"{better:,} of {table.num_rows:,}"
     return (
         f"{better:,} of {table.num_rows:,}, if cells differ from one constant by "
@@ -191,20 +222,27 @@ def _better(table: pa.Table, facts: Facts) -> str | None:
 def _losses(losses: dict[str, Any] | None) -> str | None:
     if not losses:
         return None
-    names = {"max": "largest", "p90": "90% lose at most", "median": "half lose at most"}
+    names = {
+        "max": "largest",
+        "p99": "99% lose at most",
+        "p90": "90% lose at most",
+        "median": "half lose at most",
+        "mean": "average",
+    }
     parts = [
         f"{names[key]} {up_to_digits(float(exact(losses[key], key)), 4)}"
         for key in names
         if losses.get(key) is not None
     ]
-    users = losses.get("users")
-    return "\u03b5: " + ", ".join(parts) + (f"; {users:,} units" if users is not None else "")
+    users, spared = losses.get("users"), losses.get("at_zero")
+    many = f"; {users:,} units" if users is not None else ""
+    return "\u03b5: " + ", ".join(parts) + many + (f", {spared:,} lose nothing" if spared else "")
 
 
 def _bounds(bounds: dict[str, Any], facts: Facts) -> str:
     text = f"values are cut to {bounds['lower']} to {bounds['upper']}"
     quantum = bounds.get("quantum")
-    unit = f" {facts.unit_text}" if facts.unit_text else ""
+    unit = f" {facts.value_unit}" if facts.value_unit else ""
     return f"{text}{unit}" + (f", in steps of {quantum}" if quantum else "")
 
 

@@ -5,7 +5,7 @@ const heads = [
   ...(data.hexagon ? [{ key: "cell", name: "Hexagon", text: nameOf }] : []),
   ...(data.slot ? [{ key: "slot", name: "Timeslot", text: (row) => data.slots[data.slot[row]], by: slotOf, kind: "slot" }] : []),
   ...Object.keys(column).filter((key) => key.startsWith("label:")).map((key) => ({ key, name: key.slice(6), text: (row) => column[key][row], wide: true })),
-  { key: "value", name: `Average ${data.value.unit}`.trim(), by: (row) => column.value[row], text: (row) => number(column.value[row]) },
+  { key: "value", name: `${data.value.name} ${data.value.unit}`.trim(), by: (row) => column.value[row], text: (row) => number(column.value[row]) },
   { key: "bound", name: "\u00b1 95%", by: (row) => column.bound[row], text: (row) => number(column.bound[row]) },
   { key: "low", name: "From", by: (row) => column.low[row], text: (row) => number(column.low[row]), spare: true },
   { key: "high", name: "To", by: (row) => column.high[row], text: (row) => number(column.high[row]), spare: true },

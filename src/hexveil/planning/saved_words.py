@@ -1,0 +1,166 @@
+"""The request and the public facts of a plan: as words for plan.json, and back.
+
+Losses, bounds and the quantum are exact text. Targets, the names of cells and what cells are stand
+in columns of cells.parquet. What comes back is checked; a KeyError, TypeError or ValueError says
+that a field is missing or of another kind.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from hexveil.cells import Cells, CellTable, Labels
+from hexveil.errors import InputError
+from hexveil.exact import decimal_text
+from hexveil.facts import UNITS, PublicFacts, ValueScale
+from hexveil.mechanisms import Baseline, OptimalClipping
+from hexveil.planning.request import ErrorKind, Method, Objective, Request, statistics
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms import ThresholdMechanism
+    from hexveil.occupancy import Occupancy
+
+    Words = dict[str, Any]
+
+TARGET, LABEL = "target_", "label_"
+"""What the names of columns of targets and of labels begin with."""
+MECHANISMS: dict[str, ThresholdMechanism] = {m.name: m for m in (Baseline(), OptimalClipping())}
+
+
+def request_words(request: Request) -> dict[str, Any]:
+    """Return what was asked for; the targets themselves are in cells.parquet."""
+    name = request.mechanism.name
+    if MECHANISMS.get(name) != request.mechanism:
+        raise InputError(
+            f"a saved plan's mechanism must be one of {', '.join(MECHANISMS)}, got {name}; "
+            "release such a plan without saving it."
+        )
+    return {
+        "method": request.method,
+        "mechanism": name,
+        "statistics": list(request.statistics),
+        "objective": request.objective,
+        "error": request.error,
+        "split": exact_text(request.split),
+        "epsilon": exact_text(request.epsilon),
+        "targets": None if request.target is None else list(request.target),
+    }
+
+
+def facts_words(facts: PublicFacts) -> dict[str, Any]:
+    """Return what is known of the records beside their counts and the names of the cells."""
+    scale = facts.scale
+    return {
+        "value": facts.value,
+        "value_unit": facts.value_unit,
+        "unit": facts.unit,
+        "bounds": [decimal_text(scale.lower), decimal_text(scale.upper)],
+        "quantum": decimal_text(scale.quantum),
+        "grid": _grid_words(facts.cells.grid),
+        "rules": dict(facts.rules),
+        "identity": dict(facts.identity),
+    }
+
+
+def _grid_words(grid: Cells | Labels) -> dict[str, Any]:
+    if isinstance(grid, Labels):
+        return {"columns": list(grid.columns)}
+    return {
+        "resolution": grid.resolution,
+        "timeslot": grid.timeslot,
+        "timezone": grid.timezone,
+        "slot": grid.slot,
+    }
+
+
+def request_of(said: Words, cells: pa.Table) -> Request:
+    """Return what was asked for, checked; InputError where it is not what a plan may be asked."""
+    error = one_of(said["error"], get_args(ErrorKind))
+    request = Request(
+        method=one_of(said["method"], get_args(Method)),
+        mechanism=MECHANISMS[said["mechanism"]],
+        statistics=statistics(said["statistics"], error),
+        objective=one_of(said["objective"], get_args(Objective)),
+        error=error,
+        split=exact_of(said["split"]),
+        epsilon=exact_of(said["epsilon"]),
+        target=_targets(said["targets"], cells),
+    )
+    if (request.epsilon is None) == (request.target is None):
+        raise InputError("it must ask for either a loss or targets.")
+    return request
+
+
+def _targets(names: list[str] | None, cells: pa.Table) -> dict[str, NDArray[np.float64]] | None:
+    if names is None:
+        return None
+    return {
+        one_of(name, ("mean", "variance", "sum")): numbers(cells, TARGET + name) for name in names
+    }
+
+
+def facts_of(said: Words, occupancy: Occupancy, cells: pa.Table) -> PublicFacts:
+    """Return the public facts, but for the way to count the records again."""
+    table = CellTable(_grid(said["grid"]), **_places(cells))
+    if list(table.names()) != cells["cell"].to_pylist():
+        raise InputError("the names of cells do not fit its places or labels.")
+    lower, upper = said["bounds"]
+    return PublicFacts(
+        occupancy=occupancy,
+        cells=table,
+        scale=ValueScale.of((Fraction(lower), Fraction(upper)), Fraction(said["quantum"])),
+        unit=one_of(said["unit"], UNITS),
+        value=str(said["value"]),
+        value_unit=str(said["value_unit"]),
+        rules={str(name): int(count) for name, count in said["rules"].items()},
+        identity={str(name): str(text) for name, text in said["identity"].items()},
+    )
+
+
+def _grid(said: Words) -> Cells | Labels:
+    return Labels(*said["columns"]) if "columns" in said else Cells(**said)
+
+
+def _places(cells: pa.Table) -> dict[str, Any]:
+    """Return the columns that say what each cell is, as `CellTable` takes them."""
+    found = cells.column_names
+    return {name: numbers(cells, name) for name in ("hexagon", "slot") if name in found} | {
+        "labels": {
+            name.removeprefix(LABEL): tuple(cells[name].to_pylist())
+            for name in found
+            if name.startswith(LABEL)
+        }
+    }
+
+
+def exact_text(number: Fraction | None) -> str | None:
+    """Return a number as exact text."""
+    return None if number is None else decimal_text(number)
+
+
+def numbers(table: pa.Table, column: str) -> NDArray[Any]:
+    """Return a column without empty places as an array."""
+    return np.asarray(table[column].combine_chunks().to_numpy(zero_copy_only=False))
+
+
+def one_of(word: Any, known: tuple[Any, ...]) -> Any:  # noqa: ANN401  words of several types
+    """Return a word that is one of the known ones; InputError otherwise."""
+    if word not in known:
+        raise InputError(f"{word!r} is none of {', '.join(map(str, known))}.")
+    return word
+
+
+def exact_of(text: str | None) -> Fraction | None:
+    """Return a number above 0 from its exact text."""
+    if text is None:
+        return None
+    number = Fraction(text)
+    if number <= 0:
+        raise InputError(f"{text} must be above 0.")
+    return number

@@ -1,0 +1,192 @@
+"""From private sums to one whole number per cell, for the variance.
+
+Let a cell have N samples and bounds of width U; distances are taken from the middle of the bounds.
+Of a user with m samples the plan keeps q = f min(m, t) (`plan.kept_variance`): each of its samples
+gets the weight q/m, and the weight m - q is put at the middle. The variance of all this is
+
+    V = A/N - (B/N)²,   A = Σ (q/m) Σ_j (x_j - middle)²,   B = Σ (q/m) Σ_j (x_j - middle).
+
+f is a multiple of 2^-30 and samples are whole in half quanta around the middle, so V is a ratio of
+whole numbers, computed without rounding. With b the Laplace scale, the statistic is
+Y = floor(2^30 V / b), its noise discrete Laplace of scale 2^30, and what is published is
+(Y + noise) b / 2^30, plus a constant that centres the error (`centring`): with a share d <= 1/2 at
+the middle, the true variance less V lies in U² d (1 - d) [-1/4, 3/4] (ERRATA 10); with d > 1/2 in
+U² [-d (1 - d) / 4, (1 - d (1 - d)) / 4]. A cell without noise publishes U²/8 and no value is read.
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds.
+Sensitivity of V, for U = 1. Let p = q/N be the user's kept share, v and μ variance and mean of its
+samples, so v <= μ (1 - μ), and r the mean of the rest, which does not change. Then V is a constant
+plus h = p v + p (1 - p) (μ - r)², and h >= 0 is 0 at μ = r, v = 0. So V moves by at most the
+largest h. h is convex in r, hence largest at r = 0 (or 1, its mirror image), where it is at most
+p μ - p² μ²: p (1 - p) at μ = 1 for p <= 1/2, else 1/4 at μ = 1 / (2 p) (ERRATA 10). Where nothing
+of a cell is put at the middle V is the plain variance, whose sensitivity is COMP Proposition III.1
+with the user's own count (ERRATA 3). Only v <= μ (1 - μ) and, for the latter, that the sums are
+those of m real values were used: both hold for all sums that a data set accepts
+(records/possible.py).
+Loss: floors of numbers a distance x apart differ by less than x + 1. So a user who moves V by at
+most D costs less than (2^30 D / b + 1) / 2^30 = D / b + 2^-30, and the plan books both terms (its
+LATTICE). A user of whom nothing is kept moves nothing. Where both statistics of a cell are
+published their losses are added, or bounded together as for unrounded statistics (theory/loss.py),
+plus 2^-30.
+Whether everything fits 64 bits is decided beforehand from public facts: no value causes an error.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.errors import InputError
+from hexveil.noise.secure import TAIL
+from hexveil.planning.part import WORST
+from hexveil.publishing.linear import GRAIN, ROOM
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.facts import ValueScale
+    from hexveil.planning import Plan
+    from hexveil.publishing.linear import Lattice
+    from hexveil.records import Dataset
+
+STEPS = 2**30
+"""Lattice steps in one Laplace scale: the integer noise scale of every cell."""
+
+
+def live_cells(plan: Plan) -> NDArray[np.int64]:
+    """Return the numbers of the cells whose variance is noised; of the others no value is read."""
+    return np.flatnonzero(plan.rows.variance_noise > 0)
+
+
+def check(dataset: Dataset, plan: Plan, where: Lattice) -> None:
+    """Refuse, from public facts, variances that cannot be computed or noised.
+
+    Raises
+    ------
+    InputError
+        If a noised cell has bounds narrower than the records', there are no sums of squares, or
+        statistic and noise could leave 64 bits.
+    """
+    if "variance" not in plan.parts:
+        return
+    noise = plan.rows.variance_noise
+    if not (np.isfinite(noise) & (noise >= 0)).all():
+        raise InputError("the plan has a variance whose noise is no number; plan again.")
+    live = live_cells(plan)
+    if not live.size:
+        return
+    _check_bounds(where, live, dataset.public.scale)
+    if not dataset.has_squares:
+        raise InputError(
+            "a variance needs sums of squares, which these records have not: give sum_sq with sums "
+            "made elsewhere, or read the records with a coarser quantum."
+        )
+    if not (Fraction(1) / (4 * Fraction(float(noise[live].min()))) + int(TAIL)) * STEPS < ROOM:
+        raise InputError(
+            f"variances at epsilon {float(plan.asked):.3g} are finer than whole numbers of 64 bits "
+            "can say; ask for a smaller epsilon."
+        )
+
+
+def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]:
+    """Return Y of every live cell. PRIVATE.
+
+    Privacy
+    -------
+    It leaves only through the noise door. One user moves entry g by less than
+    2^30 (its sensitivity) / b + 1, by nothing if nothing of it is kept (module head). The sums of
+    cells without noise are not looked at.
+    """
+    occupancy, live = plan.occupancy, live_cells(plan)
+    rows = np.flatnonzero(plan.rows.variance_noise[occupancy.cell] > 0)
+    total, squares = dataset.sums.total, dataset.sums.total_sq
+    assert squares is not None  # noqa: S101  see check
+    steps = where.steps[occupancy.cell[rows]]
+    # Half quanta around the middle: 2 k - S. Their squares add up to S² m at most, which fits.
+    first = 2 * total[rows] - steps * occupancy.n[rows]
+    second = 4 * (squares[rows] - steps * total[rows]) + steps**2 * occupancy.n[rows]
+    weight, divisor = _weights(plan, rows)
+    cells = _cell_sums(occupancy.cell[rows], divisor, weight * second, weight * first)
+    records = occupancy.records_per_cell
+    noise = plan.rows.variance_noise
+    return np.array(
+        [
+            _steps(sums, int(records[g]), int(where.steps[g]), Fraction(float(noise[g])))
+            for g, sums in zip(live.tolist(), cells, strict=True)
+        ],
+        dtype=np.int64,
+    )
+
+
+def variances(noisy: NDArray[np.int64], plan: Plan) -> NDArray[np.float64]:
+    """Return the published variance of each cell from its noisy whole number, squared units."""
+    part = plan.parts["variance"]
+    shown = part.noise * (noisy / STEPS) + centring(part.away)
+    return np.asarray(part.unit * np.where(part.live, shown, WORST["variance"]), dtype=np.float64)
+
+
+def centring(away: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what is added to a variance with a share at the middle, for bounds of width 1.
+
+    d (1 - d) / 4 for d <= 1/2, else 1/8 - d (1 - d) / 4: the middle of the possible errors.
+    """
+    quarter = away * (1.0 - away) / 4.0
+    return np.asarray(np.where(away <= 0.5, quarter, WORST["variance"] - quarter))
+
+
+def _check_bounds(where: Lattice, live: NDArray[np.int64], scale: ValueScale) -> None:
+    """Refuse narrower bounds: of squares of values clamped to them no sum is kept."""
+    if (where.lower[live] > 0).any() or (where.steps[live] < scale.steps).any():
+        raise InputError(
+            "a variance needs the bounds that the records were read with; leave bounds out of the "
+            "plan, or read the records with the narrower bounds."
+        )
+
+
+def _weights(plan: Plan, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return 2^30 q/m of each pair as numerator (Python integers) and divisor, in lowest terms."""
+    occupancy = plan.occupancy
+    m, user = occupancy.n[rows], occupancy.user[rows]
+    kept = np.minimum(m, plan.rows.variance_kept[occupancy.cell[rows]])
+    parts = (plan.rows.factor * GRAIN).astype(np.int64)[user]
+    if plan.rows.dropped is not None:
+        parts = np.where(plan.rows.dropped[rows], 0, parts)
+    common = np.gcd(kept, m)
+    kept, m = kept // common, m // common
+    common = np.gcd(parts, m)
+    return (parts // common).astype(object) * kept, m // common
+
+
+def _cell_sums(
+    cell: NDArray[np.int64], divisor: NDArray[np.int64], *terms: NDArray[Any]
+) -> list[tuple[int, ...]]:
+    """Return for each cell a common divisor and, over it, the exact sum of each kind of term.
+
+    Terms of equal divisor are added first; most pairs have the divisor 1.
+    """
+    order = np.lexsort((divisor, cell))
+    cell, divisor = cell[order], divisor[order]
+    new = np.diff(cell, prepend=-1) != 0
+    groups = np.flatnonzero(new | (np.diff(divisor, prepend=0) != 0))
+    sums = [np.add.reduceat(t[order], groups).tolist() for t in terms]
+    divisors = divisor[groups].tolist()
+    edges = [*np.flatnonzero(new[groups]).tolist(), len(divisors)]
+    found = []
+    for start, stop in pairwise(edges):
+        common = math.lcm(*divisors[start:stop])
+        shares = [common // d for d in divisors[start:stop]]
+        over = (sum(map(int.__mul__, s[start:stop], shares)) for s in sums)
+        found.append((common, *over))
+    return found
+
+
+def _steps(sums: tuple[int, ...], records: int, steps: int, noise: Fraction) -> int:
+    """Return Y = floor(2^30 V / b), with V in half quanta squared and b = noise (2 S)²."""
+    divisor, second, first = sums
+    whole = divisor * GRAIN * records  # A/N = second / whole, B/N = first / whole
+    above = (second * whole - first**2) * STEPS * noise.denominator
+    return above // (whole**2 * noise.numerator * 4 * steps**2)

@@ -60,7 +60,11 @@ TABLE = {
         ("numpy", "pyarrow"),
         (("matplotlib", "chart.py"),),
     ),
-    "cli": Room((EVERY_ROOM,), ("numpy", "pyarrow", "pydantic", "typer", "rich")),
+    "cli": Room(
+        (EVERY_ROOM,),
+        ("numpy", "pyarrow", "pydantic", "typer", "rich"),
+        (("matplotlib", "curve.py"),),
+    ),
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),
 }

@@ -54,7 +54,10 @@ def test_a_plan_needs_a_price(here, call):
     (here / "run.toml").write_text((here / "run.toml").read_text().replace("epsilon = 1", ""))
     said = call("plan", "run.toml")
     assert said.code == 2
-    assert said.err == "hexveil: epsilon (in [plan], or --epsilon) is needed.\n"
+    assert said.err == (
+        "hexveil: epsilon (in [plan], or --epsilon) is needed: the most that any user may lose; or "
+        "target_error (in [plan], or --target-error): the errors to stay within.\n"
+    )
 
 
 def test_labels_have_no_coarser_grid(here, call):

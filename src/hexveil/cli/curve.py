@@ -116,11 +116,11 @@ def draw(axes: Axes, plan: Plan, lines: dict[str, Points], unit: str) -> None:
         axes.axhline(plan.prior_miss, color="0.45", linestyle=(0, (1, 1.5)))
         axes.annotate(
             "one constant for all cells, as assumed",
-            (1, plan.prior_miss),
+            (0, plan.prior_miss),
             xycoords=("axes fraction", "data"),
-            xytext=(-4, 4),
+            xytext=(4, 4),
             textcoords="offset points",
-            ha="right",
+            ha="left",
             color="0.35",
         )
     axes.set(xscale="log", yscale="log", xlabel="loss of the most exposed unit, ε")

@@ -77,8 +77,9 @@ def _words(path: Path) -> Words:
     if not path.is_dir():
         raise InputError(f"{path} is not a folder; name the folder of a saved plan.")
     file = path / WORDS
+    text = _read(file)
     try:
-        words = json.loads(_read(file), parse_constant=_no_constant)
+        words = json.loads(text, parse_constant=_no_constant)
     except ValueError:
         _damaged(file, "is not JSON text")
     if not isinstance(words, dict) or "format" not in words:

@@ -85,6 +85,7 @@ def test_floor_is_never_beaten_without_clipping():
             hv.Occupancy.from_dense(dense),
             bounds=(0, 3),
             epsilon=1,
+            method="per-cell",
             mechanism=hv.Baseline(),
             advise=False,
         )
@@ -93,7 +94,7 @@ def test_floor_is_never_beaten_without_clipping():
 
 def test_floor_is_reached_by_equal_users():
     """Where all users are alike, the floor is what the plan reaches."""
-    plan = hv.plan(fleet(6), epsilon=1, mechanism=hv.Baseline(), advise=False)
+    plan = hv.plan(fleet(6), epsilon=1, method="per-cell", mechanism=hv.Baseline(), advise=False)
     assert plan.scale.mean() == pytest.approx(plan.support.floor)
 
 

@@ -55,7 +55,9 @@ def advice(plan: Plan) -> Advice:
 def at_loss(plan: Plan, loss: Fraction) -> Plan:
     """Return the same request at another loss."""
     request = replace(plan.request, epsilon=loss, target=None)
-    return replace(plan, rows=rows_of(plan.occupancy, plan.span, request), request=request)
+    return replace(
+        plan, rows=rows_of(plan.occupancy, plan.span, request, plan.facts), request=request
+    )
 
 
 def epsilon_needed(plan: Plan) -> float | None:
@@ -91,7 +93,7 @@ def regrid(plan: Plan, facts: PublicFacts) -> Plan:
         occupancy=facts.occupancy,
         lower=lower,
         upper=upper,
-        rows=rows_of(facts.occupancy, upper - lower, request),
+        rows=rows_of(facts.occupancy, upper - lower, request, facts),
         request=request,
         prior_miss=plan.prior_miss,
         facts=facts,

@@ -137,7 +137,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         occupancy=occupancy,
         lower=lower,
         upper=upper,
-        rows=rows_of(occupancy, upper - lower, request),
+        rows=rows_of(occupancy, upper - lower, request, facts),
         request=request,
         prior_miss=default_prior(float((upper - lower).mean()), prior),
         facts=facts,

@@ -21,7 +21,7 @@ import numpy as np
 
 from hexveil.planning.exposure import Exposure, Rates
 from hexveil.planning.joint import PROOF, Joint
-from hexveil.planning.part import BIAS, WORST, spread
+from hexveil.planning.part import BIAS, WORST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -142,13 +142,13 @@ def _value(exposure: Exposure, weights: Weights, loss: float, rates: Rates) -> t
     away = exposure.away(factor)
     error = _errors(weights, rates, away).sum()
     multiplier = _multipliers(exposure, weights, rates, factor, factor < 1.0)
-    multiplier = multiplier[exposure.occupancy.user]
-    share = exposure.share * factor[exposure.occupancy.user]
     slope = [
-        exposure.by_cell(multiplier * moved) - np.divide(w, r**2, out=np.zeros_like(r), where=r > 0)
-        for w, r, moved in (
-            (weights.mean, rates.mean, share),
-            (weights.variance, rates.variance, spread(share)),
+        pushed - np.divide(w, r**2, out=np.zeros_like(r), where=r > 0)
+        for w, r, pushed in zip(
+            (weights.mean, weights.variance),
+            (rates.mean, rates.variance),
+            exposure.pushed(multiplier, factor),
+            strict=True,
         )
     ]
     return float(error), np.concatenate(slope)
@@ -180,9 +180,7 @@ def _multipliers(
         rates.variance > 0, weights.variance * np.maximum(1.0 - 2.0 * away, 0.0) / 2.0, 0.0
     )
     gain = exposure.weighed(steep)
-    share = exposure.share * factor[exposure.occupancy.user]
-    bent = np.maximum(1.0 - 2.0 * share, 0.0) * exposure.spread_out(rates.variance)
-    cost = exposure.by_user(exposure.share * (exposure.spread_out(rates.mean) + bent))
+    cost = exposure.slope(rates, factor)
     return np.divide(gain, cost, out=np.zeros_like(gain), where=held & (cost > 0))
 
 
@@ -206,6 +204,8 @@ def lower_bound(
     Any multipliers give a bound; they are raised where the cheapest answer of the cells loses more
     than is allowed, and lowered where it loses less.
     """
+    if not loss:
+        return weights.constant() * PROOF  # only constants cost nothing
     held = (factor < 1.0) | (exposure.losses(rates, factor) >= TIGHT * loss)
     multiplier = _multipliers(exposure, weights, rates, factor, held)
     if not multiplier.any():  # constants alone: everybody might be held

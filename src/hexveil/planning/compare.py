@@ -83,7 +83,9 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
         mechanism=plan.request.mechanism if apart else OptimalClipping(),
         split=plan.request.split if method != "joint" else None,
     )
-    return replace(plan, rows=rows_of(plan.occupancy, plan.span, request), request=request)
+    return replace(
+        plan, rows=rows_of(plan.occupancy, plan.span, request, plan.facts), request=request
+    )
 
 
 def _line(plan: Plan, method: Method, objective: Objective) -> Line:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.planning.part import spread
+from hexveil.planning.part import in_quanta, spread
 from hexveil.theory.sensitivity import variance_share
 
 if TYPE_CHECKING:
@@ -52,9 +52,12 @@ class Exposure:
     Attributes
     ----------
     occupancy : Occupancy
+    steps : ndarray of float, shape (n_cells,), or None
+        Width of the bounds in quanta, where there are records: what the mean keeps is whole in it.
     """
 
     occupancy: Occupancy
+    steps: Floats | None = None
 
     @cached_property
     def share(self) -> Floats:
@@ -86,6 +89,10 @@ class Exposure:
     def _squares(self) -> Any:  # noqa: ANN401
         return self._of_users.power(2)
 
+    @cached_property
+    def _squares_of_cells(self) -> Any:  # noqa: ANN401
+        return self._of_cells.power(2)
+
     def weighed(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of its share times a figure of the cell."""
         return np.asarray(self._of_users @ per_cell, dtype=np.float64)
@@ -109,6 +116,15 @@ class Exposure:
         taken = np.asarray(self._of_cells @ (1.0 - factor), dtype=np.float64)
         return np.minimum(taken, 1.0)
 
+    def away_in_quanta(self, factor: Floats) -> Floats:
+        """Return the same share when what is kept is whole in quanta, as the mean's is."""
+        if self.steps is None:
+            return self.away(factor)
+        n = self.occupancy.n
+        kept = in_quanta(n * factor[self.occupancy.user], self.spread_out(self.steps))
+        taken = self.by_cell(np.maximum(n - kept, 0.0)) / self.occupancy.records_per_cell
+        return np.maximum(taken, self.away(factor))
+
     def losses(self, rates: Rates, factor: Floats) -> Floats:
         """Return the loss of each user, not rounded; the plan itself rounds up."""
         share = self.share * factor[self.occupancy.user]
@@ -121,6 +137,31 @@ class Exposure:
     def largest(self) -> Floats:
         """Largest share of a user in each cell."""
         return np.asarray(np.maximum.reduceat(self.share, self.occupancy.start[:-1]))
+
+    def pushed(self, weight: Floats, factor: Floats) -> tuple[Floats, Floats]:
+        """Return per cell the sums over its users of a weight times x, and times spread(x)."""
+        mean = np.asarray(self._of_cells @ (weight * factor), dtype=np.float64)
+        bent = np.asarray(self._squares_of_cells @ (weight * factor**2), dtype=np.float64)
+        x, user, cell = self._large_share(factor)
+        # Beyond one half the spread is 1/4, which is x (1 - x) + (x - 1/2)².
+        more = np.bincount(cell, weights=weight[user] * (x - 0.5) ** 2, minlength=mean.size)
+        return mean, np.asarray(mean - bent + more)
+
+    def slope(self, rates: Rates, factor: Floats) -> Floats:
+        """Return how fast each user's loss grows with its factor."""
+        flat = self.weighed(rates.total)
+        if not rates.variance.any():
+            return flat
+        bent = np.asarray(self._squares @ rates.variance, dtype=np.float64)
+        x, user, cell = self._large_share(factor)
+        more = self.share[self._large] * rates.variance[cell] * (2.0 * x - 1.0)
+        large = np.bincount(user, weights=np.where(x > 0.5, more, 0.0), minlength=flat.size)
+        return np.asarray(flat - 2.0 * factor * bent + large)
+
+    def _large_share(self, factor: Floats) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
+        """Return what is kept of the pairs of more than half a cell, at least 1/2; user, cell."""
+        user, cell = (a[self._large] for a in (self.occupancy.user, self.occupancy.cell))
+        return np.maximum(self.share[self._large] * factor[user], 0.5), user, cell
 
     def factors(self, rates: Rates, loss: float, *, least: bool = False) -> Floats:
         """Return each user's largest factor, at most 1, with a loss of at most `loss`.

@@ -65,8 +65,8 @@ def load(folder: str | Path) -> Plan:
             f"the plan in {path} was edited after it was saved: its contents do not have the "
             f"digest that {WORDS} states; plan and save again."
         )
-    for name, table in tables.items():
-        _check_values(path / name, table)
+    _refuse(path / CELLS, _cell_faults(tables[CELLS]))
+    _refuse(path / USERS, _user_faults(tables[USERS]))
     made = _plan(path, words, tables)
     _check_stated(path, words, made, tables)
     return made
@@ -143,10 +143,9 @@ def _kind(file: str, column: str) -> pa.DataType | None:
     return exact.get(column, begun[0] if begun and file == CELLS else None)
 
 
-def _check_values(file: Path, table: pa.Table) -> None:
-    """Refuse numbers that no plan has."""
-    checks = {CELLS: _cell_faults, USERS: _user_faults}.get(file.name)
-    for what, wrong in () if checks is None else checks(table):
+def _refuse(file: Path, faults: Iterator[tuple[str, NDArray[np.bool_]]]) -> None:
+    """Refuse numbers that no plan has, naming the first row that has one."""
+    for what, wrong in faults:
         if wrong.any():
             _damaged(file, f"{what} in row {int(np.argmax(wrong))}")
 
@@ -154,8 +153,8 @@ def _check_values(file: Path, table: pa.Table) -> None:
 def _cell_faults(table: pa.Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Yield what may be wrong with a cell, and where it is."""
     lower, upper = numbers(table, "lower"), numbers(table, "upper")
-    yield "has bounds that do not rise", ~(np.isfinite(lower) & np.isfinite(upper))
-    yield "has bounds that do not rise", ~(lower < upper)
+    rise = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
+    yield "has bounds that do not rise", ~rise
     for kept, noise in (("mean_kept", "noise_records"), ("variance_kept", "variance_noise")):
         most, scale = numbers(table, kept), numbers(table, noise)
         yield f"has a {kept} below 0", most < 0

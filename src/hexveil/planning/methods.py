@@ -19,7 +19,7 @@ from hexveil.planning.apart import rows_apart
 from hexveil.planning.average import Weights, least_average
 from hexveil.planning.exposure import Exposure
 from hexveil.planning.joint import Joint, least_error, least_loss
-from hexveil.planning.part import WORST
+from hexveil.planning.part import WORST, steps_of
 from hexveil.planning.plan import LATTICE, Plan
 from hexveil.planning.rows import Rows
 from hexveil.planning.targets import Separate, Targets, Total
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.facts import PublicFacts
     from hexveil.occupancy import Occupancy
     from hexveil.planning.request import ErrorKind, Request
 
@@ -42,8 +43,18 @@ UNDER = 1.0 - 2.0**-30
 HALVINGS = 40
 
 
-def rows_of(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
+def rows_of(
+    occupancy: Occupancy, span: Floats, request: Request, facts: PublicFacts | None = None
+) -> Rows:
     """Return the rows that the request's method decides.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    span : ndarray of float, shape (n_cells,)
+    request : Request
+    facts : PublicFacts, optional
+        Where there are records: a reduced user keeps whole quanta, which targets must allow for.
 
     Raises
     ------
@@ -52,14 +63,18 @@ def rows_of(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
     """
     if request.epsilon is None and request.method != "joint":
         return _least_loss_apart(occupancy, span, request)
+    if request.method == "joint":
+        return _joint(occupancy, span, request, facts)
     return _METHODS[request.method](occupancy, span, request)
 
 
-def _joint(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
-    exposure = Exposure(occupancy)
+def _joint(
+    occupancy: Occupancy, span: Floats, request: Request, facts: PublicFacts | None = None
+) -> Rows:
+    exposure = Exposure(occupancy, None if facts is None else steps_of(span, facts))
     if request.epsilon is None:
         if request.objective == "mean":
-            return _least_loss_on_average(exposure, span, request)
+            return _least_loss_on_average(exposure, span, request, facts)
         return _least_loss(exposure, span, request)
     loss = float(request.epsilon) * UNDER
     if request.objective == "mean":
@@ -77,11 +92,17 @@ def _least_loss(exposure: Exposure, span: Floats, request: Request) -> Rows:
     """
     asked, aim = (_targets(request, span, times) for times in (1.0, UNDER))
     found = least_loss(exposure, aim, asked)
-    factor = _few_digits(found.joint.factor)
-    rates = aim.rates(exposure.away(factor))
-    if rates is None:
-        raise InputError("target_error leaves too little room for numbers of ordinary size.")
-    return _rows(exposure, Joint(rates, factor), found.bound, "loss")
+    return _rows(exposure, _in_quanta(exposure, aim, found.joint.factor), found.bound, "loss")
+
+
+def _in_quanta(exposure: Exposure, aim: Targets, factor: Floats) -> Joint:
+    """Return the factors that a release can keep, raised where their rounding leaves no room."""
+    for raised in (0.0, 0.25, 0.5, 0.75, 1.0):
+        near = _few_digits(factor + raised * (1.0 - factor))
+        rates = aim.rates(exposure.away_in_quanta(near))
+        if rates is not None:
+            return Joint(rates, near)
+    raise InputError("target_error leaves too little room for numbers of ordinary size.")
 
 
 def _few_digits(factor: Floats) -> Floats:
@@ -147,30 +168,35 @@ def _error_scale(request: Request, span: Floats) -> tuple[float, Callable[[float
     return float((span**2).max() * WORST["variance"]), lambda e: Separate(none, e / span**2)
 
 
-def _least_loss_on_average(exposure: Exposure, span: Floats, request: Request) -> Rows:
+def _least_loss_on_average(
+    exposure: Exposure, span: Floats, request: Request, facts: PublicFacts | None
+) -> Rows:
     """Return the plan of least loss whose average error meets one target for all cells."""
 
     def at(loss: float) -> Rows:
         return _average(exposure, span, _at(request, loss), loss * UNDER)
 
-    return _smallest(exposure.occupancy, span, request, at)
+    def made(rows: Rows) -> Plan:
+        return replace(_plan(exposure.occupancy, span, request, rows), facts=facts)
+
+    return _smallest(request, at, made)
 
 
 def _least_loss_apart(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
     """Return the plan of least loss, by a method that is given a loss, that meets the targets."""
     return _smallest(
-        occupancy, span, request, lambda loss: rows_of(occupancy, span, _at(request, loss))
+        request,
+        lambda loss: rows_of(occupancy, span, _at(request, loss)),
+        lambda rows: _plan(occupancy, span, request, rows),
     )
 
 
-def _smallest(
-    occupancy: Occupancy, span: Floats, request: Request, at: Callable[[float], Rows]
-) -> Rows:
+def _smallest(request: Request, at: Callable[[float], Rows], made: Callable[[Rows], Plan]) -> Rows:
     """Return the rows of the smallest loss that meets the targets, by halving its logarithm."""
 
     def meets(rows: Rows) -> bool:
-        made = _plan(occupancy, span, request, rows)
-        ratios = [_judged(made, name) / t for name, t in (request.target or {}).items()]
+        plan = made(rows)
+        ratios = [_judged(plan, name) / t for name, t in (request.target or {}).items()]
         worst = np.max(ratios, axis=0)
         return bool((worst.max() if request.objective == "max" else worst.mean()) <= 1.0)
 

@@ -24,6 +24,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.facts import PublicFacts
+
     Floats = NDArray[np.float64]
 
 LN20 = math.log(20.0)
@@ -46,6 +48,16 @@ def spread(share: Floats) -> Floats:
     """Return the most that a user of this share can move the variance."""
     half = np.minimum(share, 0.5)
     return np.asarray(half * (1.0 - half))
+
+
+def steps_of(span: Floats, facts: PublicFacts) -> Floats:
+    """Return the width of each cell's bounds in quanta of the records."""
+    return np.asarray(np.round(span / float(facts.scale.quantum)))
+
+
+def in_quanta(kept: Floats, steps: Floats) -> Floats:
+    """Return samples kept, rounded down to whole quanta where a part of a sample is kept."""
+    return np.where(kept != np.floor(kept), np.floor(kept * steps) / steps, kept)
 
 
 BIAS = {"mean": mean_bias, "variance": variance_bias}

@@ -25,7 +25,7 @@ import pyarrow as pa
 from hexveil.exact import decimal_text, float_up, sums_up
 from hexveil.planning.average import Weights, lower_bound
 from hexveil.planning.exposure import Exposure, Rates
-from hexveil.planning.part import WORST, Part, spread
+from hexveil.planning.part import WORST, Part, in_quanta, spread, steps_of
 from hexveil.planning.support import Support, assess
 from hexveil.theory.sensitivity import variance_share
 
@@ -179,11 +179,9 @@ class Plan:
     def kept_mean(self) -> Floats:
         """Samples of each pair that the mean keeps; with records at hand, in whole quanta."""
         kept = self._kept(self.kept)
-        reduced = kept != np.floor(kept)
-        if self.facts is None or not reduced.any():
+        if self.facts is None or (kept == np.floor(kept)).all():
             return kept
-        steps = np.round(self.span / float(self.facts.scale.quantum))[self.occupancy.cell]
-        return np.where(reduced, np.floor(kept * steps) / steps, kept)
+        return in_quanta(kept, steps_of(self.span, self.facts)[self.occupancy.cell])
 
     @cached_property
     def kept_variance(self) -> Floats:

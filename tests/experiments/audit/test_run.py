@@ -50,10 +50,12 @@ def test_simulated_releases_do_not_refute_the_claim(case):
 
 @each
 def test_vetted_releases_do_not_refute_the_claim(case):
-    """Ten thousand releases with the vetted noise under each input prove no more than the claim."""
+    """Ten thousand releases with the vetted noise under each input prove no more than the claim.
+
+    The noise has no seed; the lower limit only says that the events were seen under both inputs.
+    """
     bound = run.vetted_bound(case, LEVEL)
-    assert bound <= case.claim
-    assert bound > 0
+    assert -0.5 < bound <= case.claim
 
 
 @with_twin
@@ -68,9 +70,9 @@ def test_broken_twins_are_caught(case, twin):
     [
         ("Baseline()", SCALES),
         ('FixedQuantile("1/3", "2/3", cap=1, candidates=4): low', SCORES),
-        ("Levy(gamma=1, cap=19): middle", SCORES),
+        ('Levy(gamma=1, grouping="wrap_around", cap=24): middle', SCORES),
     ],
-    ids=str,
+    ids=lambda one: getattr(one, "name", one),
 )
 def test_the_vetted_path_has_power_too(name, twin):
     """Ten thousand vetted releases are enough to catch these: the vetted audit can fail as well.

@@ -48,7 +48,7 @@ def test_a_method_that_cannot_says_why():
 def test_users_shrunk_are_those_not_kept_whole(statistics):
     """A user counts once, however many of its cells keep less than all."""
     plan = hv.plan(
-        comp_setting(3, 0, cells=8), bounds=(0, 65), epsilon=1, statistics=statistics, advise=False
+        comp_setting(3, 0), bounds=(0, 65), epsilon=1, statistics=statistics, advise=False
     )
     occupancy, cut = plan.occupancy, set()
     for name, part in plan.parts.items():

@@ -35,7 +35,7 @@ class Rows:
     variance_noise : ndarray of float, shape (n_cells,)
         The variance's Laplace scale as a part of U²; 0 where nothing is kept.
     factor : ndarray of float, shape (n_users,)
-        What is kept of a user's samples in every cell, from 0 to 1: a multiple of 2^-20.
+        What is kept of a user's samples in every cell, from 0 to 1: a multiple of 2^-30.
     dropped : ndarray of bool, shape (n_pairs,), or None
         Pairs of which nothing is kept.
     cell_epsilon : Fraction or None

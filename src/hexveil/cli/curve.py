@@ -1,6 +1,8 @@
 """The figure of a plan: loss against planning error, with the chosen point marked.
 
-Public facts only. The line of the joint plan is that of the plan's own objective.
+Public facts only. The lines are of the plan's own objective. Within a loss the error is the one
+the plan is judged by; with targets for several statistics it is counted in parts of the targets,
+and the joint plan's line is the price of all targets times one number.
 """
 
 from __future__ import annotations
@@ -8,18 +10,22 @@ from __future__ import annotations
 import contextlib
 import io
 import secrets
+import warnings
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.errors import InputError, StorageError
-from hexveil.experiments.chart import COLOURS, check_installed
+from hexveil.cli import words
+from hexveil.experiments.chart import COLOURS, DASHES, check_installed
 from hexveil.planning.advice import at_loss
 from hexveil.planning.compare import same_request
+from hexveil.planning.methods import rows_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -30,8 +36,10 @@ if TYPE_CHECKING:
 
 AROUND = 30.0
 """The curve spans losses from the chosen one divided by this to the chosen one times this."""
-POINTS = 13
+POINTS = 17
 KINDS = ("png", "svg")
+FEW = 1e4
+"""Ratio of an axis's ends up to which 2 and 5 have ticks of their own."""
 
 
 def check(file: Path) -> None:
@@ -53,22 +61,33 @@ def write(plan: Plan, file: Path, unit: str) -> list[Path]:
 
 def images(plan: Plan, unit: str) -> dict[str, bytes]:
     """Return the figure's bytes by kind; the same plan gives the same bytes."""
-    import matplotlib as mpl  # noqa: PLC0415  an extra, loaded where it draws
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     lines = {
-        f"joint plan ({plan.request.objective} error)": points(_joint(plan)),
-        "every cell alone": points(_apart(plan)),
+        "all cells together (joint)": points(_joint(plan)),
+        "every cell alone (per-cell)": points(_apart(plan)),
     }
-    with mpl.rc_context({"svg.hashsalt": "hexveil", "svg.fonttype": "path"}):
+    found = {}
+    with _style():
+        from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
+
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         draw(figure.subplots(), plan, lines, unit)
-        found = {}
         for kind, about in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=kind, dpi=200, metadata=about)
             found[kind] = buffer.getvalue()
     return found
+
+
+@contextlib.contextmanager
+def _style() -> Iterator[None]:
+    """Draw in one style, whatever the reader's settings; a unit is text, not a formula."""
+    import matplotlib as mpl  # noqa: PLC0415  an extra
+
+    with mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()
+        mpl.rcParams.update({"font.size": 9.0, "svg.hashsalt": "hexveil", "text.parse_math": False})
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # drawn as a box
+        yield
 
 
 def _joint(plan: Plan) -> Plan:
@@ -77,67 +96,124 @@ def _joint(plan: Plan) -> Plan:
 
 
 def _apart(plan: Plan) -> Plan | None:
+    """Return the plan of cells apart, at the loss of this plan; None if there is none."""
     with contextlib.suppress(InputError):
-        at_one = replace(plan.request, epsilon=plan.asked or Fraction(1), target=None)
-        return same_request(replace(plan, request=at_one), "per-cell", plan.request.objective)
+        at_one = replace(plan.request, method="joint", epsilon=_middle(plan), target=None)
+        here = replace(plan, request=at_one)
+        made = same_request(here, "per-cell", plan.request.objective)
+        return replace(made, request=replace(made.request, target=plan.request.target))
     return None
+
+
+def _middle(plan: Plan) -> Fraction:
+    return plan.asked or Fraction(1)
+
+
+def _by_target(plan: Plan) -> bool:
+    """Return whether errors are counted in parts of their targets."""
+    return plan.request.target is not None and len(plan.parts) > 1 and plan.request.error != "sum"
 
 
 def points(plan: Plan | None) -> Points:
     """Return losses and the errors that the plan's request then has."""
     if plan is None:
         return []
-    middle = float(plan.asked) or 1.0
+    times = np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist()
     found = []
-    for loss in np.geomspace(middle / AROUND, middle * AROUND, POINTS).tolist():
+    for part in times:
         with contextlib.suppress(InputError):
-            made = at_loss(plan, Fraction(loss))
-            found.append((loss, judged(made)))
-    return found
+            if _by_target(plan) and plan.method == "joint":
+                made = _at_targets(plan, part)
+            else:
+                made = at_loss(plan, _middle(plan) * Fraction(part))
+            found.append((float(made.epsilon), judged(made, plan)))
+    return sorted((loss, error) for loss, error in found if loss > 0)
 
 
-def judged(plan: Plan) -> float:
-    """Return the error that the objective is about."""
-    errors = plan.judged_errors()
-    return float(errors.max() if plan.request.objective == "max" else errors.mean())
+def _at_targets(plan: Plan, times: float) -> Plan:
+    """Return the plan of the same targets times a number."""
+    goals = {name: goal * times for name, goal in (plan.request.target or {}).items()}
+    request = replace(plan.request, target=goals)
+    rows = rows_of(plan.occupancy, plan.span, request, plan.facts)
+    return replace(plan, rows=rows, request=request)
+
+
+def judged(made: Plan, asked: Plan) -> float:
+    """Return the error that the objective of what was asked is about."""
+    errors = made.judged_errors()
+    if _by_target(asked):
+        goals = asked.request.target or {}
+        errors = np.max([made.parts[name].error / goal for name, goal in goals.items()], axis=0)
+    return float(errors.max() if asked.request.objective == "max" else errors.mean())
 
 
 def draw(axes: Axes, plan: Plan, lines: dict[str, Points], unit: str) -> None:
     """Draw the lines, the chosen point and what one constant misses."""
-    styles: tuple[Any, ...] = ("-", (0, (5, 2)))
-    for (name, line), colour, style in zip(lines.items(), COLOURS, styles, strict=False):
+    for (name, line), colour, dashes in zip(lines.items(), COLOURS, DASHES, strict=False):
         if line:
             losses, errors = zip(*line, strict=True)
-            axes.plot(losses, errors, color=colour, linestyle=style, linewidth=2, label=name)
+            axes.plot(losses, errors, color=colour, linestyle=dashes, linewidth=1.8, label=name)
     chosen = float(plan.epsilon)
     if chosen:
-        axes.plot([chosen], [judged(plan)], "o", color="black", markersize=9, label="this plan")
-    if tuple(plan.parts) == ("mean",):
-        axes.axhline(plan.prior_miss, color="0.45", linestyle=(0, (1, 1.5)))
-        axes.annotate(
-            "one constant for all cells, as assumed",
-            (0, plan.prior_miss),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 4),
-            textcoords="offset points",
-            ha="left",
-            color="0.35",
-        )
-    axes.set(xscale="log", yscale="log", xlabel="loss of the most exposed unit, ε")
-    axes.set_ylabel(_label(plan, unit))
-    axes.grid(visible=True, which="both", color="0.9", linewidth=0.6)
+        at = (chosen, judged(plan, plan))
+        axes.plot(*at, "o", color="black", markersize=7, label="this plan")
+    else:
+        axes.plot([], [], " ", label="this plan: constants, at no loss")
+    axes.set(xscale="log", yscale="log")
+    axes.set(xlabel="Epsilon (loss of the most exposed unit)", ylabel=_label(plan, unit))
+    _level(axes, plan, lines)
+    _ticks(axes)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower left")
+    axes.legend(frameon=False, loc="lower left", handlelength=3)
+
+
+def _level(axes: Axes, plan: Plan, lines: dict[str, Points]) -> None:
+    """Draw the error that the lines are to be below: the targets, or one constant for all."""
+    if _by_target(plan):
+        level, said = 1.0, "the targets"
+    elif tuple(plan.parts) == ("mean",):
+        level, said = plan.prior_miss, "what one constant for all cells is assumed to miss"
+    else:
+        return
+    axes.axhline(level, color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2)
+    # The words stand where the lines are further from the level: left, or right.
+    ends = [(line[0][1], line[-1][1]) for line in lines.values() if line]
+    first, last = (min(abs(np.log(e[i] / level)) for e in ends) for i in (0, 1)) if ends else (0, 1)
+    right = bool(last > first)
+    axes.annotate(
+        said,
+        (1.0 if right else 0.0, level),
+        xycoords=("axes fraction", "data"),
+        xytext=(-4 if right else 4, 3),
+        textcoords="offset points",
+        ha="right" if right else "left",
+        color="0.35",
+    )
+
+
+def _ticks(axes: Axes) -> None:
+    """Label 1, 2 and 5 of each decade in plain numbers; only the decades where many are shown."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415
+
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        subs = (1.0, 2.0, 5.0) if high < FEW * low else (1.0,)
+        axis.set_major_locator(LogLocator(subs=subs))
+        axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
+        axis.set_minor_formatter(NullFormatter())
+    axes.grid(visible=True, which="major", color="#DDDDDD", linewidth=0.6)
 
 
 def _label(plan: Plan, unit: str) -> str:
-    over = "largest" if plan.request.objective == "max" else "average"
+    over = "Largest" if plan.request.objective == "max" else "Average"
     names = list(plan.parts)
-    if len(names) > 1:
-        apart = plan.request.error != "sum"
-        return f"{over} planning error, " + ("of a constant's" if apart else "mean + variance")
-    measure = f"{unit} squared" if names == ["variance"] and unit else unit
-    return f"{over} planning error" + (f", {measure}" if measure else "")
+    if _by_target(plan):
+        return f"{over} planning error, in parts of its target"
+    if len(names) == 1:
+        measure = words.unit_of(names[0], unit)
+        return f"{over} planning error" + (f" ({measure})" if measure else "")
+    if plan.request.error == "sum":
+        return f"{over} planning error, mean plus variance"
+    return f"{over} planning error, as a share of a constant's"
 
 
 def _write(path: Path, content: bytes) -> Path:

@@ -76,6 +76,7 @@ repeats = "keep"           # the time is floored to the hour: equal times are di
 
 [plan]
 epsilon = 1
+objective = "mean"         # small errors on average, not only in the worst cell
 
 [release]
 out = "map"

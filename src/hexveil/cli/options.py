@@ -33,8 +33,11 @@ PANELS = {
 SHAPES = (
     (kinds.Paths, "PATH"),
     (kinds.Text, "TEXT"),
+    (kinds.Way, "TEXT"),
+    (kinds.Aim, "TEXT"),
+    (kinds.Judged, "TEXT"),
     (kinds.Exact, "NUMBER"),
-    (kinds.Goals, "NUMBER"),
+    (kinds.Goals, "[NAME=]NUMBER"),
     (kinds.Whole, "NUMBER"),
     (kinds.Share, "NUMBER"),
     (kinds.Numbers, "NUMBER,..."),
@@ -63,7 +66,7 @@ def run_command(
     def command(**options: Any) -> None:  # noqa: ANN401  options of every kind
         source = options.pop("source")
         chosen = {key: options.pop(_parameter_name(*key)) for key in fields}
-        overrides = {key: value for key, value in chosen.items() if value is not None}
+        overrides = {key: value for key, value in chosen.items() if value not in (None, [])}
         run = load(source, overrides)
         with contextlib.chdir(run.folder):
             body(run, **options)
@@ -101,6 +104,8 @@ def _option_type(section: str, field: str, info: FieldInfo) -> object:
         return Annotated[bool | None, typer.Option(name, help=help_text, rich_help_panel=panel)]
     shape = next(word for kind, word in SHAPES if info.annotation == (kind | None))
     about = typer.Option(name, help=help_text, rich_help_panel=panel, metavar=shape)
+    if info.annotation == (kinds.Goals | None):  # may be repeated, once for each statistic
+        return Annotated[list[str] | None, about]
     return Annotated[str | None, about]
 
 

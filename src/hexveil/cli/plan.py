@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from hexveil.cells import Cells
 from hexveil.cli import curve as curves
-from hexveil.cli import steps, words
+from hexveil.cli import side_by_side, steps, words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.planning.compare import Line, compare
@@ -24,26 +22,35 @@ if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
     from hexveil.planning import Plan
 
+    Files = dict[str, list[Path]]
+
 MONTH = 30
 
 Compare = Annotated[
-    bool, typer.Option("--compare", help="Print all methods side by side on this request.")
+    bool,
+    typer.Option(
+        "--compare",
+        help="Print all methods side by side: their errors at this price, or their prices at "
+        "these errors.",
+    ),
 ]
 Curve = Annotated[
-    str | None,
+    Path | None,
     typer.Option(
         "--curve",
+        resolve_path=True,
         metavar="FILE",
         help="Draw loss against error, with this plan marked: a new .png and .svg of this name.",
     ),
 ]
 Save = Annotated[
-    str | None,
+    Path | None,
     typer.Option(
         "--save",
+        resolve_path=True,
         metavar="FOLDER",
-        help="Save this plan, to be released after review (release --from-plan). It fits only "
-        "these records; for tomorrow's keep the run file.",
+        help="Save this plan in a new folder, to be released after review (release "
+        "--from-plan). For tomorrow's records save the goal (the TOML file), not the plan.",
     ),
 ]
 
@@ -59,30 +66,23 @@ def plan(
     """Say what a release would cost and how good its map would be; nothing is spent."""
     steps.price_named(run)
     if curve is not None:
-        curves.check(Path(curve))
+        curve = steps.typed(curve)
+        curves.check(curve)
     facts = steps.read(run).public
     made = steps.planned(run, facts)
-    written = _written(made, facts, curve, save)
-    lines = _compared(made) if compare_methods else None
-    if lines is not None and not as_json:
+    files = _write(made, facts, curve, save)
+    methods = _compared(made) if compare_methods else None
+    if methods is not None and not as_json:
         typer.echo("\n".join(price_lines(made, facts)))
-        show(lines, _judged_in(made, facts.value_unit))
-        typer.echo("\n".join(written))
+        side_by_side.show(methods, side_by_side.measure(made, facts.value_unit))
+    elif as_json:
+        typer.echo(json.dumps(_json(run, made, facts, methods, files), indent=2))
         return
-    coarse = steps.coarser(run, facts)
-    warning = steps.too_fine(made)
-    if as_json:
-        text = steps.plan_json(made) | {
-            "unit": facts.unit,
-            "coarser": None if coarse is None else steps.plan_json(coarse),
-            "warning": warning,
-            "methods": None if lines is None else [asdict(line) for line in lines],
-        }
-        typer.echo(json.dumps(text, indent=2))
-        return
-    typer.echo(
-        "\n".join([*price_lines(made, facts), *map_lines(made, facts, coarse, warning), *written])
-    )
+    else:
+        coarse, warning = steps.coarser(run, facts), steps.too_fine(made)
+        typer.echo("\n".join([*price_lines(made, facts), *map_lines(made, facts, coarse, warning)]))
+    for line in file_lines(run, files):
+        typer.echo(line)
 
 
 def _compared(made: Plan) -> list[Line]:
@@ -90,73 +90,66 @@ def _compared(made: Plan) -> list[Line]:
         return compare(made)
 
 
-def _written(made: Plan, facts: PublicFacts, curve: str | None, save: str | None) -> list[str]:
-    """Write the curve and the plan that were asked for, and return what is said of them."""
+def _write(made: Plan, facts: PublicFacts, curve: Path | None, save: Path | None) -> Files:
+    """Write the plan and the curve that were asked for, and return the paths."""
+    saved = [] if save is None else [made.save(steps.typed(save))]
+    with shown("Drawing the curve"):
+        drawn = [] if curve is None else curves.write(made, curve, facts.value_unit)
+    return {"saved": saved, "drawn": drawn}
+
+
+def _json(
+    run: Run, made: Plan, facts: PublicFacts, methods: list[Line] | None, files: Files
+) -> dict[str, Any]:
+    """Return the plan and what was written, for machines."""
+    coarse = steps.coarser(run, facts)
+    return steps.plan_json(made) | {
+        "unit": facts.unit,
+        "coarser": None if coarse is None else steps.plan_json(coarse),
+        "warning": steps.too_fine(made),
+        "methods": None if methods is None else [asdict(line) for line in methods],
+        "files": [str(steps.reached(run, path)) for paths in files.values() for path in paths],
+    }
+
+
+def file_lines(run: Run, files: Files) -> list[str]:
+    """Return what is said of the files that were written."""
+    said = {name: [str(steps.reached(run, path)) for path in files[name]] for name in files}
     lines = []
-    if save is not None:
-        folder = made.save(save)
+    for folder in said["saved"]:
         lines += words.wrapped(
             "Saved", f"{folder}; review it, then: hexveil release ... --from-plan {folder}"
         )
-    if curve is not None:
-        with shown("Drawing the curve"):
-            files = curves.write(made, Path(curve), facts.value_unit)
-        lines += words.wrapped("Drawn", ", ".join(str(file) for file in files))
+    if said["drawn"]:
+        lines += words.wrapped("Drawn", ", ".join(said["drawn"]))
     return lines
-
-
-def _judged_in(made: Plan, unit: str) -> str:
-    """Return the unit of measure of the errors that are compared."""
-    if len(made.parts) > 1:
-        return "units + squared units" if made.request.error == "sum" else "share of a constant's"
-    return f"{unit} squared" if "variance" in made.parts and unit else unit
-
-
-def show(lines: list[Line], measure: str) -> None:
-    """Print the methods as a table."""
-    console = Console(width=None if Console().is_terminal else 110)
-    unit = f" ({measure})" if measure else ""
-    table = Table(title="The same request by every method", title_justify="left")
-    for name in (
-        "Method", "Price", "Counting cells", f"Worst error{unit}", "Median", "Users shrunk",
-        "Better than a constant", "Certified gap",
-    ):  # fmt: skip
-        table.add_column(name, justify="left" if name == "Method" else "right")
-    for line in lines:
-        table.add_row(*_cells(line))
-    console.print(table)
-    for line in lines:
-        if line.trouble is not None:
-            console.print(f"{line.method}: {line.trouble}", highlight=False)
-
-
-def _cells(line: Line) -> list[str]:
-    name = f"{line.method}, {line.objective} error" if line.method == "joint" else line.method
-    if line.epsilon is None or line.claimed is None or line.worst is None or line.median is None:
-        return [name, "-", "-", "-", "-", "-", "-", "-"]
-    return [
-        name,
-        words.price(line.epsilon),
-        words.price(line.claimed),
-        words.plain(line.worst),
-        words.plain(line.median),
-        f"{line.shrunk:,}",
-        f"{line.better:,}",
-        "-" if line.gap is None else f"{100 * line.gap:.1f}%",
-    ]
 
 
 def price_lines(made: Plan, facts: PublicFacts) -> list[str]:
     """Return what is released about whom, and what it costs."""
+    records = int(made.occupancy.n.sum())
+    cells = words.wrapped(
+        "Cells",
+        f"{made.support.cells:,}: {words.grid_words(facts.cells.grid)}; "
+        f"{records:,} records of {made.support.users:,} {facts.unit}s.",
+    )
+    if not made.epsilon:
+        return [
+            *cells,
+            *words.wrapped(
+                "Price",
+                "0 (epsilon): a constant in each cell stays within these errors, so that no "
+                "reading is used and nobody's odds change.",
+            ),
+        ]
+    return [*cells, *_paid(made, facts)]
+
+
+def _paid(made: Plan, facts: PublicFacts) -> list[str]:
+    """Return what a release that uses readings costs, and what counting cells would claim."""
     whom, price = words.ONE_UNIT[facts.unit], float(made.epsilon)
     claimed = float(made.composed_epsilon)
-    records = int(made.occupancy.n.sum())
     return [
-        *words.wrapped(
-            "Cells",
-            f"{made.support.cells:,}: {words.grid_words(facts.cells.grid)}; "
-            f"{records:,} records of {made.support.users:,} {facts.unit}s.",
-        ),
         *words.wrapped(
             "Price",
             f"{words.price(price)} (epsilon): an attacker's odds on any fact about {whom} change "
@@ -172,8 +165,7 @@ def price_lines(made: Plan, facts: PublicFacts) -> list[str]:
 
 def _half(made: Plan) -> str:
     """Return what the less exposed half of the units loses."""
-    middle = float(np.median(made.losses()))
-    return f" Half of them lose {words.price(middle)} or less." if float(made.epsilon) else ""
+    return f" Half of them lose {words.price(float(np.median(made.losses())))} or less."
 
 
 def map_lines(
@@ -193,7 +185,8 @@ def map_lines(
     ]
     if coarse is not None:
         lines += words.wrapped("One step coarser", _coarser(coarse, unit))
-    lines += words.wrapped("A month", _month(made, facts))
+    if made.epsilon:
+        lines += words.wrapped("A month", _month(made, facts))
     if warning is not None:
         lines += words.wrapped("Warning", warning)
     return lines
@@ -203,8 +196,7 @@ def _errors(made: Plan, unit: str) -> str:
     """Return the average and the largest planning error of each statistic."""
     said = []
     for name, part in made.parts.items():
-        measure = f"{unit}, squared" if name == "variance" and unit else unit
-        error = part.error
+        measure, error = words.unit_of(name, unit), part.error
         of = f"the {name}: " if len(made.parts) > 1 or name != "mean" else ""
         said.append(
             f"{of}{words.measured(float(error.mean()), measure)} on average, "
@@ -215,21 +207,21 @@ def _errors(made: Plan, unit: str) -> str:
 
 def _certificate(made: Plan) -> list[str]:
     """Return how far the plan is from the best of its class, where that is known."""
-    if made.gap is None:
+    gap = steps.gap(made)
+    if gap is None:
         return []
-    what = {"loss": "a price", "max error": "a largest error", "mean error": "an average error"}
-    return words.wrapped(
-        "Certificate",
-        f"no plan of its class has {what[str(made.certifies)]} more than {100 * made.gap:.2g}% "
-        "below this one's.",
-    )
+    what = {"loss": "price", "max error": "largest error", "mean error": "average error"}
+    figure = what[str(made.certifies)]
+    most = f"more than {words.price(100 * gap)}% below this one's" if gap else "below this one's"
+    article = "an" if figure.startswith("a") else "a"
+    return words.wrapped("Certificate", f"no plan of its class has {article} {figure} {most}.")
 
 
 def _worth(made: Plan, unit: str) -> str:
-    support = made.support
+    support, measure = made.support, words.unit_of(made.first.name, unit)
     return (
         f"{support.better:,} of {support.cells:,} cells say more than one constant for all, which "
-        f"is assumed to miss {words.measured(support.prior_miss, unit)}."
+        f"is assumed to miss {words.measured(support.prior_miss, measure)}."
     )
 
 
@@ -238,9 +230,11 @@ def _coarser(coarse: Plan, unit: str) -> str:
     grid = facts.cells.grid if facts is not None else None
     name = f"resolution {grid.resolution}: " if isinstance(grid, Cells) else ""
     support = coarse.support
+    priced = f" at {words.price(float(coarse.epsilon))}" if coarse.request.target else ""
+    error = words.measured(support.mean_error, words.unit_of(coarse.first.name, unit))
     return (
-        f"{name}{support.cells:,} cells, error {words.measured(support.mean_error, unit)} on "
-        f"average, {support.better:,} better than a constant."
+        f"{name}{support.cells:,} cells{priced}, error {error} on average, {support.better:,} "
+        "better than a constant."
     )
 
 

@@ -26,27 +26,31 @@ if TYPE_CHECKING:
 
 
 FromPlan = Annotated[
-    str | None,
+    Path | None,
     typer.Option(
         "--from-plan",
+        resolve_path=True,
         metavar="FOLDER",
-        help="Release a plan saved by plan --save, in place of the run's [plan]; refused if who "
-        "reported how often where has changed since.",
+        help="Release a plan that plan --save wrote, in place of the run's own; refused if who "
+        "reported how often where has changed since. For tomorrow's records save the goal (the "
+        "TOML file), not the plan.",
     ),
 ]
 
 
 def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) -> None:
     """Publish the map: book its price in the ledger, draw the noise once, write the folder."""
-    reviewed = None if from_plan is None else Plan.load(from_plan)
+    saved = None if from_plan is None else steps.typed(from_plan)
+    reviewed = None if saved is None else Plan.load(saved)
     folder, account = destination(run, planned=reviewed is not None)
     dataset = steps.read(run)
     made, warning = supported(run, dataset, reviewed)
     book = Ledger(**account)
     if not as_json:
         said = [] if warning is None else words.wrapped("Warning", warning)
-        if from_plan is not None:
-            said += words.wrapped("Plan", f"as saved in {from_plan}; the run's own is not used.")
+        if saved is not None:
+            where = steps.reached(run, saved)
+            said += words.wrapped("Plan", f"as saved in {where}; the run's own is not used.")
         typer.echo("\n".join([*price_lines(made, dataset.public), *said]))
     published = publish(run, dataset, made, book)
     written = write(run, published, folder)

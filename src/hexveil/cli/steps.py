@@ -31,6 +31,14 @@ def reached(run: Run, path: Path) -> Path:
     return Path(os.path.normpath(run.folder / path))
 
 
+def typed(path: Path) -> Path:
+    """Return a full path as it is reached from the run's folder, where a command stands."""
+    try:
+        return Path(os.path.relpath(path))
+    except ValueError:  # another drive
+        return path
+
+
 def read(run: Run) -> Dataset:
     """Return the run's records, read into sums."""
     source, given = arguments.source(run), arguments.read_arguments(run, read_records)
@@ -72,7 +80,14 @@ def too_fine(plan: Plan) -> str | None:
     """Return why this grid is too fine for this fleet and what would help; None if it is not."""
     if plan.support.supported:
         return None
-    return advice(plan).text
+    with shown("Looking for a grid that says more"):
+        return advice(plan).text
+
+
+def gap(plan: Plan) -> float | None:
+    """Return the gap of the plan's certificate, which can take longer than the plan."""
+    with shown("Bounding what any plan could reach"):
+        return plan.gap
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
@@ -91,8 +106,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "max_error": plan.max_error,
         "certificate": {
             "about": plan.certifies,
+            "gap": gap(plan),
             "lower_bound": plan.lower_bound,
-            "gap": plan.gap,
         },
         "prior_miss": support.prior_miss,
         "floor": support.floor,
@@ -111,4 +126,5 @@ def capacity(run: Run, facts: PublicFacts, epsilon: str) -> Capacity | None:
     }
     if "mechanism" in asked:
         same["mechanism"] = arguments.mechanism(asked["mechanism"])
-    return table(facts, epsilon=epsilon, **same)
+    with shown("Planning on other grids"):
+        return table(facts, epsilon=epsilon, **same)

@@ -37,6 +37,20 @@ def price(loss: float) -> str:
     return plain(_up(loss))
 
 
+def at_least(number: float) -> str:
+    """Return a lower bound in three figures, rounded down.
+
+    Examples
+    --------
+    >>> at_least(9.2169), at_least(0)
+    ('9.21', '0')
+    """
+    if number <= 0:
+        return "0"
+    digits = max(2 - math.floor(math.log10(number)), 0)
+    return plain(math.floor(round(number * 10.0**digits, 9)) / 10.0**digits)
+
+
 def _up(number: float) -> float:
     """Round up to three figures, or to a whole number above them."""
     if number <= 0:
@@ -48,6 +62,11 @@ def _up(number: float) -> float:
 def measured(number: float, value_unit: str) -> str:
     """Return a number of three figures with its unit of measure."""
     return f"{plain(number)} {value_unit}".rstrip()
+
+
+def unit_of(statistic: str, value_unit: str) -> str:
+    """Return the unit of measure of a statistic."""
+    return f"squared {value_unit or 'units'}" if statistic == "variance" else value_unit
 
 
 def plain(number: float) -> str:

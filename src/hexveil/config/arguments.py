@@ -14,6 +14,8 @@ from hexveil.config.run import SECTIONS
 from hexveil.errors import InputError
 from hexveil.exact import positive
 from hexveil.mechanisms import Baseline, OptimalClipping
+from hexveil.planning.request import split_of
+from hexveil.planning.request import statistics as known_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +66,11 @@ def cells(run: Run) -> Cells | Labels:
 
 
 def plan_arguments(run: Run, door: Callable[..., object]) -> Arguments:
-    """Return the keyword arguments of `plan`; a price that cannot be one is refused at once."""
+    """Return the keyword arguments of `plan`.
+
+    What cannot be a price, a target, a split or a statistic is refused here, before records are
+    read.
+    """
     given = run.plan.given()
     if "epsilon" not in given and "target_error" not in given:
         raise InputError(
@@ -78,9 +84,20 @@ def plan_arguments(run: Run, door: Callable[..., object]) -> Arguments:
         )
     if "epsilon" in given:
         positive(given["epsilon"], "epsilon")
+    else:
+        check_goals(given["target_error"])
+    split_of(given.get("split"))
+    known_statistics(given.get("statistics"), given.get("error", "separate"))
     if "mechanism" in given:
         given["mechanism"] = mechanism(given["mechanism"])
     return complete(door, given)
+
+
+def check_goals(asked: str | dict[str, str]) -> None:
+    """Refuse a target that is not above zero."""
+    goals = asked if isinstance(asked, dict) else {"": asked}
+    for name, goal in goals.items():
+        positive(goal.removesuffix("%"), f"target_error of the {name}" if name else "target_error")
 
 
 def mechanism(name: str) -> ThresholdMechanism:

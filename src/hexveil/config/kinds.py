@@ -6,9 +6,17 @@ Numbers stay exact: they are handed on as the text that was written, so 0.1 mean
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from pydantic import BeforeValidator
+
+from hexveil.planning.request import ErrorKind, Method, Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GOALS = ("mean", "variance", "sum")
+"""What a target can be for; a deviation is reached through its variance."""
 
 
 def _text(value: object) -> str:
@@ -81,13 +89,46 @@ def _words(value: object) -> tuple[str, ...]:
 
 
 def _goals(value: object) -> str | dict[str, str]:
-    """Return a target as exact text, or one per statistic from a table or "mean=2,variance=5%"."""
+    """Return a target as exact text, or one per statistic.
+
+    Several come as a table, as "mean=2,variance=5%", or as such texts in a list.
+    """
     if isinstance(value, dict):
-        return {str(name): _number(goal) for name, goal in value.items()}
-    if isinstance(value, str) and "=" in value:
-        parts = (part.partition("=") for part in value.split(","))
-        return {name.strip(): goal.strip() for name, _, goal in parts}
-    return _number(value)
+        return _named([(str(name), _number(goal)) for name, goal in value.items()])
+    parts = [part for item in listed(value) for part in _items(item)]
+    if len(parts) == 1 and "=" not in str(parts[0]):
+        return _number(parts[0])
+    if not all("=" in str(part) for part in parts):
+        raise ValueError(
+            "must be one number, or one for each statistic like mean=2,variance=5%, got "
+            f"{', '.join(map(str, parts))}"
+        )
+    pairs = (str(part).partition("=") for part in parts)
+    return _named([(name.strip(), goal.strip()) for name, _, goal in pairs])
+
+
+def _named(goals: list[tuple[str, str]]) -> dict[str, str]:
+    """Return targets by statistic; each must be known, named once and given a number."""
+    names = [name for name, _ in goals]
+    for name, goal in goals:
+        if name not in GOALS:
+            raise ValueError(f"can be for {', '.join(GOALS)}, got {name!r}")
+        if names.count(name) > 1:
+            raise ValueError(f"has two targets for {name}; give one")
+        if not goal:
+            raise ValueError(f"names {name} without a number")
+    return dict(goals)
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
+    """Return the check that a value is one of the library's words."""
+
+    def check(value: object) -> str:
+        if value in words:
+            return str(value)
+        raise ValueError(f"must be one of {', '.join(words)}, got {_shown(value)}")
+
+    return check
 
 
 Text = Annotated[str, BeforeValidator(_text)]
@@ -99,4 +140,7 @@ Numbers = Annotated[tuple[str, ...], BeforeValidator(_numbers)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_paths)]
 Goals = Annotated[str | dict[str, str], BeforeValidator(_goals)]
+Way = Annotated[str, BeforeValidator(_one_of(get_args(Method)))]
+Aim = Annotated[str, BeforeValidator(_one_of(get_args(Objective)))]
+Judged = Annotated[str, BeforeValidator(_one_of(get_args(ErrorKind)))]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from hexveil.config.kinds import (  # noqa: TC001  pydantic reads annotations
+    Aim,
     Exact,
     Goals,
+    Judged,
     Names,
     Numbers,
     Paths,
     Share,
     Switch,
     Text,
+    Way,
     Whole,
     Words,
 )
@@ -104,14 +107,14 @@ class Planning(Section):
         "mean=2,variance=5%."
     )
     statistics: Names | None = _field('What is published: "mean", "variance", "sd".')
-    method: Text | None = _field('"joint", "per-cell", "composition" or "clip-user".', "joint")
+    method: Way | None = _field('"joint", "per-cell", "composition" or "clip-user".', "joint")
     mechanism: Text | None = _field(
         'How cells planned apart are planned: "OptimalClipping" or "Baseline".'
     )
-    objective: Text | None = _field(
+    objective: Aim | None = _field(
         'What is made small: "max" or "mean" error over cells; "mean" unless there are targets.'
     )
-    error: Text | None = _field(
+    error: Judged | None = _field(
         '"separate"; "sum" adds the errors of mean and variance, for study.', "separate"
     )
     split: Exact | None = _field("The mean's part of a cell's loss, where cells are planned apart.")

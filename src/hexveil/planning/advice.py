@@ -134,7 +134,7 @@ def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
         "this grid is too fine for this fleet: the error to expect is "
         f"{plan.support.mean_error:.3g} on "
         f"average, while one constant for all {cells} cells is assumed to miss "
-        f"{plan.prior_miss:.3g}"
+        f"{plan.support.prior_miss:.3g}"
     )
     ways = []
     if coarser is not None:

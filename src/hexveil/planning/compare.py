@@ -39,14 +39,16 @@ class Line:
         What the most exposed unit loses; None where the method cannot do what is asked.
     claimed : float or None
         What has to be paid if cells are counted: the price of "composition" itself.
-    worst, median : float or None
+    worst, average, median : float or None
         Planning error over cells, as the objective judges it.
     shrunk : int or None
         Users of whom something is put at the middle of the bounds.
     better : int or None
         Cells that say more than one constant for all.
-    gap : float or None
-        (value - lower bound) / value of the joint plan's certificate.
+    certifies : str or None
+        What the joint plan's certificate is about: "loss", "max error" or "mean error".
+    lower_bound, gap : float or None
+        What no plan of the class goes below in it, and (value - lower_bound) / value.
     trouble : str or None
         Why there is no plan.
     """
@@ -56,9 +58,12 @@ class Line:
     epsilon: float | None = None
     claimed: float | None = None
     worst: float | None = None
+    average: float | None = None
     median: float | None = None
     shrunk: int | None = None
     better: int | None = None
+    certifies: str | None = None
+    lower_bound: float | None = None
     gap: float | None = None
     trouble: str | None = None
 
@@ -75,6 +80,8 @@ def compare(plan: Plan) -> list[Line]:
 
 def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
     """Return the same request by another method; raise InputError if it cannot do it."""
+    if (method, objective) == (plan.method, plan.request.objective):
+        return plan
     apart = method in ("per-cell", "composition")
     request = replace(
         plan.request,
@@ -100,9 +107,12 @@ def _line(plan: Plan, method: Method, objective: Objective) -> Line:
         epsilon=float(made.epsilon),
         claimed=float(made.composed_epsilon),
         worst=float(errors.max()),
+        average=float(errors.mean()),
         median=float(np.median(errors)),
         shrunk=shrunk(made),
         better=made.support.better,
+        certifies=made.certifies,
+        lower_bound=made.lower_bound,
         gap=made.gap,
     )
 

@@ -140,15 +140,27 @@ def _rows(exposure: Exposure, joint: Joint, bound: float | None, certifies: str)
 
 
 def _targets(request: Request, span: Floats, times: float) -> Targets:
-    """Return the request's targets for bounds of width 1, times a number near 1."""
-    target = {name: goal * times for name, goal in (request.target or {}).items()}
+    """Return the request's targets for bounds of width 1, times a number near 1.
+
+    Those that a constant meets stay as they are.
+    """
+    target = request.target or {}
     if "sum" in target:
-        return Total(target["sum"], span)
+        most = WORST["mean"] * span + WORST["variance"] * span**2
+        return Total(_aimed(target["sum"] / most, times) * most, span)
     none = np.full(span.size, np.inf)
-    return Separate(
-        target["mean"] / span if "mean" in target else none,
-        target["variance"] / span**2 if "variance" in target else none,
-    )
+    parts = {
+        name: _aimed(target[name] / (unit * WORST[name]), times) * WORST[name]
+        for name, unit in (("mean", span), ("variance", span**2))
+        if name in target
+    }
+    return Separate(parts.get("mean", none), parts.get("variance", none))
+
+
+def _aimed(share: Floats, times: float) -> Floats:
+    """Return targets, as shares of a constant's error, times a number where below it."""
+    met = share >= 1.0 - 2.0**-48  # a constant's error, as rounded
+    return np.where(met, np.maximum(share, 1.0), share * times)
 
 
 def _error_scale(request: Request, span: Floats) -> tuple[float, Callable[[float], Targets]]:

@@ -103,16 +103,19 @@ class Total:
     def least_rates(self, away: Floats, largest: Floats) -> Rates | None:
         """Return rates whose loss is not above that of any choice in the cell.
 
-        A variance costs x (1 - x) of a share x, at least x (1 - largest). So where publishing
-        the variance alone costs no more than (1 - largest) of the least total rate, it is the
-        cheapest for every user; elsewhere the least total rate, less that part, is charged as if
-        it were the mean's.
+        Of a share x a variance costs a user v, at least x (1 - largest) and at most x. Noise for
+        both statistics costs at least (√(U x) + U √v)² / room, which is v times the least total
+        rate or more. So where the variance alone has no larger total rate, it is the cheapest for
+        every user; elsewhere what both cost at least at v = x (1 - largest) is charged as if it
+        were the mean's. The proof is in docs/plan-class.md.
         """
         mean_only, variance_only, both = self._options(away)
-        best = np.minimum(mean_only, _part(np.minimum(variance_only, both), 1.0 - largest))
+        root, left = np.sqrt(self.span), 1.0 - largest
+        mixed = ((root + self.span * np.sqrt(left)) / (root + self.span)) ** 2
+        best = np.minimum(np.minimum(mean_only, _part(variance_only, left)), _part(both, mixed))
         if not np.isfinite(best).all():
             return None
-        alone = variance_only <= np.minimum(mean_only, _part(both, 1.0 - largest))
+        alone = variance_only <= np.minimum(mean_only, both)
         return Rates(np.where(alone, 0.0, best), np.where(alone, variance_only, 0.0))
 
     def _options(self, away: Floats) -> tuple[Floats, Floats, Floats]:

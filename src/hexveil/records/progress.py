@@ -12,12 +12,16 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0
 """Seconds before anything is shown."""
+_showing = threading.Lock()
 
 
 @contextmanager
 def shown(what: str) -> Iterator[None]:
-    """Show `what` while the body runs long; it must name the work and nothing private."""
-    if not sys.stderr.isatty():
+    """Show `what` while the body runs long; it must name the work and nothing private.
+
+    Work within work shows nothing of its own: two lines would write over each other.
+    """
+    if not sys.stderr.isatty() or not _showing.acquire(blocking=False):
         yield
         return
     done = threading.Event()
@@ -28,6 +32,7 @@ def shown(what: str) -> Iterator[None]:
     finally:
         done.set()
         line.join()
+        _showing.release()
 
 
 def _show(what: str, done: threading.Event) -> None:

@@ -1,0 +1,113 @@
+"""Every plan of the joint plan's class on a grid, written plainly: what the planner must not miss.
+
+Bounds of width 1; `dense` is users x cells with a few of each; factors are a table, a row per plan.
+"""
+
+import itertools
+
+import numpy as np
+
+
+def factor_grid(n_users, points):
+    """Return every vector of factors on a grid that includes both ends."""
+    ends = np.linspace(0.0, 1.0, points)
+    return np.array(list(itertools.product(ends, repeat=n_users)))
+
+
+def shares(dense, factor):
+    """Return what is kept of each user in each cell, shape (n_plans, n_users, n_cells)."""
+    dense = np.asarray(dense)
+    return factor[:, :, None] * (dense / dense.sum(axis=0))
+
+
+def away(dense, factor):
+    """Return the share of each cell that is put at the middle, shape (n_plans, n_cells)."""
+    return np.maximum(1.0 - shares(dense, factor).sum(axis=1), 0.0)
+
+
+def moves(dense, factor):
+    """Return how far each user moves each cell's variance, shape (n_plans, n_users, n_cells).
+
+    COMP Proposition III.1 where nothing of the cell is put at the middle, else ERRATA 10.
+    """
+    dense = np.asarray(dense)
+    total = dense.sum(axis=0)
+    x = shares(dense, factor)
+    half = np.minimum(x, 0.5)
+    p = dense / total
+    most = np.where(2 * dense < total, p * (1 - p), 0.25 * (1 - (total % 2) / total**2))
+    whole = np.where(dense > 0, factor[:, :, None], 1.0).min(axis=1, keepdims=True) == 1.0
+    return np.where(whole & (dense > 0), most, half * (1.0 - half)), whole
+
+
+def losses(dense, factor, mean, variance):
+    """Return the largest loss of a user; rates have shape (n_plans, n_cells)."""
+    dense = np.asarray(dense)
+    total = dense.sum(axis=0)
+    x, (moved, whole) = shares(dense, factor), moves(dense, factor)
+    a, c = mean[:, None, :], variance[:, None, :]
+    plain = np.where(x > 0, a * x, 0.0) + np.where(moved > 0, c * moved, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.minimum(x, (1.0 + a / c) / 2.0)
+        joint = a * z + c * z * (1.0 - z)
+    both = whole & (2 * dense > total + 1) & (a > 0) & (c > 0)
+    return np.where(both, np.minimum(plain, joint), plain).sum(axis=2).max(axis=1)
+
+
+def mean_room(dense, factor, target):
+    """Return 1 / (target - bias) of the mean, 0 for a constant, infinity where nothing is left."""
+    return _rate(target, away(dense, factor) / 2.0, 0.5)
+
+
+def variance_room(dense, factor, target):
+    """Return the same for the variance."""
+    half = np.minimum(away(dense, factor), 0.5)
+    return _rate(target, half * (1.0 - half) / 2.0, 0.125)
+
+
+def _rate(target, bias, worst):
+    room = target - bias
+    rate = np.divide(1.0, room, out=np.full_like(room, np.inf), where=room > 1e-15)
+    return np.where(np.broadcast_to(target, bias.shape) >= worst, 0.0, rate)
+
+
+def least_loss(dense, factor, mean=np.inf, variance=np.inf):
+    """Return the least loss of these factors at targets of each statistic."""
+    none = np.zeros((len(factor), np.asarray(dense).shape[1]))
+    a = none if np.isinf(mean) else mean_room(dense, factor, mean)
+    c = none if np.isinf(variance) else variance_room(dense, factor, variance)
+    possible = np.isfinite(a + c).all(axis=1)
+    return losses(dense, factor[possible], a[possible], c[possible]).min(initial=np.inf)
+
+
+def least_total_loss(dense, factor, span, error, splits=9):
+    """Return the least loss at a target for U e_mean + U² e_var, each cell choosing for itself.
+
+    A cell publishes both constants, only the mean or the variance, or both with some split of what
+    the biases leave.
+    """
+    d = away(dense, factor)
+    half = np.minimum(d, 0.5)
+    bias = span * d / 2.0, span**2 * half * (1.0 - half) / 2.0
+    most = span / 2.0, span**2 / 8.0
+    options = [(np.zeros_like(d), np.full_like(d, 0.0 if error >= sum(most) else np.inf))]
+    options.append((_over(span, error - most[1] - bias[0]), np.zeros_like(d)))
+    options.append((np.zeros_like(d), _over(span**2, error - most[0] - bias[1])))
+    room = error - sum(bias)
+    best = 1.0 / (1.0 + np.sqrt(span))
+    options += [
+        (_over(span, room * (1 - part)), _over(span**2, room * part))
+        for part in (*np.linspace(0.05, 0.95, splits), best)
+    ]
+    least = np.inf
+    for chosen in itertools.product(options, repeat=d.shape[1]):
+        a = np.stack([option[0][:, g] for g, option in enumerate(chosen)], axis=1)
+        c = np.stack([option[1][:, g] for g, option in enumerate(chosen)], axis=1)
+        possible = np.isfinite(a + c).all(axis=1)
+        found = losses(dense, factor[possible], a[possible], c[possible])
+        least = min(least, found.min(initial=np.inf))
+    return least
+
+
+def _over(weight, room):
+    return np.divide(weight, room, out=np.full_like(room, np.inf), where=room > 1e-12)

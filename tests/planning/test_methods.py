@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import hexveil as hv
+from comp_setting import SPAN, comp_setting
+from hexveil import theory
+from hexveil.cells import CellTable, Labels
+from hexveil.facts import PublicFacts, ValueScale
+from strategies import occupancies
+
+BOTH = ("mean", "variance")
+OTHERS = ("per-cell", "composition", "clip-user")
+CLOSE = 3e-3
+CONSTANTS = SPAN / 2 + SPAN**2 / 8
+"""What publishing constants misses in COMP's sum: 560.6 (ERRATA 4)."""
+REACH = {(1, 3): (15.5, 31.99), (2, 3): (15.5, 22.07), (2, 6): (21, 35.72), (2, 9): (28, 53.04)}
+"""Least ratio that is asked for, and the one measured over draws 0 to 9."""
+
+
+def planned(occupancy, **options):
+    """Return a plan without advice, on bounds of width 1 unless told."""
+    return hv.plan(occupancy, **{"bounds": (0, 1), "advise": False} | options)
+
+
+@pytest.mark.parametrize(("epsilon", "gamma"), REACH)
+def test_reach_against_clip_user(epsilon, gamma):
+    """At CLIP-USER's own E the joint plan loses many times less than CLIP-USER's K ε."""
+    ratios, asked = [], REACH[epsilon, gamma]
+    for seed in range(10):
+        occupancy = comp_setting(gamma, seed)
+        done = theory.clip_user(occupancy, SPAN, epsilon)
+        assert done.bound < CONSTANTS
+        plan = planned(occupancy, bounds=(0, SPAN), error="sum", target_error=done.bound)
+        assert plan.max_error <= done.bound
+        assert 0 <= plan.gap <= 0.05
+        ratios.append(done.degradation * epsilon / float(plan.epsilon))
+    assert np.mean(ratios) >= asked[0]
+    assert np.mean(ratios) == pytest.approx(asked[1], rel=0.01)
+
+
+@pytest.mark.parametrize("gamma", [6, 9])
+def test_constants_where_they_meet_the_error(gamma):
+    """Where E is above what constants miss, they are published at no loss (ERRATA 4)."""
+    occupancy = comp_setting(gamma, 0)
+    done = theory.clip_user(occupancy, SPAN, 1)
+    assert done.bound > CONSTANTS
+    plan = planned(occupancy, bounds=(0, SPAN), error="sum", target_error=done.bound)
+    assert plan.epsilon == plan.lower_bound == plan.gap == 0
+    assert not plan.kept.any()
+    assert not plan.rows.variance_kept.any()
+    assert plan.max_error == CONSTANTS == 560.625
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({"statistics": ("mean",)}, "50%"),
+        ({"statistics": ("variance",)}, "12.5%"),
+        ({"statistics": BOTH}, {"mean": "50%", "variance": "12.5%"}),
+        ({"error": "sum"}, CONSTANTS),
+    ],
+)
+def test_a_target_that_constants_just_meet_is_free(options, asked):
+    """A target that is exactly what a constant misses costs nothing."""
+    plan = planned(comp_setting(3, 0), bounds=(0, SPAN), target_error=asked, **options)
+    assert plan.epsilon == 0
+
+
+@settings(max_examples=30)
+@given(occupancies(), st.floats(0.03, 0.49), st.sampled_from(OTHERS))
+def test_joint_loses_no_more_at_the_same_target(occupancy, target, method):
+    """No other method meets a target at less loss than the joint plan, but for the search's end."""
+    try:
+        other = planned(occupancy, target_error=target, method=method)
+    except hv.InputError:  # CLIP-USER cannot reach every target
+        assume(False)  # noqa: FBT003  hypothesis takes it so
+    joint = planned(occupancy, target_error=target)
+    assert float(joint.epsilon) <= float(other.epsilon) * (1 + CLOSE)
+
+
+@settings(max_examples=40)
+@given(occupancies(), st.sampled_from([0.3, 1, 4]), st.sampled_from(OTHERS))
+def test_every_method_stays_within_epsilon(occupancy, epsilon, method):
+    """Every method loses at most ε, and the joint plan's largest error is no larger than its."""
+    other = planned(occupancy, epsilon=epsilon, method=method)
+    assert other.epsilon <= other.asked
+    joint = planned(occupancy, epsilon=epsilon, objective="max")
+    assert joint.max_error <= other.max_error * (1 + CLOSE)
+
+
+@settings(max_examples=30)
+@given(
+    occupancies(),
+    st.sampled_from([0.3, 2, 9]),
+    st.sampled_from(("joint", *OTHERS)),
+    st.sampled_from([{"statistics": BOTH}, {"statistics": ("sd",)}, {"error": "sum"}]),
+)
+def test_every_method_stays_within_epsilon_for_variances(occupancy, epsilon, method, options):
+    """With variances, too, every method loses at most ε."""
+    plan = planned(occupancy, epsilon=epsilon, method=method, **options)
+    assert plan.epsilon <= plan.asked
+
+
+@settings(max_examples=20)
+@given(occupancies(), st.floats(0.05, 0.6), st.sampled_from(OTHERS[:2]))
+def test_every_method_meets_targets(occupancy, target, method):
+    """Methods that plan cells apart meet a target in every cell."""
+    plan = planned(occupancy, target_error=target, method=method)
+    assert (plan.error <= target * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("quantum", ["0.1", "1", "5"])
+@pytest.mark.parametrize("objective", ["max", "mean"])
+def test_targets_are_met_in_whole_quanta(quantum, objective):
+    """A release keeps whole quanta of a reduced user; the targets hold for what it keeps."""
+    draw = np.random.default_rng(1)
+    dense = draw.integers(1, 30, (60, 4))
+    dense[5:9] *= 20
+    occupancy = hv.Occupancy.from_dense(dense)
+    table = CellTable(Labels("cell"), labels={"cell": tuple("abcd")})
+    facts = PublicFacts(occupancy, table, ValueScale.of((0, 10), quantum))
+    plan = hv.plan(facts, target_error=3, objective=objective, advise=False)
+    worst = plan.max_error if objective == "max" else plan.mean_error
+    assert worst <= 3
+    assert (plan.rows.factor < 1).any()
+    assert plan.gap >= 0
+
+
+@pytest.mark.parametrize("method", ["joint", *OTHERS])
+def test_names_of_cells_and_users_do_not_matter(method):
+    """Renumbering cells leaves loss and errors as they are."""
+    dense = np.array([[3, 0, 2], [1, 4, 1], [2, 2, 7], [5, 1, 1]])
+    one = planned(hv.Occupancy.from_dense(dense), epsilon=1, method=method)
+    other = planned(hv.Occupancy.from_dense(dense[:, ::-1]), epsilon=1, method=method)
+    assert float(other.epsilon) == pytest.approx(float(one.epsilon), rel=1e-6)
+    assert other.mean_error == pytest.approx(one.mean_error, rel=1e-4)
+
+
+def test_too_small_a_loss_for_many_variances():
+    """A loss that the lattice of the variances alone uses up is refused, the least one named."""
+    occupancy = hv.Occupancy.from_dense(np.ones((3, 40), dtype=int))
+    options = {"statistics": ("variance",), "method": "composition", "mechanism": hv.Baseline()}
+    with pytest.raises(hv.InputError, match="too small to publish variances of 40 cells"):
+        planned(occupancy, epsilon="0.00000001", **options)
+
+
+def test_clip_user_needs_one_span():
+    """CLIP-USER is for cells of equal bounds."""
+    table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})
+    occupancy = hv.Occupancy.from_dense([[1, 2], [2, 2]])
+    facts = PublicFacts(occupancy, table, ValueScale.of((0, 10), 1))
+    bounds = {"a": (0, 10), "b": (2, 7)}
+    with pytest.raises(hv.InputError, match="needs the same bounds in every cell"):
+        hv.plan(facts, epsilon=1, bounds=bounds, method="clip-user", advise=False)
+
+
+def test_a_target_that_clip_user_cannot_reach():
+    """Where suppression leaves a bias above the target at every loss, the method says so."""
+    occupancy = hv.Occupancy.from_dense([[1]])
+    with pytest.raises(hv.InputError, match="no plan by method 'composition' meets"):
+        planned(occupancy, target_error="0.0000000000001", method="composition")

@@ -1,0 +1,142 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.cells import CellTable, Labels
+from hexveil.facts import PublicFacts, ValueScale
+from hexveil.planning.request import split_of, statistics, target_of
+
+BOTH = ("mean", "variance")
+OCCUPANCY = hv.Occupancy.from_dense([[2, 1], [1, 1], [1, 3]])
+SPAN, NAMES = np.array([10.0, 20.0]), ("a", "b")
+
+
+def planned(**options):
+    """Return a plan of three users in two cells, without advice."""
+    usual = {"bounds": (0, 10), "advise": False}
+    return hv.plan(options.pop("source", OCCUPANCY), **usual | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "give exactly one of them"),
+        ({"epsilon": 1, "target_error": 1}, "give exactly one of them"),
+        ({"epsilon": 0}, "epsilon must be positive"),
+        ({"epsilon": 1, "method": "magic"}, "method must be one of joint, per-cell, composition"),
+        ({"epsilon": 1, "objective": "least"}, "objective must be one of max, mean"),
+        ({"epsilon": 1, "error": "both"}, "error must be one of separate, sum"),
+        ({"epsilon": 1, "statistics": ("median",)}, "statistics must be one or more of mean"),
+        ({"epsilon": 1, "statistics": ()}, "statistics must be one or more of mean"),
+        ({"epsilon": 1, "statistics": ("mean", "mean")}, "each once"),
+        ({"epsilon": 1, "split": 0, "statistics": BOTH}, "between 0 and 1"),
+        ({"epsilon": 1, "split": "1", "statistics": BOTH}, "between 0 and 1"),
+        ({"epsilon": 1, "split": "x", "statistics": BOTH}, "split must be a finite number"),
+        ({"epsilon": 1, "split": "0.5", "statistics": BOTH}, "split goes with a method that plans"),
+        ({"epsilon": 1, "split": "0.5", "method": "per-cell"}, "split goes with a method"),
+        ({"epsilon": 1, "mechanism": hv.Levy()}, "mechanism must be one whose threshold is public"),
+        ({"epsilon": 1, "mechanism": hv.Baseline()}, 'mechanism goes with method "per-cell"'),
+        (
+            {"epsilon": 1, "mechanism": hv.Baseline(), "method": "clip-user"},
+            "not with 'clip-user'",
+        ),
+        (
+            {"epsilon": 1, "objective": "mean", "method": "per-cell"},
+            'objective "mean" goes with method "joint" or a target',
+        ),
+        ({"epsilon": 1, "error": "sum", "statistics": ("mean",)}, "ask for both in statistics"),
+        ({"epsilon": 1, "bounds": None}, "bounds are needed to plan a bare occupancy"),
+        ({"epsilon": 1, "bounds": (3, 3)}, "from the smaller to the larger"),
+        ({"epsilon": 1, "bounds": {"a": (0, 1)}}, "cells have names"),
+        ({"epsilon": 1, "prior": -1}, "prior must be positive"),
+        ({"epsilon": 1, "source": "records.csv"}, "for a data set or an occupancy, got str"),
+        ({"target_error": 0}, "target_error of the mean must be above 0, got 0"),
+        ({"target_error": "-5%"}, "target_error of the mean must be above 0, got -5%"),
+        ({"target_error": "wide"}, "target_error must be a finite number"),
+        ({"target_error": float("nan")}, "target_error must be a finite number"),
+        ({"target_error": [1, 2, 3]}, r"one number per cell \(2\), got 3"),
+        ({"target_error": {"0": 1}}, "leaves out the cell 1"),
+        ({"target_error": {"variance": 1}}, "target_error must name mean, got variance"),
+        ({"target_error": 1, "statistics": BOTH}, "a target for each of mean and variance"),
+        (
+            {"target_error": {"mean": 1}, "statistics": BOTH},
+            "target_error must name mean and variance, got mean",
+        ),
+        ({"target_error": "5%", "error": "sum"}, "cannot be in percent"),
+    ],
+)
+def test_wrong_requests_are_named(options, message):
+    """Each wrong argument is refused in one sentence that names it."""
+    with pytest.raises(hv.InputError, match=message) as caught:
+        planned(**options)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_cell_is_nothing_to_plan():
+    """An occupancy without cells is refused."""
+    with pytest.raises(hv.InputError, match="there is no cell to plan"):
+        planned(source=hv.Occupancy.from_dense(np.zeros((0, 0), dtype=int)), epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("dense", "message"),
+    [
+        ([[1, 0], [2, 0]], "cell 1 has no records"),
+        ([[1, 1], [0, 0]], "user 1 has no records"),
+        ([[1, -1], [2, 3]], "counts must be 0 or above, got -1"),
+    ],
+)
+def test_bad_occupancies_are_named(dense, message):
+    """Empty cells, empty users and negative counts never reach a plan."""
+    with pytest.raises(hv.InputError, match=message):
+        hv.Occupancy.from_dense(dense)
+
+
+def test_targets_in_any_form_are_the_same():
+    """Numbers, percentages, sequences and mappings of a target are read alike."""
+    for asked in ({"a": 1, "b": 2}, [1, "2"], np.array([1.0, 2.0]), "10%", {"mean": "10%"}):
+        found = target_of(asked, ("mean",), "separate", SPAN, NAMES)
+        assert found["mean"].tolist() == [1.0, 2.0]
+    found = target_of({"mean": 1, "variance": "10%"}, BOTH, "separate", SPAN, NAMES)
+    assert found["variance"].tolist() == [10.0, 40.0]
+    found = target_of(7, BOTH, "sum", SPAN, NAMES)
+    assert found["sum"].tolist() == [7.0, 7.0]
+
+
+def test_statistics_come_in_one_order():
+    """However they are asked for, statistics come as mean, variance, sd, each once."""
+    assert statistics(None, "separate") == ("mean",)
+    assert statistics(None, "sum") == BOTH
+    assert statistics("sd", "separate") == ("sd",)
+    assert statistics(("sd", "mean"), "separate") == ("mean", "sd")
+
+
+def test_a_deviation_costs_what_its_variance_costs():
+    """Variance and deviation together are one noisy number per cell."""
+    one = planned(epsilon=3, statistics=("variance",))
+    both = planned(epsilon=3, statistics=("variance", "sd"))
+    assert both.request.noised == ("variance",)
+    assert both.epsilon == one.epsilon
+    assert np.array_equal(both.rows.variance_noise, one.rows.variance_noise)
+
+
+def test_split_is_exact():
+    """A split is read as the decimal number that was written."""
+    assert split_of("0.3") == Fraction(3, 10)
+    assert split_of(None) is None
+
+
+def test_bounds_of_records_are_checked():
+    """Bounds by cell must lie within those of the records and leave no cell out."""
+    table = CellTable(Labels("cell"), labels={"cell": NAMES})
+    facts = PublicFacts(OCCUPANCY, table, ValueScale.of((0, 10), "0.5"))
+    for bounds, message in (
+        ({"a": (0, 10)}, "leave out the cell b"),
+        ((0, 12), "within the bounds"),
+        ((0, "7.3"), "multiple of the quantum"),
+    ):
+        with pytest.raises(hv.InputError, match=message):
+            planned(source=facts, bounds=bounds, epsilon=1)
+    assert planned(source=facts, bounds=None, epsilon=1).span.tolist() == [10.0, 10.0]

@@ -36,6 +36,48 @@ def test_the_curve_falls_and_passes_the_plan():
     assert errors[middle] == pytest.approx(plan.max_error, rel=1e-2)
 
 
+@pytest.mark.parametrize("objective", ["max", "mean"])
+def test_targets_of_several_statistics_are_drawn_in_their_parts(objective):
+    """The plan meets its targets exactly there, and the joint line passes through it."""
+    goals = {"mean": 1, "variance": "5%"}
+    plan = drawn(epsilon=None, target_error=goals, statistics=("mean", "sd"), objective=objective)
+    assert curve.judged(plan, plan) == pytest.approx(1.0, rel=2e-3)
+    losses, errors = zip(*curve.points(plan), strict=True)
+    assert list(losses) == sorted(losses)
+    assert any(loss == pytest.approx(float(plan.epsilon), rel=1e-6) for loss in losses)
+    assert min(errors) < 1 < max(errors)
+
+
+def test_a_plan_of_constants_has_no_point(monkeypatch):
+    """On axes of logarithms nothing stands at 0: words say so in its place."""
+    pytest.importorskip("matplotlib")
+    said = []
+    monkeypatch.setattr("matplotlib.axes.Axes.legend", lambda axes, **_: said.append(axes))
+    curve.images(drawn(epsilon=None, target_error=5), "")
+    labels = said[0].get_legend_handles_labels()[1]
+    assert labels[-1] == "this plan: constants, at no loss"
+
+
+@pytest.mark.parametrize("unit", ["$x_$ km/h", "µg/m³", "\u4e00"])
+def test_any_unit_is_drawn_as_text(unit):
+    """Neither formulas nor letters that a font lacks stop a figure or warn."""
+    pytest.importorskip("matplotlib")
+    assert set(curve.images(drawn(), unit)) == {"png", "svg"}
+
+
+def test_the_words_stand_where_there_is_room():
+    """They are on the side where the lines are further from the level."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure  # noqa: PLC0415  an extra
+
+    axes = Figure().subplots()
+    axes.set(xscale="log", xlim=(0.1, 100))
+    line = [(0.1, 10.0), (1.0, 1.0), (10.0, 0.1), (100.0, 0.01)]
+    assert curve._room_right(axes, 1.0, {"joint": line})
+    assert not curve._room_right(axes, 0.1, {"joint": line})
+    assert not curve._room_right(axes, 0.001, {"joint": line})
+
+
 def test_the_command_draws_two_new_files(here, call):
     """Both are named, and an existing one is not written over."""
     pytest.importorskip("matplotlib")

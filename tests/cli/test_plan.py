@@ -3,7 +3,10 @@
 import json
 import re
 
+import pyarrow.parquet as pq
 import pytest
+
+import hexveil as hv
 
 
 def test_a_plan_is_short_and_in_words(here, call):
@@ -77,10 +80,42 @@ def test_methods_are_compared_in_one_table(here, call):
     assert said.code == 0, said.err
     for word in ("joint, mean", "joint, max", "per-cell", "clip-user", "composition", "%"):
         assert word in said.out
+    assert max(map(len, said.out.splitlines())) <= 100
+    assert not said.out.endswith("\n\n")
     found = json.loads(call("plan", "run.toml", "--compare", "--json").out)["methods"]
     assert [line["method"] for line in found][2:] == ["per-cell", "clip-user", "composition"]
     assert all(line["epsilon"] <= 1 for line in found)
     assert found[1]["gap"] < 0.01
+    assert [line["certifies"] for line in found[:3]] == ["mean error", "max error", None]
+    assert found[1]["lower_bound"] <= found[1]["worst"]
+
+
+def test_prices_are_compared_at_the_same_errors(here, call):
+    """With a target the joint plan's certificate is about its price, the least of all."""
+    options = ("plan", "run.toml", "--compare", "--target-error", "2%")
+    text = (here / "run.toml").read_text()
+    (here / "run.toml").write_text(text.replace("epsilon = 1", ""))
+    found = json.loads(call(*options, "--json").out)["methods"]
+    assert [line["method"] for line in found] == ["joint", "per-cell", "clip-user", "composition"]
+    assert found[0]["epsilon"] == min(line["epsilon"] for line in found)
+    assert all(line["worst"] <= 0.02 * 65 * (1 + 1e-9) for line in found)
+    assert re.search("joint, max .* price [0-9.]+ \\(gap [0-9.]+%\\)", call(*options).out)
+
+
+def test_a_method_that_cannot_is_said_in_the_table(here, call):
+    """Its line has no figures, and a sentence below says why; the others stand."""
+    text = (here / "run.toml").read_text()
+    (here / "run.toml").write_text(text.replace("epsilon = 1", ""))
+    options = ("--error", "sum", "--statistics", "mean,variance", "--target-error", "600")
+    said = call("plan", "run.toml", "--compare", *options)
+    assert said.code == 0, said.err
+    lines = {line.split("  ")[0]: line for line in said.out.splitlines()}
+    for line in json.loads(call("plan", "run.toml", "--compare", *options, "--json").out)[
+        "methods"
+    ]:
+        name = "joint, max" if line["method"] == "joint" else line["method"]
+        assert ("cannot" in lines[name]) == (line["trouble"] is not None)
+        assert (f"{name} cannot: " in said.out) == (line["trouble"] is not None)
 
 
 def test_a_target_gives_the_price(here, call):
@@ -95,7 +130,67 @@ def test_a_target_gives_the_price(here, call):
     two = json.loads(call("plan", "run.toml", *chosen, "--json").out)
     assert two["max_error"]["mean"] <= 1
     assert two["max_error"]["variance"] <= 0.02 * 65**2
+    again = ("--target-error", "mean=1", "--target-error", "variance=2%")
+    assert json.loads(call("plan", "run.toml", *chosen[:2], *again, "--json").out) == two
     assert "no plan of its class has a price" in " ".join(call("plan", "run.toml").out.split())
+
+
+@pytest.mark.parametrize("goal", [("--epsilon", "0.0001"), ("--target-error", "40")])
+def test_a_plan_of_constants_costs_nothing(here, call, goal):
+    """Where no reading is used no odds and no month are told, and a release books nothing."""
+    text = (here / "run.toml").read_text()
+    (here / "run.toml").write_text(text.replace("epsilon = 1", ""))
+    said = call("plan", "run.toml", *goal)
+    assert said.code == 0, said.err
+    assert re.search("^Price +0 \\(epsilon\\): every cell gets a constant", said.out, re.MULTILINE)
+    assert "times" not in said.out
+    assert "A month" not in said.out
+    done = call("release", "run.toml", *goal, "--accept-noise")
+    assert done.code == 0, done.err
+    assert "nothing was booked" in done.out
+    assert hv.Ledger("ledger.sqlite", dataset="buses", budget=2).spent == 0
+
+
+def test_paths_of_options_start_where_they_are_typed(here, call, monkeypatch):
+    """A plan and a curve are written beside the reader, not beside the run file."""
+    pytest.importorskip("matplotlib")
+    (here / "desk").mkdir()
+    monkeypatch.chdir(here / "desk")
+    said = call("plan", here / "run.toml", "--save", "reviewed", "--curve", "curve", "--json")
+    assert said.code == 0, said.err
+    assert sorted(p.name for p in (here / "desk").iterdir()) == [
+        "curve.png",
+        "curve.svg",
+        "reviewed",
+    ]
+    assert len(json.loads(said.out)["files"]) == 3
+    assert call("release", "../run.toml", "--from-plan", "reviewed", "--out", "map").code == 0
+    assert (here / "desk" / "map").is_dir()
+
+
+@pytest.mark.parametrize("name", ["plan.json", "cells.parquet", "users.parquet", "pairs.parquet"])
+def test_an_edited_plan_is_refused(here, call, name):
+    """One sentence, exit 2, nothing written, nothing booked."""
+    assert call("plan", "run.toml", "--save", "reviewed").code == 0
+    file = here / "reviewed" / name
+    if name == "plan.json":
+        file.write_text(file.read_text().replace('"epsilon"', '"epsilom"'))
+    else:
+        table = pq.read_table(file)
+        pq.write_table(table.slice(0, table.num_rows - 1), file)
+    said = call("release", "run.toml", "--from-plan", "reviewed")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.count("\n") == 1
+    assert "reviewed" in said.err
+    assert not (here / "map").exists()
+    assert not (here / "ledger.sqlite").exists()
+
+
+def test_help_says_what_to_keep_for_tomorrow(call):
+    """A plan fits its records; the goal fits any."""
+    for command in ("plan", "release"):
+        said = " ".join(re.sub("[^\\w'(),. ]", "", call(command, "--help").out).split())
+        assert "For tomorrow's records save the goal" in said
 
 
 def test_a_saved_plan_is_released_after_review(here, call):
@@ -124,7 +219,10 @@ def test_a_saved_plan_is_released_after_review(here, call):
         (("--mechanism", "Baseline"), "mechanism goes with method"),
         (("--method", "magic"), "method must be one of"),
         (("--objective", "median"), "objective must be one of"),
-        (("--save", "nowhere/deep"), ""),
+        (("--save", "nowhere/deep"), "the folder nowhere/deep cannot be made"),
+        (("--save", "."), "exists; a saved plan is never changed"),
+        (("--split", "0.5"), "split goes with a method that plans cells apart"),
+        (("--error", "both"), "error must be one of separate, sum"),
     ],
 )
 def test_a_plan_without_meaning_is_one_sentence(here, call, options, words):

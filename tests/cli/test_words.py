@@ -75,3 +75,24 @@ def test_paragraphs_are_aligned_and_narrow(word, times):
     assert all(len(line) <= 100 for line in lines)
     assert all(line.startswith(" " * 19) for line in lines[1:])
     assert " ".join(" ".join(lines).split()) == f"Label {' '.join([word] * times)}"
+
+
+@given(st.floats(1e-9, 1e9))
+def test_a_lower_bound_is_never_said_too_high(number):
+    """It is rounded down, and loses at most a hundredth."""
+    said = float(words.at_least(number).replace(",", ""))
+    assert 0.98 * number - 1e-6 <= said <= number * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "value_unit", "said"),
+    [
+        ("mean", "km/h", "km/h"),
+        ("mean", "", ""),
+        ("variance", "km/h", "squared km/h"),
+        ("variance", "", "squared units"),
+    ],
+)
+def test_the_unit_of_a_statistic(statistic, value_unit, said):
+    """A variance is in squared units."""
+    assert words.unit_of(statistic, value_unit) == said

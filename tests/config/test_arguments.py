@@ -81,3 +81,30 @@ def test_ledger_arguments():
     assert arguments.ledger_arguments(run(ledger=ledger), hv.Ledger) == ledger
     with pytest.raises(InputError, match=r"budget \(in \[ledger\], or --budget\) is needed"):
         arguments.ledger_arguments(run(ledger={"url": "x", "dataset": "d"}), hv.Ledger)
+
+
+@pytest.mark.parametrize(
+    ("plan", "sentence"),
+    [
+        ({}, "epsilon .* is needed.* or target_error"),
+        ({"epsilon": 1, "target_error": 2}, "cannot be combined"),
+        ({"target_error": 0}, "target_error must be positive and finite, got 0"),
+        ({"target_error": "-5%"}, "target_error must be positive and finite, got -5"),
+        ({"target_error": "ten"}, "target_error must be a finite number"),
+        ({"target_error": {"mean": 1, "variance": 0}}, "target_error of the variance must be pos"),
+        ({"epsilon": 1, "split": 0}, "split is the mean's part"),
+        ({"epsilon": 1, "statistics": "mean,mode"}, "statistics must be one or more of"),
+    ],
+)
+def test_what_no_plan_can_be_made_of_is_refused_before_records_are_read(plan, sentence):
+    """Prices, targets, splits and statistics are judged by themselves."""
+    with pytest.raises(InputError, match=sentence):
+        arguments.plan_arguments(run(plan=plan), hv.plan)
+
+
+def test_a_target_is_handed_on_as_written():
+    """The library reads the text, a percentage too."""
+    goals = {"mean": "0.1", "variance": "5%"}
+    made = run(plan={"target_error": goals, "statistics": "mean,sd"})
+    given = arguments.plan_arguments(made, hv.plan)
+    assert given == {"target_error": goals, "statistics": ("mean", "sd")}

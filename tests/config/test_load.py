@@ -114,6 +114,14 @@ def test_toml_dates_become_text(tmp_path):
         ("[plan]\nepsilon = true", r"\[plan\] epsilon must be a number, got True\.$"),
         ('[read]\nmax_bad_rows = "x"', r"\[read\] max_bad_rows must be a number from 0 to 1"),
         ('[release]\naccept_noise = "x"', r"accept_noise must be true or false, got 'x'\.$"),
+        ('[plan]\nmethod = "magic"', r"method must be one of joint, .*clip-user, got 'magic'\.$"),
+        ('[plan]\nobjective = "sum"', r"objective must be one of max, mean, got 'sum'\.$"),
+        ('[plan]\nerror = "both"', r"error must be one of separate, sum, got 'both'\.$"),
+        ("[plan.target_error]\nsd = 1", r"can be for mean, variance, sum, got 'sd'\.$"),
+        ("[plan]\ntarget_error = [1, 2]", r"must be one number, or one for each .*got 1, 2\.$"),
+        ('[plan]\ntarget_error = "mean=1,mean=2"', r"two targets for mean; give one\.$"),
+        ('[plan]\ntarget_error = "mean="', r"names mean without a number\.$"),
+        ("[plan]\ntarget_error = true", r"target_error must be a number, got True\.$"),
         ("a = [", r"^.*run.toml is not valid TOML: .*\.$"),
     ],
 )
@@ -124,6 +132,23 @@ def test_mistakes_are_named(tmp_path, text, sentence):
     with pytest.raises(InputError, match=sentence) as caught:
         load(str(path))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("2", "2"),
+        ("0.30000000000000000004", "0.30000000000000000004"),
+        ('"5%"', "5%"),
+        ('{ mean = 2.5, variance = "5%" }', {"mean": "2.5", "variance": "5%"}),
+        ('"mean=2.5, variance=5%"', {"mean": "2.5", "variance": "5%"}),
+        ('["mean=2.5", "variance=5%"]', {"mean": "2.5", "variance": "5%"}),
+    ],
+)
+def test_targets_stay_exact_however_they_are_written(tmp_path, written, read):
+    """One number, a percentage, or one of these for each statistic."""
+    (tmp_path / "run.toml").write_text(f"[plan]\ntarget_error = {written}\n")
+    assert load(str(tmp_path / "run.toml")).plan.target_error == read
 
 
 def test_unreadable_files_are_named(tmp_path):

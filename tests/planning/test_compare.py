@@ -17,6 +17,9 @@ def test_within_a_loss_every_method_has_a_line():
     assert largest.worst == min(line.worst for line in lines.values())
     assert average.gap >= 0
     assert 0 <= largest.gap < 0.01
+    assert (largest.certifies, average.certifies) == ("max error", "mean error")
+    assert largest.lower_bound == pytest.approx(largest.worst * (1 - largest.gap))
+    assert average.lower_bound <= average.average == min(line.average for line in lines.values())
     assert lines["per-cell", "max"].gap is None
     assert lines["composition", "max"].epsilon < lines["per-cell", "max"].epsilon
 
@@ -66,3 +69,4 @@ def test_the_same_request_keeps_what_was_asked():
     other = same_request(plan, "per-cell", "max")
     assert other.method == "per-cell"
     assert (other.asked, other.statistics) == (plan.asked, plan.statistics)
+    assert same_request(plan, "joint", "mean") is plan

@@ -1,4 +1,5 @@
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -135,6 +136,17 @@ def test_nobody_loses_more_than_asked(occupancy, epsilon, objective):
     plan = planned(occupancy, epsilon=epsilon, objective=objective)
     assert plan.epsilon <= plan.asked
     assert plan.gap >= 0
+
+
+@settings(max_examples=30)
+@given(occupancies(), st.sampled_from([3, 50, "1000000"]), st.sampled_from(["max", "mean"]))
+def test_the_loss_is_used_up(occupancy, epsilon, objective):
+    """Unless all cells are constants, what is left of the loss is given back as less noise."""
+    plan = planned(occupancy, epsilon=epsilon, objective=objective)
+    if plan.kept.any():
+        assert plan.epsilon >= plan.asked * Fraction(999_999_999, 10**9)
+    else:
+        assert plan.epsilon == 0
 
 
 @settings(max_examples=40)

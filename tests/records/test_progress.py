@@ -45,3 +45,18 @@ def test_long_work_is_named_on_a_terminal(monkeypatch):
     with progress.shown("Reading records"):
         time.sleep(0.5)
     assert "Reading records ..." in stream.getvalue()
+
+
+def test_work_within_work_shows_one_line(monkeypatch):
+    """Only the outer work is named; afterwards a line can be shown again."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.shown("Advising"), progress.shown("Counting"):
+        time.sleep(0.5)
+    assert "Advising ..." in stream.getvalue()
+    assert "Counting" not in stream.getvalue()
+    with progress.shown("Counting"):
+        time.sleep(0.5)
+    assert "Counting ..." in stream.getvalue()

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.errors import InputError, StorageError
 from hexveil.cli import words
+from hexveil.errors import InputError, StorageError
 from hexveil.experiments.chart import COLOURS, DASHES, check_installed
 from hexveil.planning.advice import at_loss
 from hexveil.planning.compare import same_request
@@ -118,15 +118,16 @@ def points(plan: Plan | None) -> Points:
     """Return losses and the errors that the plan's request then has."""
     if plan is None:
         return []
-    times = np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist()
     found = []
-    for part in times:
+    for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
         with contextlib.suppress(InputError):
             if _by_target(plan) and plan.method == "joint":
-                made = _at_targets(plan, part)
+                made = _at_targets(plan, times)
+                loss = float(made.epsilon)
             else:
-                made = at_loss(plan, _middle(plan) * Fraction(part))
-            found.append((float(made.epsilon), judged(made, plan)))
+                loss = float(_middle(plan)) * times
+                made = at_loss(plan, Fraction(loss))
+            found.append((loss, judged(made, plan)))
     return sorted((loss, error) for loss, error in found if loss > 0)
 
 
@@ -156,7 +157,7 @@ def draw(axes: Axes, plan: Plan, lines: dict[str, Points], unit: str) -> None:
     chosen = float(plan.epsilon)
     if chosen:
         at = (chosen, judged(plan, plan))
-        axes.plot(*at, "o", color="black", markersize=7, label="this plan")
+        axes.plot(*at, "o", color="black", markersize=7, zorder=4, label="this plan")
     else:
         axes.plot([], [], " ", label="this plan: constants, at no loss")
     axes.set(xscale="log", yscale="log")
@@ -172,14 +173,11 @@ def _level(axes: Axes, plan: Plan, lines: dict[str, Points]) -> None:
     if _by_target(plan):
         level, said = 1.0, "the targets"
     elif tuple(plan.parts) == ("mean",):
-        level, said = plan.prior_miss, "what one constant for all cells is assumed to miss"
+        level, said = plan.prior_miss, "one constant for all cells, as assumed"
     else:
         return
     axes.axhline(level, color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2)
-    # The words stand where the lines are further from the level: left, or right.
-    ends = [(line[0][1], line[-1][1]) for line in lines.values() if line]
-    first, last = (min(abs(np.log(e[i] / level)) for e in ends) for i in (0, 1)) if ends else (0, 1)
-    right = bool(last > first)
+    right = _room_right(axes, level, lines)
     axes.annotate(
         said,
         (1.0 if right else 0.0, level),
@@ -189,6 +187,14 @@ def _level(axes: Axes, plan: Plan, lines: dict[str, Points]) -> None:
         ha="right" if right else "left",
         color="0.35",
     )
+
+
+def _room_right(axes: Axes, level: float, lines: dict[str, Points]) -> bool:
+    """Return whether more room is right of where the lines cross a level than left of it."""
+    low, high = np.log(axes.get_xlim())
+    below = [[loss for loss, error in line if error <= level] for line in lines.values() if line]
+    crossed = [(np.log(losses[0]) - low) / (high - low) if losses else 1.0 for losses in below]
+    return bool(crossed) and 1.0 - max(crossed) > min(crossed)
 
 
 def _ticks(axes: Axes) -> None:

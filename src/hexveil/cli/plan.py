@@ -133,16 +133,20 @@ def price_lines(made: Plan, facts: PublicFacts) -> list[str]:
         f"{made.support.cells:,}: {words.grid_words(facts.cells.grid)}; "
         f"{records:,} records of {made.support.users:,} {facts.unit}s.",
     )
-    if not made.epsilon:
-        return [
-            *cells,
-            *words.wrapped(
-                "Price",
-                "0 (epsilon): a constant in each cell stays within these errors, so that no "
-                "reading is used and nobody's odds change.",
-            ),
-        ]
-    return [*cells, *_paid(made, facts)]
+    return [*cells, *(_paid(made, facts) if made.epsilon else _nothing(made, facts))]
+
+
+def _nothing(made: Plan, facts: PublicFacts) -> list[str]:
+    """Return why nothing is paid."""
+    if made.request.target is None:
+        why = f"noise would miss by more at epsilon {words.plain(float(made.asked))}"
+    else:
+        why = "that meets the errors asked for"
+    return words.wrapped(
+        "Price",
+        f"0 (epsilon): every cell gets a constant, for {why}. Nothing is told about "
+        f"{words.ONE_UNIT[facts.unit]}.",
+    )
 
 
 def _paid(made: Plan, facts: PublicFacts) -> list[str]:
@@ -230,7 +234,7 @@ def _coarser(coarse: Plan, unit: str) -> str:
     grid = facts.cells.grid if facts is not None else None
     name = f"resolution {grid.resolution}: " if isinstance(grid, Cells) else ""
     support = coarse.support
-    priced = f" at {words.price(float(coarse.epsilon))}" if coarse.request.target else ""
+    priced = f" at a price of {words.price(float(coarse.epsilon))}" if coarse.request.target else ""
     error = words.measured(support.mean_error, words.unit_of(coarse.first.name, unit))
     return (
         f"{name}{support.cells:,} cells{priced}, error {error} on average, {support.better:,} "

@@ -117,11 +117,12 @@ def release_json(run: Run, made: Plan, published: Release, written: list[Path]) 
 def end_lines(run: Run, made: Plan, published: Release, written: list[Path]) -> list[str]:
     """Return what happened, and the files."""
     price = words.price(float(made.epsilon))
-    done = (
-        "the same request was answered before: the same numbers again, at no cost."
-        if published.replayed
-        else f"{price} was booked in the ledger before any noise was drawn."
-    )
+    if not made.epsilon:
+        done = "nothing was booked, for no reading was used."
+    elif published.replayed:
+        done = "the same request was answered before: the same numbers again, at no cost."
+    else:
+        done = f"{price} was booked in the ledger before any noise was drawn."
     names = ", ".join(path.name for path in written)
     return [
         *words.wrapped("Ledger", done),

@@ -211,6 +211,9 @@ def lower_bound(
     if not multiplier.any():  # constants alone: everybody might be held
         everybody = exposure.occupancy.n_users
         multiplier = np.full(everybody, weights.constant() / (loss * everybody))
+    # Where noise is all of the error, the best multipliers weigh the loss as much as the error.
+    worth = float(_errors(weights, rates, exposure.away(factor)).sum())
+    multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
     steps = int(min(ASCENT, max(ROOM / exposure.occupancy.n_pairs, 3)))
     tried = np.maximum(multiplier, multiplier.max() * 1e-6)
     best = 0.0

@@ -3,13 +3,14 @@
 The class is stated, and the following proved at length, in docs/plan-class.md.
 
 Feasibility. Given a loss L and targets, let d_g be the share that cell g puts at the middle. The
-rates r(d) that meet a target grow with d; the largest factor of a user within L falls with the
-rates; d falls with the factors. So r -> factors -> d -> r is monotone. Starting from r(0), which
-no plan of the class goes below, each step gives rates that no plan of the class with loss at most L
-goes below (by induction). Either the steps converge, to the plan with the least noise in every
-cell at once; or a target is left no room, which proves that no plan of the class has loss L.
+rates r(d) that meet a target of each statistic grow with d; the largest factor of a user within L
+falls with the rates; d falls with the factors. So r -> factors -> d -> r is monotone: from r(0) the
+steps converge, to the plan with the least noise in every cell at once, or a target is left no room.
 A search over L (targets given) or over the error (L given) ends with a plan and, just below it, a
-proof that nothing of the class is there: the certificate.
+value at which none was found.
+Certificate (`refuted`). By induction no plan of the class has larger factors than the steps',
+if users are charged the least that any plan may charge them: so where a target is left no room, no
+plan of the class has loss L. The bound is lowered until this is proved.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _joint(
         return _average(exposure, span, request, loss)
     top, targets_at = _error_scale(request, span)
     found = least_error(exposure, targets_at, loss, top)
-    return fitted(occupancy, span, request, _rows(exposure, found.joint, found.bound, "max error"))
+    return _used_up(exposure, span, request, _rows(exposure, found.joint, found.bound, "max error"))
 
 
 def _least_loss(exposure: Exposure, span: Floats, request: Request) -> Rows:
@@ -111,8 +111,21 @@ def _few_digits(factor: Floats) -> Floats:
 
 def _average(exposure: Exposure, span: Floats, request: Request, loss: float) -> Rows:
     joint = least_average(exposure, Weights.of(request, span), loss)
-    rows = _rows(exposure, joint, None, "mean error")
-    return fitted(exposure.occupancy, span, request, rows)
+    return _used_up(exposure, span, request, _rows(exposure, joint, None, "mean error"))
+
+
+def _used_up(exposure: Exposure, span: Floats, request: Request, rows: Rows) -> Rows:
+    """Return the rows fitted to the loss that was asked for, with less noise where it leaves room.
+
+    Less noise by the ratio of both losses makes no loss larger than asked: the part that is
+    charged for the lattice does not grow.
+    """
+    occupancy, asked = exposure.occupancy, request.epsilon
+    assert asked is not None  # noqa: S101
+    fit = fitted(occupancy, span, request, rows)
+    lost = _plan(occupancy, span, request, fit).epsilon
+    quieter = fit.louder(float(lost / asked) * (1.0 + 2.0**-40)) if lost else fit
+    return quieter if _plan(occupancy, span, request, quieter).epsilon <= asked else fit
 
 
 def _rows(exposure: Exposure, joint: Joint, bound: float | None, certifies: str) -> Rows:
@@ -221,7 +234,7 @@ def _smallest(request: Request, at: Callable[[float], Rows], made: Callable[[Row
         if high > 2.0**40:
             raise InputError(
                 f"no plan by method {request.method!r} meets target_error at any loss; ask for a "
-                'larger error, or use method="joint".'
+                'larger error, or use method "joint" with objective "max".'
             )
         rows = at(high)
     for _ in range(HALVINGS):

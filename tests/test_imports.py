@@ -70,7 +70,8 @@ TABLE = {
 }
 NOT_AT_TOP = {"pandas", "polars", "matplotlib"}
 HEAVY = (
-    "duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic", "matplotlib",
+    "duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic",
+    "matplotlib", "scipy",
 )  # fmt: skip
 
 

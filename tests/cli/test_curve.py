@@ -94,6 +94,7 @@ def test_the_command_draws_two_new_files(here, call):
     ("name", "sentence"),
     [
         ("curve.pdf", "a curve is drawn as .png and .svg; curve.pdf ends otherwise."),
+        (".", ". is a folder; name a new file for the curve."),
         ("none/curve.png", "the folder of none/curve.png does not exist; make it first."),
     ],
 )

@@ -143,7 +143,7 @@ def test_a_plan_of_constants_costs_nothing(here, call, goal):
     said = call("plan", "run.toml", *goal)
     assert said.code == 0, said.err
     assert re.search("^Price +0 \\(epsilon\\): every cell gets a constant", said.out, re.MULTILINE)
-    assert "times" not in said.out
+    assert "odds" not in said.out
     assert "A month" not in said.out
     done = call("release", "run.toml", *goal, "--accept-noise")
     assert done.code == 0, done.err

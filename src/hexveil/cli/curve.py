@@ -45,6 +45,8 @@ FEW = 1e4
 def check(file: Path) -> None:
     """Refuse early what cannot be drawn or written."""
     check_installed()
+    if file.is_dir():
+        raise InputError(f"{file} is a folder; name a new file for the curve.")
     if file.suffix.lower() not in ("", ".png", ".svg"):
         raise InputError(f"a curve is drawn as .png and .svg; {file.name} ends otherwise.")
     if not file.parent.is_dir():

@@ -174,10 +174,10 @@ def _cells(plan: Plan) -> pa.Table:
 
 def _begun(path: Path) -> Path:
     """Return a new folder of temporary name beside the one that is to be written."""
-    temporary = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
     try:
         if path.exists() or path.is_symlink():
             raise InputError(f"{path} exists; a saved plan is never changed: name a new folder.")
+        temporary = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
         temporary.mkdir()
     except OSError as error:
         raise InputError(

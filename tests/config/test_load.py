@@ -70,6 +70,17 @@ def test_options_win_over_the_file(file):
     assert run.select.hours == ("6-9", "17")
 
 
+def test_an_option_turns_the_question_round(file, tmp_path):
+    """Of price and target the option's one stands, and the file's other is left out."""
+    run = load(str(file), {("plan", "target_error"): "5%"})
+    assert run.plan.given() == {"target_error": "5%"}
+    (tmp_path / "goal.toml").write_text('[plan]\ntarget_error = 2\nmethod = "joint"\n')
+    run = load(str(tmp_path / "goal.toml"), {("plan", "epsilon"): "1"})
+    assert run.plan.given() == {"epsilon": "1", "method": "joint"}
+    both = {("plan", "epsilon"): "1", ("plan", "target_error"): "2"}
+    assert load(str(file), both).plan.given() == {"epsilon": "1", "target_error": "2"}
+
+
 def test_a_data_source_needs_no_file(tmp_path):
     """Anything that does not end in .toml is the records, as typed."""
     run = load("some, where/*.csv", {("columns", "user"): "bus"})

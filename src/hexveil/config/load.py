@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Raw = dict[str, Any]
 _PATHS = (("", "source"), ("release", "out"), ("release", "context"), ("ledger", "url"))
+_INSTEAD = {"epsilon": "target_error", "target_error": "epsilon"}
+"""An option of [plan] takes the place of this field of the file: the question is turned round."""
 
 
 def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None = None) -> Run:
@@ -32,7 +34,8 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
     source : str or None
         A file that ends in .toml, or where the records are.
     overrides : mapping of (section, field) to value
-        Section "" is the top of the file. Paths start in the current folder.
+        Section "" is the top of the file. Paths start in the current folder. Of epsilon and
+        target_error the one that is given here takes the place of the other in the file.
 
     Raises
     ------
@@ -48,6 +51,9 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
         table = raw.setdefault(section, {}) if section else raw
         if isinstance(table, dict):
             table[field] = _from(folder, value) if (section, field) in _PATHS else value
+            other = _INSTEAD.get(field) if section == "plan" else None
+            if other is not None and (section, other) not in (overrides or {}):
+                table.pop(other, None)
     return checked(raw, where).standing_in(folder)
 
 

@@ -74,23 +74,35 @@ class Weights:
 
 def least_average(exposure: Exposure, weights: Weights, loss: float) -> Joint:
     """Return the plan within a loss whose weighed sum of errors is small."""
-    live = [weights.mean > 0, weights.variance > 0]
-    start = _start(exposure, weights, loss)
-    best: tuple[float, Rates] = (weights.constant(), Rates(*(np.zeros(m.size) for m in live)))
-    for _ in range(ROUNDS):
-        if not any(m.any() for m in live):
-            break
-        value, rates = _descend(exposure, weights, loss, live, start)
-        if value < best[0]:
-            best = value, rates
-        worse = _worse(exposure, rates, loss, live)
-        if not any(m.any() for m in worse):
-            break
-        live = [m & ~w for m, w in zip(live, worse, strict=True)]
-        start = rates
+    wanted = [weights.mean > 0, weights.variance > 0]
+    nothing = [np.zeros(m.size) for m in wanted]
+    best: tuple[float, Rates] = (weights.constant(), Rates(*nothing))
+    begins = [wanted]
+    if all(m.any() for m in wanted):  # with constants for one of them, both ways round
+        begins += [[wanted[0], nothing[1] > 0], [nothing[0] > 0, wanted[1]]]
+    for live in begins:
+        best = min(best, _descents(exposure, weights, loss, live), key=lambda found: found[0])
     _, rates = best
     nobody = np.ones(exposure.occupancy.n_users)
     return Joint(rates, exposure.factors(rates, loss) if rates.total.any() else nobody)
+
+
+def _descents(
+    exposure: Exposure, weights: Weights, loss: float, live: list[NDArray[np.bool_]]
+) -> tuple[float, Rates]:
+    """Return the least error found, making cells constants that would do better so."""
+    start = _start(exposure, weights, loss)
+    best: tuple[float, Rates] | None = None
+    for _ in range(ROUNDS):
+        found = _descend(exposure, weights, loss, live, start)
+        best = found if best is None else min(best, found, key=lambda one: one[0])
+        worse = _worse(exposure, found[1], loss, live)
+        live = [m & ~w for m, w in zip(live, worse, strict=True)]
+        if not any(w.any() for w in worse) or not any(m.any() for m in live):
+            break
+        start = found[1]
+    assert best is not None  # noqa: S101  there is a round
+    return best
 
 
 def _start(exposure: Exposure, weights: Weights, loss: float) -> Rates:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
-BASE = ("errors", "exact", "hexagons", "occupancy", "cells", "facts")
+BASE = ("errors", "atomic", "exact", "hexagons", "occupancy", "cells", "facts")
 API = "hexveil"  # the package itself, whose names load the other rooms
 EVERY_ROOM = "*"
 
@@ -30,6 +30,7 @@ class Room:
 TABLE = {
     # Values everybody may import; each may use those above it.
     "errors": Room(),
+    "atomic": Room(),
     "exact": Room(("errors",), ("numpy",)),
     "hexagons": Room(("errors",), ("numpy", "pyarrow", "h3", "h3ronpy")),
     "occupancy": Room(("errors", "exact"), ("numpy",)),
@@ -58,7 +59,11 @@ TABLE = {
     "experiments": Room(
         (*BASE, "theory", "mechanisms", "planning", "records", "noise"),
         ("numpy", "pyarrow"),
-        (("matplotlib", "chart.py"),),
+        (
+            ("matplotlib", "chart.py"),
+            ("matplotlib", "style.py"),
+            ("matplotlib", "papers/drawing.py"),
+        ),
     ),
     "cli": Room(
         (EVERY_ROOM,),

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from hexveil.experiments import chart
+from hexveil.experiments import style
 from hexveil.experiments.own import NOT_COVERED, STAMP
 
 SIMULATED = ("evaluate", "--counts", "counts.json", "--values", "normal:20,10", "--bounds", "0,65")
@@ -139,7 +139,7 @@ def test_paths_start_where_the_command_is_called(here, call, monkeypatch):
 
 def test_without_matplotlib_there_is_a_table_only(here, call, monkeypatch):
     """A figure is refused before any work, with the line that installs it; a table needs none."""
-    monkeypatch.setattr(chart, "find_spec", lambda _: None)
+    monkeypatch.setattr(style, "find_spec", lambda _: None)
     assert call(*SIMULATED, *QUICK).code == 0
     said = call(*SIMULATED, *QUICK, "--out", "study")
     assert said.code == 2

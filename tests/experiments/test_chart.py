@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from matplotlib.image import imread
-from matplotlib.text import Text
 
 from hexveil.errors import InputError
-from hexveil.experiments import chart
+from hexveil.experiments import chart, style
 from hexveil.experiments.own import STAMP, stamped
+from pictures import cut_off
 
 NAMES = [
     'ArrayAveraging(grouping="wrap_around", cap="surrogate")',
@@ -51,15 +51,7 @@ SHAPES = [
 def test_nothing_is_cut_off(rows, private):
     """Every text of the figure lies within it, however many mechanisms and epsilons there are."""
     figure = chart.draw(stamped(rows) if private else rows, title="Cell x, " + "long words " * 12)
-    figure.draw_without_rendering()
-    frame = figure.bbox.padded(1)
-    shown = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text()]
-    inside = figure.axes[0]
-    for text in shown:
-        box = text.get_window_extent()
-        hidden = text in (*inside.get_xticklabels(), *inside.get_yticklabels())
-        assert hidden or frame.contains(box.x0, box.y0), text
-        assert hidden or frame.contains(box.x1, box.y1), text
+    assert cut_off(figure) == []
 
 
 def test_lines_differ_without_colour():
@@ -126,6 +118,6 @@ def test_images_are_reproducible():
 
 def test_a_missing_library_is_named(monkeypatch):
     """Without matplotlib the line that installs it is said."""
-    monkeypatch.setattr(chart, "find_spec", lambda _: None)
+    monkeypatch.setattr(style, "find_spec", lambda _: None)
     with pytest.raises(InputError, match=r'pip install "hexveil\[plots\]"'):
         chart.images(table(), title="")

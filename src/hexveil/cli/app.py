@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import hexveil
-from hexveil.cli import demo, evaluate, inspect, plan, release
+from hexveil.cli import demo, evaluate, inspect, plan, release, reproduce
 from hexveil.cli.options import run_command
 from hexveil.errors import HexveilError
 
@@ -69,6 +69,9 @@ app.command(
     "evaluate",
     epilog="Example:  hexveil evaluate --counts counts.json --values normal:20,10 --bounds 0,65",
 )(run_command(evaluate.evaluate, leave_out=evaluate.LEFT_OUT))
+app.command("reproduce", epilog="Example:  hexveil reproduce iot:fig3 --trials 1000")(
+    reproduce.reproduce
+)
 
 
 def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:

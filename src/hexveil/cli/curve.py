@@ -8,24 +8,21 @@ and the joint plan's line is the price of all targets times one number.
 from __future__ import annotations
 
 import contextlib
-import io
-import secrets
-import warnings
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil import atomic
 from hexveil.cli import words
 from hexveil.errors import InputError, StorageError
-from hexveil.experiments.chart import COLOURS, DASHES, check_installed
+from hexveil.experiments import style
 from hexveil.planning.advice import at_loss
 from hexveil.planning.compare import same_request
 from hexveil.planning.methods import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -38,13 +35,11 @@ AROUND = 30.0
 """The curve spans losses from the chosen one divided by this to the chosen one times this."""
 POINTS = 17
 KINDS = ("png", "svg")
-FEW = 1e4
-"""Ratio of an axis's ends up to which 2 and 5 have ticks of their own."""
 
 
 def check(file: Path) -> None:
     """Refuse early what cannot be drawn or written."""
-    check_installed()
+    style.check_installed()
     if file.is_dir():
         raise InputError(f"{file} is a folder; name a new file for the curve.")
     if file.suffix.lower() not in ("", ".png", ".svg"):
@@ -67,29 +62,12 @@ def images(plan: Plan, unit: str) -> dict[str, bytes]:
         "all cells together (joint)": points(_joint(plan)),
         "every cell alone (per-cell)": points(_apart(plan)),
     }
-    found = {}
-    with _style():
+    with style.style():
         from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
 
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
         draw(figure.subplots(), plan, lines, unit)
-        for kind, about in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=kind, dpi=200, metadata=about)
-            found[kind] = buffer.getvalue()
-    return found
-
-
-@contextlib.contextmanager
-def _style() -> Iterator[None]:
-    """Draw in one style, whatever the reader's settings; a unit is text, not a formula."""
-    import matplotlib as mpl  # noqa: PLC0415  an extra
-
-    with mpl.rc_context(), warnings.catch_warnings():
-        mpl.rcdefaults()
-        mpl.rcParams.update({"font.size": 9.0, "svg.hashsalt": "hexveil", "text.parse_math": False})
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # drawn as a box
-        yield
+        return style.images(figure)
 
 
 def _joint(plan: Plan) -> Plan:
@@ -152,7 +130,9 @@ def judged(made: Plan, asked: Plan) -> float:
 
 def draw(axes: Axes, plan: Plan, lines: dict[str, Points], unit: str) -> None:
     """Draw the lines, the chosen point and what one constant misses."""
-    for (name, line), colour, dashes in zip(lines.items(), COLOURS, DASHES, strict=False):
+    for (name, line), colour, dashes in zip(
+        lines.items(), style.COLOURS, style.DASHES, strict=False
+    ):
         if line:
             losses, errors = zip(*line, strict=True)
             axes.plot(losses, errors, color=colour, linestyle=dashes, linewidth=1.8, label=name)
@@ -162,11 +142,12 @@ def draw(axes: Axes, plan: Plan, lines: dict[str, Points], unit: str) -> None:
         axes.plot(*at, "o", color="black", markersize=7, zorder=4, label="this plan")
     else:
         axes.plot([], [], " ", label="this plan: constants, at no loss")
-    axes.set(xscale="log", yscale="log")
     axes.set(xlabel="Epsilon (loss of the most exposed unit)", ylabel=_label(plan, unit))
+    axes.set(xscale="log", yscale="log")
     _level(axes, plan, lines)
-    _ticks(axes)
-    axes.spines[["top", "right"]].set_visible(False)
+    for side in ("x", "y"):
+        style.logarithmic(axes, side)
+    style.plain_axes(axes)
     axes.legend(frameon=False, loc="lower left", handlelength=3)
 
 
@@ -199,18 +180,6 @@ def _room_right(axes: Axes, level: float, lines: dict[str, Points]) -> bool:
     return bool(crossed) and 1.0 - max(crossed) > min(crossed)
 
 
-def _ticks(axes: Axes) -> None:
-    """Label 1, 2 and 5 of each decade in plain numbers; only the decades where many are shown."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415
-
-    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        subs = (1.0, 2.0, 5.0) if high < FEW * low else (1.0,)
-        axis.set_major_locator(LogLocator(subs=subs))
-        axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
-        axis.set_minor_formatter(NullFormatter())
-    axes.grid(visible=True, which="major", color="#DDDDDD", linewidth=0.6)
-
-
 def _label(plan: Plan, unit: str) -> str:
     over = "Largest" if plan.request.objective == "max" else "Average"
     names = list(plan.parts)
@@ -225,14 +194,7 @@ def _label(plan: Plan, unit: str) -> str:
 
 
 def _write(path: Path, content: bytes) -> Path:
-    temporary = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
     try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        return atomic.write(path, content)
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise StorageError(f"{path} cannot be written ({why}).") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-    return path
+        raise StorageError(f"{path} cannot be written ({atomic.reason(error)}).") from None

@@ -17,7 +17,7 @@ from hexveil.cli import bar, steps, words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.errors import InputError
-from hexveil.experiments import chart, own, wording
+from hexveil.experiments import chart, own, style, wording
 from hexveil.experiments.counts import read_counts
 from hexveil.experiments.evaluate import evaluate as compare
 
@@ -96,7 +96,7 @@ def evaluate(  # noqa: PLR0913  the options of the command
     """
     if out is not None:
         own.check_folder(out)
-        chart.check_installed()
+        style.check_installed()
     asked: dict[str, Any] = {
         "mechanisms": [wording.mechanism(text) for text in mechanism or wording.MECHANISMS],
         "epsilons": epsilons(run, epsilon),

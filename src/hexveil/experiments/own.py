@@ -8,16 +8,14 @@ a choice (of a mechanism, a cap, an ε) that they led to on the records to be re
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil import atomic
 from hexveil.errors import InputError, StorageError
 
 if TYPE_CHECKING:
@@ -178,22 +176,9 @@ def write_files(folder: str | Path, files: Mapping[str, bytes], *, private: bool
     try:
         place.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
         return [
-            _write(place / (f"PRIVATE-{name}" if private else name), content, mode)
+            atomic.write(place / (f"PRIVATE-{name}" if private else name), content, mode=mode)
             for name, content in files.items()
         ]
     except OSError as error:
-        why = error.strerror or type(error).__name__
+        why = atomic.reason(error)
         raise StorageError(f"{place} cannot be written ({why}); name another folder.") from None
-
-
-def _write(path: Path, content: bytes, mode: int) -> Path:
-    temporary = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        temporary.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-    return path

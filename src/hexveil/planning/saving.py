@@ -16,9 +16,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import os
-import secrets
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from hexveil import atomic
 from hexveil.errors import InputError, StorageError
 from hexveil.exact import decimal_text
 from hexveil.planning.saved_words import LABEL, TARGET, exact_text, facts_words, request_words
@@ -58,21 +56,17 @@ def save(plan: Plan, folder: str | Path) -> Path:
     words, tables = _words(plan), _tables(plan)
     words["digest"] = digest(words, tables)
     text = json.dumps(words, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    temporary = _begun(path)
+    _check_new(path)
     try:
-        for name, table in tables.items():
-            pa.parquet.write_table(table, temporary / name, compression="zstd")
-        (temporary / WORDS).write_text(text, "utf-8")
-        for file in (*temporary.iterdir(), temporary):
-            _settle(file)
-        temporary.rename(path)
-        _settle(path.parent)
+        with atomic.folder(path) as temporary:
+            for name, table in tables.items():
+                pa.parquet.write_table(table, temporary / name, compression="zstd")
+            (temporary / WORDS).write_text(text, "utf-8")
     except OSError as error:
         raise StorageError(
-            f"the plan could not be saved to {path} ({_reason(error)}); nothing was left there."
+            f"the plan could not be saved to {path} ({atomic.reason(error)}); nothing was left "
+            "there."
         ) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return path
 
 
@@ -172,29 +166,16 @@ def _cells(plan: Plan) -> pa.Table:
     return table
 
 
-def _begun(path: Path) -> Path:
-    """Return a new folder of temporary name beside the one that is to be written."""
+def _check_new(path: Path) -> None:
+    """Refuse a folder that exists, or that cannot be made."""
     try:
         if path.exists() or path.is_symlink():
             raise InputError(f"{path} exists; a saved plan is never changed: name a new folder.")
-        temporary = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
-        temporary.mkdir()
+        probe = atomic.temporary_name(path)
+        probe.mkdir()
+        probe.rmdir()
     except OSError as error:
         raise InputError(
-            f"the folder {path} cannot be made ({_reason(error)}); name one in a folder that "
+            f"the folder {path} cannot be made ({atomic.reason(error)}); name one in a folder that "
             "exists and that you may write."
         ) from None
-    return temporary
-
-
-def _settle(path: Path) -> None:
-    """Make a file or a folder's entries durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or type(error).__name__

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import secrets
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from hexveil import report
+from hexveil import atomic, report
 from hexveil.errors import InputError, StorageError
 from hexveil.publishing import geo
 from hexveil.publishing.readme import readme
@@ -39,7 +36,7 @@ def check_writable(folder: str | Path) -> Path:
         if path.exists() or path.is_symlink():
             raise InputError(f"{path} exists; a release is never changed: name a new folder.")
         place = next(p for p in path.absolute().parents if p.exists())
-        probe = _temporary(place / path.name)
+        probe = atomic.temporary_name(place / path.name)
         probe.mkdir()
         probe.rmdir()
     return path
@@ -59,23 +56,17 @@ def write(
     """
     lines = None if context is None else report.read_context(context)
     path = check_writable(folder)
-    temporary = _temporary(path)
     missing = [above for above in path.absolute().parents if not above.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
-        _write_files(temporary, table, manifest, lines)
-        for file in (*temporary.iterdir(), temporary):
-            _settle(file)
-        temporary.rename(path)
-        _settle(path.parent)
+        with atomic.folder(path) as temporary:
+            _write_files(temporary, table, manifest, lines)
     except OSError as error:
         raise StorageError(
-            f"the release could not be written to {path} ({_reason(error)}); nothing was left "
-            "there. The same request again costs nothing."
+            f"the release could not be written to {path} ({atomic.reason(error)}); nothing was "
+            "left there. The same request again costs nothing."
         ) from None
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
         _remove_empty(missing)
     return path
 
@@ -96,10 +87,6 @@ def _write_files(
     (folder / "README.txt").write_text(readme(table, manifest, mapped=mapped), "utf-8")
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
-
-
 def _remove_empty(folders: list[Path]) -> None:
     """Remove folders, innermost first, up to the first one that holds something."""
     with contextlib.suppress(OSError):
@@ -113,18 +100,6 @@ def _refused(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(
-            f"the folder {path} cannot be made ({_reason(error)}); name one where you may write."
+            f"the folder {path} cannot be made ({atomic.reason(error)}); name one where you may "
+            "write."
         ) from None
-
-
-def _settle(path: Path) -> None:
-    """Make a file or a folder's entries durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or type(error).__name__

@@ -172,7 +172,9 @@ class CellTable:
     def names(self) -> tuple[str, ...]:
         """Return one readable name per cell, unique within the table."""
         parts = [p for p in (self.hexagon_names(), self.slot_names()) if p is not None]
-        parts += [tuple(_escape(v) for v in column) for column in self.labels.values()]
+        columns = tuple(self.labels.values())
+        # A name of one part needs nothing that keeps parts apart: it is the label itself.
+        parts += columns if len(columns) == 1 else [tuple(map(_escape, c)) for c in columns]
         return tuple("/".join(p) for p in zip(*parts, strict=True))
 
     def take(self, rows: NDArray[np.int64]) -> CellTable:

@@ -135,7 +135,7 @@ def test_labels_come_back(unit, tmp_path):
     """Cells of labels, also with the separator or without a name, have the same names."""
     data = dataset_of([[1, 2], [2, 0]], cells=labels(2), unit=unit)
     loaded = hv.Plan.load(planned(data, bounds=None).save(tmp_path / "plan"))
-    assert loaded.names == ("line\\/0", "line\\/1")
+    assert loaded.names == ("line/0", "line/1")
     assert dict(loaded.facts.cells.labels) == {"route": ("line/0", "line/1")}
     assert loaded.facts.unit == unit
 

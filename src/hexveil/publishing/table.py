@@ -112,9 +112,13 @@ def released(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> pa.
 
 
 def check_labels(facts: PublicFacts) -> None:
-    """Refuse label columns whose names the released table needs for itself."""
-    taken = sorted({*COLUMNS, "geometry"}.intersection(facts.cells.labels))
-    if taken:
+    """Refuse label columns whose names the released table needs for itself.
+
+    A label column `cell` that stands alone is the cell's name, and is written once.
+    """
+    labels = tuple(facts.cells.labels)
+    taken = sorted({*COLUMNS, "geometry"}.intersection(labels))
+    if taken and labels != ("cell",):
         raise InputError(
             f"the label column {taken[0]!r} has the name of a column of every release; "
             "give it another name in the records."

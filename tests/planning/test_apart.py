@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hexveil as hv
-from comp_setting import SPAN, comp_setting
 from hexveil import theory
+from hexveil.experiments.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies
 
 BOTH = ("mean", "variance")

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hexveil as hv
-from comp_setting import comp_setting
+from hexveil.experiments.papers.comp_setting import comp_setting
 from hexveil.planning.average import Weights, _value, lower_bound
 from hexveil.planning.exposure import Exposure, Rates
 from strategies import occupancies

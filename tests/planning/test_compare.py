@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from comp_setting import comp_setting
+from hexveil.experiments.papers.comp_setting import comp_setting
 from hexveil.planning.compare import compare, same_request, shrunk
 
 

@@ -81,7 +81,7 @@ def test_slope_is_that_of_the_loss(occupancy, seed):
 def test_factors_shrink_with_rates():
     """More noise taken away never lets a user keep more: the monotone step of the proof."""
     draw = np.random.default_rng(2)
-    from comp_setting import comp_setting  # noqa: PLC0415  one use
+    from hexveil.experiments.papers.comp_setting import comp_setting  # noqa: PLC0415  one use
 
     exposure = Exposure(comp_setting(6, 0, cells=6))
     rates = Rates(draw.exponential(2, 6), draw.exponential(2, 6))
@@ -93,7 +93,7 @@ def test_factors_shrink_with_rates():
 
 def test_kept_quanta_put_more_away():
     """With coarse quanta at least as much goes to the middle as without."""
-    from comp_setting import comp_setting  # noqa: PLC0415  one use
+    from hexveil.experiments.papers.comp_setting import comp_setting  # noqa: PLC0415  one use
 
     occupancy = comp_setting(3, 0, cells=5)
     factor = np.random.default_rng(0).random(occupancy.n_users)

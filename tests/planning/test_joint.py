@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 import plan_grid
-from comp_setting import SPAN, comp_setting
 from hexveil import theory
+from hexveil.experiments.papers.comp_setting import SPAN, comp_setting
 from hexveil.planning.exposure import Exposure
 from hexveil.planning.joint import refuted
 from strategies import occupancies

@@ -4,9 +4,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hexveil as hv
-from comp_setting import SPAN, comp_setting
 from hexveil import theory
 from hexveil.cells import CellTable, Labels
+from hexveil.experiments.papers.comp_setting import SPAN, comp_setting
 from hexveil.facts import PublicFacts, ValueScale
 from strategies import occupancies
 

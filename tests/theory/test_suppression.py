@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from comp_setting import SPAN, comp_setting
 from hexveil import Occupancy, theory
 from hexveil.errors import InputError
+from hexveil.experiments.papers.comp_setting import SPAN, comp_setting
 from hexveil.theory import suppression_stages
 from strategies import occupancies
 

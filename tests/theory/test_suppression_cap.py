@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comp_setting import SPAN, comp_setting
 from hexveil import Occupancy, theory
 from hexveil.errors import InputError
+from hexveil.experiments.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies
 
 

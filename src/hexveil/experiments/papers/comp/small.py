@@ -1,0 +1,106 @@
+"""Every small cell with every data set on a grid: the truth that COMP's formulas are held against.
+
+Cells of up to six samples, split among users in every way; values at quarters of the width of the
+bounds, which is 1. The statistics are averages of squares at most, so the extremes that the
+papers' proofs use (all values at a bound) are among them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+MOST = 6
+QUARTERS = np.linspace(0.0, 1.0, 5)
+
+Counts = tuple[int, ...]
+
+
+def partitions(total: int, most: int | None = None) -> Iterator[Counts]:
+    """Yield every way to split a number of samples among users, larger counts first.
+
+    Examples
+    --------
+    >>> list(partitions(3))
+    [(3,), (2, 1), (1, 1, 1)]
+    """
+    if not total:
+        yield ()
+    for first in range(min(total, most or total), 0, -1):
+        for rest in partitions(total - first, first):
+            yield (first, *rest)
+
+
+def cells(most: int = MOST, users: int = 1) -> tuple[Counts, ...]:
+    """Return all counts per user of up to `most` samples and at least that many users."""
+    found = (counts for total in range(1, most + 1) for counts in partitions(total))
+    return tuple(counts for counts in found if len(counts) >= users)
+
+
+def keeps(counts: Counts) -> Iterator[Counts]:
+    """Yield every choice of kept samples per user, at least one in all."""
+    return (kept for kept in product(*(range(m + 1) for m in counts)) if sum(kept))
+
+
+def kept_numbers(counts: Counts) -> tuple[Counts, ...]:
+    """Return one choice for each number of kept samples; which they are makes no difference."""
+    return tuple({sum(kept): kept for kept in keeps(counts)}.values())
+
+
+@cache
+def data_sets(total: int) -> Floats:
+    """Return every data set of that many samples, one a row."""
+    return np.array(list(product(QUARTERS, repeat=total)))
+
+
+def weights(kept: Sequence[int], counts: Counts) -> Floats:
+    """Return 1/n for each kept sample, the first of each user, and 0 for the others."""
+    mask = np.concatenate([np.arange(m) < g for g, m in zip(kept, counts, strict=True)])
+    return np.asarray(mask / mask.sum(), dtype=np.float64)
+
+
+def means(counts: Counts, kept: Sequence[int] | None = None) -> Floats:
+    """Return the mean of the kept samples, of every data set; by default all are kept."""
+    return np.asarray(data_sets(sum(counts)) @ weights(kept or counts, counts))
+
+
+def variances(counts: Counts, kept: Sequence[int] | None = None) -> Floats:
+    """Return the variance of the kept samples, of every data set; by default all are kept."""
+    mass = weights(kept or counts, counts)
+    return np.asarray(data_sets(sum(counts)) ** 2 @ mass - means(counts, kept) ** 2)
+
+
+def neighbours(statistic: Floats, counts: Counts, user: int) -> Floats:
+    """Return a statistic of every data set, data sets that differ in one user's values a row."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    own, others = np.flatnonzero(owner == user), np.flatnonzero(owner != user)
+    cube = statistic.reshape((QUARTERS.size,) * owner.size).transpose(*others, *own)
+    return cube.reshape(-1, QUARTERS.size**own.size)
+
+
+def largest_move(statistic: Floats, counts: Counts) -> float:
+    """Return the most that one user's values move a statistic: its sensitivity by search."""
+    return max(
+        float(np.ptp(neighbours(statistic, counts, user), axis=1).max())
+        for user in range(len(counts))
+    )
+
+
+def loss(counts: Counts, mean_scale: float, variance_scale: float) -> float:
+    """Return what publishing mean and variance with Laplace noise loses, by search.
+
+    The largest |difference of means|/b + |difference of variances|/b' over neighbours: of two
+    signed sums, the wider range.
+    """
+    mean, variance = means(counts) / mean_scale, variances(counts) / variance_scale
+    return max(largest_move(mean + sign * variance, counts) for sign in (1, -1))

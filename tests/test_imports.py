@@ -63,6 +63,7 @@ TABLE = {
             ("matplotlib", "chart.py"),
             ("matplotlib", "style.py"),
             ("matplotlib", "papers/drawing.py"),
+            ("scipy", "city"),
         ),
     ),
     "cli": Room(

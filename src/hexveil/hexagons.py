@@ -76,6 +76,12 @@ def outline(hexagon: int) -> list[tuple[float, float]]:
     return ring
 
 
+def centre(hexagon: int) -> tuple[float, float]:
+    """Return the latitude and longitude of one hexagon's centre."""
+    lat, lon = h3.cell_to_latlng(h3.int_to_str(int(hexagon)))
+    return float(lat), float(lon)
+
+
 def resolution_of(hexagon: int) -> int:
     """Return the resolution of one hexagon."""
     return int(h3.get_resolution(h3.int_to_str(int(hexagon))))

@@ -1,9 +1,14 @@
 """`hexveil demo`: a new folder each time, a good map, and what it found."""
 
 import contextlib
+import dataclasses
 import importlib.metadata
+import io
+import json
 import re
 import tomllib
+from fractions import Fraction
+from functools import partial
 
 import h3
 import numpy as np
@@ -12,19 +17,27 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.cli import demo, findings, steps
+from hexveil.cli import demo, findings, main, steps
+from hexveil.cli.demos import city as city_demo
+from hexveil.cli.demos import flights as flights_demo
 from hexveil.config import load
+from hexveil.errors import InputError
 from hexveil.experiments import flights
+from hexveil.experiments.city.streets import LATITUDE, LONGITUDE
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """Return the demo's records, run, data set and plan."""
-    records = flights.records()
-    run = demo.prepared(records, tmp_path_factory.mktemp("demo"))
+    """Return the demo's run, data set and plan."""
+    run, _ = demo.prepared(flights_demo.SHOW, tmp_path_factory.mktemp("demo"))
+    return run, *read_and_planned(run)
+
+
+def read_and_planned(run):
+    """Return a run's data set and plan."""
     with contextlib.chdir(run.folder):
         dataset = steps.read(run)
-        return records, run, dataset, steps.planned(run, dataset.public)
+        return dataset, steps.planned(run, dataset.public)
 
 
 def clipped_means(dataset, plan):
@@ -41,7 +54,7 @@ def clipped_means(dataset, plan):
 
 def test_the_demo_map_is_twice_as_good_as_one_constant(prepared):
     """Over 50 simulated releases the map's error is at most half of one constant's."""
-    _, _, dataset, plan = prepared
+    _, dataset, plan = prepared
     true, kept = clipped_means(dataset, plan)
     constant = np.abs(true - true.mean()).mean()
     noise = np.random.default_rng(20130101).laplace(size=(50, true.size)) * plan.scale
@@ -53,7 +66,7 @@ def test_the_demo_map_is_twice_as_good_as_one_constant(prepared):
 
 def test_the_demo_grid_is_the_one_the_docstring_argues_for(prepared):
     """Cells, users and predicted errors are those that the choice is based on."""
-    _, run, dataset, plan = prepared
+    run, dataset, plan = prepared
     assert (plan.support.cells, plan.support.users) == (14, 3377)
     assert plan.mean_error == pytest.approx(9.5, abs=0.1)
     with contextlib.chdir(run.folder):
@@ -77,7 +90,7 @@ def test_each_demo_makes_a_new_folder(tmp_path, monkeypatch, call):
         assert code in said.out
     for path in (tmp_path / "demo-out" / "flights-1" / "map").iterdir():
         assert path.name in said.out
-    folder = demo.new_folder(tmp_path / "demo-out")
+    folder = demo.new_folder(tmp_path / "demo-out", "flights")
     assert folder.name == "flights-2"
 
 
@@ -106,16 +119,15 @@ def test_the_demo_says_where_it_may_not_write(tmp_path, monkeypatch, call):
 
 def test_the_demo_run_file_is_a_run_like_any_other(prepared, tmp_path):
     """Its text is valid and says what the output says."""
-    text = tomllib.loads(demo.RUN)
+    text = tomllib.loads(flights_demo.RUN)
     assert text["values"]["bounds"] == [100, 600]
-    (tmp_path / "flights.toml").write_text(demo.RUN)
+    (tmp_path / "flights.toml").write_text(flights_demo.RUN)
     assert load(str(tmp_path / "flights.toml")).plan.epsilon == "1"
 
 
-def test_findings_use_the_noisy_numbers(prepared):
+def test_findings_use_the_noisy_numbers():
     """The fastest and slowest cell are those of the noisy column."""
-    records = prepared[0]
-    places = flights.destinations(records)
+    places = flights.destinations(flights.records())
     rows = [
         {
             "hexagon": hexagon, "slot": "06:00", "slot_end": "12:00", "mean_noisy": noisy,
@@ -127,7 +139,8 @@ def test_findings_use_the_noisy_numbers(prepared):
             (_hexagon(places, "ORD"), 350.0, "good"),
         )
     ]  # fmt: skip
-    fastest, slowest, trust = findings.lines(pa.Table.from_pylist(rows), places)
+    where = partial(flights_demo.where, places)
+    fastest, slowest, trust = findings.lines(pa.Table.from_pylist(rows), where, "mph")
     assert re.match("Fastest +430 mph to .*LAX.*06:00 to 12:00; off by 20 at most", fastest)
     assert re.match("Slowest +281 mph to BOS", slowest)
     assert "2 good, 0 caution, 1 noise" in trust
@@ -138,7 +151,68 @@ def _hexagon(places, code):
     return h3.latlng_to_cell(row["lat"], row["lon"], 2)
 
 
-def test_flights_are_written_as_they_are(prepared, tmp_path):
+def test_flights_are_written_as_they_are(prepared):
     """The records beside the run file are all flights with a place."""
-    run = demo.prepared(prepared[0], tmp_path)
-    assert pq.read_metadata(run.folder / run.source[0]).num_rows == prepared[0].num_rows
+    run = prepared[0]
+    found = pq.read_metadata(run.folder / run.source[0])
+    assert found.num_rows == flights.records().num_rows
+
+
+def test_a_demo_that_cannot_begin_leaves_no_folder(tmp_path):
+    """Records that are not there leave nothing behind."""
+
+    def refuse(*_):
+        raise InputError("no records")
+
+    with pytest.raises(InputError, match="no records"):
+        demo.prepared(dataclasses.replace(flights_demo.SHOW, write=refuse), tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def in_the_city(tmp_path_factory):
+    """Return the folder where the city's demo ran, and what it said."""
+    folder, said = tmp_path_factory.mktemp("city"), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(said):
+        assert main(["demo", "--city"]) == 0
+    return folder / "demo-out" / "city-1", said.getvalue()
+
+
+def test_the_citys_demo_ends_with_its_map(in_the_city):
+    """A month of an invented city becomes a map of bus-days at epsilon 1, in one command."""
+    folder, said = in_the_city
+    assert said.splitlines()[-1].endswith("demo-out/city-1/map/report.html")
+    assert "is invented: 350 buses, 30 days" in said
+    assert re.search("Fastest +\\d+ km/h .*(of|in) the centre, ", said)
+    manifest = json.loads((folder / "map" / "manifest.json").read_text())
+    assert manifest["guarantee"]["unit"] == "user-day"
+    assert Fraction(manifest["guarantee"]["epsilon_spent"]) <= 1
+    cells = pq.read_table(folder / "map" / "cells.parquet")
+    assert cells.num_rows > 80
+    assert min(cells["users"].to_pylist()) >= 500
+
+
+def test_the_citys_map_is_twice_as_good_as_one_constant(in_the_city):
+    """Over 50 simulated releases the map's error is at most half of one constant's."""
+    dataset, plan = read_and_planned(load(str(in_the_city[0] / "city.toml")))
+    true, kept = clipped_means(dataset, plan)
+    constant = np.abs(true - true.mean()).mean()
+    noise = np.random.default_rng(20240101).laplace(size=(50, true.size)) * plan.scale
+    errors = np.abs(np.clip(kept + noise, 0, 65) - true).mean(axis=1)
+    assert errors.mean() <= constant / 2
+    assert plan.support.supported
+
+
+@pytest.mark.parametrize(
+    ("north", "east", "said"),
+    [
+        (0.0, 0.0, "in the centre"),
+        (0.05, 0.0, "6 km north of the centre"),
+        (0.0, -0.05, "5 km west of the centre"),
+        (-0.04, 0.04, "6 km south-east of the centre"),
+    ],
+)
+def test_hexagons_are_placed_by_the_wind(north, east, said):
+    """Whoever reads the line knows where to look on the map."""
+    hexagon = h3.latlng_to_cell(LATITUDE + north, LONGITUDE + east, 9)
+    assert city_demo.where({"hexagon": hexagon}) == said

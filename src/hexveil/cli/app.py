@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import hexveil
-from hexveil.cli import demo, evaluate, inspect, plan, release, reproduce
+from hexveil.cli import demo, evaluate, inspect, plan, release, reproduce, simulate
 from hexveil.cli.options import run_command
 from hexveil.errors import HexveilError
 
@@ -58,7 +58,7 @@ def _top(
         typer.echo(context.get_help())
 
 
-app.command("demo", epilog="Example:  hexveil demo")(demo.demo)
+app.command("demo", epilog="Example:  hexveil demo --city")(demo.demo)
 for _body, _example in (
     (inspect.inspect, "hexveil inspect buses.toml --epsilon 1"),
     (plan.plan, "hexveil plan buses.toml --resolution 5 --epsilon 3"),
@@ -72,6 +72,9 @@ app.command(
 app.command("reproduce", epilog="Example:  hexveil reproduce iot:fig3 --trials 1000")(
     reproduce.reproduce
 )
+app.command(
+    "simulate", epilog="Example:  hexveil simulate --users 300 --days 7 --seed 1 --out city.parquet"
+)(simulate.simulate)
 
 
 def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:

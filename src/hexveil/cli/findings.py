@@ -5,51 +5,39 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from hexveil import hexagons
 from hexveil.cli import words
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAMED = 2
-"""Airports that stand for a hexagon; its busiest."""
+    from hexveil.cli.demos.show import Where
 
 
-def lines(cells: pa.Table, destinations: pa.Table) -> list[str]:
+def lines(cells: pa.Table, where: Where, value_unit: str) -> list[str]:
     """Return the fastest and the slowest cell, and how far the numbers can be trusted.
 
     Parameters
     ----------
     cells : pyarrow.Table
         A release.
-    destinations : pyarrow.Table
-        Columns dest, lat and lon, the busiest first.
+    where : callable
+        Says where a row's cell is.
+    value_unit : str
     """
     rows = sorted(cells.to_pylist(), key=lambda row: row["mean_noisy"])
     quality = Counter(row["mean_quality"] for row in rows)
     counted = ", ".join(f"{quality[name]} {name}" for name in ("good", "caution", "noise"))
     return [
-        *words.wrapped("Fastest", _said(rows[-1], destinations)),
-        *words.wrapped("Slowest", _said(rows[0], destinations)),
+        *words.wrapped("Fastest", _said(rows[-1], where, value_unit)),
+        *words.wrapped("Slowest", _said(rows[0], where, value_unit)),
         *words.wrapped("Trust", f"of {len(rows)} cells: {counted}. The map marks each."),
     ]
 
 
-def _said(row: dict[str, Any], destinations: pa.Table) -> str:
-    names = airports(row["hexagon"], destinations)
-    more = ", ..." if len(names) > NAMED else ""
+def _said(row: dict[str, Any], where: Where, value_unit: str) -> str:
+    bound = row["mean_bound95"]
+    off = f"{bound:.0f}" if bound >= 10 else f"{bound:.2g}"
     return (
-        f"{row['mean_noisy']:.0f} mph to {', '.join(names[:NAMED])}{more}, {row['slot']} to "
-        f"{row['slot_end']}; off by {row['mean_bound95']:.0f} at most, 19 times in 20."
+        f"{row['mean_noisy']:.0f} {value_unit} {where(row)}, {row['slot']} to {row['slot_end']}; "
+        f"off by {off} at most, 19 times in 20."
     )
-
-
-def airports(hexagon: str, destinations: pa.Table) -> list[str]:
-    """Return the destinations in a hexagon, the busiest first."""
-    index = np.uint64(int(hexagon, 16))
-    resolution = hexagons.resolution_of(int(index))
-    lat, lon = (destinations[name].combine_chunks() for name in ("lat", "lon"))
-    inside = np.asarray(hexagons.of_places(lat, lon, resolution)) == index
-    return [str(code) for code in np.asarray(destinations["dest"].to_pylist())[inside]]

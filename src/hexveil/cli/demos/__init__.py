@@ -1,0 +1,1 @@
+"""What the demo can show: a module per subject, each with its records, its run and its words."""

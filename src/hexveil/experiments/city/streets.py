@@ -1,0 +1,194 @@
+"""The streets of an invented city: a jittered grid with avenues, spokes and a ring.
+
+Nothing here is a real street. The city lies at 21.2 degrees north, 74.9 degrees east, in the time
+zone of India, and is large enough for its buses: its area grows with their number, as it does from
+Surat (about 300 buses) to Warsaw (about 1,600), up to 60 km from the centre.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LATITUDE, LONGITUDE = 21.2, 74.9
+"""Of the centre, in degrees."""
+
+METRES_PER_DEGREE = 111_195.0
+"""Of latitude; of longitude times the cosine of the latitude."""
+
+SPACING = 700.0
+"""Metres from crossing to crossing, before they are moved at random."""
+
+RADIUS, AT_USERS = 14_000.0, 300
+"""Metres from the centre to the edge, of a city with so many buses."""
+
+SMALLEST, LARGEST = 4_000.0, 60_000.0
+"""Radius in metres of any city."""
+
+AVENUE_EVERY = 4
+"""Every so many lines of the grid are avenues."""
+
+SIDE_STREET, AVENUE = 25.0, 41.0
+"""Free speed in km/h at the edge of the city; in the centre it is the share `CENTRE` of that."""
+
+CENTRE = 0.6
+
+
+@dataclass(frozen=True, eq=False)
+class Streets:
+    """Crossings, and the streets between neighbouring ones.
+
+    Attributes
+    ----------
+    radius : float
+        Metres from the centre to the edge, about.
+    x, y : ndarray of float, shape (n_crossings,)
+        Metres east and north of the centre.
+    lights : ndarray of bool, shape (n_crossings,)
+        Whether a crossing has traffic lights.
+    tail, head : ndarray of int, shape (n_streets,)
+        The two crossings of a street, the smaller first; sorted by both.
+    length : ndarray of float, shape (n_streets,)
+        Metres.
+    speed : ndarray of float, shape (n_streets,)
+        Free speed in km/h.
+    """
+
+    radius: float
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    lights: NDArray[np.bool_]
+    tail: NDArray[np.int64]
+    head: NDArray[np.int64]
+    length: NDArray[np.float64]
+    speed: NDArray[np.float64]
+
+    def between(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of the street between each two neighbouring crossings."""
+        keys = self.tail * self.x.size + self.head
+        return np.searchsorted(keys, np.minimum(a, b) * self.x.size + np.maximum(a, b))
+
+    def matrix(self) -> Any:  # noqa: ANN401  scipy has no types
+        """Return the free travel time of each street in seconds, as a sparse matrix."""
+        size = self.x.size
+        return csr_matrix((self.length * 3.6 / self.speed, (self.tail, self.head)), (size, size))
+
+
+def radius_for(users: int) -> float:
+    """Return how far in metres a city of so many buses reaches from its centre.
+
+    Examples
+    --------
+    >>> radius_for(300), radius_for(1200), radius_for(1_000_000)
+    (14000.0, 28000.0, 60000.0)
+    """
+    return min(max(RADIUS * math.sqrt(users / AT_USERS), SMALLEST), LARGEST)
+
+
+def to_degrees(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return latitude and longitude of metres north and east of the centre."""
+    east = METRES_PER_DEGREE * math.cos(math.radians(LATITUDE))
+    return LATITUDE + y / METRES_PER_DEGREE, LONGITUDE + x / east
+
+
+def lay(users: int, generator: np.random.Generator) -> Streets:
+    """Return the streets of a city of so many buses."""
+    radius = radius_for(users)
+    side = 2 * math.ceil(1.2 * radius / SPACING) + 1
+    column, row = (part.ravel() for part in np.meshgrid(np.arange(side), np.arange(side)))
+    move = np.clip(generator.normal(0.0, 0.14, (2, column.size)), -0.35, 0.35)
+    x, y = (SPACING * (part - side // 2 + move[i]) for i, part in enumerate((column, row)))
+    inside = _inside(x, y, radius, generator.uniform(0, 2 * math.pi))
+    tail, head, along = _neighbours(side)
+    straight = np.where(along, row[tail], column[tail])
+    grand = (straight - side // 2) % AVENUE_EVERY == 0
+    middle = (x[tail] + x[head]) / 2, (y[tail] + y[head]) / 2
+    grand |= _spoke_or_ring(*middle, radius)
+    kept = inside[tail] & inside[head] & (grand | (generator.random(tail.size) < 0.88))
+    crossing, (tail, head) = _one_piece(column.size, tail[kept], head[kept])
+    grand, lit = grand[kept], generator.random(column.size) < 0.35
+    known = (tail >= 0) & (head >= 0)
+    tail, head, grand = tail[known], head[known], grand[known]
+    x, y = x[crossing], y[crossing]
+    order = np.lexsort((head, tail))
+    return Streets(
+        radius,
+        x,
+        y,
+        lit[crossing],
+        tail[order],
+        head[order],
+        np.hypot(x[tail] - x[head], y[tail] - y[head])[order],
+        _free_speed(x, y, radius, (tail, head, grand), generator)[order],
+    )
+
+
+def _inside(
+    x: NDArray[np.float64], y: NDArray[np.float64], radius: float, turn: float
+) -> NDArray[np.bool_]:
+    """Return which crossings are in the city, whose outline is a wavy circle."""
+    angle = np.arctan2(y, x)
+    wave = 1 + 0.12 * np.cos(3 * angle + turn) + 0.05 * np.cos(7 * angle - turn)
+    return np.asarray(np.hypot(x, y) <= radius * wave)
+
+
+def _neighbours(
+    side: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the two ends of every line of a grid, and whether it runs along a row."""
+    number = np.arange(side * side).reshape(side, side)
+    across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()])
+    down = np.stack([number[:-1].ravel(), number[1:].ravel()])
+    tail, head = np.concatenate([across, down], axis=1)
+    return tail, head, np.arange(tail.size) < across.shape[1]
+
+
+def _spoke_or_ring(
+    x: NDArray[np.float64], y: NDArray[np.float64], radius: float
+) -> NDArray[np.bool_]:
+    """Return which streets lie on a spoke from the centre, or on the ring."""
+    away, angle = np.hypot(x, y), np.arctan2(y, x)
+    spoke = np.abs(away * np.sin(4 * (angle - 0.3)) / 4) < 0.5 * SPACING
+    ring = np.abs(away - 0.45 * radius) < 0.6 * SPACING
+    return np.asarray(spoke | ring)
+
+
+def _one_piece(
+    size: int, tail: NDArray[np.int64], head: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the crossings of the largest connected piece, and streets in their new numbers.
+
+    A street that is not in it has ends of -1.
+    """
+    graph = csr_matrix((np.ones(tail.size), (tail, head)), (size, size))
+    _, piece = connected_components(graph, directed=False)
+    crossing = np.flatnonzero(piece == np.bincount(piece).argmax())
+    number = np.full(size, -1)
+    number[crossing] = np.arange(crossing.size)
+    return crossing, np.stack([number[tail], number[head]])
+
+
+def _free_speed(
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    radius: float,
+    streets: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]],
+    generator: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Return km/h of each street: by its kind, slower in the centre, alike in neighbours."""
+    tail, head, grand = streets
+    xm, ym = (x[tail] + x[head]) / 2, (y[tail] + y[head]) / 2
+    slow = CENTRE + (1 - CENTRE) * np.minimum(np.hypot(xm, ym) / (0.7 * radius), 1.0)
+    waves = generator.normal(0.0, 1.0, (12, 2)) * (2 * math.pi / 9_000.0)
+    turns = generator.uniform(0, 2 * math.pi, 12)
+    smooth = np.cos(np.outer(xm, waves[:, 0]) + np.outer(ym, waves[:, 1]) + turns).mean(axis=1)
+    own = generator.normal(0.0, 0.12, tail.size)
+    return np.asarray(np.where(grand, AVENUE, SIDE_STREET) * slow * np.exp(1.6 * smooth + own))

@@ -1,0 +1,257 @@
+"""docs/map-of-theory.md: no item of the papers, no formula and no study is missing or misnamed."""
+
+import ast
+import importlib
+import re
+import shlex
+from collections import Counter
+from functools import cache, reduce
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+import pytest
+from typer.main import get_command
+
+from hexveil import mechanisms, theory
+from hexveil.cli.app import app
+from hexveil.experiments import wording
+from hexveil.planning.request import Method
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "map-of-theory.md"
+STUDIES = ROOT / "src" / "hexveil" / "experiments" / "papers"
+PAST, WITHOUT = "Past the papers", "What has no code, and why"
+
+STATED = {
+    "IOT": (
+        "Definition II.1, Definition II.2, Theorem II.1, Proposition II.1, Lemma III.1, "
+        "Lemma III.2, Definition III.1, Algorithm 1, Algorithm 2, Algorithm 3, Lemma IV.1, "
+        "Proposition IV.1, Lemma IV.2, Proposition IV.2, Lemma V.1, Lemma V.2, Lemma V.3, "
+        "Lemma V.4, Corollary V.1, Lemma VI.1, Lemma VI.2"
+    ),
+    "RW": (
+        "Definition II.1, Definition II.2, Theorem II.1, Lemma III.1, Lemma V.1, Proposition V.1, "
+        "Lemma V.2, Proposition V.2, Lemma VI.1, Lemma VI.2, Lemma B.1, Definition C.1, Lemma H.1"
+    ),
+    "COMP": (
+        "Definition II.1, Definition II.2, Theorem II.1, Proposition II.1, Theorem II.2, "
+        "Theorem II.3, Corollary II.1, Proposition III.1, Corollary III.1, Lemma III.1, "
+        "Lemma III.2, Lemma III.3, Theorem IV.1, Theorem IV.2, Algorithm 1, Proposition V.1, "
+        "Lemma D.1, Lemma D.2, Lemma D.3, Lemma D.4, Lemma E.1, Lemma E.2"
+    ),
+    "WC": "Definition II.1, Definition II.2, Theorem II.1, Lemma III.1, Theorem III.1, Lemma III.2",
+}
+NUMBERED = {"IOT": (19, 5), "RW": (10, 2), "COMP": (26, 8), "WC": (15, 3)}
+"""Equations and figures of each paper."""
+
+KIND = re.compile(
+    r"(Definition|Theorem|Proposition|Lemma|Corollary|Algorithm|Figure|eq\.) \(?[\w.]+\)?"
+)
+
+
+class Row(NamedTuple):
+    """One line of a table, its cells as they are read."""
+
+    paper: str
+    items: tuple[str, ...]
+    functions: tuple[str, ...]
+    tests: tuple[str, ...]
+    commands: tuple[str, ...]
+    verdict: str
+
+
+def quoted(cell):
+    """Return what stands in backticks."""
+    return tuple(re.findall(r"`([^`]+)`", cell))
+
+
+def parts(cell):
+    """Return the items of a cell, of which a comma stands between two."""
+    return tuple(cell.replace("\\*", "*").split(", "))
+
+
+def lines(title):
+    """Return the cells of each line of a section's table, but for its head."""
+    text = PAGE.read_text(encoding="utf-8")
+    section = re.split(r"^## ", text, flags=re.MULTILINE)
+    (found,) = (part for part in section if part.startswith(f"{title}\n"))
+    table = [line for line in found.splitlines() if line.startswith("| ")]
+    return [line.strip("| ").split(" | ") for line in table[1:] if not line.startswith("|--")]
+
+
+ROWS = [
+    Row(title, parts(items), *map(quoted, named), verdict)
+    for title in (*STATED, PAST)
+    for items, _, *named, verdict in lines(title)
+]
+
+
+def name(row):
+    """Return what a row is called in the list of tests."""
+    return f"{row.paper} {row.items[0]}"
+
+
+def numbered(items):
+    """Return those of a row's items that the paper numbers."""
+    return [item for item in items if KIND.fullmatch(item)]
+
+
+@pytest.mark.parametrize("paper", STATED)
+def test_every_numbered_item_is_here_once(paper):
+    """Statements, algorithms, equations and figures: each has a line, or a reason for none."""
+    equations, figures = NUMBERED[paper]
+    printed = [
+        *STATED[paper].split(", "),
+        *(f"eq. ({n})" for n in range(1, equations + 1)),
+        *(f"Figure {n}" for n in range(1, figures + 1)),
+    ]
+    without = [parts(items) for title, items, _ in lines(WITHOUT) if title == paper]
+    mapped = [row.items for row in ROWS if row.paper == paper]
+    assert Counter(numbered([i for items in mapped + without for i in items])) == Counter(printed)
+
+
+def test_what_has_no_code_has_a_reason():
+    """The last list is of equations inside proofs, each with its reason."""
+    for paper, items, reason in lines(WITHOUT):
+        assert paper in STATED
+        assert all(item.startswith("eq. (") for item in parts(items))
+        assert len(reason.split()) > 3
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name)
+def test_every_function_is_there(row):
+    """Each function that a line names can be imported."""
+    assert row.functions
+    for function in row.functions:
+        assert found(function), f"hexveil.{function}"
+
+
+def found(function):
+    """Say whether a module, or a name within one, is there."""
+    words = ["hexveil", *function.split(".")]
+    for end in range(len(words), 0, -1):
+        try:
+            module = importlib.import_module(".".join(words[:end]))
+        except ModuleNotFoundError:
+            continue
+        return reduce(lambda thing, word: getattr(thing, word, None), words[end:], module)
+    return None
+
+
+@cache
+def functions_of(path):
+    """Return the names of the functions of a test file, without importing it."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name)
+def test_every_test_is_there(row):
+    """Each test that a line names is in that file."""
+    assert row.tests
+    for test in row.tests:
+        path, _, function = test.partition("::")
+        assert function in functions_of(path), test
+
+
+@cache
+def studies():
+    """Return the names of all studies."""
+    from hexveil.experiments.papers.catalogue import STUDIES  # noqa: PLC0415  loads every study
+
+    return [study.name for study in STUDIES]
+
+
+def misread(command):
+    """Return the words of a command that it does not understand."""
+    program, verb, *words = shlex.split(command)
+    known = get_command(app).commands
+    if program != "hexveil" or verb not in known:
+        return [program, verb]
+    options = {word for option in known[verb].params for word in option.opts}
+    wrong = [word for word in words if word.startswith("--") and word not in options]
+    values = dict(pairwise(words))
+    if verb == "reproduce":
+        wrong += [word for word in words if word not in studies()]
+    if values.get("--method", "joint") not in get_args(Method):
+        wrong.append(values["--method"])
+    if verb == "evaluate" and "--mechanism" in values:
+        wording.mechanism(values["--mechanism"])  # raises InputError
+    return wrong
+
+
+@pytest.mark.parametrize("row", ROWS, ids=name)
+def test_every_command_is_understood(row):
+    """Each command has that verb, those options, that method or mechanism, and that study."""
+    assert row.commands
+    assert [word for command in row.commands for word in misread(command)] == []
+
+
+def test_every_study_is_on_the_map():
+    """Whatever can be reproduced is named by some line."""
+    named = {word for row in ROWS for command in row.commands for word in command.split()}
+    assert [study for study in studies() if study not in named] == []
+
+
+def claimed(paper):
+    """Return all that the sources of a paper's studies say in quotes, but for docstrings."""
+    every = sorted(STUDIES.rglob("*.py"))
+    files = [file for file in every if file.relative_to(STUDIES).parts[0].startswith(paper)]
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    texts = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in alone]
+    return {node.value for node in texts if isinstance(node.value, str)}
+
+
+def unclaimed(paper):
+    """Return the lines that name a paper's claims, which do not speak of any of its items."""
+    said, command = claimed(paper.lower()), f"hexveil reproduce {paper.lower()}:claims"
+    wanted = {
+        name(row): "|".join(rf"\b{re.escape(item)}(?![\d.])" for item in row.items)
+        for row in ROWS
+        if row.paper == paper and command in row.commands
+    }
+    return [
+        line
+        for line, pattern in wanted.items()
+        if not any(re.search(pattern, text, re.IGNORECASE) for text in said)
+    ]
+
+
+@pytest.mark.parametrize("paper", STATED)
+def test_what_is_said_to_be_claimed_is(paper):
+    """A line that names a paper's claims is of an item that those speak of."""
+    assert unclaimed(paper) == []
+
+
+@pytest.mark.parametrize(
+    "public",
+    [
+        *(f"theory.{public}" for public in theory.__all__),
+        *(f"mechanisms.{public}" for public in mechanisms.__all__),
+    ],
+)
+def test_every_formula_and_mechanism_is_on_the_map(public):
+    """A new formula or mechanism has to be entered."""
+    named = [function for row in ROWS for function in row.functions]
+    assert any(f"{function}.".startswith(f"{public}.") for function in named)
+
+
+def test_verdicts_and_errata_agree():
+    """Every erratum is the verdict of some line, and every number in a verdict is an erratum."""
+    page = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\*\*(\d+)\. ", page, flags=re.MULTILINE))
+    after = [re.findall(r"errat(?:um|a) (\d+(?: and \d+)?)", row.verdict) for row in ROWS]
+    named = {number for found in after for text in found for number in text.split(" and ")}
+    assert named == listed
+
+
+def test_the_checks_can_fail():
+    """What is not there is noticed, name by name."""
+    assert not found("theory.no_such_formula")
+    assert not found("no_such_room.thing")
+    assert misread("hexveil plan --no-such-option") == ["--no-such-option"]
+    assert misread("hexveil plan --method guess") == ["guess"]
+    assert misread("hexveil dream") == ["hexveil", "dream"]

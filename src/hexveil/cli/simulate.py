@@ -69,14 +69,24 @@ def simulate(  # noqa: PLR0913  the options of the command
     from hexveil.experiments.city import City  # noqa: PLC0415
 
     city = City(users=users, days=days, seed=seed, start=start, interval=interval)
-    if streets is not None and streets.absolute() == out.absolute():
-        raise InputError("--out and --streets name the same file; name two.")
+    if streets is not None:
+        check_streets(streets, out)
     with bar.shown("Simulating") as tell:
         records = city.write(out, progress=tell)
     if streets is not None:
         write_streets(city, streets)
     said = report(city, records, out, streets)
     typer.echo(json.dumps(said, indent=2) if as_json else "\n".join(lines(said)))
+
+
+def check_streets(path: Path, out: Path) -> None:
+    """Raise InputError if the streets cannot have this name."""
+    if path.resolve() == out.resolve():
+        raise InputError("--out and --streets name the same file; name two.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file.")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent}; make it, or name another.")
 
 
 def write_streets(city: City, path: Path) -> None:

@@ -154,9 +154,7 @@ class City:
         self, day: int, block: int, today: np.ndarray[Any, np.dtype[np.float32]]
     ) -> pa.RecordBatch:
         users = slice(block * self.block, min((block + 1) * self.block, self.users))
-        first = self.start
-        assert isinstance(first, dt.date)  # noqa: S101  for the type checker
-        days = first.toordinal() - dt.date(1970, 1, 1).toordinal() + day
+        days = _date(self.start).toordinal() - dt.date(1970, 1, 1).toordinal() + day
         sheet = feed.Sheet(users, day, days * 86_400 - feed.OFFSET, int(self.interval))
         return feed.records(self._ground, sheet, today, self._generator(_RECORDS, day, block))
 

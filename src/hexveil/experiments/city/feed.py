@@ -89,7 +89,7 @@ def records(
     city: Ground, sheet: Sheet, streets_today: NDArray[np.float32], generator: np.random.Generator
 ) -> pa.RecordBatch:
     """Return the records of some buses on one day, bus by bus, in order of time."""
-    sunday = (sheet.midnight + OFFSET) // 86_400 % 7 == 3  # Unix time begins on a Thursday
+    sunday = is_sunday(sheet.midnight)
     duties = fleet.duties(city.fleet, sheet.users, sunday=sunday, generator=generator)
     if not duties.user.size:
         return pa.RecordBatch.from_pylist([], schema=SCHEMA)
@@ -104,6 +104,11 @@ def records(
         "speed": pa.array(seen.speed),
     }
     return pa.record_batch([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def is_sunday(midnight: int) -> bool:
+    """Return whether a local day, named by its first second in Unix time, is a Sunday."""
+    return (midnight + OFFSET) // 86_400 % 7 == 3  # Unix time begins on a Thursday
 
 
 def _of_bus(
@@ -140,7 +145,7 @@ def _of_run(
     trip = FIRST_TRIP + (sheet.day * fleet.MOST_USERS + bus) * MOST_RUNS + number
     return {
         "route_id": _coded(route.astype(np.int32)[run], names),
-        "trip_id": _coded(run.astype(np.int32), pc.cast(pa.array(trip), pa.string())),
+        "trip_id": _coded(run.astype(np.int32), _digits(trip)),
         "trip_direction": _coded(up.astype(np.int32)[run], ["DN", "UP"]),
         "actual_trip_start_time": _times(sheet.midnight + started.astype(np.int64)[run]),
     }
@@ -151,25 +156,32 @@ def _of_stop(
 ) -> dict[str, pa.Array]:
     """Return the columns of the last stop that was passed in the run; null before the first."""
     runs, driven = day
-    last, first = _last_stop(city.network.legs.stop[driven.leg], driven.run)
+    number = city.network.legs.stop[driven.leg]
+    last, first = _last_stop(number, driven.run)
     known = last >= first
     last = np.maximum(last, 0)
-    stop, at = np.unique(city.network.legs.stop[driven.leg[last]], return_inverse=True)
     arrival = driven.start[last] + driven.moving[last]
     late = generator.normal(60.0, 120.0, runs.way.size)[driven.run]
     # Late when it set out, and by how much more it has taken than the timetable says.
     delay = late + (arrival - driven.start[first]) - (driven.due[last] - driven.due[first])
     lacks = generator.random((2, last.size), dtype=np.float32)
-    told = known & (lacks[0] >= NO_DELAY), known & (lacks[1] >= NO_STOP_TIME)
-    of = seen.of
-    clock, second = np.unique(arrival.astype(np.int32) % 86_400, return_inverse=True)
+    no_delay = (~known | (lacks[0] < NO_DELAY))[seen.of]
+    no_time = (~known | (lacks[1] < NO_STOP_TIME))[seen.of]
+    stop, stop_code = _distinct(np.maximum(number[last], 0)[seen.of])
+    clock, clock_code = _distinct((arrival.astype(np.int64) % 86_400)[seen.of])
+    clock_words = pa.array(clock.astype(np.int32), pa.time32("s")).cast(pa.string())
     return {
-        "trip_delay": pa.array(np.rint(delay).astype(np.int32)[of], mask=~told[0][of]),
-        "last_stop_id": _coded(
-            at.astype(np.int32)[of], pc.cast(pa.array(stop + FIRST_STOP), pa.string()), ~known[of]
-        ),
-        "last_stop_arrival_time": _coded(second.astype(np.int32)[of], _of_day(clock), ~told[1][of]),
+        "trip_delay": pa.array(np.rint(delay).astype(np.int32)[seen.of], mask=no_delay),
+        "last_stop_id": _coded(stop_code, _digits(FIRST_STOP + stop), ~known[seen.of]),
+        "last_stop_arrival_time": _coded(clock_code, clock_words, no_time),
     }
+
+
+def _distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the distinct small numbers in order, and for each number its place among them."""
+    there = np.zeros(int(numbers.max(initial=0)) + 1, dtype=bool)
+    there[numbers] = True
+    return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - 1)[numbers]
 
 
 def _last_stop(
@@ -190,9 +202,8 @@ def _coded(
     return pa.DictionaryArray.from_arrays(pa.array(code, mask=null), pa.array(words, pa.string()))
 
 
-def _of_day(second: NDArray[np.int32]) -> list[str]:
-    """Return local clock times as HH:MM:SS."""
-    return [f"{s // 3600:02d}:{s // 60 % 60:02d}:{s % 60:02d}" for s in second.tolist()]
+def _digits(numbers: NDArray[np.int64]) -> pa.Array:
+    return pc.cast(pa.array(numbers), pa.string())
 
 
 def _times(unix: NDArray[np.int64]) -> pa.Array:

@@ -25,11 +25,11 @@ LEG = 330.0
 """Metres of a leg, about."""
 
 USERS_PER_ROUTE, MOST_ROUTES = 7, 400
-USERS_PER_DEPOT, MOST_DEPOTS = 120, 16
+USERS_PER_DEPOT, MOST_DEPOTS = 100, 24
 SHORTEST, LONGEST = 5_000.0, 14_000.0
 """Metres from one terminal to the other, as the crow flies, in a city that is large enough."""
 
-TURN = 0.8
+TURN = 0.9
 """Standard deviation, in radians, of a route's direction from straight to the centre."""
 
 HUBS_WITHIN, HUB_REACH = 0.6, 0.12
@@ -37,6 +37,9 @@ HUBS_WITHIN, HUB_REACH = 0.6, 0.12
 
 POPULARITY_SD, FRINGE = 0.7, 2.0
 """Of the logarithm of a route's number of buses: standard deviation, and fall to the outskirts."""
+
+MOST_POPULAR = 3.0
+"""Buses of a route, at most, as a multiple of the mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +102,7 @@ def draw(streets: Streets, users: int, generator: np.random.Generator) -> Networ
     legs = _legs(streets, _ways(streets, first, last, depots[depot]))
     away = np.hypot(streets.x[first], streets.y[first]) / streets.radius
     share = generator.lognormal(0.0, POPULARITY_SD, n_routes) * np.exp(-FRINGE * away)
+    share = np.minimum(share, MOST_POPULAR * share.mean())
     return Network(legs, depot, share / share.sum())
 
 
@@ -106,7 +110,7 @@ def _scattered(
     streets: Streets, size: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return places all over the city, denser in the centre."""
-    away = streets.radius * generator.beta(1.3, 2.3, size)
+    away = streets.radius * generator.beta(1.5, 2.6, size)
     angle = generator.uniform(0.0, 2 * np.pi, size)
     return away * np.cos(angle), away * np.sin(angle)
 

@@ -148,7 +148,7 @@ def _of_speed(tracks: pa.Table) -> Iterator[Row]:
 
 
 def _autocorrelation(tracks: pa.Table) -> Iterator[Row]:
-    """Yield the correlation of speeds so many seconds apart; nan where no records are."""
+    """Yield the correlation of speeds so many seconds apart; nan where there is none."""
     user, unix, speed = _users(tracks), _seconds(tracks), np.asarray(tracks["value"])
     order = np.lexsort((unix, user))
     user, unix, speed = user[order], unix[order], speed[order]
@@ -158,8 +158,15 @@ def _autocorrelation(tracks: pa.Table) -> Iterator[Row]:
         found = np.clip(np.searchsorted(place, place + lag), 1, place.size - 1)
         found -= place[found] - place - lag > place + lag - place[found - 1]
         paired = np.abs(place[found] - place - lag) <= SLACK * lag
-        value = np.corrcoef(speed[paired], speed[found[paired]])[0, 1] if paired.any() else np.nan
-        yield f"autocorrelation of speed after {name}", None, float(value)
+        value = _correlation(speed[paired], speed[found[paired]])
+        yield f"autocorrelation of speed after {name}", None, value
+
+
+def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Return Pearson's correlation; nan where there is none, as of numbers all alike."""
+    if a.size < 2 or not np.ptp(a) or not np.ptp(b):
+        return float("nan")
+    return float(np.corrcoef(a, b)[0, 1])
 
 
 def _quantiles(name: str, numbers: NDArray[np.number]) -> list[Row]:

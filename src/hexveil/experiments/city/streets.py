@@ -39,6 +39,15 @@ AVENUE_EVERY = 4
 SIDE_STREET, AVENUE = 25.0, 41.0
 """Free speed in km/h at the edge of the city; in the centre it is the share `CENTRE` of that."""
 
+KEPT = 0.88
+"""Share of the side streets that the grid would have."""
+
+WITH_LIGHTS = 0.35
+"""Share of the crossings that have traffic lights."""
+
+NEIGHBOURHOOD = 9_000.0
+"""Metres over which free speeds change."""
+
 CENTRE = 0.6
 
 
@@ -103,32 +112,27 @@ def lay(users: int, generator: np.random.Generator) -> Streets:
     """Return the streets of a city of so many buses."""
     radius = radius_for(users)
     side = 2 * math.ceil(1.2 * radius / SPACING) + 1
-    column, row = (part.ravel() for part in np.meshgrid(np.arange(side), np.arange(side)))
+    column, row = (
+        part.ravel() - side // 2 for part in np.meshgrid(np.arange(side), np.arange(side))
+    )
     move = np.clip(generator.normal(0.0, 0.14, (2, column.size)), -0.35, 0.35)
-    x, y = (SPACING * (part - side // 2 + move[i]) for i, part in enumerate((column, row)))
+    x, y = SPACING * (column + move[0]), SPACING * (row + move[1])
     inside = _inside(x, y, radius, generator.uniform(0, 2 * math.pi))
     tail, head, along = _neighbours(side)
-    straight = np.where(along, row[tail], column[tail])
-    grand = (straight - side // 2) % AVENUE_EVERY == 0
+    line = np.where(along, row[tail], column[tail])
     middle = (x[tail] + x[head]) / 2, (y[tail] + y[head]) / 2
-    grand |= _spoke_or_ring(*middle, radius)
-    kept = inside[tail] & inside[head] & (grand | (generator.random(tail.size) < 0.88))
-    crossing, (tail, head) = _one_piece(column.size, tail[kept], head[kept])
-    grand, lit = grand[kept], generator.random(column.size) < 0.35
-    known = (tail >= 0) & (head >= 0)
-    tail, head, grand = tail[known], head[known], grand[known]
+    grand = (line % AVENUE_EVERY == 0) | _spoke_or_ring(*middle, radius)
+    kept = inside[tail] & inside[head] & (grand | (generator.random(tail.size) < KEPT))
+    crossing, kept = _one_piece(column.size, tail, head, kept)
+    tail, head = (np.searchsorted(crossing, end[kept]) for end in (tail, head))
+    middle = middle[0][kept], middle[1][kept]
+    speed = _free_speed(middle, radius, generator) * np.where(grand[kept], AVENUE, SIDE_STREET)
+    lights = generator.random(crossing.size) < WITH_LIGHTS
     x, y = x[crossing], y[crossing]
     order = np.lexsort((head, tail))
-    return Streets(
-        radius,
-        x,
-        y,
-        lit[crossing],
-        tail[order],
-        head[order],
-        np.hypot(x[tail] - x[head], y[tail] - y[head])[order],
-        _free_speed(x, y, radius, (tail, head, grand), generator)[order],
-    )
+    tail, head = tail[order], head[order]
+    length = np.hypot(x[tail] - x[head], y[tail] - y[head])
+    return Streets(radius, x, y, lights, tail, head, length, speed[order])
 
 
 def _inside(
@@ -162,33 +166,25 @@ def _spoke_or_ring(
 
 
 def _one_piece(
-    size: int, tail: NDArray[np.int64], head: NDArray[np.int64]
+    size: int, tail: NDArray[np.int64], head: NDArray[np.int64], kept: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the crossings of the largest connected piece, and streets in their new numbers.
-
-    A street that is not in it has ends of -1.
-    """
-    graph = csr_matrix((np.ones(tail.size), (tail, head)), (size, size))
+    """Return the crossings of the largest connected piece, and which kept streets are in it."""
+    street = np.flatnonzero(kept)
+    graph = csr_matrix((np.ones(street.size), (tail[street], head[street])), (size, size))
     _, piece = connected_components(graph, directed=False)
-    crossing = np.flatnonzero(piece == np.bincount(piece).argmax())
-    number = np.full(size, -1)
-    number[crossing] = np.arange(crossing.size)
-    return crossing, np.stack([number[tail], number[head]])
+    inside = piece == np.bincount(piece).argmax()
+    return np.flatnonzero(inside), street[inside[tail[street]]]
 
 
 def _free_speed(
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
+    middle: tuple[NDArray[np.float64], NDArray[np.float64]],
     radius: float,
-    streets: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]],
     generator: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Return km/h of each street: by its kind, slower in the centre, alike in neighbours."""
-    tail, head, grand = streets
-    xm, ym = (x[tail] + x[head]) / 2, (y[tail] + y[head]) / 2
-    slow = CENTRE + (1 - CENTRE) * np.minimum(np.hypot(xm, ym) / (0.7 * radius), 1.0)
-    waves = generator.normal(0.0, 1.0, (12, 2)) * (2 * math.pi / 9_000.0)
+    """Return the factor of each street's speed: slow in the centre, alike in the neighbourhood."""
+    x, y = middle
+    slow = CENTRE + (1 - CENTRE) * np.minimum(np.hypot(x, y) / (0.7 * radius), 1.0)
+    waves = generator.normal(0.0, 2 * math.pi / NEIGHBOURHOOD, (12, 2))
     turns = generator.uniform(0, 2 * math.pi, 12)
-    smooth = np.cos(np.outer(xm, waves[:, 0]) + np.outer(ym, waves[:, 1]) + turns).mean(axis=1)
-    own = generator.normal(0.0, 0.12, tail.size)
-    return np.asarray(np.where(grand, AVENUE, SIDE_STREET) * slow * np.exp(1.6 * smooth + own))
+    smooth = np.cos(np.outer(x, waves[:, 0]) + np.outer(y, waves[:, 1]) + turns).mean(axis=1)
+    return np.asarray(slow * np.exp(1.6 * smooth + generator.normal(0.0, 0.12, x.size)))

@@ -29,7 +29,10 @@ ZONE = "+05:30"
 """Of the city's clock, all year."""
 
 NUMBERS = ("trip_delay", "speed")
-"""Columns that JSON holds as numbers."""
+"""Columns that CSV and JSON hold as numbers."""
+
+AT_ONCE = 25_000
+"""Records that stand in memory as text."""
 
 
 class Writer(Protocol):
@@ -90,14 +93,24 @@ def _csv(path: Path) -> Iterator[Writer]:
     empty = _csv_table(pa.RecordBatch.from_pylist([], schema=SCHEMA))
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
     with pyarrow.csv.CSVWriter(path, empty.schema, write_options=options) as writer:
-        yield lambda batch: writer.write_batch(_csv_table(batch))
+
+        def write_batch(batch: pa.RecordBatch) -> None:
+            for start in range(0, batch.num_rows, AT_ONCE):
+                writer.write_batch(_csv_table(batch.slice(start, AT_ONCE)))
+
+        yield write_batch
 
 
 @contextmanager
 def _lines(path: Path) -> Iterator[Writer]:
     """Yield a writer of JSON, a record a line."""
     with path.open("wb") as file:
-        yield lambda batch: _write_joined(file.write, _json(batch), b"\n", b"\n")
+
+        def write_batch(batch: pa.RecordBatch) -> None:
+            for lines in _json(batch, "", "\n"):
+                file.write(lines)
+
+        yield write_batch
 
 
 @contextmanager
@@ -105,14 +118,13 @@ def _array(path: Path) -> Iterator[Writer]:
     """Yield a writer of one JSON array, a record a line."""
     with path.open("wb") as file:
         file.write(b"[")
-        before = b"\n"
+        skip = 1  # no comma before the first record
 
         def write_batch(batch: pa.RecordBatch) -> None:
-            nonlocal before
-            if batch.num_rows:
-                file.write(before)
-                _write_joined(file.write, _json(batch), b",\n", b"")
-                before = b",\n"
+            nonlocal skip
+            for lines in _json(batch, ",\n", ""):
+                file.write(lines[skip:])
+                skip = 0
 
         yield write_batch
         file.write(b"\n]\n")
@@ -126,14 +138,6 @@ WRITERS: dict[str, Callable[[Path], AbstractContextManager[Writer]]] = {
     ".json": _array,
 }
 """How each kind of file is written, by suffix."""
-
-
-def _write_joined(
-    write: Callable[[bytes], object], lines: pa.Array, between: bytes, after: bytes
-) -> None:
-    """Write lines of text with something between them, and something after the last."""
-    if len(lines):
-        write(between.join(line.encode() for line in lines.to_pylist()) + after)
 
 
 def _texts(batch: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -160,30 +164,40 @@ def _coordinates(batch: pa.RecordBatch) -> pa.Array:
     """Return places as text, "[longitude, latitude]"."""
     pairs = batch["location"].field("coordinates")
     lon, lat = (pc.cast(pc.list_element(pairs, part), pa.string()) for part in (0, 1))
-    inside = pc.binary_join_element_wise(lon, lat, ", ")
-    return pc.binary_join_element_wise("[", inside, "]", "")
+    return _between("[", pc.binary_join_element_wise(lon, lat, ", "), "]")
 
 
 def _csv_table(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch as CSV has it: text, and two columns for the place."""
+    """Return a batch as CSV has it: text and numbers, and two columns for the place."""
     columns: dict[str, pa.Array] = {}
     for name, text in _texts(batch).items():
         if name == "location":
             columns["location.type"] = batch["location"].field("type")
-        columns["location.coordinates" if name == "location" else name] = text
+        key = "location.coordinates" if name == "location" else name
+        columns[key] = batch[name] if name in NUMBERS else text
     return pa.record_batch(columns)
 
 
-def _json(batch: pa.RecordBatch) -> pa.Array:
+def _json(batch: pa.RecordBatch, before: str, after: str) -> Iterator[memoryview]:
+    """Yield the records as JSON objects in turn, each between two pieces of text."""
+    for start in range(0, batch.num_rows, AT_ONCE):
+        lines = _objects(batch.slice(start, AT_ONCE), before, after)
+        size = pc.sum(pc.binary_length(lines)).as_py()
+        yield memoryview(lines.buffers()[2])[:size]
+
+
+def _objects(batch: pa.RecordBatch, before: str, after: str) -> pa.Array:
     """Return each record as a JSON object; nothing in the city's text needs an escape."""
-    parts: list[pa.Array | str] = []
-    for number, (name, text) in enumerate(_texts(batch).items()):
-        known = text if name in (*NUMBERS, "location") else _quoted(text)
+    parts: list[pa.Array | str] = [before + "{"]
+    for name, text in _texts(batch).items():
+        value = text if name in NUMBERS else _between('"', text, '"')
         if name == "location":
-            known = pc.binary_join_element_wise('{"type": "Point", "coordinates": ', known, "}", "")
-        parts += [f'{", " if number else "{"}"{name}": ', pc.fill_null(known, "null")]
-    return pc.binary_join_element_wise(*parts, "}", "")
+            value = _between('{"type": "Point", "coordinates": ', text, "}")
+        comma = "" if len(parts) == 1 else ", "
+        parts += [f'{comma}"{name}": ', pc.fill_null(value, "null")]
+    return pc.binary_join_element_wise(*parts, "}" + after, "")
 
 
-def _quoted(text: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise('"', text, '"', "")
+def _between(before: str, text: pa.Array, after: str) -> pa.Array:
+    """Return text between two pieces of text; null stays null."""
+    return pc.binary_join_element_wise(before, text, after, "")

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 def lines(cells: pa.Table, where: Where, value_unit: str) -> list[str]:
     """Return the fastest and the slowest cell, and how far the numbers can be trusted.
 
+    Of the cells that are flagged good, if there are any: the ends of all would be those where the
+    noise happens to be largest.
+
     Parameters
     ----------
     cells : pyarrow.Table
@@ -24,13 +27,16 @@ def lines(cells: pa.Table, where: Where, value_unit: str) -> list[str]:
         Says where a row's cell is.
     value_unit : str
     """
-    rows = sorted(cells.to_pylist(), key=lambda row: row["mean_noisy"])
-    quality = Counter(row["mean_quality"] for row in rows)
+    every = cells.to_pylist()
+    quality = Counter(row["mean_quality"] for row in every)
+    good = [row for row in every if row["mean_quality"] == "good"]
+    rows = sorted(good or every, key=lambda row: row["mean_raw"])
+    of = " good cell" if good else ""
     counted = ", ".join(f"{quality[name]} {name}" for name in ("good", "caution", "noise"))
     return [
-        *words.wrapped("Fastest", _said(rows[-1], where, value_unit)),
-        *words.wrapped("Slowest", _said(rows[0], where, value_unit)),
-        *words.wrapped("Trust", f"of {len(rows)} cells: {counted}. The map marks each."),
+        *words.wrapped("Fastest" + of, _said(rows[-1], where, value_unit)),
+        *words.wrapped("Slowest" + of, _said(rows[0], where, value_unit)),
+        *words.wrapped("Trust", f"of {len(every)} cells: {counted}. The map marks each."),
     ]
 
 
@@ -38,6 +44,6 @@ def _said(row: dict[str, Any], where: Where, value_unit: str) -> str:
     bound = row["mean_bound95"]
     off = f"{bound:.0f}" if bound >= 10 else f"{bound:.2g}"
     return (
-        f"{row['mean_noisy']:.0f} {value_unit} {where(row)}, {row['slot']} to {row['slot_end']}; "
+        f"{row['mean_raw']:.0f} {value_unit} {where(row)}, {row['slot']} to {row['slot_end']}; "
         f"off by {off} at most, 19 times in 20."
     )

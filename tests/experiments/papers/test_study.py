@@ -17,6 +17,8 @@ STUDIES = tuple(
 def test_a_claim_has_a_verdict(holds, word):
     """What was measured decides, and what could not be is not called failing."""
     assert Claim("WC", "eq. (12)", "", "", holds=holds).verdict == word
+    if holds is not None:
+        assert Claim("WC", "", "", "", holds=np.bool_(holds)).holds is holds
 
 
 def test_a_band_is_the_mean_and_the_extremes_of_the_draws():

@@ -54,6 +54,10 @@ class Claim:
     holds: bool | None
     reading: Reading = "as printed"
 
+    def __post_init__(self) -> None:
+        if self.holds is not None:
+            object.__setattr__(self, "holds", bool(self.holds))  # numpy's own kind is no JSON
+
     @property
     def verdict(self) -> Verdict:
         """Whether it holds, in a word."""

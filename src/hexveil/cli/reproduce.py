@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from hexveil.experiments.papers.running import Report
     from hexveil.experiments.papers.study import Claim, Study
 
+FEW = 3
+"""Studies of which every claim is said."""
 FEWEST = 2
 """Trials: one has no standard error."""
 
@@ -131,14 +133,18 @@ def result(one: Report, out: Path) -> dict[str, Any]:
 
 
 def lines(made: Sequence[Report], out: Path) -> list[str]:
-    """Return per study what holds, the claims in full where few studies were asked for."""
-    found = {one.study.name: files.claims(out, one.study) for one in made}
+    """Return per study what holds; of many studies, only the claims that do not."""
+    every: list[Claim] = []
     said: list[str] = []
     for one in made:
+        claims = files.claims(out, one.study)
         kept = " (made before)" if one.kept else ""
         said += [f"{one.study.name}: {one.study.title}{kept}"]
-        said += [line for claim in found[one.study.name] for line in claim_lines(claim)]
-    every = [claim for claims in found.values() for claim in claims]
+        shown = [claim for claim in claims if len(made) <= FEW or not claim.holds]
+        said += [line for claim in shown for line in claim_lines(claim)]
+        if held := len(claims) - len(shown):
+            said += [f"  and {held} that {'holds' if held == 1 else 'hold'}"]
+        every += claims
     said += ["", *words.wrapped("Claims", counted(every))]
     said += words.wrapped("Written", f"{out}: {files.CLAIMS}, and a folder per study")
     return said

@@ -41,7 +41,7 @@ def draw(title: str, outcome: Outcome) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
 
     panels = outcome.panels
-    across = min(len(panels), ACROSS)
+    across = 2 if len(panels) == 4 else min(len(panels), ACROSS)
     down = -(-len(panels) // across)
     shared = len({_names(panel) for panel in panels}) == 1
     longest = max((len(name) for panel in panels for name in _names(panel)), default=0)

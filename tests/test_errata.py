@@ -18,6 +18,7 @@ from scipy.stats import gamma, norm
 
 import hexveil as hv
 from hexveil import theory
+from hexveil.experiments.papers.iot.extremes import price
 from hexveil.mechanisms.selection import MidpointChoice, RankChoice
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -316,6 +317,14 @@ def multipliers():
     return [f"add up to {Fraction(projected, 2)} where (9) asks for 1"]
 
 
+def lower_extreme():
+    """Take the ends of an interval at ε = 1.5, where 2/ε is 4/3."""
+    x, epsilon = np.array([0.0, 1.0, 5.0, 9.0, 10.0]), Fraction(3, 2)
+    printed, true = (price(x, x[rank - 1], x[-2], epsilon) for rank in (1, 2))
+    assert true == min(price(x, low, high, epsilon) for low in x for high in x if low <= high)
+    return [f"printed {printed:.1f}, true {true:.1f}"]
+
+
 FOUND = {
     "1": variance_bias,
     "2": arg_max,
@@ -337,6 +346,7 @@ FOUND = {
     "IOT Lemma IV.2 (RW Lemma V.2), arrays": user_scaling,
     "IOT Proposition IV.2, its proof": zero_means,
     "IOT Lemma VI.2 (RW Lemma VI.2), stationary points": stationary,
+    "IOT section III-E (RW appendix D), the lower extreme": lower_extreme,
     "COMP Proposition II.1, more than one number": tail,
     "COMP Lemma D.2, its proof": second_derivative,
     "COMP Lemma D.3": capped_pair,

@@ -25,6 +25,7 @@ FAILING = {
     "Section II-A",
     "Algorithm 3, step 3",
     "Section III-E, Algorithm 2 of [16]",
+    "Section III-E, OPTIMIZEDQUANTILE",
     "Section IV-A",
     "Proposition IV.1",
     "Lemma IV.2",

@@ -1,15 +1,16 @@
 """What IOT states beside its figures: the claims, in the order of the paper.
 
-The checks are in `gains` (sections II and III), `choices` (private choices, records), `scaling`
-(section IV-C), `lengths` and `surrogate` (sections V and VI); `lemmas` has the cells they are tried
-on. RW states most of them, too, under other numbers: see `rw.claims`.
+The checks are in `gains` (sections II and III), `choices` (private choices, records), `extremes`
+(QUANTILE's interval), `scaling` (section IV-C), `lengths` and `surrogate` (sections V and VI);
+`lemmas` has the cells they are tried on. RW states most of them, too, under other numbers: see
+`rw.claims`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexveil.experiments.papers.iot import choices, gains, lengths, scaling, surrogate
+from hexveil.experiments.papers.iot import choices, extremes, gains, lengths, scaling, surrogate
 from hexveil.experiments.papers.iot.lemmas import instances
 from hexveil.experiments.papers.study import Outcome, Study
 
@@ -39,12 +40,14 @@ def algorithms(setting: Setting, cells: Cells) -> tuple[Claim, ...]:
         gains.proxy_claim(cells),
         gains.gain_claim(cells),
         gains.median_claim(cells),
+        gains.clipped_claim(cells),
         gains.narrow_claim(),
         gains.concentrated_claim(setting.seed),
         gains.root_claim(cells),
         *choices.middle_claims(),
         choices.middle_private_claim(),
         *choices.quantile_claims(),
+        *extremes.extremes_claims(),
         *choices.zeros_claims(),
         choices.means_claim(cells),
     )
@@ -56,6 +59,7 @@ def scaled(setting: Setting, cells: Cells) -> tuple[Claim, ...]:
         scaling.samples_claim(cells),
         scaling.same_noise_claim(cells),
         *scaling.levy_claims(cells),
+        extremes.private_quantiles_claim(setting),
         *scaling.users_claims(cells),
         scaling.levy_limit_claim(),
         scaling.quantile_limit_claim(setting.seed),

@@ -51,7 +51,7 @@ TABLE = {
     "publishing": Room(
         (*BASE, "records", "noise", "ledger", "planning", "report"),
         ("numpy", "pyarrow"),
-        (("pandas", ""), ("polars", "")),
+        (("pandas", ""), ("polars", ""), ("jsonschema", "checking.py")),
     ),
     # What people see.
     "report": Room(BASE, ("numpy", "pyarrow", "bokeh", "jinja2", "markupsafe")),
@@ -77,7 +77,7 @@ TABLE = {
 NOT_AT_TOP = {"pandas", "polars", "matplotlib"}
 HEAVY = (
     "duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic",
-    "matplotlib", "scipy",
+    "matplotlib", "scipy", "jsonschema",
 )  # fmt: skip
 
 

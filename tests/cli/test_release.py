@@ -51,13 +51,17 @@ def test_the_budget_refuses_with_exit_3(here, call):
 
 
 def test_a_release_asks_for_ledger_and_budget(here, call):
-    """Without a ledger, data set or budget all are asked for in one sentence."""
+    """Ledger and data set are asked for in one sentence; the budget where the book is new."""
     options = ("--user", "bus", "--value", "speed", "--lat", "lat", "--lon", "lon")
-    said = call("release", "buses.parquet", *options, "--bounds", "0,65", "--out", "map")
+    asked = ("release", "buses.parquet", *options, "--bounds", "0,65", "--out", "map")
+    said = call(*asked)
     assert said.code == 2
     assert "--ledger" in said.err
     assert "--dataset" in said.err
-    assert "--budget" in said.err
+    more = ("--ledger", "new.sqlite", "--dataset", "b", "--epsilon", "1", "--accept-noise")
+    new = call(*asked, *more, "--resolution", "6", "--timeslot", "none")
+    assert new.code == 2
+    assert "say its budget" in new.err
     assert not (here / "map").exists()
     said = call("release", "buses.parquet", *options)
     assert said.code == 2

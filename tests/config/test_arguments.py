@@ -76,11 +76,13 @@ def test_an_unknown_mechanism_is_named():
 
 
 def test_ledger_arguments():
-    """Data set and budget are handed on; a missing one is asked for."""
+    """What is named is handed on; a missing data set is asked for, a budget may be the book's."""
     ledger = {"url": "x", "dataset": "d", "budget": "0.1"}
     assert arguments.ledger_arguments(run(ledger=ledger), hv.Ledger) == ledger
-    with pytest.raises(InputError, match=r"budget \(in \[ledger\], or --budget\) is needed"):
-        arguments.ledger_arguments(run(ledger={"url": "x", "dataset": "d"}), hv.Ledger)
+    known = {"url": "x", "dataset": "d"}
+    assert arguments.ledger_arguments(run(ledger=known), hv.Ledger) == known
+    with pytest.raises(InputError, match=r"dataset \(in \[ledger\], or --dataset\) is needed"):
+        arguments.ledger_arguments(run(ledger={"url": "x"}), hv.Ledger)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import h3
 import numpy as np
+import pyarrow as pa
 
 import hexveil as hv
 from hexveil.cells import CellTable
@@ -12,6 +13,7 @@ from hexveil.planning import Plan
 from hexveil.planning.request import Request
 from hexveil.planning.rows import Rows
 from hexveil.records.dataset import Dataset, Sums
+from hexveil.records.units import Units
 
 SLOT = 1_700_000_000 // 3600 * 3600
 
@@ -33,6 +35,12 @@ def hexagons(n_cells):
     )
 
 
+def units_of(n_units, unit="user"):
+    """Return buses, each of its own; the days of user-days follow one another."""
+    users = pa.array([f"bus {k}" for k in range(n_units)])
+    return Units(users, None if unit == "user" else 7 * np.arange(n_units) + 4)
+
+
 def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **facts):
     """Return a data set of given counts (users down, cells across) and sums of each pair."""
     occupancy = hv.Occupancy.from_dense(counts)
@@ -43,7 +51,7 @@ def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **fact
         **facts,
     )
     sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
-    return Dataset(public, Sums(sums, squares))
+    return Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.unit))
 
 
 def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **request):
@@ -75,3 +83,16 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
         prior_miss=3.0,
         facts=dataset.public,
     )
+
+
+def small_fleet():
+    """Return records of thirty buses on two routes, read, and a plan for them."""
+    rows = [
+        {"bus": f"b{bus}", "route": f"r{route}", "v": 5.0 * route + bus}
+        for bus in range(30)
+        for route in range(2)
+    ]
+    dataset = hv.read(
+        pa.Table.from_pylist(rows), user="bus", value="v", bounds=(0, 60), cells=hv.Labels("route")
+    )
+    return dataset, hv.plan(dataset, epsilon=1, advise=False)

@@ -21,7 +21,7 @@ from hexveil.noise import secure
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.readme import readme
 from hexveil.records.dataset import Dataset
-from publishing.setting import dataset_of, hexagons, labels, plan_of
+from publishing.setting import dataset_of, hexagons, labels, plan_of, units_of
 
 
 @pytest.fixture
@@ -44,19 +44,24 @@ def door(monkeypatch):
 
 
 def booked(tmp_path):
-    """Return the number of bookings and of stored numbers, by another connection."""
+    """Return what happened to requests, oldest first, by another connection."""
     connection = sqlite3.connect(tmp_path / "ledger.sqlite")
     try:
-        return tuple(
-            connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-            for table in ("hexveil_bookings", "hexveil_numbers")
+        rows = connection.execute(
+            "SELECT kind FROM hexveil_events WHERE request <> '' ORDER BY entry"
         )
+        return [kind for (kind,) in rows]
     finally:
         connection.close()
 
 
+def up(epsilon):
+    """Return a loss as the book keeps it: a whole number of 10^-12, rounded up."""
+    return Fraction(math.ceil(Fraction(epsilon) * 10**12), 10**12)
+
+
 def test_the_cost_is_booked_before_noise_is_drawn(city, plan, book, tmp_path, monkeypatch):
-    """When the door is called, another connection already sees the booking, and no numbers."""
+    """When the door is called, another connection already sees the booking and its mark."""
     seen = []
     real = secure.add_laplace
 
@@ -66,10 +71,11 @@ def test_the_cost_is_booked_before_noise_is_drawn(city, plan, book, tmp_path, mo
 
     monkeypatch.setattr(secure, "add_laplace", watched)
     released = hv.release(city, plan, ledger=book)
-    assert seen == [(1, 0)]
-    assert booked(tmp_path) == (1, 1)
+    assert seen == [["reserved", "marked"]]
+    assert booked(tmp_path) == ["reserved", "marked", "stored"]
     assert not released.replayed
-    assert book.spent == plan.epsilon == released.epsilon
+    assert released.epsilon == plan.epsilon
+    assert book.spent == up(plan.epsilon)
 
 
 def test_a_refused_budget_draws_nothing(city, plan, tmp_path, door):
@@ -78,7 +84,7 @@ def test_a_refused_budget_draws_nothing(city, plan, tmp_path, door):
     with pytest.raises(BudgetError):
         hv.release(city, plan, ledger=small)
     assert door == []
-    assert booked(tmp_path) == (0, 0)
+    assert booked(tmp_path) == []
 
 
 def test_the_same_request_again_is_the_same_answer(city, plan, book, door):
@@ -89,7 +95,7 @@ def test_the_same_request_again_is_the_same_answer(city, plan, book, door):
     assert again.replayed
     assert again.table.equals(first.table, check_metadata=True)
     assert again.manifest == first.manifest
-    assert book.spent == plan.epsilon
+    assert book.spent == up(plan.epsilon)
 
 
 def test_a_replay_does_not_look_at_values(city, plan, book):
@@ -106,22 +112,22 @@ def test_a_crash_before_noise_costs_once(city, plan, book, tmp_path, monkeypatch
         broken.setattr(secure, "add_laplace", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hv.release(city, plan, ledger=book)
-    assert booked(tmp_path) == (1, 0)
+    assert booked(tmp_path) == ["reserved", "marked"]
     released = hv.release(city, plan, ledger=book)
     assert not released.replayed
-    assert book.spent == plan.epsilon
+    assert book.spent == up(plan.epsilon)
 
 
 def test_a_crash_before_storing_shows_nothing(city, plan, book, tmp_path, monkeypatch, door):
     """Noise that was drawn but not stored was shown to nobody; it may be drawn again."""
     with monkeypatch.context() as broken:
-        broken.setattr(hv.Ledger, "complete", lambda *_: 1 / 0)
+        broken.setattr(hv.Ledger, "store", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             hv.release(city, plan, ledger=book)
-    assert booked(tmp_path) == (1, 0)
+    assert booked(tmp_path) == ["reserved", "marked"]
     released = hv.release(city, plan, ledger=book)
     assert len(door) == 2
-    assert booked(tmp_path) == (1, 1)
+    assert booked(tmp_path) == ["reserved", "marked", "stored"]
     assert hv.release(city, plan, ledger=book).table.equals(released.table)
 
 
@@ -138,7 +144,7 @@ def test_a_faster_process_wins(city, plan, book, monkeypatch):
     monkeypatch.setattr(secure, "add_laplace", overtaken)
     ours = hv.release(city, plan, ledger=book)
     assert ours.table.equals(others[0].table)
-    assert book.spent == plan.epsilon
+    assert book.spent == up(plan.epsilon)
 
 
 def test_a_constant_draws_no_noise(city, book, door):
@@ -217,7 +223,7 @@ def test_all_statistics_by_every_method(fleet, book, door, method, asked):
     plan = hv.plan(dataset, method=method, statistics=names, advise=False, **asked)
     released = hv.release(dataset, plan, ledger=book)
     assert len(door) == 1
-    assert [entry.cost for entry in book.entries()] == [plan.epsilon]
+    assert [entry.cost for entry in book.entries()] == [up(plan.epsilon)]
     assert set(book.entries()[0].published) == {"mean", "variance"}
     again = hv.release(dataset, plan, ledger=book)
     assert (again.replayed, len(door)) == (True, 1)
@@ -438,7 +444,7 @@ def test_a_moved_file_is_the_same_request_and_a_new_version_is_not(city, plan, b
     assert hv.release(moved, plan, ledger=book).replayed
     for changes in ({"version": "2"}, {"drop_values": "0"}, {"repeats": "keep"}):
         assert not hv.release(with_identity(**changes), plan, ledger=book).replayed
-    assert book.spent == 4 * plan.epsilon
+    assert book.spent == 4 * up(plan.epsilon)
 
 
 def test_another_grid_with_the_same_counts_is_another_request(book):
@@ -453,7 +459,8 @@ def test_another_grid_with_the_same_counts_is_another_request(book):
 def changed(dataset, **facts):
     """Return the same counts and sums under other public facts."""
     public = dataclasses.replace(dataset.public, **facts)
-    return Dataset(public, dataset.sums)
+    units = units_of(dataset.occupancy.n_users, public.unit)
+    return Dataset(public, dataset.sums, units)
 
 
 def test_every_public_fact_is_part_of_the_request(city, book):
@@ -549,7 +556,7 @@ def test_numbers_changed_behind_our_back_are_noticed(city, plan, book, tmp_path,
     """Stored numbers that do not fit the cells are a storage error, not a wrong map."""
     hv.release(city, plan, ledger=book)
     connection = sqlite3.connect(tmp_path / "ledger.sqlite")
-    connection.execute("UPDATE hexveil_numbers SET numbers = ?", (text,))
+    connection.execute("UPDATE hexveil_events SET numbers = ? WHERE kind = 'stored'", (text,))
     connection.commit()
     connection.close()
     with pytest.raises(StorageError, match="one entry for each cell"):
@@ -606,8 +613,8 @@ def test_no_value_shows_in_the_ledger(city, plan, book):
     """Only the public request and the noisy numbers are stored."""
     hv.release(city, plan, ledger=book)
     entry = book.entries()[0]
-    assert entry.unit == "user"
-    assert entry.cost == Fraction(plan.epsilon)
+    assert book.account.unit == "user"
+    assert entry.cost == up(plan.epsilon)
     assert len(entry.published["mean"]) == 3
     facts = json.dumps(dict(entry.facts))
     for total in city.sums.total.tolist():

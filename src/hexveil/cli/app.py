@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import hexveil
-from hexveil.cli import demo, evaluate, inspect, plan, release, reproduce, simulate
+from hexveil.cli import (
+    demo,
+    dossier,
+    evaluate,
+    inspect,
+    ledger,
+    plan,
+    publish,
+    release,
+    reproduce,
+    simulate,
+    verify,
+)
 from hexveil.cli.options import run_command
 from hexveil.errors import HexveilError
 
@@ -63,6 +75,7 @@ for _body, _example in (
     (inspect.inspect, "hexveil inspect buses.toml --epsilon 1"),
     (plan.plan, "hexveil plan buses.toml --resolution 5 --epsilon 3"),
     (release.release, "hexveil release buses.toml --out map"),
+    (publish.publish, "hexveil publish buses.toml --date 2026-11-20 --out maps"),
 ):
     app.command(_body.__name__, epilog=f"Example:  {_example}")(run_command(_body))
 app.command(
@@ -75,6 +88,9 @@ app.command("reproduce", epilog="Example:  hexveil reproduce iot:fig3 --trials 1
 app.command(
     "simulate", epilog="Example:  hexveil simulate --users 300 --days 7 --seed 1 --out city.parquet"
 )(simulate.simulate)
+app.add_typer(ledger.app, name="ledger")
+app.command("verify", epilog="Example:  hexveil verify map")(verify.verify)
+app.command("dossier", epilog="Example:  hexveil dossier map --out dossier.md")(dossier.dossier)
 
 
 def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:

@@ -40,16 +40,19 @@ def demo(*, city: InCity = False, as_json: AsJson = False) -> None:
         folder, account = release.destination(run)
         dataset = steps.read(run)
         made, _ = release.supported(run, dataset)
-        published = release.publish(run, dataset, made, Ledger(**account))
+        book = Ledger(**account)
+        published = release.publish(run, dataset, made, book)
         written = release.write(run, published, folder)
     found = findings.lines(published.to_arrow(), where, run.values.value_unit or "")
     if as_json:
-        text = release.release_json(run, made, published, written) | {"found": found}
+        text = release.release_json(run, made, published, written, book.spend())
+        text |= {"found": found}
         typer.echo(json.dumps(text, indent=2))
         return
     about = words.wrapped(*SHOW.about)
-    lines = [*about, *price_lines(made, dataset.public), *found, *files_lines(run, SHOW, written)]
-    typer.echo("\n".join(lines))
+    spent = words.wrapped("Ledger", words.spent(book.spend()))
+    lines = [*about, *price_lines(made, dataset.public), *found, *spent]
+    typer.echo("\n".join([*lines, *files_lines(run, SHOW, written)]))
 
 
 def prepared(show: Show, parent: Path) -> tuple[Run, Where]:

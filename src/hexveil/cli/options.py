@@ -53,8 +53,8 @@ _Source = Annotated[
 
 
 def run_command(
-    body: Callable[..., None], *, leave_out: tuple[str, ...] = ()
-) -> Callable[..., None]:
+    body: Callable[..., int | None], *, leave_out: tuple[str, ...] = ()
+) -> Callable[..., int | None]:
     """Return a command that takes SOURCE, an option per field, and the body's own options.
 
     The body is called with the checked run and its own options. The command's signature is what
@@ -63,13 +63,13 @@ def run_command(
     fields = {key: info for key, info in FIELDS.items() if key[0] not in leave_out}
     own = [p for p in _parameters(body) if p.name != "run"]
 
-    def command(**options: Any) -> None:  # noqa: ANN401  options of every kind
+    def command(**options: Any) -> int | None:  # noqa: ANN401  options of every kind
         source = options.pop("source")
         chosen = {key: options.pop(_parameter_name(*key)) for key in fields}
         overrides = {key: value for key, value in chosen.items() if value not in (None, [])}
         run = load(source, overrides)
         with contextlib.chdir(run.folder):
-            body(run, **options)
+            return body(run, **options)
 
     parameters = [_parameter("source", _Source, None), *own]
     for key, info in fields.items():
@@ -80,7 +80,7 @@ def run_command(
     return command
 
 
-def _parameters(body: Callable[..., None]) -> list[inspect.Parameter]:
+def _parameters(body: Callable[..., int | None]) -> list[inspect.Parameter]:
     hints = typing.get_type_hints(body, include_extras=True)
     return [
         parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)

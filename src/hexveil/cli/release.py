@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hexveil.cli import steps, words
+from hexveil.cli.ledger_words import spend_json
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.plan import price_lines
 from hexveil.config import Run, arguments
@@ -21,6 +22,7 @@ from hexveil.records.progress import shown
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
+    from hexveil.ledger import Spend
     from hexveil.publishing import Release
     from hexveil.records import Dataset
 
@@ -55,9 +57,10 @@ def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) ->
     published = publish(run, dataset, made, book)
     written = write(run, published, folder)
     if as_json:
-        typer.echo(json.dumps(release_json(run, made, published, written), indent=2))
+        text = release_json(run, made, published, written, book.spend())
+        typer.echo(json.dumps(text, indent=2))
         return
-    typer.echo("\n".join(end_lines(run, made, published, written)))
+    typer.echo("\n".join(end_lines(run, made, published, written, book.spend())))
 
 
 def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any]]:
@@ -106,16 +109,21 @@ def write(run: Run, published: Release, folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def release_json(run: Run, made: Plan, published: Release, written: list[Path]) -> dict[str, Any]:
-    """Return what was released, for machines."""
+def release_json(
+    run: Run, made: Plan, published: Release, written: list[Path], spend: Spend
+) -> dict[str, Any]:
+    """Return what was released and what is spent by now, for machines."""
     return steps.plan_json(made) | {
         "replayed": published.replayed,
+        "ledger": spend_json(spend),
         "files": [str(steps.reached(run, path)) for path in written],
     }
 
 
-def end_lines(run: Run, made: Plan, published: Release, written: list[Path]) -> list[str]:
-    """Return what happened, and the files."""
+def end_lines(
+    run: Run, made: Plan, published: Release, written: list[Path], spend: Spend
+) -> list[str]:
+    """Return what happened, what is spent by now, and the files."""
     price = words.price(float(made.epsilon))
     if not made.epsilon:
         done = "nothing was booked, for no reading was used."
@@ -125,6 +133,6 @@ def end_lines(run: Run, made: Plan, published: Release, written: list[Path]) -> 
         done = f"{price} was booked in the ledger before any noise was drawn."
     names = ", ".join(path.name for path in written)
     return [
-        *words.wrapped("Ledger", done),
+        *words.wrapped("Ledger", f"{done} In all: {words.spent(spend)}"),
         *words.wrapped("Written", f"{steps.reached(run, written[0].parent)}: {names}"),
     ]

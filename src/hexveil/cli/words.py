@@ -7,10 +7,12 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from hexveil.cells import Cells
+from hexveil.exact import decimal_text
 
 if TYPE_CHECKING:
     from hexveil.cells import Labels
     from hexveil.facts import Unit
+    from hexveil.ledger import Spend
 
 ONE_UNIT: dict[Unit, str] = {
     "user": "one user's readings",
@@ -49,6 +51,17 @@ def at_least(number: float) -> str:
         return "0"
     digits = max(2 - math.floor(math.log10(number)), 0)
     return plain(math.floor(round(number * 10.0**digits, 9)) / 10.0**digits)
+
+
+def spent(spend: Spend) -> str:
+    """Return what units have lost, in this window and ever: never one without the other."""
+    this = "" if spend.kind == "lifetime" else f" this {spend.kind}"
+    ever = float(spend.lifetime)
+    return (
+        f"spent{this} {price(float(spend.window))} of {decimal_text(spend.budget)}, "
+        f"{at_least(float(spend.left))} left; in a lifetime at most {price(ever)} (odds "
+        f"{odds(ever)})."
+    )
 
 
 def _up(number: float) -> float:

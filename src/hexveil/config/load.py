@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Raw = dict[str, Any]
-_PATHS = (("", "source"), ("release", "out"), ("release", "context"), ("ledger", "url"))
+_PATHS = (
+    ("", "source"),
+    ("release", "out"),
+    ("release", "context"),
+    ("ledger", "url"),
+    ("ledger", "key"),
+)
 _INSTEAD = {"epsilon": "target_error", "target_error": "epsilon"}
 """An option of [plan] takes the place of this field of the file: the question is turned round."""
 

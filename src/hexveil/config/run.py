@@ -133,9 +133,14 @@ class Publishing(Section):
 class Account(Section):
     """Where what was spent is kept."""
 
-    url: Text | None = _field("Ledger: an SQLite file.")
+    url: Text | None = _field("Ledger: an SQLite file, or postgresql://user@host/name.")
     dataset: Text | None = _field("Name of the data set in the ledger.")
-    budget: Exact | None = _field("The most that all releases of this data set may cost.")
+    budget: Exact | None = _field("The most that all releases of a window may cost a unit.")
+    key: Text | None = _field("File of the key under which ids are hashed; made beside a file.")
+    window: Text | None = _field(
+        'When the budget is refilled: never ("lifetime", the usual), "month" or "day".'
+    )
+    account: Text | None = _field("Budget that several data sets share; else the data set's own.")
 
 
 class Run(BaseModel):

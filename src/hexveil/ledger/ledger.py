@@ -1,17 +1,15 @@
-"""The book: what has been spent on a data set, and what was published for it.
+"""The book: what has been spent, unit by unit, durable before anything is published.
 
-One row per release, written and committed before any noise is drawn. Check and spend are one
-transaction under the database's write lock, so that two writers cannot spend the same budget.
-Rows are never changed or removed; the published numbers stand in a second table, one row per
-release, first writer wins.
+A release goes through it in steps, each committed before the next begins:
 
-Why a crash costs nothing more: a row without numbers means that the noise was perhaps drawn, but
-nobody saw it, for numbers are shown only after they are stored. So the same request may draw
-again under the row that is already booked, and the first numbers stored are the only ones ever
-shown.
+    reserve   the losses of its units are booked, or refused
+    mark      from here on noise may have been drawn: the booking is spent for good
+    store     the published numbers; the first that are stored are the only ones ever shown
+    commit    the release's folder is where it belongs
 
-The budget is what the caller declares in this run; all releases of one data set must promise the
-same unit of privacy, for losses of different units do not add up.
+A reservation without a mark may be given back. After a mark without stored numbers, nobody saw a
+number, for numbers are shown only after they are stored: the same request may draw again under the
+booking that is there, or be abandoned. Noise, true sums and random states never enter the book.
 """
 
 from __future__ import annotations
@@ -20,17 +18,25 @@ import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
-
-import sqlalchemy as sa
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hexveil.errors import BudgetError, InputError, StorageError
 from hexveil.exact import Number, decimal_text, positive
-from hexveil.ledger.store import bookings, connect, numbers, transaction
+from hexveil.ledger import accounts, events, odometer, windows
+from hexveil.ledger.accounts import Account, Spend
+from hexveil.ledger.engines import MEMORY, connect, transaction, where
+from hexveil.ledger.units import PARTS, Key, make_key, of_blob, read_key
+from hexveil.ledger.verifying import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
+
+    import sqlalchemy as sa
+
+    from hexveil.ledger.events import Event
+    from hexveil.ledger.units import Losses
+    from hexveil.ledger.verifying import Verdict
 
 Numbers = dict[str, list[int]]
 """Noisy whole numbers of each statistic, one per cell."""
@@ -38,170 +44,411 @@ Numbers = dict[str, list[int]]
 
 @dataclass(frozen=True)
 class Booking:
-    """One release in the book. Public facts only.
+    """A request in the book. Public facts only.
 
     Attributes
     ----------
     request : str
         Fingerprint of the public request.
-    unit : str
-        Unit of privacy.
+    state : str
+        "reserved", "marked", "stored" or "committed".
     cost : Fraction
-        What the most exposed unit loses, in epsilon.
+        What its most exposed unit loses, in epsilon.
     facts : mapping of str to str
         The request in words.
     published : mapping or None
         The noisy numbers, once they are stored.
+    entry, chain : int and str
+        Number and hash of the event that stored the numbers, or of the last one before that.
     """
 
     request: str
-    unit: str
+    state: str
     cost: Fraction
     facts: Mapping[str, str]
     published: Numbers | None
+    entry: int
+    chain: str
 
 
 class Ledger:
-    """The book of one data set.
+    """The book of one data set's releases.
 
     Parameters
     ----------
     url : str or Path
-        An SQLite file, by its path or as SQLAlchemy writes it ("sqlite:///ledger.sqlite").
+        An SQLite file by its path or URL, or a PostgreSQL database as
+        "postgresql://user@host/name".
     dataset : str
-        Name under which this data set's releases add up.
-    budget : int, str, Decimal, Fraction or float
-        The most that all of its releases together may cost one unit, in epsilon.
+        Name under which this data set's releases stand.
+    budget : int, str, Decimal, Fraction or float, optional
+        The most that all releases of a window may cost one unit, in epsilon. Needed the first
+        time; later it must be what the book says, which `set_budget` alone changes.
+    key : str or Path, optional
+        File of the holder's key, under which ids are hashed. Beside an SQLite file it is made the
+        first time (the file's name with .key added).
+    window : "lifetime", "month" or "day", optional
+        When the budget is refilled; a lifetime by default.
+    account : str, optional
+        Name of the budget, where several data sets of one population share it; the data set's own
+        by default.
 
     Raises
     ------
     InputError
-        On an empty name, a budget that is not positive, a file that is not a ledger.
+        On a name that is empty, a budget that is not positive, an address that is no ledger's, or
+        an argument that is not what the book pins.
     StorageError
-        If the database cannot be opened.
+        If the database cannot be used.
     """
 
-    def __init__(self, url: str | Path, *, dataset: str, budget: Number) -> None:
-        if not isinstance(dataset, str) or not dataset.strip():
-            raise InputError("dataset must be a name, under which its releases add up.")
+    def __init__(
+        self,
+        url: str | Path,
+        *,
+        dataset: str,
+        budget: Number | None = None,
+        key: str | Path | None = None,
+        window: str | None = None,
+        account: str | None = None,
+    ) -> None:
+        for name, text in (
+            ("dataset", dataset),
+            ("account", dataset if account is None else account),
+        ):
+            if not (isinstance(text, str) and text.strip()):
+                raise InputError(f"{name} must be a name, under which releases add up.")
+        asked = None if budget is None else positive(budget, "budget")
+        checked = None if window is None else windows.check(window)
         self.dataset = dataset
-        self.budget = positive(budget, "budget")
         self._engine = connect(url)
+        with transaction(self._engine) as connection:
+            known = accounts.find(connection, dataset)
+            self._key = self._key_of(
+                url, key, new=known is None and not events.head(connection).entry
+            )
+            if known is None:
+                known = self._opened(connection, asked, checked, account)
+            self._check_same(known, asked, checked, account)
+        self._account = known.name
+
+    def _opened(
+        self,
+        connection: sa.Connection,
+        budget: Fraction | None,
+        window: str | None,
+        name: str | None,
+    ) -> Account:
+        """Return the account of a data set that the book does not know yet."""
+        named = accounts.named(connection, name or self.dataset)
+        if named is None and budget is None:
+            raise InputError(
+                f"the ledger does not know {self.dataset!r} yet: say its budget, the most that all "
+                "of its releases may cost one unit, in epsilon."
+            )
+        account = named or Account(
+            name or self.dataset,
+            "",
+            window or "lifetime",
+            budget or Fraction(0),
+            self._key.fingerprint,
+        )
+        accounts.check_key(account, self._key)
+        return accounts.open_account(connection, account, self.dataset)
+
+    def _check_same(
+        self, known: Account, budget: Fraction | None, window: str | None, name: str | None
+    ) -> None:
+        """Refuse arguments that are not what the book pins."""
+        accounts.check_key(known, self._key)
+        if name is not None and name != known.name:
+            raise InputError(
+                f"{self.dataset!r} spends from the account {known.name!r} of this ledger, and not "
+                f"from {name!r}; it cannot change."
+            )
+        if budget is not None and budget != known.budget:
+            raise InputError(
+                f"the ledger's budget of {known.name!r} is {decimal_text(known.budget)}, and not "
+                f"{decimal_text(budget)}; hexveil ledger set-budget changes it, and is on record."
+            )
+        if window is not None and window != known.window:
+            raise InputError(
+                f"the ledger's budget of {known.name!r} is for a {known.window}, and not for a "
+                f"{window}; that cannot change: begin a new account."
+            )
+
+    def _key_of(self, url: str | Path, key: str | Path | None, *, new: bool) -> Key:
+        """Return the holder's key; made where the book is new and none is there."""
+        self._key_file: Path | None = None
+        if str(url) == MEMORY and key is None:
+            return Key(b"forgotten with the book it is of")
+        if key is None and self._engine.dialect.name != "sqlite":
+            raise InputError("a ledger on a server needs the file of the holder's key: key=.")
+        file = (Path(key) if key is not None else Path(f"{self.where}.key")).absolute()
+        self._key_file = file
+        return make_key(file) if new and not file.exists() else read_key(file)
 
     def __repr__(self) -> str:
-        return f"Ledger(dataset={self.dataset!r}, budget={decimal_text(self.budget)})"
+        return f"Ledger(dataset={self.dataset!r}, account={self._account!r})"
+
+    @property
+    def key(self) -> Key:
+        """The holder's key; its repr shows a fingerprint."""
+        return self._key
+
+    @property
+    def key_file(self) -> Path | None:
+        """Where the key is; None for a book in memory that made its own."""
+        return self._key_file
+
+    @property
+    def where(self) -> str:
+        """The file, or the server's address without a password."""
+        return where(self._engine)
+
+    @property
+    def account(self) -> Account:
+        """What the book pins: budget, window, unit."""
+        with transaction(self._engine) as connection:
+            return self._known(connection)
+
+    @property
+    def budget(self) -> Fraction:
+        """The most that a unit may lose in a window, in epsilon."""
+        return self.account.budget
 
     @property
     def spent(self) -> Fraction:
-        """What all booked releases cost together, in epsilon."""
-        return sum((entry.cost for entry in self.entries()), Fraction(0))
+        """What the most exposed unit has lost in this window, in epsilon."""
+        return self.spend().window
 
     @property
     def remaining(self) -> Fraction:
-        """Budget left, in epsilon; never below zero."""
-        return max(self.budget - self.spent, Fraction(0))
+        """What every unit may still lose in this window, in epsilon; never below zero."""
+        return self.spend().left
 
-    def entries(self) -> tuple[Booking, ...]:
-        """Return the data set's bookings, oldest first."""
+    def spend(self) -> Spend:
+        """Return what has been spent, in this window and ever."""
         with transaction(self._engine) as connection:
-            return self._entries(connection)
+            return accounts.spend(connection, self._known(connection))
 
-    def book(self, request: str, cost: Fraction, *, unit: str, facts: Mapping[str, str]) -> Booking:
+    def set_budget(self, budget: Number) -> None:
+        """Change the budget; the change stands in the book."""
+        asked = positive(budget, "budget")
+        with transaction(self._engine) as connection:
+            accounts.set_budget(connection, self._known(connection), asked)
+
+    def find(self, request: str) -> Booking | None:
+        """Return the booking of a request, or None if there is none."""
+        with transaction(self._engine) as connection:
+            return _booking(events.of_request(connection, self.dataset, request))
+
+    def reserve(
+        self, request: str, losses: Losses, *, unit: str, facts: Mapping[str, str]
+    ) -> Booking:
         """Return the booking of a request, made now unless it was made before.
 
-        When this returns, the row is durable. A request that was booked before costs nothing
-        again.
+        When this returns, the booking is durable. One that was made before costs nothing again.
 
         Raises
         ------
         BudgetError
-            If the cost exceeds what is left; nothing is booked.
+            If a unit would lose more than the budget allows; nothing is booked.
         InputError
-            If earlier releases of the data set promise another unit of privacy, or the cost is
-            below zero, which would give budget back.
+            If earlier releases of the account promise another unit of privacy, or the request was
+            abandoned.
         """
-        if cost < 0:
-            raise InputError("a release cannot cost less than nothing.")
         with transaction(self._engine) as connection:
-            entries = self._entries(connection)
-            known = next((e for e in entries if e.request == request), None)
+            history = events.of_request(connection, self.dataset, request)
+            known = _booking(history)
             if known is not None:
                 return known
-            self._check(entries, cost, unit)
-            connection.execute(
-                sa.insert(bookings).values(
-                    dataset=self.dataset,
-                    request=request,
-                    unit=unit,
-                    cost=f"{cost.numerator}/{cost.denominator}",
-                    facts=json.dumps(dict(facts), sort_keys=True),
+            if events.state(history) == "abandoned":
+                raise InputError(
+                    "this release was abandoned after noise may have been drawn for it; what it "
+                    "cost stays spent. Declare a new version of the records to publish again."
                 )
+            account = self._with_unit(connection, unit)
+            at = windows.now(events.head(connection).at)
+            self._spend(connection, account, losses, at)
+            made = events.add(
+                connection,
+                "reserved",
+                account=account.name,
+                dataset=self.dataset,
+                request=request,
+                body={
+                    "facts": dict(facts),
+                    "parts": losses.largest,
+                    "periods": list(losses.periods),
+                    "window": windows.label(account.window, at),
+                },
+                units=losses.blob(),
+                at=at,
             )
-        return Booking(request, unit, cost, dict(facts), None)
+            booked = _booking((*history, made))
+        assert booked is not None  # noqa: S101  it was added
+        return booked
 
-    def complete(self, request: str, published: Numbers) -> Numbers:
-        """Store a booked release's noisy numbers and return the ones that may be shown.
+    def mark(self, request: str) -> None:
+        """Note that noise may be drawn from here on; the booking is spent for good."""
+        self._step(request, "marked", done=("marked", "stored", "committed"))
+
+    def store(self, request: str, published: Numbers) -> Numbers:
+        """Store a marked release's noisy numbers and return the ones that may be shown.
 
         The first numbers stored win: where another process was faster, its numbers come back and
         these are forgotten.
         """
         with transaction(self._engine) as connection:
-            entry = next((e for e in self._entries(connection) if e.request == request), None)
-            if entry is None:
-                raise InputError("numbers can only be stored for a release that is booked.")
-            if entry.published is not None:
-                return entry.published
-            connection.execute(
-                sa.insert(numbers).values(
-                    dataset=self.dataset, request=request, numbers=json.dumps(published)
-                )
+            history = events.of_request(connection, self.dataset, request)
+            known = _booking(history)
+            if known is not None and known.published is not None:
+                return known.published
+            events.check_next(history, "stored")
+            events.add(
+                connection,
+                "stored",
+                account=history[-1].account,
+                dataset=self.dataset,
+                request=request,
+                numbers=json.dumps(published),
             )
         return published
 
-    def _check(self, entries: tuple[Booking, ...], cost: Fraction, unit: str) -> None:
-        units = {entry.unit for entry in entries} - {unit}
-        if units:
+    def commit(self, request: str) -> None:
+        """Note that a release stands where it belongs."""
+        self._step(request, "committed", done=("committed",))
+
+    def give_back(self, request: str) -> None:
+        """Undo a reservation for which no noise can have been drawn.
+
+        Raises
+        ------
+        InputError
+            If it is marked: then it is spent for good.
+        """
+        with transaction(self._engine) as connection:
+            history = events.of_request(connection, self.dataset, request)
+            events.check_next(history, "returned")
+            account, reserved = self._known(connection), history[-1]
+            losses = _losses(reserved)
+            for window in {reserved.body["window"], windows.LIFETIME}:
+                line = account.parts if window == reserved.body["window"] else None
+                odometer.take_back(connection, account.name, window, losses, line)
+            events.add(
+                connection, "returned", account=account.name, dataset=self.dataset, request=request
+            )
+
+    def abandon(self, request: str) -> None:
+        """Give up a marked release; what it cost stays spent."""
+        self._step(request, "abandoned", done=("abandoned",))
+
+    def entries(self) -> tuple[Booking, ...]:
+        """Return the data set's bookings, oldest first."""
+        with transaction(self._engine) as connection:
+            rows = events.of_dataset(connection, self.dataset)
+        found = (_booking(history) for history in rows.values())
+        return tuple(booking for booking in found if booking is not None)
+
+    def verify(self) -> Verdict:
+        """Return whether the whole book hangs together, of all data sets in it."""
+        return verify(self._engine)
+
+    def _step(self, request: str, kind: events.Kind, *, done: tuple[str, ...]) -> None:
+        """Add an event of a request unless it has happened."""
+        with transaction(self._engine) as connection:
+            history = events.of_request(connection, self.dataset, request)
+            if events.state(history) in done:
+                return
+            events.check_next(history, kind)
+            events.add(
+                connection,
+                kind,
+                account=history[-1].account,
+                dataset=self.dataset,
+                request=request,
+            )
+
+    def _known(self, connection: sa.Connection) -> Account:
+        found = accounts.find(connection, self.dataset)
+        if found is None:
+            raise InputError(f"the ledger does not know {self.dataset!r} any more.")
+        return found
+
+    def _with_unit(self, connection: sa.Connection, unit: str) -> Account:
+        """Return the account, its unit pinned; refuse another."""
+        account = self._known(connection)
+        if not account.unit:
+            return accounts.set_unit(connection, account, unit)
+        if account.unit != unit:
             raise InputError(
-                f"the ledger's releases of {self.dataset!r} protect a {units.pop()}, this one a "
-                f"{unit}; losses of different units do not add up: use another dataset name."
+                f"the ledger's releases of {account.name!r} protect a {account.unit}, this one a "
+                f"{unit}; losses of different units do not add up: use another account."
             )
-        left = max(self.budget - sum((e.cost for e in entries), Fraction(0)), Fraction(0))
-        if cost > left:
-            raise BudgetError(
-                f"this release costs epsilon {_rounded(math.ceil, cost)}, but of the budget "
-                f"{decimal_text(self.budget)} of {self.dataset!r} only "
-                f"{_rounded(math.floor, left)} is left; plan with a smaller epsilon, or do not "
-                "publish.",
-                requested=cost,
-                remaining=left,
-            )
+        return account
 
-    def _entries(self, connection: sa.Connection) -> tuple[Booking, ...]:
-        both = (bookings.c.dataset == numbers.c.dataset) & (bookings.c.request == numbers.c.request)
-        rows = connection.execute(
-            sa.select(bookings, numbers.c.numbers)
-            .select_from(bookings.outerjoin(numbers, both))
-            .where(bookings.c.dataset == self.dataset)
-            .order_by(bookings.c.entry)
-        )
-        return tuple(_booking(row) for row in rows)
+    def _spend(self, connection: sa.Connection, account: Account, losses: Losses, at: str) -> None:
+        """Book losses in the window and for ever, or refuse them."""
+        window = windows.label(account.window, at)
+        before = odometer.spent(connection, account.name, window, losses.hashes)
+        if (before + losses.parts > account.parts).any():
+            raise _refusal(account, losses, before)
+        odometer.add(connection, account.name, window, losses, before, account.parts)
+        if window != windows.LIFETIME:
+            ever = odometer.spent(connection, account.name, windows.LIFETIME, losses.hashes)
+            odometer.add(connection, account.name, windows.LIFETIME, losses, ever, None)
 
 
-def _booking(row: sa.Row[Any]) -> Booking:
-    """Return what a row says; StorageError if it was not written by a ledger."""
+def _booking(history: tuple[Event, ...]) -> Booking | None:
+    """Return what a request's events come to; None where nothing is booked."""
+    state = events.state(history)
+    if state not in ("reserved", "marked", "stored", "committed"):
+        return None
+    reserved = next(one for one in reversed(history) if one.kind == "reserved")
+    stored = next((one for one in history if one.kind == "stored"), None)
+    return Booking(
+        reserved.request,
+        state,
+        Fraction(int(reserved.body["parts"]), PARTS),
+        reserved.body["facts"],
+        None if stored is None or stored.numbers is None else json.loads(stored.numbers),
+        (stored or history[-1]).entry,
+        (stored or history[-1]).chain,
+    )
+
+
+def _losses(reserved: Event) -> Losses:
+    """Return the losses that a reservation booked."""
     try:
-        cost, facts = Fraction(row.cost), json.loads(row.facts)
-        published = None if row.numbers is None else json.loads(row.numbers)
-    except (ValueError, TypeError, ZeroDivisionError):
-        cost, facts, published = Fraction(-1), {}, None
-    if cost < 0:
+        return of_blob(reserved.units or b"", reserved.body["periods"])
+    except (KeyError, ValueError):
         raise StorageError(
-            f"row {row.entry} of the ledger is damaged, so what was spent is not known; nothing "
-            "was published. Restore the file from a copy."
-        )
-    return Booking(row.request, row.unit, cost, facts, published)
+            f"entry {reserved.entry} of the ledger is damaged; restore the ledger from a copy."
+        ) from None
 
 
-def _rounded(how: Callable[[Fraction], int], epsilon: Fraction) -> str:
+def _text(how: Callable[[Fraction], int], epsilon: Fraction) -> str:
     """Return ε as text of at most 12 places, rounded up or down."""
-    return decimal_text(Fraction(how(epsilon * 10**12), 10**12))
+    return decimal_text(Fraction(how(epsilon * PARTS), PARTS))
+
+
+def _refusal(account: Account, losses: Losses, before: odometer.Parts) -> BudgetError:
+    """Return the error that says what was asked, spent and left."""
+    cost = Fraction(losses.largest, PARTS)
+    most = Fraction(int(before.max()), PARTS)
+    left = max(Fraction(int((account.parts - before).min()), PARTS), Fraction(0))
+    over = int((before + losses.parts > account.parts).sum())
+    spent_up = int((before >= account.parts).sum())
+    this = "" if account.window == "lifetime" else f" this {account.window}"
+    advice = f"Plan with at most {_text(math.floor, left)}, or do not publish."
+    if not left:
+        advice = f"These can be in no further release{this}: do not publish."
+    return BudgetError(
+        f"this release costs epsilon {_text(math.ceil, cost)}, but of the budget "
+        f"{decimal_text(account.budget)} of {account.name!r} its units have spent up to "
+        f"{_text(math.ceil, most)}{this}: {over:,} of {before.size:,} would get above it, "
+        f"{spent_up:,} have nothing left. {advice}",
+        requested=cost,
+        remaining=left,
+    )

@@ -13,7 +13,7 @@ import pyarrow.parquet
 
 from hexveil import atomic, report
 from hexveil.errors import InputError, StorageError
-from hexveil.publishing import geo
+from hexveil.publishing import geo, receipt
 from hexveil.publishing.readme import readme
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def _write_files(
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "manifest.json").write_text(text + "\n", "utf-8")
     (folder / "README.txt").write_text(readme(table, manifest, mapped=mapped), "utf-8")
+    receipt.write(folder, manifest)
 
 
 def _remove_empty(folders: list[Path]) -> None:

@@ -21,6 +21,8 @@ from hexveil.cells import Cells
 from hexveil.exact import decimal_text, float_up
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hexveil.cells import Labels
     from hexveil.facts import PublicFacts
     from hexveil.planning import Plan
@@ -74,8 +76,17 @@ def fingerprint(request: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
-def manifest(dataset: str, facts: PublicFacts, plan: Plan, request: str) -> dict[str, Any]:
-    """Return the manifest as it is written to `manifest.json`."""
+def manifest(
+    dataset: str,
+    facts: PublicFacts,
+    plan: Plan,
+    request: str,
+    ledger: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the manifest as it is written to `manifest.json`.
+
+    `ledger` says where the release stands in the book (entry, chain); None if it cost nothing.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
         "software": _software(),
@@ -94,6 +105,7 @@ def manifest(dataset: str, facts: PublicFacts, plan: Plan, request: str) -> dict
         "cells": _cells(facts, plan),
         "occupancy_fingerprint": plan.occupancy.fingerprint,
         "request": request,
+        "ledger": None if ledger is None else dict(ledger),
     }
 
 

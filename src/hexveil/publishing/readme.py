@@ -22,6 +22,8 @@ FILES = {
     "report.html": "a page with map and table; open it in any browser, it needs no network",
     "manifest.json": "what is guaranteed, for machines",
     "README.txt": "this text",
+    "receipt.json": "checksums of these files, and the release's place in the ledger; "
+    "hexveil verify checks them",
 }
 
 

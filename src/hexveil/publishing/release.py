@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.errors import InputError, StorageError
-from hexveil.ledger import Ledger
+from hexveil.ledger import Ledger, losses_of
 from hexveil.noise import secure
 from hexveil.planning import Plan
 from hexveil.publishing import folder as folders
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.facts import ValueScale
+    from hexveil.facts import PublicFacts, ValueScale
+    from hexveil.ledger import Booking
     from hexveil.ledger.ledger import Numbers
     from hexveil.publishing.linear import Lattice
 
@@ -147,30 +148,64 @@ def release(
     Privacy
     -------
     Neighbours, sensitivity and loss: publishing/linear.py for means, publishing/variance.py for
-    variances. The loss booked is `plan.epsilon`, that of the most exposed unit, rounded up. Noise
-    is drawn after the booking is committed, by `noise.secure` alone, and only the numbers that the
-    ledger stored are shown; the same public request again returns them and costs nothing.
+    variances. The losses booked are those of each unit, rounded up; the largest is `plan.epsilon`.
+    Noise is drawn after the booking is committed, by `noise.secure` alone, and only the numbers
+    that the ledger stored are shown; the same public request again returns them and costs nothing.
     """
     book = _checked(dataset, plan, ledger, estimates)
     where = linear.lattice(plan, dataset.public.scale)
     variance.check(dataset, plan, where)
     request = request_of(book.dataset, dataset.public, plan)
     name = fingerprint(request)
-    noisy, replayed = _constants(plan, where), False
+    noisy, replayed, place = _constants(plan, where), False, None
     if any(part.live.any() for part in plan.parts.values()):
-        booking = book.book(name, plan.epsilon, unit=dataset.public.unit, facts=request)
-        stored = booking.published
+        stored = _booked(book, name, dataset, plan, request).published
         replayed = stored is not None
         if stored is None:
+            book.mark(name)
             drawn = _draw(dataset, plan, where)
-            stored = book.complete(name, {k: v.tolist() for k, v in drawn.items()})
-        noisy = _stored(stored, noisy)
+            stored = book.store(name, {k: v.tolist() for k, v in drawn.items()})
+        noisy, place = _stored(stored, noisy), _place(book, name)
     return Release(
         released(plan, dataset.public, _values(noisy, plan, dataset.public.scale)),
-        manifest(book.dataset, dataset.public, plan, name),
+        manifest(book.dataset, dataset.public, plan, name, place),
         plan.epsilon,
         replayed,
     )
+
+
+def _booked(
+    book: Ledger, name: str, dataset: Dataset, plan: Plan, request: dict[str, str]
+) -> Booking:
+    """Return the booking of a request, made now if the book does not know it."""
+    known = book.find(name)
+    if known is not None:
+        return known
+    assert dataset.units is not None  # noqa: S101  checked at the start
+    units = dataset.units
+    losses = losses_of(
+        units.ids(), plan.losses(), book.key, most=plan.epsilon, periods=units.periods()
+    )
+    return book.reserve(name, losses, unit=unit_of(dataset.public), facts=request)
+
+
+def unit_of(facts: PublicFacts) -> str:
+    """Return what adds up with what: the unit of privacy, and the clock by which its days begin.
+
+    A day by one clock overlaps two days by another: a reading may count in both, so that what
+    units of one clock lose says nothing about units of the other.
+    """
+    if facts.unit == "user":
+        return facts.unit
+    clock = facts.identity.get("timezone", "none")
+    return f"{facts.unit} ({'clock not named' if clock == 'none' else clock})"
+
+
+def _place(book: Ledger, name: str) -> dict[str, Any]:
+    """Return where a request's stored numbers stand in the ledger: the same at every look."""
+    booking = book.find(name)
+    assert booking is not None  # noqa: S101  its numbers were stored
+    return {"entry": booking.entry, "chain": booking.chain}
 
 
 def _constants(plan: Plan, where: Lattice) -> Whole:
@@ -229,9 +264,22 @@ def _checked(
         )
     if estimates not in ("raw", ("raw",), ["raw"]):
         raise InputError(f'estimates must be ("raw",) in this version, got {estimates!r}.')
+    _check_units(dataset)
     _check_plan(dataset, plan)
     check_labels(dataset.public)
     return ledger
+
+
+def _check_units(dataset: Dataset) -> None:
+    """Refuse units that the ledger could not add up."""
+    if dataset.units is None:
+        raise InputError("a release needs the ids of its units, to book what each loses.")
+    if dataset.public.unit != "user" and dataset.units.periods() is None:
+        raise InputError(
+            f"user: a release of {dataset.public.unit}s needs the day of each, to add up what its "
+            "user loses; let every id of the sums end with a blank and the day (of a week, its "
+            'Monday), like "bus 7 2026-11-20", as the query of hexveil inspect --sql does.'
+        )
 
 
 def _check_plan(dataset: Dataset, plan: Plan) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from hexveil.facts import PublicFacts, ValueScale
     from hexveil.occupancy import Occupancy
+    from hexveil.records.units import Units
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,10 +52,13 @@ class Dataset:
     public : PublicFacts
     sums : Sums
         Private.
+    units : Units or None
+        Private. Without them nothing can be booked, nor released.
     """
 
     public: PublicFacts
     sums: Sums
+    units: Units | None = None
 
     def __post_init__(self) -> None:
         n, steps = self.public.occupancy.n, self.public.scale.steps
@@ -63,6 +67,8 @@ class Dataset:
             raise HexveilError("sums and occupancy do not belong together.")
         if ((total < 0) | (total > n * steps)).any():
             raise HexveilError("sums are outside the bounds of their counts.")
+        if self.units is not None and len(self.units.users) != self.public.occupancy.n_users:
+            raise HexveilError("ids and occupancy do not belong together.")
         if self.sums.total_sq is not None:
             _check_squares(n, total, self.sums.total_sq, self.public.scale)
 

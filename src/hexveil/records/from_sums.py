@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
@@ -28,6 +29,7 @@ from hexveil.records.request import Rules
 from hexveil.records.select import Select
 from hexveil.records.sources import find
 from hexveil.records.sums_table import check_labels, read_rows
+from hexveil.records.units import dated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from hexveil.cells import CellTable
     from hexveil.exact import Number
     from hexveil.records.sums_table import SumRows
+    from hexveil.records.units import Units
 
 
 def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argument
@@ -67,7 +70,9 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     quantum : number
         Step on which sums are kept, in value units.
     unit : "user", "user-day" or "user-week"
-        What one id in the column `user` stands for, and what is protected.
+        What one id in the column `user` stands for, and what is protected. To be released, each
+        id of a user-day ends with a blank and the day, like "bus 7 2026-11-20"; that of a
+        user-week with its Monday.
     value, value_unit : str
         Name of the value and its unit of measure.
     cells : Cells, Labels or None
@@ -120,7 +125,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     form = decimals(asked.scale)
     rows = read_rows(source, grid, None if form is None else 2 * form.places)
     refuse_overflow(rows.n, asked.scale)
-    occupancy, sums, used, counts = _grouped(rows, asked)
+    occupancy, sums, units, used, counts = _grouped(rows, asked)
     facts = PublicFacts(
         occupancy=occupancy,
         cells=used,
@@ -143,11 +148,13 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
             "timezone": asked.clock or "none",
         },
     )
-    return Dataset(facts, sums)
+    return Dataset(facts, sums, units)
 
 
-def _grouped(rows: SumRows, asked: Rules) -> tuple[Occupancy, Sums, CellTable, dict[str, int]]:
-    """Return pairs in order with their nearest possible sums, the used cells, and counts.
+def _grouped(
+    rows: SumRows, asked: Rules
+) -> tuple[Occupancy, Sums, Units, CellTable, dict[str, int]]:
+    """Return pairs in order with their nearest possible sums, units, the used cells, and counts.
 
     Rows are clamped before they are added, in whole numbers: sums of possible sums are possible,
     and the order of rows does not matter.
@@ -175,7 +182,7 @@ def _grouped(rows: SumRows, asked: Rules) -> tuple[Occupancy, Sums, CellTable, d
         "records left": int(occupancy.n.sum()),
     }
     sums = Sums(added(total), None if squares is None else added(squares))
-    return occupancy, sums, table, counts
+    return occupancy, sums, dated(rows.ids.take(pa.array(users)), asked.unit), table, counts
 
 
 def _nearest(

@@ -43,6 +43,8 @@ class SumRows:
     grid : Cells or Labels
     user : ndarray of int64, shape (n_rows,)
         Rank of the user's id among all ids, by bytes.
+    ids : pyarrow.Array of string
+        The ids in that order.
     n : ndarray of int64
         At least 1.
     given, given_sq : ndarray of float
@@ -61,6 +63,7 @@ class SumRows:
 
     grid: Cells | Labels
     user: NDArray[np.int64]
+    ids: pa.Array
     n: NDArray[np.int64]
     given: NDArray[np.float64]
     given_sq: NDArray[np.float64] | None
@@ -137,13 +140,14 @@ def read_rows(source: Files | Table, grid: Cells | Labels, places: int | None) -
     kept = np.flatnonzero(usable & user & place)
     _refuse_nothing(kept.size, rules)
     keys, names = _keys(table.take(kept), grid)
-    ranks, _ = _ranked(table["user"].take(kept))
+    ranks, ids = _ranked(table["user"].take(kept))
     squares = values["given_sq"][kept] if "given_sq" in values else None
     written = table["written_sq"].combine_chunks() if "written_sq" in table.column_names else None
     columns = (*cell_columns(grid), *_OWN[: 3 if squares is None else 4])
     return SumRows(
         grid=grid,
         user=ranks,
+        ids=ids,
         n=n[kept],
         given=values["given"][kept],
         given_sq=squares,

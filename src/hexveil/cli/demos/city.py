@@ -96,7 +96,7 @@ def where(row: dict[str, Any]) -> str:
 SHOW = Show(
     "city",
     RUN,
-    "city.parquet, streets.geojson, ledger.sqlite",
+    "city.parquet, streets.geojson, ledger.sqlite, ledger.sqlite.key",
     (
         "The city",
         f"is invented: {CITY.users} buses, {CITY.days} days, a record a minute (hexveil simulate).",

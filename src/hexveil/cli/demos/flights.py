@@ -114,7 +114,7 @@ def airports(hexagon: str, places: pa.Table) -> list[str]:
 SHOW = Show(
     "flights",
     RUN,
-    "flights.parquet, routes.geojson, ledger.sqlite",
+    "flights.parquet, routes.geojson, ledger.sqlite, ledger.sqlite.key",
     ("Flights", ABOUT),
     write,
 )

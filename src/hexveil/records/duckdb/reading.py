@@ -64,12 +64,14 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
         fit = squares_fit(sums.largest_count(session, grouping), rules.scale)
         named = (sums.TOTAL, sums.SQUARES) if fit else (sums.TOTAL,)
         pairs = sums.fetch_pairs(session, grouping, named)
+        units = sums.fetch_units(session, rules.unit, grouping)
     # The engine's memory is free before the pairs are put in order.
-    occupancy, found = sums.in_order(pairs)
+    occupancy, found, used_units = sums.in_order(pairs)
     counts = rule_counts(request, left_out, repeats)
     counts.update(sums.cell_counts(everything, used, int(occupancy.n.sum())))
     facts = _facts(source, request, occupancy, cells, counts)
-    return Dataset(facts, Sums(found[sums.TOTAL], found.get(sums.SQUARES)))
+    private = Sums(found[sums.TOTAL], found.get(sums.SQUARES))
+    return Dataset(facts, private, units.take(used_units))
 
 
 def _facts(

@@ -103,7 +103,7 @@ class Recounter:
         everything, _, used = sums.choose_cells(session, grouping, request.rules.select)
         if not used:
             return None
-        occupancy, _ = sums.in_order(sums.fetch_pairs(session, grouping, ()))
+        occupancy, *_ = sums.in_order(sums.fetch_pairs(session, grouping, ()))
         counts = dict(self.facts.rules)
         counts.update(sums.cell_counts(everything, used, int(occupancy.n.sum())))
         return replace(

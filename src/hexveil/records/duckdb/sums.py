@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hexveil.cells import DAY, Cells, CellTable, Labels
 from hexveil.occupancy import Occupancy
+from hexveil.records.units import Units, first_days
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -241,8 +242,19 @@ def fetch_pairs(session: Session, grouping: Keys, sums: Sequence[str]) -> pa.Tab
     )
 
 
-def in_order(pairs: pa.Table) -> tuple[Occupancy, dict[str, NDArray[np.int64]]]:
-    """Return who reported how often where, and the fetched sums (private) in its order."""
+def fetch_units(session: Session, unit: Unit, grouping: Keys) -> Units:
+    """Return the ids and days of all units, those of no used cell too. Private."""
+    table = session.arrow(f"SELECT {', '.join(grouping.unit)} FROM units ORDER BY unit")
+    keys = [name for name in grouping.unit if name != "u"]
+    days = first_days(table[keys[0]].to_numpy().astype(np.int64), unit) if keys else None
+    return Units(table["u"].combine_chunks(), days)
+
+
+def in_order(pairs: pa.Table) -> tuple[Occupancy, dict[str, NDArray[np.int64]], NDArray[np.int64]]:
+    """Return who reported how often where, the fetched sums (private), and which units are used.
+
+    Sums are in the order of the occupancy, whose users are the used units in theirs.
+    """
     cell, unit = (pairs[name].to_numpy().astype(np.int64) for name in ("cell", "unit"))
     used = np.flatnonzero(np.bincount(unit))
     n_cells, reach = int(cell.max()) + 1, int(unit.max()) + 1
@@ -253,7 +265,7 @@ def in_order(pairs: pa.Table) -> tuple[Occupancy, dict[str, NDArray[np.int64]]]:
     names = [name for name in (TOTAL, SQUARES) if name in pairs.column_names]
     sums = {name: pairs[name].to_numpy()[order] for name in names}
     cell, unit = np.divmod(key, reach)
-    return Occupancy(cell, place[unit], n, n_cells, used.size), sums
+    return Occupancy(cell, place[unit], n, n_cells, used.size), sums, used
 
 
 def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

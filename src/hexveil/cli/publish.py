@@ -1,0 +1,244 @@
+"""`hexveil publish`: a day's map, or many days', that a scheduler can ask for again and again.
+
+A day is a request like any other: asked again it is answered from the ledger at no cost, and one
+that stopped on the way goes on. A day is ready when its last hour is over and late records have had
+their time (--wait). Records that come later still, and change who reported how often where, wait:
+what is published stands, unless --revise pays for a revision.
+"""
+
+from __future__ import annotations
+
+import json
+import zoneinfo
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hexveil.cells import slot_seconds
+from hexveil.cli import release, steps, words
+from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.config import Run, arguments
+from hexveil.errors import BudgetError, HexveilError, InputError
+from hexveil.ledger import Ledger
+from hexveil.publishing.archive import Archive, Pointer, archive
+from hexveil.publishing.manifest import fingerprint, request_of
+
+if TYPE_CHECKING:
+    from hexveil.ledger import Spend
+    from hexveil.planning import Plan
+    from hexveil.records import Dataset
+
+LONGEST = 3_700
+"""Days of one command."""
+
+Day = Annotated[
+    str | None, typer.Option("--date", help="Local day, as 2026-11-20.", metavar="DATE")
+]
+First = Annotated[str | None, typer.Option("--from", help="First local day.", metavar="DATE")]
+Last = Annotated[str | None, typer.Option("--to", help="Last local day.", metavar="DATE")]
+Wait = Annotated[
+    str, typer.Option(help="How long after its end a day waits for late records.", metavar="TEXT")
+]
+Revise = Annotated[
+    bool, typer.Option("--revise", help="Pay for a revision where late records changed a day.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say the price; publish and book nothing.")]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a day.
+
+    Attributes
+    ----------
+    day : str
+    state : str
+        "published", "published before", "kept" (late records wait), "not ready", "refused",
+        "failed", or "planned" where nothing was to be published.
+    said : str
+        A sentence.
+    epsilon : float
+        What it cost the most exposed unit, or would.
+    code : int
+        Exit code.
+    """
+
+    day: str
+    state: str
+    said: str
+    epsilon: float = 0.0
+    code: int = 0
+
+
+def publish(  # noqa: PLR0913  the options of the command
+    run: Run,
+    *,
+    day: Day = None,
+    first: First = None,
+    last: Last = None,
+    wait: Wait = "6h",
+    revise: Revise = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> int:
+    """Publish the maps of local days under the folder `out`, each in a folder of its own.
+
+    Asked again it costs nothing; one that stopped goes on. `latest.json` names what counts.
+    """
+    days = asked(day, first, last)
+    if run.release.out is None:
+        raise InputError("out (in [release], or --out) is needed: the folder of all days' maps.")
+    if run.select.dates is not None:
+        raise InputError("dates (in [select]) and publish cannot be combined: --date says the day.")
+    account = arguments.ledger_arguments(run, Ledger)
+    steps.price_named(run)
+    place = archive(run.release.out, account["dataset"])
+    ready = ready_after(run, wait)
+    found: list[Outcome] = []
+    for one in days:
+        found.append(attempt(run, one, place, ready, revise=revise, dry_run=dry_run))
+        if not as_json:
+            typer.echo("\n".join(words.wrapped(one.isoformat(), said(found[-1]))))
+        if found[-1].code == BudgetError.exit_code:
+            break  # later days cost as much
+    if as_json:
+        typer.echo(json.dumps([asdict(one) for one in found], indent=2))
+    return max(one.code for one in found)
+
+
+def asked(day: str | None, first: str | None, last: str | None) -> list[date]:
+    """Return the days, oldest first."""
+    if (day is None) == (first is None) or (first is None) != (last is None):
+        raise InputError("name a day (--date), or the first and the last (--from and --to).")
+    ends = [_date(text) for text in ((day, day) if day is not None else (first, last))]
+    if not ends[0] <= ends[1] or (ends[1] - ends[0]).days >= LONGEST:
+        raise InputError(f"--from {ends[0]} --to {ends[1]} is no span of up to {LONGEST} days.")
+    return [ends[0] + timedelta(k) for k in range((ends[1] - ends[0]).days + 1)]
+
+
+def _date(text: str | None) -> date:
+    try:
+        return date.fromisoformat(text or "")
+    except ValueError:
+        raise InputError(f"a day reads like 2026-11-20, got {text!r}.") from None
+
+
+def ready_after(run: Run, wait: str) -> dict[str, Any]:
+    """Return the clock and the delay by which a day is ready."""
+    if run.cells.timezone is None:
+        raise InputError("timezone (in [cells]) is needed: a day begins by a local clock.")
+    try:
+        clock = zoneinfo.ZoneInfo(run.cells.timezone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        raise InputError(f"there is no time zone {run.cells.timezone!r}.") from None
+    seconds = 0 if wait in ("0", "0h") else slot_seconds(wait)
+    return {"clock": clock, "wait": timedelta(seconds=seconds)}
+
+
+def ready_at(day: date, *, clock: zoneinfo.ZoneInfo, wait: timedelta) -> datetime:
+    """Return from when on a day can be published: its end by the local clock, and the wait."""
+    end = datetime.combine(day + timedelta(1), datetime.min.time(), clock)
+    return end.astimezone(UTC) + wait
+
+
+def now() -> datetime:
+    """Return the time; tests put another clock in its place."""
+    return datetime.now(UTC)
+
+
+def attempt(
+    run: Run, day: date, place: Archive, ready: dict[str, Any], *, revise: bool, dry_run: bool
+) -> Outcome:
+    """Return what became of a day; an error of one day is its outcome, not the command's end."""
+    name, at = day.isoformat(), ready_at(day, **ready)
+    if now() < at and not dry_run:
+        return Outcome(name, "not ready", f"is complete at {at:%Y-%m-%d %H:%M} UTC.", code=2)
+    try:
+        return _attempt(run, name, place, revise=revise, dry_run=dry_run)
+    except BudgetError as error:
+        return Outcome(name, "refused", str(error), code=error.exit_code)
+    except HexveilError as error:
+        return Outcome(name, "failed", str(error), code=error.exit_code)
+
+
+def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool) -> Outcome:
+    select = run.select.model_copy(update={"dates": (day, day)})
+    of_day = run.model_copy(update={"select": select}).standing_in(run.folder)
+    account = arguments.ledger_arguments(run, Ledger)
+    dataset = steps.read(of_day)
+    made, _ = release.supported(of_day, dataset)
+    request = fingerprint(request_of(account["dataset"], dataset.public, made))
+    price = float(made.epsilon)
+    if dry_run:
+        return Outcome(day, "planned", projection(account, dataset, made, day), price)
+    pointer = place.pointer(day)
+    if pointer is not None and pointer.request != request and not revise:
+        return Outcome(
+            day,
+            "kept",
+            "records have come since, or the plan is another; what is published stands. --revise "
+            f"publishes a revision at epsilon {words.price(price)}.",
+        )
+    return _published(of_day, dataset, made, request, place, pointer)
+
+
+def _published(
+    run: Run, dataset: Dataset, made: Plan, request: str, place: Archive, pointer: Pointer | None
+) -> Outcome:
+    """Return the outcome of a day that is published now, or was before."""
+    assert run.select.dates is not None  # noqa: S101  the day's own
+    day = str(run.select.dates[0])
+    account = arguments.ledger_arguments(run, Ledger)
+    book = Ledger(**account)
+    done = pointer is not None and pointer.request == request and place.has(pointer)
+    if done:
+        return Outcome(day, "published before", f"{place.where}: the same request, at no cost.")
+    published = release.publish(run, dataset, made, book)
+    context = {} if run.release.context is None else {"context": run.release.context}
+    found = Pointer.to(day, request)
+    place.put(found, lambda folder: published.write(folder, **context))
+    if made.epsilon:
+        book.commit(request)
+    place.point(found)
+    price = 0.0 if published.replayed else float(made.epsilon)
+    cost = "no further cost" if published.replayed else f"epsilon {words.price(price)}"
+    return Outcome(day, "published", f"{found.path} at {cost}; {words.spent(book.spend())}", price)
+
+
+def said(one: Outcome) -> str:
+    """Return an outcome in words."""
+    return f"{one.state}: {one.said}"
+
+
+def projection(account: dict[str, Any], dataset: Dataset, made: Plan, day: str) -> str:
+    """Return a day's price and when a budget would be gone if every day cost as much."""
+    price = words.price(float(made.epsilon))
+    if not made.epsilon:
+        return "no reading is used: it costs nothing, and says nothing."
+    spend = _known_spend(account)
+    budget = Fraction(str(account["budget"])) if spend is None else spend.budget
+    if dataset.public.unit != "user":
+        each = "week" if dataset.public.unit == "user-week" else "day"
+        return (
+            f"epsilon {price} for a {dataset.public.unit}, of a budget of "
+            f"{words.plain(float(budget))}. Each {each} has units of its own, so the budget is not "
+            f"used up by others; whoever is there on each loses {price} a {each}, added up."
+        )
+    spent = Fraction(0) if spend is None else spend.window
+    days = int(max(budget - spent, Fraction(0)) / made.epsilon)
+    if spend is not None and spend.kind != "lifetime":
+        return f"epsilon {price}; at that price the {spend.kind}'s budget lasts {days} more days."
+    gone = date.fromisoformat(day) + timedelta(days)
+    return f"epsilon {price}; at that price a day the budget is gone on {gone}, after {days} days."
+
+
+def _known_spend(account: dict[str, Any]) -> Spend | None:
+    """Return what a ledger says that is there; a dry run makes none."""
+    url = str(account["url"])
+    if "://" not in url and not Path(url).exists():
+        return None
+    return Ledger(**account).spend()

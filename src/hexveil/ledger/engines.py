@@ -1,0 +1,229 @@
+"""The book's databases: an SQLite file, PostgreSQL by URL, memory for trying things out.
+
+Every transaction takes the book's one write lock at its start, so that what is read in it stays
+true until it is committed: SQLite's own (BEGIN IMMEDIATE), or in PostgreSQL an advisory lock of
+the transaction. A commit that returned survives a power cut: WAL with full sync in SQLite; in
+PostgreSQL synchronous_commit is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from hexveil.errors import InputError, StorageError
+from hexveil.ledger.tables import events, metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Engine = sa.Engine
+"""What reaches a book."""
+
+WAIT = 30
+"""Seconds to wait for another writer."""
+
+LOCK = 0x686578_7665696C
+"""Number of the advisory lock in PostgreSQL: "hexveil" in ASCII."""
+
+MEMORY = "memory://"
+"""A book that forgets, for trying things out; nothing can be released with it."""
+
+
+def connect(url: str | Path) -> sa.Engine:
+    """Return an engine for a book, its tables made if they are not there.
+
+    Raises
+    ------
+    InputError
+        If the address is none, or the database belongs to another program.
+    StorageError
+        If it cannot be reached or written.
+    """
+    engine = _engine(url)
+    with transaction(engine) as connection:
+        _check_tables(connection)
+        metadata.create_all(connection)
+    return engine
+
+
+def existing(url: str | Path) -> sa.Engine:
+    """Return an engine for a book that is there; nothing is made.
+
+    Raises
+    ------
+    InputError
+        If there is no book, or the address is none.
+    StorageError
+        If it cannot be reached.
+    """
+    engine = _engine(url)
+    there = engine.dialect.name != "sqlite" or Path(engine.url.database or "").is_file()
+    if there:
+        with transaction(engine) as connection:
+            _check_tables(connection)
+            there = sa.inspect(connection).has_table(events.name)
+    if not there:
+        raise InputError(f"there is no ledger {where(engine)}; hexveil ledger init makes one.")
+    return engine
+
+
+def where(engine: sa.Engine) -> str:
+    """Return how messages name a book: a file's path, or a server's address without a password."""
+    if engine.dialect.name == "sqlite":
+        return str(engine.url.database or "in memory")
+    return engine.url.render_as_string(hide_password=True)
+
+
+@contextlib.contextmanager
+def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Run one transaction under the write lock; committed when the block ends without error."""
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except SQLAlchemyError as error:
+        # Of a server's messages only the first line: later ones can quote what was sent.
+        reason = str(getattr(error, "orig", None) or type(error).__name__).splitlines()[0]
+        raise StorageError(
+            f"the ledger {where(engine)} cannot be used ({reason}); nothing was published. "
+            "Check that it can be reached and who else uses it, then try again."
+        ) from None
+
+
+def _engine(url: str | Path) -> sa.Engine:
+    text = str(url)
+    if text == MEMORY:
+        return _memory()
+    try:
+        address = sa.make_url(text) if "://" in text else _file_address(Path(url))
+        if address.get_backend_name() == "postgresql":
+            return _server(address)
+        if address.get_backend_name() == "sqlite":
+            return _file(address)
+    except (ArgumentError, ImportError) as error:
+        raise InputError(
+            f"the ledger address is not usable ({type(error).__name__}); name an SQLite file, for "
+            "example ledger.sqlite, or a PostgreSQL database as postgresql://user@host/name."
+        ) from None
+    raise InputError(
+        f"a ledger is an SQLite file or a PostgreSQL database, not a {address.get_backend_name()} "
+        "one; name a file, for example ledger.sqlite."
+    )
+
+
+def _file_address(path: Path) -> sa.URL:
+    return sa.URL.create("sqlite", database=str(path))
+
+
+def _file(address: sa.URL) -> sa.Engine:
+    """Return an engine for an SQLite file, its path made absolute.
+
+    Every transaction opens the file anew, and the working folder may change between them.
+    """
+    name = address.database or ""
+    if not name or name.startswith((":memory:", "file:")):
+        raise InputError("a ledger must be a file, for memory forgets what was spent; name one.")
+    path = Path(name).absolute()
+    _check_file(path)
+    engine = sa.create_engine(address.set(database=str(path)), poolclass=NullPool)
+
+    @event.listens_for(engine, "connect")
+    def _durable(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        connection.isolation_level = None  # the driver must not begin transactions of its own
+        connection.execute(f"PRAGMA busy_timeout = {WAIT * 1000}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+
+    @event.listens_for(engine, "begin")
+    def _lock(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _server(address: sa.URL) -> sa.Engine:
+    """Return an engine for PostgreSQL."""
+    driver = address.set(drivername="postgresql+psycopg")
+    options = {"connect_timeout": WAIT}
+    # Under a stricter level, which a server may be set to, what is read would date from before the
+    # wait for the lock.
+    engine = sa.create_engine(
+        driver, poolclass=NullPool, connect_args=options, isolation_level="READ COMMITTED"
+    )
+
+    @event.listens_for(engine, "begin")
+    def _lock(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{WAIT}s'")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+
+    return engine
+
+
+def _memory() -> sa.Engine:
+    """Return an engine whose book is gone with it; its one connection is used by turns."""
+    engine = sa.create_engine(
+        "sqlite://",
+        poolclass=QueuePool,
+        pool_size=1,
+        max_overflow=0,
+        pool_timeout=WAIT,
+        connect_args={"check_same_thread": False},
+    )
+
+    @event.listens_for(engine, "connect")
+    def _plain(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def _lock(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _check_file(path: Path) -> None:
+    """Refuse what cannot be a ledger file before SQLite touches it."""
+    try:
+        if path.is_dir():
+            raise InputError(f"the ledger {path} is a folder; name a file.")
+        if not path.parent.is_dir():
+            raise InputError(f"the ledger's folder {path.parent} does not exist; make it.")
+        if path.exists() and not path.is_file():
+            raise InputError(f"the ledger {path} is a device or a pipe; name a file.")
+        start = _first_bytes(path) if path.exists() else b""
+    except OSError as error:
+        raise StorageError(
+            f"the ledger {path} cannot be read ({error.strerror}); nothing was published. "
+            "Check who may read and write it."
+        ) from None
+    if start and start != b"SQLite format 3\0":
+        raise InputError(f"{path} is not a ledger (an SQLite file); name another file.")
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(16)
+
+
+def _check_tables(connection: sa.Connection) -> None:
+    """Refuse an SQLite file that belongs to another program; a server may hold other tables."""
+    found = set(sa.inspect(connection).get_table_names())
+    ours = {name for name in found if name.startswith("hexveil_")}
+    old = ours - set(metadata.tables)
+    if old:
+        raise InputError(
+            f"{where(connection.engine)} is the ledger of an earlier version ({min(old)}); begin a "
+            "new one, with the budget less what the old one spent."
+        )
+    if connection.dialect.name == "sqlite" and found - ours:
+        raise InputError(
+            f"{where(connection.engine)} is the database of another program, not a ledger; name "
+            "another file."
+        )

@@ -1,0 +1,70 @@
+"""The book's tables. Events are only ever added; the others are sums that can be made anew.
+
+Column names are those of SQL; the meaning of events is in `book`.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+events = sa.Table(
+    "hexveil_events",
+    metadata,
+    sa.Column("entry", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("dataset", sa.Text, nullable=False),
+    sa.Column("request", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("units", sa.LargeBinary),
+    sa.Column("numbers", sa.Text),
+    sa.Column("chain", sa.Text, nullable=False),
+    sa.Index("hexveil_events_of_request", "dataset", "request", "entry"),
+    sa.Index("hexveil_events_of_account", "account", "kind", "entry"),
+)
+"""Append-only and chained. `body` is canonical JSON, `request` empty where there is none."""
+
+accounts = sa.Table(
+    "hexveil_accounts",
+    metadata,
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("unit", sa.Text, nullable=False),
+    sa.Column("window", sa.Text, nullable=False),
+    sa.Column("budget", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("ids", sa.Text, nullable=False),
+)
+"""One budget over one population of units; `key` and `ids` pin how ids become hashes."""
+
+datasets = sa.Table(
+    "hexveil_datasets",
+    metadata,
+    sa.Column("dataset", sa.Text, primary_key=True),
+    sa.Column("account", sa.Text, nullable=False),
+)
+
+balances = sa.Table(
+    "hexveil_balances",
+    metadata,
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("window", sa.Text, primary_key=True),
+    sa.Column("unit", sa.LargeBinary, primary_key=True),
+    sa.Column("spent", sa.BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Sum of each unit's losses in a window; the empty window is the lifetime."""
+
+totals = sa.Table(
+    "hexveil_totals",
+    metadata,
+    sa.Column("account", sa.Text, primary_key=True),
+    sa.Column("window", sa.Text, primary_key=True),
+    sa.Column("period", sa.Text, primary_key=True),
+    sa.Column("largest", sa.BigInteger, nullable=False),
+    sa.Column("units", sa.BigInteger, nullable=False),
+    sa.Column("exhausted", sa.BigInteger, nullable=False),
+)
+"""Per window and period: the largest balance, how many units have one, and are at the budget."""

@@ -1,0 +1,146 @@
+"""Single facts of a release in words, for its dossier."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hexveil.exact import decimal_text
+from hexveil.publishing.manifest import odds, odds_words
+from hexveil.publishing.prose import Table
+from hexveil.report.facts import NOUNS, headed, squared, up_to_digits, with_unit
+
+if TYPE_CHECKING:
+    from hexveil.publishing.dossier_facts import Facts
+
+PROTECTED = {
+    "user": "one user, in all cells at once and for as long as publication goes on",
+    "user-day": "one user on one local day, in all cells at once",
+    "user-week": "one user in one local week, in all cells at once",
+}
+WHO = {
+    "user": "one user",
+    "user-day": "one user on one day",
+    "user-week": "one user in one week",
+}
+SPANS = {"user": (7, 30, 365), "user-day": (7, 30, 365), "user-week": (4, 13, 52)}
+"""How many releases, days or weeks a unit's owner may be in, for the table of odds."""
+COUNTED = {
+    "user": "releases of this loss with the same user",
+    "user-day": "days of the same user, each at this loss",
+    "user-week": "weeks of the same user, each at this loss",
+}
+
+
+def repeated(facts: Facts) -> Table:
+    """Return what one unit loses, and what its owner loses at most over several."""
+    rows = [("this release, the most exposed unit", *_priced(facts.loss))]
+    rows += [
+        (f"{k} {COUNTED[facts.unit]}", *_priced(k * facts.loss))
+        for k in SPANS[facts.unit]
+        if facts.loss
+    ]
+    return Table(
+        ("what", "epsilon", "odds change", "a belief held at even odds may become"), (*rows,)
+    )
+
+
+def _priced(loss: Fraction) -> tuple[str, str, str]:
+    factor = odds(loss)
+    change = "not at all" if not loss else odds_words(factor)
+    return decimal_text(loss), change, even(factor)
+
+
+def even(factor: float) -> str:
+    """Return how sure one may become of what one held at even odds before.
+
+    Examples
+    --------
+    >>> even(1.0), even(2.718281828459046), even(1e9)
+    ('at most 50 in 100', 'at most 73.2 in 100', 'as good as certain')
+    """
+    if factor >= 1000:
+        return "as good as certain"
+    share = Fraction(factor) / (1 + Fraction(factor))
+    return f"at most {decimal_text(Fraction(math.ceil(share * 1000), 10))} in 100"
+
+
+def promise(facts: Facts) -> str:
+    """Return by how much the release changes anybody's odds."""
+    if not facts.loss:
+        return (
+            "Every published number is a constant: no value was read, so the release changes "
+            "nobody's odds (epsilon 0)."
+        )
+    return (
+        f"Whatever somebody believed about the values of {WHO[facts.unit]}, seeing the release "
+        f"changes the odds of that belief {odds_words(odds(facts.loss))} "
+        f"(epsilon {decimal_text(facts.loss)}), whatever else that person knows."
+    )
+
+
+def heading(facts: Facts) -> str:
+    """Return what is published: "Average speed (km/h)"."""
+    data = facts.said["dataset"]
+    unit = f" ({data['value_unit']})" if data["value_unit"] else ""
+    return f"{headed(facts.said['plan']['statistics'], data['value'] or 'value')}{unit}"
+
+
+def cells(facts: Facts) -> str:
+    """Return what the cells are, and how many there are."""
+    grid, count = facts.said["grid"], len(facts.said["cells"])
+    many = "1 cell" if count == 1 else f"{count} cells"
+    if grid["kind"] == "labels":
+        return f"{many}: combinations of {', '.join(grid['columns'])}"
+    words = f"{many}: H3 hexagons of resolution {grid['resolution']}"
+    if grid["timeslot"] is None:
+        return words
+    words += f" in slots of {grid['timeslot']} ({grid['timezone']})"
+    same = ", the same hours of all days together"
+    return words + (same if grid["slot"] == "pooled" else "")
+
+
+def bounds(facts: Facts) -> str:
+    """Return the bounds and the step of the values."""
+    said = facts.said["bounds"]
+    both = f"from {said['lower']} to {said['upper']}"
+    return f"{_measured(both, facts)}, in steps of {said['quantum']}"
+
+
+def largest_bias(facts: Facts) -> str:
+    """Return the largest worst-case bias of a mean over the cells."""
+    return _measured(up_to_digits(facts.largest_bias), facts)
+
+
+def errors(facts: Facts) -> list[str]:
+    """Return the planning errors, a sentence for each statistic that is noised."""
+    plan = facts.said["plan"]
+    names = [part["statistic"] for part in facts.said["cells"][0]["noised"]]
+    mean, most = plan["mean_error"], plan["max_error"]
+    if isinstance(mean, dict) and isinstance(most, dict):
+        return [_error(name, mean[name], most[name], facts) for name in sorted(mean)]
+    if isinstance(mean, dict) or isinstance(most, dict) or len(names) > 1:
+        # The sum of errors in different units has none.
+        whole = [max(one.values()) if isinstance(one, dict) else one for one in (mean, most)]
+        return [
+            (
+                f"Planning errors of all statistics added up: {up_to_digits(whole[0])} on average "
+                f"over cells, {up_to_digits(whole[1])} at most."
+            )
+        ]
+    return [_error(names[0], mean, most, facts)]
+
+
+def _error(name: str, mean: float, most: float, facts: Facts) -> str:
+    unit = facts.said["dataset"]["value_unit"]
+    unit = squared(unit) if name == "variance" else unit
+    return (
+        f"Planning error of the {NOUNS.get(name, name)} (worst-case bias and expected size of the "
+        f"noise): {with_unit(up_to_digits(mean), unit)} on average over cells, "
+        f"{with_unit(up_to_digits(most), unit)} at most."
+    )
+
+
+def _measured(number: str, facts: Facts) -> str:
+    return with_unit(number, facts.said["dataset"]["value_unit"])

@@ -1,0 +1,119 @@
+"""PRIVATE. Who the units of privacy are: the ids that the ledger hashes, and their days or weeks.
+
+That a user reported is public by the promise, but an id stands in no message, repr or file all the
+same: it leaves this type for the ledger's keyed hash alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.errors import HexveilError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.facts import Unit
+
+EPOCH = date(1970, 1, 1)
+_DATE = len("2026-11-20")
+_ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Units:
+    """PRIVATE. The units of a data set, in the order of its occupancy's users.
+
+    Attributes
+    ----------
+    users : pyarrow.Array of string, length n_units
+        Id of each unit's user, as read.
+    days : ndarray of int, shape (n_units,), or None
+        First day of each unit, in days since 1970; None where the unit is a user, or where the
+        ids of sums made elsewhere do not say their day (`dated`): those cannot be booked.
+    """
+
+    users: pa.Array
+    days: NDArray[np.int64] | None = None
+
+    def __repr__(self) -> str:
+        return f"Units(n_units={len(self.users)}, private)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise HexveilError("private ids are not pickled; read the records where they are used.")
+
+    def take(self, rows: NDArray[np.int64]) -> Units:
+        """Return some units, in the order of `rows`."""
+        return Units(
+            self.users.take(pa.array(rows)), None if self.days is None else self.days[rows]
+        )
+
+    def ids(self) -> list[bytes]:
+        """Return each unit's user id as bytes."""
+        return [text.encode() for text in self.users.to_pylist()]
+
+    def periods(self) -> list[str] | None:
+        """Return each unit's first day as ISO text, or None where none is known."""
+        if self.days is None:
+            return None
+        names = {
+            int(day): (EPOCH + timedelta(int(day))).isoformat() for day in np.unique(self.days)
+        }
+        return [names[int(day)] for day in self.days]
+
+
+def dated(users: pa.Array, unit: Unit) -> Units:
+    """Return units from ids that stand for a user, day or week, as the query of sums makes them.
+
+    There an id is the user's, a blank and the first day. So the ledger knows who the same user of
+    another day is, and the same unit in records that hexveil read itself. Where one id does not
+    say its day, none is known of any.
+
+    Examples
+    --------
+    >>> dated(pa.array(["bus 7 2026-11-20"]), "user-day").periods()
+    ['2026-11-20']
+    >>> dated(pa.array(["bus 7"]), "user-day").periods() is None
+    True
+    """
+    if unit == "user" or not len(users):
+        return Units(users)
+    texts = users.to_pylist()
+    days = [
+        _day(text[-_DATE:], unit) if text[-_DATE - 1 : -_DATE] == " " else None for text in texts
+    ]
+    known = [day for day in days if day is not None]
+    if len(known) < len(days):
+        return Units(users)
+    names = pa.array([text[: -_DATE - 1] for text in texts], users.type)
+    return Units(names, np.array(known, dtype=np.int64))
+
+
+def _day(text: str, unit: Unit) -> int | None:
+    """Return the days since 1970 of a unit's first day, or None if it is none."""
+    if not _ISO.fullmatch(text):
+        return None
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return None if unit == "user-week" and day.weekday() else (day - EPOCH).days
+
+
+def first_days(keys: NDArray[np.int64], unit: Unit) -> NDArray[np.int64] | None:
+    """Return the first day of units from the keys that records are grouped by (`unit_keys`).
+
+    Examples
+    --------
+    >>> first_days(np.array([1]), "user-day"), first_days(np.array([2]), "user-week")
+    (array([0]), array([4]))
+    """
+    if unit == "user":
+        return None
+    return keys - 1 if unit == "user-day" else 7 * keys - 10

@@ -1,0 +1,295 @@
+"""`hexveil ledger`: the book for those who hold it."""
+
+import json
+import sqlite3
+import stat
+from fractions import Fraction
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import typer.main
+
+from hexveil.cli.app import app
+from hexveil.ledger import Ledger, losses_of
+
+INIT = ("ledger", "init", "ledger.sqlite", "--dataset", "buses", "--budget", "2")
+REQUEST = "ab" * 32
+
+
+def stopped(*steps, request=REQUEST, dataset="buses"):
+    """Leave a release that stopped after some steps; return the book."""
+    book = Ledger("ledger.sqlite", dataset=dataset, budget=2)
+    losses = losses_of([b"7", b"8"], np.array([0.5, 0.25]), book.key, most=Fraction(1, 2))
+    book.reserve(request, losses, unit="user", facts={})
+    for step in steps:
+        getattr(book, step)(request)
+    return book
+
+
+def told(call, *arguments):
+    """Call with --json and return what was said."""
+    said = call("ledger", *arguments, "--json")
+    assert said.code == 0, said.err
+    return json.loads(said.out)
+
+
+def test_a_book_is_opened_and_its_key_explained(here, call):
+    """The key is its owner's alone; where it is and what its loss means is said."""
+    said = call(*INIT)
+    assert said.code == 0, said.err
+    assert "ledger.sqlite.key (fingerprint" in said.out
+    assert "apart from backups" in said.out
+    assert "a new ledger has to begin" in " ".join(said.out.split())
+    key = here / "ledger.sqlite.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert key.read_text().strip() not in said.out
+    assert call(*INIT).code == 0
+    assert len(told(call, "history", "ledger.sqlite")) == 2
+
+
+def test_a_book_is_opened_by_a_run_file(here, call, monkeypatch, tmp_path_factory):
+    """The file's [ledger] says everything, options win, and its folder is where paths start."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    said = call("ledger", "init", here / "run.toml", "--window", "month", "--account", "all")
+    assert said.code == 0, said.err
+    assert "buses spends from all: epsilon 2 for a unit, refilled every month" in said.out
+    assert (here / "ledger.sqlite.key").is_file()
+    assert told(call, "show", here / "run.toml")["accounts"][0]["window"] == "month"
+    assert told(call, "verify", here / "run.toml")["problems"] == []
+
+
+def test_a_key_may_lie_elsewhere(here, call, monkeypatch):
+    """A key's file is named from where the command is called, and asked for when it is needed."""
+    (here / "safe").mkdir()
+    monkeypatch.chdir(here / "safe")
+    (here / "safe" / "run.toml").write_text('[ledger]\nurl = "../ledger.sqlite"\nbudget = 1\n')
+    assert call("ledger", "init", "run.toml", "--dataset", "a", "--key", "my.key").code == 0
+    assert (here / "safe" / "my.key").is_file()
+    monkeypatch.chdir(here)
+    change = ("ledger", "set-budget", "safe/run.toml", "3", "--dataset", "a")
+    assert "ledger.sqlite.key is not there" in call(*change).err
+    assert call(*change, "--key", "safe/my.key").code == 0
+
+
+def test_both_numbers_are_shown(here, call):
+    """The spend in this window and in a lifetime stand beside the budget, with odds in words."""
+    assert call(*INIT).code == 0
+    assert "odds do not change" in call("ledger", "show", "ledger.sqlite").out
+    stopped("mark")
+    said = call("ledger", "show", "ledger.sqlite").out
+    for line in (
+        "Budget             epsilon 2 for a user, for ever",
+        "Spent              0.5 (odds change at most 1.65 times), by the unit that lost most",
+        "Left               1.5, for every unit",
+        "In a lifetime      0.5 (odds change at most 1.65 times), for the owner of a unit",
+        "Units              2 have lost something, 0 have nothing left",
+        "Releases           1 marked",
+    ):
+        assert line in said
+    (one,) = told(call, "show", "ledger.sqlite")["accounts"]
+    assert (one["spent"], one["left"]) == ("0.5", "1.5")
+    assert (one["budget"], one["lifetime"], one["in"]) == ("2", one["spent"], "lifetime")
+
+
+def test_a_window_is_named(here, call):
+    """Of a budget that is refilled, the spend says of which month it is."""
+    assert call(*INIT, "--window", "month").code == 0
+    stopped()
+    (one,) = told(call, "show", "ledger.sqlite")["accounts"]
+    assert f"in {one['in']}, by the unit" in call("ledger", "show", "ledger.sqlite").out
+    assert len(one["in"]) == len("2026-11")
+
+
+def test_one_data_set_or_all(here, call):
+    """--dataset, or a run file, asks for one; without it all are shown."""
+    assert call(*INIT).code == 0
+    assert call("ledger", "init", "ledger.sqlite", "--dataset", "trams", "--budget", "1").code == 0
+    names = [one["account"] for one in told(call, "show", "ledger.sqlite")["accounts"]]
+    assert names == ["buses", "trams"]
+    for asked in (("ledger.sqlite", "--dataset", "trams"), ("run.toml", "--dataset", "trams")):
+        (one,) = told(call, "show", *asked)["accounts"]
+        assert one["account"] == "trams"
+        assert {e["account"] for e in told(call, "history", *asked)} == {"trams"}
+    (one,) = told(call, "show", "run.toml")["accounts"]
+    assert one["datasets"] == ["buses"]
+
+
+def test_a_release_stands_in_the_book(here, call):
+    """A release says what is spent and left; it is listed, and the book hangs together."""
+    said = call("release", "run.toml", "--accept-noise")
+    assert said.code == 0, said.err
+    text = " ".join(said.out.split())
+    assert "In all: spent 1 of 2, 1 left; in a lifetime at most 1 (odds 2.72 times)." in text
+    (one,) = told(call, "show", "run.toml")["accounts"]
+    assert 0 < float(one["spent"]) <= 1
+    assert (one["unit"], one["units"], one["releases"]) == ("user", 400, {"stored": 1})
+    again = json.loads(call("release", "run.toml", "--accept-noise", "--out", "b", "--json").out)
+    assert again["replayed"] is True
+    assert {name: again["ledger"][name] for name in ("spent", "left", "lifetime")} == {
+        name: one[name] for name in ("spent", "left", "lifetime")
+    }
+    kinds = [e["kind"] for e in told(call, "history", "run.toml")]
+    assert kinds == ["opened", "joined", "unit", "reserved", "marked", "stored"]
+    assert call("ledger", "history", "run.toml", "--limit", "1").out.split()[2] == "stored"
+    checked = call("ledger", "verify", "run.toml")
+    assert checked.code == 0
+    assert "6 events hang together" in checked.out
+
+
+def test_a_raised_budget_is_a_weaker_promise(here, call):
+    """The new budget counts, both stand on record, and what it means is said."""
+    assert call(*INIT).code == 0
+    said = call("ledger", "set-budget", "ledger.sqlite", "3.5", "--dataset", "buses")
+    assert said.code == 0, said.err
+    assert "2 is now 3.5, on record. Raised" in said.out
+    assert "7.39 times" in said.out
+    assert "33.2 times" in said.out
+    assert Ledger("ledger.sqlite", dataset="buses").budget == Fraction(7, 2)
+    assert "epsilon 3.5" in call("ledger", "history", "ledger.sqlite").out.splitlines()[-1]
+    refused = call("release", "run.toml", "--accept-noise")
+    assert refused.code == 2
+    assert "set-budget changes it" in refused.err
+
+
+def test_a_lowered_budget_says_who_is_above(here, call):
+    """What is spent stays spent; a run file may say the old budget or the new."""
+    stopped()
+    told(call, "set-budget", "run.toml", "1")
+    said = call("ledger", "set-budget", "run.toml", "0.3")
+    assert "1 is now 0.3, on record. 1 units are at it or above" in said.out
+    (one,) = told(call, "show", "ledger.sqlite")["accounts"]
+    assert (one["left"], one["exhausted"]) == ("0", 1)
+
+
+def test_a_damaged_book_is_said_with_exit_2(here, call):
+    """What does not hang together is named."""
+    stopped()
+    connection = sqlite3.connect(here / "ledger.sqlite")
+    connection.execute('UPDATE hexveil_events SET body = \'{"budget":"9"}\' WHERE entry = 1')
+    connection.commit()
+    connection.close()
+    said = call("ledger", "verify", "ledger.sqlite")
+    assert said.code == 2
+    assert "does not hang together" in said.out
+    assert "Entry 1 is not what was written" in said.out
+    assert call("ledger", "verify", "ledger.sqlite", "--json").code == 2
+
+
+def test_a_reservation_is_given_back(here, call):
+    """What was reserved and not marked costs nothing any more."""
+    book = stopped()
+    listed = call("ledger", "resolve", "ledger.sqlite")
+    assert "reserved" in listed.out
+    assert "run a release again to finish it" in listed.out
+    assert [one["request"] for one in told(call, "resolve", "ledger.sqlite")] == [REQUEST]
+    refused = call("ledger", "resolve", "ledger.sqlite", "--abandon", "abab")
+    assert refused.code == 2
+    assert "is reserved: it cannot be abandoned" in refused.err
+    said = told(call, "resolve", "ledger.sqlite", "--give-back", "abab")
+    assert said == {"dataset": "buses", "request": REQUEST, "state": "returned"}
+    assert book.spent == 0
+    assert "Nothing waits" in call("ledger", "resolve", "ledger.sqlite").out
+
+
+def test_a_marked_release_stays_spent(here, call):
+    """It cannot be given back; abandoned, its price stays."""
+    book = stopped("mark")
+    refused = call("ledger", "resolve", "ledger.sqlite", "--give-back", "abab")
+    assert refused.code == 2
+    assert "is marked: it cannot be returned" in refused.err
+    said = call("ledger", "resolve", "ledger.sqlite", "--abandon", "abab")
+    assert said.code == 0
+    assert "its price stays spent" in said.out
+    assert float(book.spent) == pytest.approx(0.5)
+    (one,) = told(call, "show", "ledger.sqlite")["accounts"]
+    assert one["releases"] == {"abandoned": 1}
+
+
+def test_one_of_several_that_wait_is_named(here, call):
+    """A beginning that fits two requests, or none, resolves nothing."""
+    stopped()
+    stopped(request="abcd" * 16, dataset="trams")
+    said = call("ledger", "resolve", "ledger.sqlite", "--give-back", "ab")
+    assert said.code == 2
+    assert "2 of the releases that wait" in said.err
+    assert len(told(call, "resolve", "ledger.sqlite")) == 2
+    assert len(told(call, "resolve", "ledger.sqlite", "--dataset", "trams")) == 1
+    assert call("ledger", "resolve", "ledger.sqlite", "--give-back", "").code == 2
+    assert told(call, "resolve", "ledger.sqlite", "--give-back", "abcd")["dataset"] == "trams"
+
+
+def test_an_export_has_no_unit_and_numbers_if_asked(here, call):
+    """Events leave without what single units lost; published numbers on demand."""
+    assert call("release", "run.toml", "--accept-noise").code == 0
+    assert told(call, "export", "run.toml", "events.json") == {"file": "events.json", "events": 6}
+    plain = json.loads((here / "events.json").read_text())
+    assert [one["entry"] for one in plain] == [1, 2, 3, 4, 5, 6]
+    assert not any({"units", "numbers"} & one.keys() for one in plain)
+    assert call("ledger", "export", "run.toml", "e.parquet", "--numbers").code == 0
+    table = pq.read_table(here / "e.parquet")
+    assert "units" not in table.column_names
+    assert [bool(text) for text in table["numbers"].to_pylist()] == [False] * 5 + [True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("show", "gone.sqlite"), "gone.sqlite; hexveil ledger init makes one"),
+        (("show", "sqlite:///gone.sqlite"), "gone.sqlite; hexveil ledger init makes one"),
+        (("show", "none.toml"), "names no ledger"),
+        (("show", "memory://"), "in memory is gone"),
+        (("show", "ledger.sqlite", "--dataset", "trams"), "does not know 'trams'; it knows buses"),
+        (("history", "ledger.sqlite", "--dataset", "trams"), "it knows buses"),
+        (("resolve", "ledger.sqlite", "--dataset", "trams"), "it knows buses"),
+        (("set-budget", "ledger.sqlite", "3"), "--dataset) is needed"),
+        (("set-budget", "ledger.sqlite", "3", "--dataset", "trams"), "it knows buses"),
+        (("set-budget", "ledger.sqlite", "none", "--dataset", "buses"), "budget"),
+        (("history", "ledger.sqlite", "--limit", "0"), "--limit"),
+        (("resolve", "ledger.sqlite", "--give-back", "a", "--abandon", "b"), "cannot be combined"),
+        (("resolve", "ledger.sqlite", "--abandon", "a"), "0 of the releases that wait"),
+        (("init", "ledger.sqlite", "--dataset", "b", "--budget", "1", "--window", "year"), "year"),
+        (("init", "new.sqlite"), "dataset (in [ledger], or --dataset) is needed"),
+        (("init", "ledger.sqlite", "--dataset", "trams"), "say its budget"),
+        (("export", "ledger.sqlite", "events.xml"), ".json, .csv, .parquet"),
+        (("export", "ledger.sqlite", "run.toml.json"), "exists"),
+        (("lose",), "No such command"),
+    ],
+)
+def test_wrong_use_is_a_sentence(here, call, arguments, sentence):
+    """Refused with exit 2 in one line, and nothing is made or changed."""
+    assert call(*INIT).code == 0
+    (here / "none.toml").write_text("[ledger]\nbudget = 1\n")
+    (here / "run.toml.json").write_text("mine")
+    said = call("ledger", *arguments)
+    assert said.code == 2
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
+    assert not (here / "gone.sqlite").exists()
+    assert (here / "run.toml.json").read_text() == "mine"
+    assert len(told(call, "history", "ledger.sqlite")) == 2
+
+
+def test_a_lost_key_is_said_plainly(here, call):
+    """Without its key the book can be read, and not added to."""
+    assert call(*INIT).code == 0
+    (here / "ledger.sqlite.key").unlink()
+    said = call("release", "run.toml", "--accept-noise")
+    assert said.code == 2
+    assert "begin a new ledger" in said.err
+    assert call("ledger", "show", "ledger.sqlite").code == 0
+
+
+def test_every_command_has_help_and_json(call):
+    """Each shows an example of itself; without a command all are listed."""
+    commands = typer.main.get_command(app).commands["ledger"].commands
+    assert list(commands) == [
+        "init", "show", "history", "set-budget", "verify", "resolve", "export",
+    ]  # fmt: skip
+    listed = call("ledger")
+    assert listed.code == 0
+    for name in commands:
+        assert name in listed.out
+        said = call("ledger", name, "--help")
+        assert f"Example:  hexveil ledger {name}" in said.out
+        assert "--json" in said.out

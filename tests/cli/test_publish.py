@@ -1,0 +1,254 @@
+"""`hexveil publish`: a day's map that may be asked for again and again."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cli.conftest import city
+from hexveil.cli import publish, release
+from hexveil.errors import StorageError
+from hexveil.ledger import Ledger
+from hexveil.publishing import checking
+
+DAYS = ("2022-01-01", "2022-01-02", "2022-01-03")
+RUN = """\
+source = "buses.parquet"
+
+[columns]
+user = "bus"
+value = "speed"
+lat = "lat"
+lon = "lon"
+time = "time"
+
+[values]
+bounds = [0, 65]
+value_unit = "km/h"
+
+[cells]
+resolution = 6
+timeslot = "none"
+timezone = "Asia/Kolkata"
+
+[plan]
+epsilon = 1
+
+[release]
+out = "maps"
+accept_noise = true
+
+[ledger]
+url = "ledger.sqlite"
+dataset = "buses"
+budget = 2
+"""
+
+
+def records(*days, late=0):
+    """Return the buses of the given days; `late` buses more on each."""
+    parts = []
+    for day in days:
+        table = city(400 + late)
+        times = [text.replace("2022-01-01", day) for text in table["time"].to_pylist()]
+        parts.append(table.set_column(table.column_names.index("time"), "time", pa.array(times)))
+    return pa.concat_tables(parts)
+
+
+@pytest.fixture
+def daily(tmp_path, monkeypatch):
+    """Stand in a folder with three days of buses and their run file, a week later."""
+    pq.write_table(records(*DAYS), tmp_path / "buses.parquet")
+    (tmp_path / "run.toml").write_text(RUN)
+    monkeypatch.chdir(tmp_path)
+    set_clock(monkeypatch, "2022-01-10T00:00")
+    return tmp_path
+
+
+def set_clock(monkeypatch, text):
+    """Let the command read this time, UTC."""
+    monkeypatch.setattr(publish, "now", lambda: datetime.fromisoformat(text).replace(tzinfo=UTC))
+
+
+def spent():
+    """Return what the book says."""
+    return Ledger("ledger.sqlite", dataset="buses").spent
+
+
+def folders(where):
+    """Return the release folders of a data set, by day."""
+    return sorted(str(path.parent.relative_to(where)) for path in where.rglob("receipt.json"))
+
+
+def test_a_day_is_published_once(daily, call):
+    """The folder stands under its day, both pointers name it, and the second time costs nothing."""
+    first = call("publish", "run.toml", "--date", DAYS[0])
+    assert first.code == 0, first.err + first.out
+    assert "published: " in first.out
+    before = spent()
+    assert 0 < before <= 1
+    (folder,) = folders(daily / "maps" / "buses")
+    assert folder.startswith(f"{DAYS[0]}/")
+    for pointer in ("latest.json", f"{DAYS[0]}/latest.json"):
+        assert json.loads((daily / "maps" / "buses" / pointer).read_text())["path"] == folder
+    assert checking.problems(daily / "maps" / "buses" / folder) == ()
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert (again.code, spent()) == (0, before)
+    assert "published before" in again.out
+    assert folders(daily / "maps" / "buses") == [folder]
+
+
+def test_a_range_is_a_day_at_a_time_until_the_budget_ends(daily, call):
+    """The third day does not fit: it is refused with exit 3, and the first two stand."""
+    said = call("publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2], "--json")
+    found = json.loads(said.out)
+    assert [one["state"] for one in found] == ["published", "published", "refused"]
+    assert said.code == 3
+    assert len(folders(daily / "maps" / "buses")) == 2
+    newest = json.loads((daily / "maps" / "buses" / "latest.json").read_text())
+    assert newest["day"] == DAYS[1]
+
+
+def test_user_days_do_not_use_each_other_up(daily, call):
+    """Each day has its own units: three days fit a budget of one; the owner's loss adds up."""
+    said = call(
+        "publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2], "--unit", "user-day",
+        "--budget", "1", "--json",
+    )  # fmt: skip
+    assert [one["state"] for one in json.loads(said.out)] == ["published"] * 3
+    spend = Ledger("ledger.sqlite", dataset="buses").spend()
+    assert spend.window <= 1 < spend.lifetime <= 3
+
+
+def test_an_older_day_does_not_become_the_newest(daily, call):
+    """A day that is filled in later has its own pointer and leaves the newest alone."""
+    for day in (DAYS[1], DAYS[0]):
+        assert call("publish", "run.toml", "--date", day).code == 0
+    place = daily / "maps" / "buses"
+    assert json.loads((place / "latest.json").read_text())["day"] == DAYS[1]
+    assert json.loads((place / DAYS[0] / "latest.json").read_text())["day"] == DAYS[0]
+
+
+def test_late_records_wait_or_are_paid_for(daily, call):
+    """What is published stands when more vehicles turn up; a revision costs, and then counts."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    place = daily / "maps" / "buses"
+    first, before = (place / DAYS[0] / "latest.json").read_text(), spent()
+    pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")
+    kept = call("publish", "run.toml", "--date", DAYS[0])
+    assert (kept.code, spent()) == (0, before)
+    assert "kept: records have come since" in kept.out
+    assert (place / DAYS[0] / "latest.json").read_text() == first
+    revised = call("publish", "run.toml", "--date", DAYS[0], "--revise")
+    assert revised.code == 0, revised.out
+    assert spent() > before
+    assert (place / DAYS[0] / "latest.json").read_text() != first
+    assert len(folders(place)) == 2
+
+
+def test_changed_values_are_the_same_request(daily, call):
+    """Who reported how often where is the same, so the stored answer stands, at no cost."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    before, table = spent(), records(*DAYS)
+    slower = pa.array([speed / 2 for speed in table["speed"].to_pylist()])
+    index = table.column_names.index("speed")
+    pq.write_table(table.set_column(index, "speed", slower), daily / "buses.parquet")
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert (again.code, spent()) == (0, before)
+    assert "published before" in again.out
+
+
+@pytest.mark.parametrize("step", ["write", "commit", "point"])
+def test_one_that_stopped_goes_on(daily, call, monkeypatch, step):
+    """After a failure at any step the same command finishes with the same numbers, at one price."""
+    places = {"write": release, "commit": Ledger, "point": publish.Archive}
+    place = places[step], "publish" if step == "write" else step
+    whole = getattr(*place)
+
+    def fails(*given, **named):
+        if step == "write":
+            whole(*given, **named)
+        raise StorageError("the disk is full.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(*place, fails)
+        said = call("publish", "run.toml", "--date", DAYS[0])
+        assert said.code == 1
+        assert "the disk is full" in said.out
+    before = spent()
+    assert before > 0
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert (again.code, spent()) == (0, before)
+    assert "at no further cost" in again.out
+    (booking,) = Ledger("ledger.sqlite", dataset="buses").entries()
+    assert booking.state == "committed"
+    (folder,) = folders(daily / "maps" / "buses")
+    assert checking.problems(daily / "maps" / "buses" / folder) == ()
+
+
+def test_a_dry_run_says_price_and_end(daily, call):
+    """Nothing is booked, no file is made, and the date is the one that arithmetic gives."""
+    said = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
+    assert said.code == 0
+    words = " ".join(said.out.split())
+    assert "at that price a day the budget is gone on 2022-01-03, after 2 days" in words
+    assert not (daily / "ledger.sqlite").exists()
+    assert not (daily / "maps").exists()
+    other = call("publish", "run.toml", "--date", DAYS[0], "--dry-run", "--unit", "user-day")
+    assert "not used up by others" in " ".join(other.out.split())
+
+
+def test_a_day_waits_for_late_records(daily, call, monkeypatch):
+    """A day is ready when it is over by the local clock, and its wait with it."""
+    set_clock(monkeypatch, "2022-01-02T00:29")
+    early = call("publish", "run.toml", "--date", DAYS[0])
+    assert early.code == 2
+    assert "not ready: is complete at 2022-01-02 00:30 UTC" in early.out
+    set_clock(monkeypatch, "2022-01-02T00:30")
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+
+
+def test_a_day_without_records_does_not_stop_the_others(daily, call):
+    """It fails with a sentence, and the days after it are published."""
+    said = call("publish", "run.toml", "--from", "2021-12-31", "--to", DAYS[0], "--json")
+    found = json.loads(said.out)
+    assert [one["state"] for one in found] == ["failed", "published"]
+    assert said.code == 2
+
+
+def test_an_address_is_a_place_too(daily, call):
+    """A file system by its address gets folders, and the pointer that counts."""
+    address = (daily / "bucket").as_uri()
+    assert call("publish", "run.toml", "--date", DAYS[0], "--out", address).code == 0
+    assert len(folders(daily / "bucket" / "buses")) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "name a day (--date), or the first and the last"),
+        (["--date", DAYS[0], "--from", DAYS[0]], "name a day (--date)"),
+        (["--from", DAYS[0]], "name a day (--date)"),
+        (["--date", "tomorrow"], "a day reads like 2026-11-20"),
+        (["--from", DAYS[1], "--to", DAYS[0]], "is no span"),
+        (["--date", DAYS[0], "--wait", "soon"], "soon"),
+        (["--date", DAYS[0], "--dates", "2022-01-01,2022-01-02"], "cannot be combined"),
+        (["--date", DAYS[0], "--out", "nowhere://maps"], "no place that can be written to"),
+    ],
+)
+def test_wrong_use_is_a_sentence(daily, call, arguments, sentence):
+    """Refused with exit 2 before anything is read or booked."""
+    said = call("publish", "run.toml", *arguments)
+    assert said.code == 2
+    assert sentence in said.err
+    assert not Path("ledger.sqlite").exists()
+
+
+def test_days_are_local():
+    """A day of Kolkata ends at half past six in the evening, UTC."""
+    ready = {"clock": publish.zoneinfo.ZoneInfo("Asia/Kolkata"), "wait": timedelta(0)}
+    at = publish.ready_at(datetime(2022, 1, 1, tzinfo=UTC).date(), **ready)
+    assert at == datetime(2022, 1, 1, 18, 30, tzinfo=UTC)

@@ -1,0 +1,148 @@
+"""Books for tests: how one is opened, what is booked in it, what stands in its tables."""
+
+import contextlib
+import os
+import pwd
+import secrets
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from fractions import Fraction
+from urllib.parse import quote
+
+import numpy as np
+import sqlalchemy as sa
+
+import hexveil as hv
+from hexveil.ledger.engines import MEMORY, transaction
+from hexveil.ledger.tables import metadata
+from hexveil.ledger.units import PARTS, Losses, losses_of, make_key
+
+DERIVED = ("hexveil_accounts", "hexveil_datasets", "hexveil_balances", "hexveil_totals")
+
+
+@dataclass
+class Place:
+    """Where the ledgers of one test are: an address, and the file of the key."""
+
+    url: str
+    key: str | None = None
+    options: dict = field(default_factory=dict)
+
+    def open(self, dataset="buses", budget=1, **options):
+        """Open the ledger of a data set."""
+        return hv.Ledger(self.url, dataset=dataset, budget=budget, key=self.key, **options)
+
+
+class Memory(Place):
+    """Books in memory that share one engine, as two processes share a database."""
+
+    def __init__(self, monkeypatch):
+        super().__init__(MEMORY)
+        from hexveil.ledger import engines, ledger  # noqa: PLC0415  its name is taken
+
+        engine = engines.connect(MEMORY)
+        monkeypatch.setattr(ledger, "connect", lambda _: engine)
+
+
+def losses(book, parts, periods=None):
+    """Return losses of units by name: {"a": "0.5"} in epsilon, rounded up as losses are."""
+    exact = {name: Fraction(loss) for name, loss in parts.items()}
+    made = losses_of(
+        [name.encode() for name in exact],
+        np.array([float(loss) for loss in exact.values()]),
+        book.key,
+        most=max(exact.values(), default=Fraction(1)),
+        periods=periods,
+    )
+    order = {one: int(-(-loss * PARTS // 1)) for one, loss in zip(
+        (_hash(book, name, periods, k) for k, name in enumerate(exact)), exact.values(), strict=True
+    )}  # fmt: skip
+    whole = np.array([order[one] for one in made.hashes], dtype=np.int64)
+    return Losses(made.hashes, whole, made.period, made.periods)
+
+
+def _hash(book, name, periods, number):
+    label = None if periods is None else [periods[number]]
+    one = losses_of([name.encode()], np.ones(1), book.key, most=Fraction(1), periods=label)
+    return one.hashes[0]
+
+
+def spend(book, request, parts, *, unit="user", periods=None):
+    """Reserve a request whose units lose so much."""
+    return book.reserve(request, losses(book, parts, periods), unit=unit, facts={"name": request})
+
+
+def publish(book, request, parts, numbers=(1,), **options):
+    """Take a request through all steps and return the numbers that are shown."""
+    booking = spend(book, request, parts, **options)
+    if booking.published is not None:
+        return booking.published
+    book.mark(request)
+    shown = book.store(request, {"mean": list(numbers)})
+    book.commit(request)
+    return shown
+
+
+def tables(book, names=DERIVED):
+    """Return all rows of tables, in an order of their own."""
+    with transaction(book._engine) as connection:
+        return {
+            name: sorted(map(tuple, connection.execute(sa.select(metadata.tables[name]))))
+            for name in names
+        }
+
+
+def damage(book, sql, **values):
+    """Change the book behind its back."""
+    with book._engine.begin() as connection:
+        connection.execute(sa.text(sql), values)
+
+
+@contextlib.contextmanager
+def server(programs):
+    """Run a PostgreSQL server of one's own and yield the address of its database."""
+    folder = tempfile.mkdtemp(prefix="hexveil-pg-")
+    # PostgreSQL refuses to run as root.
+    other = {"user": "nobody"} if os.geteuid() == 0 else {}
+    if other:
+        os.chown(folder, pwd.getpwnam("nobody").pw_uid, -1)
+
+    def run(name, *arguments):
+        subprocess.run(
+            [programs / name, *arguments], capture_output=True, check=True, cwd=folder,
+            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath}, **other,
+        )  # fmt: skip
+
+    data = f"{folder}/data"
+    try:
+        run("initdb", "-D", data, "-U", "me", "-A", "trust", "--no-sync", "-E", "UTF8")
+        options = f"-c listen_addresses= -c fsync=off -k {folder}"
+        run("pg_ctl", "-D", data, "-w", "-l", f"{folder}/log", "-o", options, "start")
+        try:
+            yield f"postgresql://me@/postgres?host={quote(folder, safe='')}"
+        finally:
+            run("pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def schema(address):
+    """Make a place of its own in a server and return its address."""
+    name = f"t{secrets.token_hex(6)}"
+    engine = sa.create_engine(address.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(sa.schema.CreateSchema(name))
+    engine.dispose()
+    return f"{address}&options={quote(f'-csearch_path={name}', safe='')}"
+
+
+def place_of(kind, folder, monkeypatch, address=None):
+    """Return a place of a kind: memory, file or server."""
+    if kind == "memory":
+        return Memory(monkeypatch)
+    if kind == "file":
+        return Place(f"{folder}/ledger.sqlite")
+    make_key(folder / "holder.key")
+    return Place(schema(address), key=f"{folder}/holder.key")

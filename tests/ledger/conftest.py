@@ -1,0 +1,41 @@
+"""Places for books: memory, an SQLite file, a PostgreSQL server that the tests start."""
+
+import importlib.util
+import os
+
+import pytest
+
+from ledger.books import place_of, server
+
+
+@pytest.fixture(scope="session")
+def postgres(postgres_programs):
+    """Return the address of a PostgreSQL server that runs while the tests do."""
+    if importlib.util.find_spec("psycopg") is None:
+        stop = pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip
+        stop("no psycopg (pip install -e .[postgres])")
+    with server(postgres_programs) as address:
+        yield address
+
+
+def _place(request, folder, monkeypatch):
+    address = request.getfixturevalue("postgres") if request.param == "server" else None
+    return place_of(request.param, folder, monkeypatch, address)
+
+
+@pytest.fixture(params=["memory", "file", "server"])
+def place(request, tmp_path, monkeypatch):
+    """Return where the ledgers of a test are, of each kind in turn."""
+    return _place(request, tmp_path, monkeypatch)
+
+
+@pytest.fixture(params=["file", "server"])
+def database(request, tmp_path, monkeypatch):
+    """Return where the ledgers of a test are, in a database that several processes can use."""
+    return _place(request, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def plain(tmp_path, monkeypatch):
+    """Return where the ledgers of a test are, in memory."""
+    return place_of("memory", tmp_path, monkeypatch)

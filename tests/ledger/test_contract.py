@@ -1,0 +1,487 @@
+"""What every ledger does, whatever database its book is in."""
+
+import threading
+from datetime import UTC, datetime
+from fractions import Fraction
+from types import SimpleNamespace
+
+import pytest
+
+from hexveil.errors import BudgetError, InputError, StorageError
+from hexveil.ledger import windows
+from hexveil.ledger.events import FOLLOWS
+from hexveil.ledger.ledger import Spend
+from ledger.books import losses, publish, spend, tables
+
+HALF, PART = Fraction(1, 2), Fraction(1, 10**12)
+STEPS = {
+    "reserved": lambda book: spend(book, "r", {"a": HALF}),
+    "marked": lambda book: book.mark("r"),
+    "stored": lambda book: book.store("r", {"mean": [7]}),
+    "committed": lambda book: book.commit("r"),
+    "returned": lambda book: book.give_back("r"),
+    "abandoned": lambda book: book.abandon("r"),
+}
+PATHS = {
+    "": (),
+    "reserved": ("reserved",),
+    "marked": ("reserved", "marked"),
+    "stored": ("reserved", "marked", "stored"),
+    "committed": ("reserved", "marked", "stored", "committed"),
+    "returned": ("reserved", "returned"),
+    "abandoned": ("reserved", "marked", "abandoned"),
+}
+AGAIN = {
+    ("reserved", "reserved"), ("marked", "reserved"), ("stored", "reserved"),
+    ("committed", "reserved"), ("marked", "marked"), ("stored", "marked"), ("committed", "marked"),
+    ("stored", "stored"), ("committed", "stored"), ("committed", "committed"),
+    ("abandoned", "abandoned"),
+}  # fmt: skip
+"""What may be said again and changes nothing."""
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a function that sets the ledger's clock."""
+    shown = {}
+    monkeypatch.setattr(windows, "datetime", SimpleNamespace(now=lambda _: shown["at"]))
+
+    def set_to(*date):
+        shown["at"] = datetime(*date, tzinfo=UTC)
+
+    return set_to
+
+
+def sound(book):
+    """Whether the whole book hangs together."""
+    return book.verify().problems == ()
+
+
+def test_a_booking_is_there_for_another_ledger_when_reserve_returns(place):
+    """A second ledger of the same book sees the booking, with its exact cost and public facts."""
+    booking = spend(place.open(), "r", {"a": HALF, "b": "0.25"})
+    other = place.open()
+    assert (booking.state, booking.cost, booking.published) == ("reserved", HALF, None)
+    assert other.find("r") == booking
+    assert other.entries() == (booking,)
+    assert other.find("q") is None
+    assert (other.spent, other.remaining, other.budget) == (HALF, HALF, 1)
+    assert dict(booking.facts) == {"name": "r"}
+    assert sound(other)
+
+
+def test_exactly_the_budget_may_be_spent_and_nothing_more(place):
+    """What fits exactly is booked; the smallest loss there is above it is refused."""
+    book = place.open()
+    spend(book, "a", {"x": 1 - PART})
+    spend(book, "b", {"x": PART})
+    before = tables(book)
+    with pytest.raises(BudgetError) as refusal:
+        spend(book, "c", {"x": PART})
+    assert (refusal.value.requested, refusal.value.remaining) == (PART, 0)
+    assert refusal.value.exit_code == 3
+    assert tables(book) == before
+    assert [entry.request for entry in book.entries()] == ["a", "b"]
+    assert book.spend() == Spend(Fraction(1), "lifetime", "", Fraction(1), Fraction(1), 1, 1)
+
+
+@pytest.mark.parametrize("tenth", ["0.1", 0.1])
+def test_ten_tenths_are_one(place, tenth):
+    """Ten releases of a tenth fit a budget of one, although ten doubles 0.1 do not."""
+    book = place.open(budget=1.0)
+    for number in range(10):
+        assert book.remaining == 1 - Fraction(number, 10)
+        spend(book, str(number), {"a": Fraction(str(tenth))})
+    assert (book.spent, book.remaining) == (1, 0)
+    with pytest.raises(BudgetError):
+        spend(book, "more", {"a": Fraction(1, 10)})
+
+
+def test_a_loss_is_rounded_up_so_three_thirds_are_more_than_one(place):
+    """A third is no whole number of parts: three of them, each rounded up, do not fit one."""
+    book = place.open()
+    third = Fraction(1, 3)
+    spend(book, "a", {"x": third})
+    spend(book, "b", {"x": third})
+    assert book.remaining == Fraction(333_333_333_332, 10**12)
+    with pytest.raises(
+        BudgetError, match=r"costs epsilon 0\.333333333334, .*at most 0\.3333333333"
+    ):
+        spend(book, "c", {"x": third})
+
+
+def test_a_refusal_says_requested_spent_left_and_exhausted(place):
+    """The message has the cost, the most spent, what is left, and how many units have nothing."""
+    book = place.open(budget="0.7")
+    spend(book, "r", {"a": "0.7", "b": "0.7", "c": "0.25", "d": "0.1"})
+    with pytest.raises(BudgetError) as refusal:
+        spend(book, "s", {"a": "0.5", "b": "0.1", "c": "0.5", "d": "0.5", "new": "0.5"})
+    said = str(refusal.value)
+    for part in ("0.5,", "0.7 of 'buses'", "3 of 5", "2 have nothing left", "no further release"):
+        assert part in said
+    assert (refusal.value.requested, refusal.value.remaining) == (HALF, 0)
+
+
+def test_units_that_are_disjoint_cost_the_larger_of_two_releases(place):
+    """Each unit is booked by itself, and the spend is the largest sum of any unit."""
+    book = place.open()
+    publish(book, "r", {"a": "0.9", "b": "0.2"})
+    publish(book, "s", {"c": "0.7", "b": "0.3"})
+    assert book.spent == Fraction(9, 10)
+    publish(book, "t", {"b": "0.5", "c": "0.3"})
+    assert book.spent == 1
+    assert book.spend().units == 3
+    assert book.spend().exhausted == 2
+    assert sound(book)
+
+
+def test_one_unit_at_its_budget_refuses_the_whole_release(place):
+    """Nothing of a release is booked where one of its units would go over."""
+    book = place.open()
+    spend(book, "r", {"a": 1})
+    before = tables(book)
+    with pytest.raises(BudgetError, match="1 of 3"):
+        spend(book, "s", {"a": PART, "b": HALF, "c": HALF})
+    assert tables(book) == before
+    assert book.find("s") is None
+    spend(book, "s", {"b": HALF, "c": HALF})
+
+
+def test_the_same_request_again_costs_nothing(place):
+    """A known request is answered with its numbers, also when nothing is left."""
+    book = place.open()
+    assert publish(book, "r", {"a": 1}, (3, -4)) == {"mean": [3, -4]}
+    before = tables(book, ("hexveil_events",))
+    again = publish(place.open(), "r", {"a": 1}, (9, 9))
+    assert again == {"mean": [3, -4]}
+    assert tables(book, ("hexveil_events",)) == before
+    assert book.spent == 1
+
+
+def test_the_first_numbers_stored_win(place):
+    """A second answer to the same request is forgotten, whoever brings it."""
+    first, second = place.open(), place.open()
+    spend(first, "r", {"a": HALF})
+    first.mark("r")
+    second.mark("r")
+    assert first.store("r", {"mean": [1]}) == {"mean": [1]}
+    assert second.store("r", {"mean": [2]}) == {"mean": [1]}
+    assert second.find("r").published == {"mean": [1]}
+    assert first.spent == HALF
+
+
+def test_large_numbers_come_back_as_they_are(place):
+    """Whole numbers at the ends of 64 bits and beyond are stored exactly."""
+    numbers = (2**63 - 1, -(2**63), 0, 2**70)
+    book = place.open()
+    publish(book, "r", {"a": HALF}, numbers)
+    assert place.open().entries()[0].published == {"mean": list(numbers)}
+
+
+@pytest.mark.parametrize("state", PATHS)
+@pytest.mark.parametrize("step", STEPS)
+def test_only_what_may_follow_happens(plain, state, step):
+    """In each state each step happens, changes nothing, or is refused and changes nothing."""
+    book = plain.open()
+    for name in PATHS[state]:
+        STEPS[name](book)
+    before = tables(book, ("hexveil_events", "hexveil_balances", "hexveil_totals"))
+    if step in FOLLOWS[state]:
+        STEPS[step](book)
+        assert tables(book, ("hexveil_events",)) != {"hexveil_events": before["hexveil_events"]}
+    else:
+        if (state, step) in AGAIN:
+            STEPS[step](book)
+        else:
+            with pytest.raises(InputError, match="release"):
+                STEPS[step](book)
+        assert tables(book, tuple(before)) == before
+    assert sound(book)
+
+
+@pytest.mark.parametrize("path", [name for name in PATHS if name])
+def test_every_state_is_reached_in_every_database(place, path):
+    """Each path through the states leaves a book that hangs together, and the right spend."""
+    book = place.open()
+    for name in PATHS[path]:
+        STEPS[name](book)
+    assert book.spent == (0 if path == "returned" else HALF)
+    assert (book.find("r") is None) == (path in ("returned", "abandoned"))
+    assert sound(book)
+
+
+def test_giving_back_restores_every_balance(place):
+    """After a reservation is given back all balances and totals are what they were before it."""
+    book = place.open(window="month")
+    publish(book, "r", {"a": HALF, "b": "0.25"})
+    before, spent = tables(book), book.spend()
+    spend(book, "s", {"a": HALF, "b": "0.5", "c": 1})
+    assert book.spend().exhausted == 2
+    book.give_back("s")
+    after = tables(book)
+    after["hexveil_balances"] = [row for row in after["hexveil_balances"] if row[3]]
+    assert after == before
+    assert book.spend() == spent
+    assert sound(book)
+    spend(book, "s", {"a": HALF})
+    assert book.spent == 1
+
+
+def test_what_is_abandoned_stays_spent(place):
+    """An abandoned release costs what it cost, is no booking any more, and cannot come again."""
+    book = place.open()
+    spend(book, "r", {"a": 1})
+    book.mark("r")
+    book.abandon("r")
+    assert (book.spent, book.entries()) == (1, ())
+    with pytest.raises(InputError, match="was abandoned after noise"):
+        spend(book, "r", {"a": 1})
+    with pytest.raises(InputError, match="is abandoned"):
+        book.store("r", {"mean": [1]})
+    with pytest.raises(BudgetError):
+        spend(book, "s", {"a": PART})
+
+
+def test_a_window_refills_and_the_lifetime_goes_on(place, clock):
+    """With a new month the budget is whole again; both numbers are told."""
+    clock(2026, 11, 30, 23, 59, 59)
+    book = place.open(window="month")
+    spend(book, "r", {"a": 1})
+    with pytest.raises(BudgetError, match="this month"):
+        spend(book, "s", {"a": HALF})
+    clock(2026, 12, 1)
+    assert book.spend() == Spend(Fraction(1), "month", "2026-12", Fraction(0), Fraction(1), 0, 0)
+    spend(book, "s", {"a": HALF})
+    assert (book.spent, book.remaining, book.spend().lifetime) == (HALF, HALF, Fraction(3, 2))
+    assert sound(book)
+
+
+def test_a_clock_set_back_refills_nothing(place, clock):
+    """Time in the book never goes back: the window of the last event stays open."""
+    clock(2026, 11, 20, 12)
+    book = place.open(window="day")
+    spend(book, "r", {"a": 1})
+    clock(2026, 11, 19)
+    assert book.spend().label == "2026-11-20"
+    with pytest.raises(BudgetError):
+        spend(book, "s", {"a": PART})
+    clock(2026, 11, 21)
+    spend(book, "s", {"a": 1})
+    clock(2026, 11, 20)
+    with pytest.raises(BudgetError):
+        spend(book, "t", {"a": PART})
+    assert book.spend().lifetime == 2
+    assert sound(book)
+
+
+def test_giving_back_in_a_later_window_refills_the_one_it_was_of(place, clock):
+    """A reservation of last month that is given back frees last month, not this one."""
+    clock(2026, 11, 30)
+    book = place.open(window="month")
+    spend(book, "r", {"a": 1})
+    clock(2026, 12, 1)
+    spend(book, "s", {"a": HALF})
+    book.give_back("r")
+    assert (book.spent, book.spend().lifetime) == (HALF, HALF)
+    assert sound(book)
+
+
+def test_the_owner_of_a_user_day_loses_the_sum_over_days(place):
+    """Each day has a budget of its own; the owner's lifetime is the sum of the days' largest."""
+    book = place.open()
+    monday, tuesday = ["2026-11-16"] * 2, ["2026-11-17"] * 2
+    spend(book, "r", {"a": 1, "b": HALF}, unit="user-day", periods=monday)
+    spend(book, "s", {"a": HALF, "b": "0.75"}, unit="user-day", periods=tuesday)
+    assert (book.spent, book.spend().lifetime) == (1, Fraction(7, 4))
+    assert book.spend().units == 4
+    with pytest.raises(BudgetError, match="1 of 2"):
+        spend(book, "t", {"a": PART, "b": PART}, unit="user-day", periods=monday)
+    assert sound(book)
+
+
+def test_a_changed_budget_is_on_record_and_holds_at_once(place):
+    """A larger budget allows more, a smaller one nothing; who is exhausted is counted anew."""
+    book = place.open()
+    spend(book, "r", {"a": 1, "b": HALF})
+    book.set_budget("1.5")
+    assert (book.budget, book.remaining, book.spend().exhausted) == (Fraction(3, 2), HALF, 0)
+    spend(book, "s", {"a": HALF})
+    book.set_budget("0.5")
+    assert (book.remaining, book.spend().exhausted) == (0, 2)
+    with pytest.raises(BudgetError):
+        spend(book, "t", {"b": PART})
+    spend(book, "t", {"c": HALF})
+    assert sound(book)
+    kinds = [row[4] for row in tables(book, ("hexveil_events",))["hexveil_events"]]
+    assert kinds.count("budget") == 2
+
+
+def test_data_sets_of_one_account_share_its_budget(place):
+    """What one data set costs a unit is missing to the other; requests do not mix."""
+    buses = place.open(account="fleet")
+    trams = place.open("trams", account="fleet")
+    publish(buses, "r", {"a": "0.75"}, (1,))
+    with pytest.raises(BudgetError):
+        spend(trams, "r", {"a": HALF})
+    assert publish(trams, "r", {"a": "0.25", "b": 1}, (2,)) == {"mean": [2]}
+    assert buses.find("r").published == {"mean": [1]}
+    assert (buses.spent, trams.spent) == (1, 1)
+    assert sound(buses)
+
+
+def test_accounts_do_not_mix(place):
+    """Two data sets with budgets of their own in one book do not touch each other."""
+    publish(place.open(), "r", {"a": 1})
+    trams = place.open("trams", 2)
+    assert (trams.spent, trams.entries()) == (0, ())
+    publish(trams, "r", {"a": 2}, unit="user-day", periods=["2026-11-16"])
+    assert (place.open().spent, trams.spent) == (1, 2)
+
+
+def test_the_unit_of_privacy_is_pinned(place):
+    """Losses of users and of user-days do not add up, so one account holds one unit."""
+    book = place.open()
+    assert book.account.unit == ""
+    spend(book, "r", {"a": HALF})
+    with pytest.raises(InputError, match="protect a user, this one a user-day"):
+        spend(book, "s", {"a": HALF}, unit="user-day", periods=["2026-11-16"])
+    assert book.account.unit == "user"
+    assert len(book.entries()) == 1
+
+
+def test_a_refused_release_pins_no_unit(place):
+    """A refusal leaves the book as it was, unit and all."""
+    book = place.open()
+    with pytest.raises(BudgetError):
+        spend(book, "r", {"a": 2})
+    assert book.account.unit == ""
+
+
+def test_another_key_is_refused(place, tmp_path):
+    """Under another key every unit would look new; both fingerprints are said, no secret."""
+    place.open()
+    other = tmp_path / "other.key"
+    other.write_text("ab" * 32)
+    place.key = str(other)
+    with pytest.raises(InputError, match="opened with another key") as refusal:
+        place.open()
+    assert "abab" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"budget": 2}, "budget of 'buses' is 1, and not 2; hexveil ledger set-budget"),
+        ({"window": "month"}, "is for a lifetime, and not for a month"),
+        ({"account": "fleet"}, "spends from the account 'buses' of this ledger, and not"),
+        ({"window": "year"}, "window must be one of lifetime, month, day"),
+        ({"budget": 0}, "budget must be positive"),
+        ({"account": " "}, "account must be a name"),
+    ],
+)
+def test_what_the_book_pins_is_not_changed_by_opening_it(place, options, said):
+    """Another budget, window or account than the book's is refused with a sentence."""
+    book = place.open()
+    before = tables(book)
+    with pytest.raises(InputError, match=said):
+        place.open(**options)
+    assert tables(book) == before
+    assert place.open(budget=None).budget == 1
+
+
+def test_a_new_data_set_needs_a_budget_or_an_account(place):
+    """Without a budget the first opening is refused; an account that is there brings its own."""
+    with pytest.raises(InputError, match="does not know 'buses' yet: say its budget"):
+        place.open(budget=None)
+    place.open(budget=3, account="fleet")
+    assert place.open("trams", None, account="fleet").budget == 3
+
+
+@pytest.mark.parametrize("dataset", ["", "  ", None])
+def test_an_empty_name_is_refused(place, dataset):
+    """A data set has a name."""
+    with pytest.raises(InputError, match="dataset must be a name"):
+        place.open(dataset)
+
+
+def test_a_repr_shows_names_alone(place):
+    """Neither address, key nor spend is in the repr of a ledger."""
+    book = place.open()
+    assert repr(book) == "Ledger(dataset='buses', account='buses')"
+    assert repr(losses(book, {"secret": 1})) == "Losses(n_units=1)"
+    assert "secret" not in repr(spend(book, "r", {"secret": 1}))
+
+
+def test_absurd_budgets_do_not_wrap_around(place):
+    """Budgets beyond 64 bits of parts count, are given back and changed like any other."""
+    book = place.open(budget="1e12")
+    spend(book, "r", {"a": 4_000_000})
+    with pytest.raises(BudgetError):
+        spend(book, "s", {"a": 4_000_000})
+    book.give_back("r")
+    book.set_budget("1e20")
+    spend(book, "s", {"a": 4_000_000})
+    assert book.spent == 4_000_000
+    with pytest.raises(InputError, match="no ledger takes a loss above epsilon"):
+        spend(book, "t", {"b": 10**7})
+    assert sound(book)
+
+
+def test_a_lifetime_beyond_64_bits_is_refused(place, clock):
+    """What cannot be counted is not booked."""
+    clock(2026, 11, 20)
+    book = place.open(budget="1e12", window="day")
+    spend(book, "r", {"a": 4_000_000})
+    clock(2026, 11, 21)
+    with pytest.raises(InputError, match="more than a ledger counts"):
+        spend(book, "s", {"a": 4_000_000})
+    assert sound(book)
+
+
+def together(*tasks):
+    """Start tasks at one moment, each in a thread of its own, and return what they returned."""
+    gate, found = threading.Barrier(len(tasks)), {}
+
+    def run(number, task):
+        gate.wait()
+        try:
+            found[number] = task()
+        except (BudgetError, StorageError) as error:
+            found[number] = error
+
+    threads = [threading.Thread(target=run, args=each) for each in enumerate(tasks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [found[number] for number in range(len(tasks))]
+
+
+def test_of_many_at_the_same_moment_exactly_one_wins(place):
+    """Threads with ledgers of their own ask for the whole budget, and one gets it."""
+    for number in range(5):
+        books = [place.open(f"round {number}") for _ in range(4)]
+        tasks = [
+            lambda book=book, name=name: spend(book, str(name), {"a": 1})
+            for name, book in enumerate(books)
+        ]
+        outcome = together(*tasks)
+        assert sum(isinstance(one, BudgetError) for one in outcome) == 3
+        assert not [one for one in outcome if isinstance(one, StorageError)]
+        assert books[0].spent == 1
+    assert sound(books[0])
+
+
+def test_of_many_answers_at_the_same_moment_one_is_shown_by_all(place):
+    """Threads store numbers of one request, and all show the same."""
+    for number in range(5):
+        books = [place.open(f"round {number}") for _ in range(4)]
+        spend(books[0], "r", {"a": 1})
+        books[0].mark("r")
+        tasks = [
+            lambda book=book, own=own: book.store("r", {"mean": [own]})
+            for own, book in enumerate(books)
+        ]
+        shown = together(*tasks)
+        assert all(one == books[0].find("r").published for one in shown)
+    assert sound(books[0])

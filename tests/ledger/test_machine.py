@@ -1,0 +1,180 @@
+"""The ledger against a model of a few dictionaries, through any order of steps."""
+
+import tempfile
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+import hexveil as hv
+from hexveil.errors import BudgetError, InputError
+from hexveil.ledger import ledger as module
+from hexveil.ledger import windows
+from hexveil.ledger.engines import MEMORY, connect
+from hexveil.ledger.events import FOLLOWS
+from ledger.books import losses
+
+requests = st.tuples(st.sampled_from(["buses", "trams"]), st.sampled_from("rst"))
+tenths = st.integers(1, 12).map(lambda number: Fraction(number, 10))
+asked = st.dictionaries(st.sampled_from("abc"), tenths, min_size=1)
+steps = st.sampled_from(["marked", "stored", "committed", "returned", "abandoned"])
+DONE = {
+    "marked": ("marked", "stored", "committed"),
+    "stored": ("stored", "committed"),
+    "committed": ("committed",),
+    "abandoned": ("abandoned",),
+    "returned": (),
+}
+START = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+class Machine(RuleBasedStateMachine):
+    """Two data sets of one account with a budget per day, and what a reader of them sees."""
+
+    file = False
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.clock, self.latest = START, START
+        self.budget, self.spent, self.ever = Fraction(1), {}, {}
+        self.state, self.booked, self.shown = {}, {}, {}
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(windows, "datetime", SimpleNamespace(now=lambda _: self.clock))
+        url = Path(self.folder.name) / "ledger.sqlite" if self.file else MEMORY
+        if not self.file:
+            engine = connect(MEMORY)
+            self.patch.setattr(module, "connect", lambda _: engine)
+        self.books = {
+            name: hv.Ledger(url, dataset=name, budget=1, window="day", account="fleet")
+            for name in ("buses", "trams")
+        }
+
+    def teardown(self):
+        """Leave nothing behind."""
+        self.patch.undo()
+        self.folder.cleanup()
+
+    def today(self, at=None):
+        """Return the balances of the window that is open."""
+        return self.spent.setdefault(at or self.latest.date(), {})
+
+    @rule(hours=st.integers(-30, 30))
+    def the_clock_is_set(self, hours):
+        """Let time go on, or set the clock back."""
+        self.clock += timedelta(hours=hours)
+
+    @rule(budget=tenths)
+    def the_budget_is_changed(self, budget):
+        """Declare another budget."""
+        self.books["buses"].set_budget(budget)
+        self.budget, self.latest = budget, max(self.clock, self.latest)
+
+    @rule(request=requests, units=asked)
+    def a_release_is_reserved(self, request, units):
+        """Book it if all its units can pay, answer if it is known, refuse otherwise."""
+        book, state = self.books[request[0]], self.state.get(request, "")
+        call = {"unit": "user", "facts": {}}
+        if state == "abandoned":
+            with pytest.raises(InputError, match="was abandoned"):
+                book.reserve(request[1], losses(book, units), **call)
+            return
+        if state not in ("", "returned"):
+            assert book.reserve(request[1], losses(book, units), **call).state == state
+            return
+        at = max(self.clock, self.latest).date()
+        spent = self.today(at)
+        if any(spent.get(name, 0) + loss > self.budget for name, loss in units.items()):
+            with pytest.raises(BudgetError) as refusal:
+                book.reserve(request[1], losses(book, units), **call)
+            left = min(self.budget - spent.get(name, 0) for name in units)
+            assert refusal.value.requested == max(units.values())
+            assert refusal.value.remaining == max(left, 0)
+            return
+        book.reserve(request[1], losses(book, units), **call)
+        self.latest = max(self.clock, self.latest)
+        self.state[request], self.booked[request] = "reserved", (at, units)
+        self.pay(at, units, 1)
+
+    def pay(self, at, units, sign):
+        """Add to the balances of a day and for ever."""
+        for name, loss in units.items():
+            for balance in (self.today(at), self.ever):
+                balance[name] = balance.get(name, Fraction(0)) + sign * loss
+
+    @rule(request=requests, step=steps, number=st.integers(-5, 5))
+    def a_step_is_taken(self, request, step, number):
+        """Do it, find it done already, or be refused."""
+        book, state = self.books[request[0]], self.state.get(request, "")
+        does = {
+            "marked": book.mark,
+            "stored": lambda name: book.store(name, {"mean": [number]}),
+            "committed": book.commit,
+            "returned": book.give_back,
+            "abandoned": book.abandon,
+        }[step]
+        if step in FOLLOWS[state]:
+            does(request[1])
+            self.latest = max(self.clock, self.latest)
+            self.state[request] = step
+            if step == "stored":
+                self.shown[request] = number
+            if step == "returned":
+                self.pay(*self.booked[request], -1)
+        elif state in DONE[step]:
+            does(request[1])
+        else:
+            with pytest.raises(InputError, match="the release is"):
+                does(request[1])
+
+    @invariant()
+    def the_spend_is_the_models(self):
+        """Window, lifetime, units and exhausted are those of the dictionaries."""
+        spent = self.today(max(self.clock, self.latest).date())
+        spend = self.books["trams"].spend()
+        assert (spend.budget, spend.window) == (self.budget, max(spent.values(), default=0))
+        assert spend.lifetime == max(self.ever.values(), default=0)
+        assert spend.units == sum(loss > 0 for loss in spent.values())
+        assert spend.exhausted == sum(loss >= self.budget for loss in spent.values())
+
+    @invariant()
+    def every_answer_is_the_first(self):
+        """Check that what was stored first stands; states are the model's."""
+        for request, state in self.state.items():
+            found = self.books[request[0]].find(request[1])
+            if state in ("returned", "abandoned"):
+                assert found is None
+                continue
+            assert found.state == state
+            number = self.shown.get(request)
+            assert found.published == (None if number is None else {"mean": [number]})
+
+    @invariant()
+    def the_book_hangs_together(self):
+        """Find nothing on a walk through the book."""
+        assert self.books["buses"].verify().problems == ()
+
+
+class FileMachine(Machine):
+    """The same in an SQLite file."""
+
+    file = True
+
+
+def test_any_order_of_steps_in_memory():
+    """A book in memory does what the model does."""
+    run_state_machine_as_test(
+        Machine, settings=settings(max_examples=20, stateful_step_count=20, deadline=None)
+    )
+
+
+def test_any_order_of_steps_in_a_file():
+    """A book in a file does what the model does."""
+    run_state_machine_as_test(
+        FileMachine, settings=settings(max_examples=3, stateful_step_count=10, deadline=None)
+    )

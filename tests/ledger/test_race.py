@@ -1,0 +1,120 @@
+"""Many processes spend from one budget; processes are killed at every step and at random."""
+
+import multiprocessing
+import os
+import random
+import time
+
+import pytest
+
+from hexveil.errors import BudgetError
+from ledger import workers
+from ledger.books import publish, spend
+from ledger.workers import STEP
+
+LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
+WRITERS, TRIES = (16, 1000) if LONG else (4, 20)
+KILLS = 200 if LONG else 20
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Return how processes are started: each from one that has the imports and no threads."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["ledger.workers"])
+    return context
+
+
+def run(processes, target, *arguments):
+    """Run a function in a process of its own until it ends, and return its exit code."""
+    process = processes.Process(target=target, args=arguments)
+    process.start()
+    process.join(120)
+    code = process.exitcode
+    process.close()
+    return code
+
+
+def test_the_total_of_a_race_is_exactly_the_budget(database, processes, record_property):
+    """Processes that open a new book and spend from it at the same moment never go over."""
+    gate, outcome = processes.Barrier(WRITERS), processes.Queue()
+    place = (database.url, database.key)
+    writers = [
+        processes.Process(target=workers.race, args=(*place, name, gate, outcome, TRIES))
+        for name in range(WRITERS)
+    ]
+    began = time.monotonic()
+    for writer in writers:
+        writer.start()
+    booked = [outcome.get(timeout=3000) for _ in writers]
+    record_property("tries per second", WRITERS * TRIES / (time.monotonic() - began))
+    for writer in writers:
+        writer.join()
+        writer.close()
+    book = database.open()
+    assert sum(booked) == 1 / STEP
+    assert (book.spent, book.remaining) == (1, 0)
+    assert len(book.entries()) == 50
+    assert book.spend().units == 1 + sum(done > 0 for done in booked)
+    assert book.verify().problems == ()
+    with pytest.raises(BudgetError):
+        spend(book, "more", {"a": STEP})
+
+
+@pytest.mark.parametrize("moment", ["inside", "after"])
+@pytest.mark.parametrize("kind", ["reserved", "marked", "stored", "committed"])
+def test_a_process_killed_at_a_step_leaves_a_book_that_can_be_finished(
+    database, processes, tmp_path, kind, moment
+):
+    """The chain holds, the spend is right, and one answer is ever shown, whenever it dies."""
+    order = ("reserved", "marked", "stored", "committed")
+    reached = order.index(kind) + (moment == "after")
+    book, shown = database.open(), tmp_path / "shown"
+    assert run(processes, workers.crash, database.url, database.key, kind, moment, shown) == -9
+    booking = book.find("r")
+    assert (booking.state if booking else "") == ("", *order)[reached]
+    assert book.spent == (STEP if reached else 0)
+    assert book.verify().problems == ()
+    answer = publish(book, "r", {"a": STEP}, (2,))
+    assert answer == {"mean": [1 if reached > order.index("stored") else 2]}
+    assert publish(book, "r", {"a": STEP}, (3,)) == answer
+    assert not shown.exists()
+    assert book.spent == STEP
+    assert book.verify().problems == ()
+
+
+def test_processes_killed_at_random_never_show_two_answers(database, processes, tmp_path):
+    """What was shown is paid for and stays the answer, whenever a process is killed."""
+    shown = tmp_path / "shown"
+    book = database.open()
+    book.set_budget(1000)
+    for number in range(KILLS):
+        ready = processes.Event()
+        process = processes.Process(
+            target=workers.publish_for_ever,
+            args=(database.url, database.key, number * 1000, shown, ready),
+        )
+        process.start()
+        assert ready.wait(60)
+        time.sleep(random.uniform(0, 0.15))  # noqa: S311  when to kill
+        process.kill()
+        process.join()
+        assert process.exitcode == -9
+        process.close()
+    assert book.verify().problems == ()
+    check_shown(book, shown)
+
+
+def check_shown(book, shown):
+    """Every answer that was shown is the one that stands, and each booking costs once."""
+    lines = shown.read_text().splitlines()
+    entries = book.entries()
+    assert book.spent == STEP * len(entries)
+    assert 0 < len(lines) <= len(entries), "no process lived long enough to publish"
+    for request, number in map(str.split, lines):
+        assert publish(book, request, {"a": STEP}, (-1,)) == {"mean": [int(number)]}
+    for entry in entries:
+        first = publish(book, entry.request, {"a": STEP}, (-2,))
+        assert publish(book, entry.request, {"a": STEP}, (-3,)) == first
+    assert book.spent == STEP * len(entries)
+    assert book.verify().problems == ()

@@ -1,0 +1,134 @@
+"""Where releases of many days stand, on a disk and in a place that cannot rename."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.fs
+import pytest
+
+from hexveil.errors import InputError, StorageError
+from hexveil.publishing.archive import Archive, Pointer, archive
+
+REQUEST = "ab" * 32
+OTHER = "cd" * 32
+
+
+@pytest.fixture(params=["disk", "store"])
+def place(request, tmp_path):
+    """Return a place for releases, and the folder that it is."""
+    if request.param == "disk":
+        return archive(str(tmp_path), "buses"), tmp_path / "buses"
+    # A store: not the disk's own kind, so files are uploaded, never renamed.
+    files = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
+    return Archive("store://", files, "buses"), tmp_path / "buses"
+
+
+def release(folder):
+    """Make a release of three files."""
+    folder.mkdir()
+    for name in ("cells.csv", "manifest.json", "receipt.json"):
+        (folder / name).write_text(name)
+
+
+def test_a_release_counts_once_it_is_pointed_to(place):
+    """The folder is whole before any pointer names it."""
+    here, folder = place
+    pointer = Pointer.to("2026-11-20", REQUEST)
+    assert pointer.path == "2026-11-20/" + "ab" * 8
+    here.put(pointer, release)
+    assert sorted(p.name for p in (folder / pointer.path).iterdir()) == [
+        "cells.csv", "manifest.json", "receipt.json",
+    ]  # fmt: skip
+    assert here.pointer() is None
+    assert here.pointer("2026-11-20") is None
+    here.point(pointer)
+    assert here.pointer() == here.pointer("2026-11-20") == pointer
+
+
+def test_what_is_there_is_not_written_again(place):
+    """A whole folder is left alone."""
+    here, folder = place
+    pointer = Pointer.to("2026-11-20", REQUEST)
+    here.put(pointer, release)
+    (folder / pointer.path / "cells.csv").write_text("as it was")
+    here.put(pointer, lambda _: pytest.fail("written again"))
+    assert (folder / pointer.path / "cells.csv").read_text() == "as it was"
+
+
+def test_a_later_day_stays_the_newest(place):
+    """A day that is filled in, and a revision of it, do not turn the newest pointer back."""
+    here, _ = place
+    first, second = Pointer.to("2026-11-19", REQUEST), Pointer.to("2026-11-20", REQUEST)
+    revision = Pointer.to("2026-11-19", OTHER)
+    for pointer in (second, first, revision):
+        here.put(pointer, release)
+        here.point(pointer)
+    assert here.pointer() == second
+    assert here.pointer("2026-11-19") == revision
+
+
+def test_an_upload_that_stopped_is_completed(tmp_path, monkeypatch):
+    """Without its receipt a folder in a store is not whole, and the next run writes it."""
+    files = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
+    here, pointer = Archive("store://", files, "buses"), Pointer.to("2026-11-20", REQUEST)
+    whole = Archive._upload
+
+    def breaks(self, file, path):
+        if file.name == "manifest.json":
+            raise OSError("connection lost\nwith details")
+        whole(self, file, path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Archive, "_upload", breaks)
+        with pytest.raises(StorageError, match=r"connection lost\); what was booked"):
+            here.put(pointer, release)
+    assert not here.has(pointer)
+    here.put(pointer, release)
+    assert here.has(pointer)
+
+
+def test_a_write_that_fails_leaves_nothing_that_counts(place):
+    """A release that could not be made has no folder with a receipt."""
+    here, folder = place
+
+    def fails(_):
+        raise StorageError("no room")
+
+    with pytest.raises(StorageError, match="no room"):
+        here.put(Pointer.to("2026-11-20", REQUEST), fails)
+    assert list(folder.rglob("receipt.json")) == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"day": "2026-11-20"}'])
+def test_a_broken_pointer_is_not_taken_for_none(place, text):
+    """Were it, the day would be published and paid for once more."""
+    here, folder = place
+    (folder / "2026-11-20").mkdir(parents=True)
+    (folder / "2026-11-20" / "latest.json").write_text(text)
+    with pytest.raises(StorageError, match="no pointer"):
+        here.pointer("2026-11-20")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "folder"), [("buses", "buses"), ("a/../b c", "a-..-b-c"), ("..", "dataset")]
+)
+def test_a_data_set_stays_in_its_place(tmp_path, dataset, folder):
+    """A name cannot lead out of the folder."""
+    here = archive(str(tmp_path), dataset)
+    assert here.root == f"{tmp_path.as_posix()}/{folder}"
+
+
+def test_an_unknown_address_is_refused():
+    """What no file system knows is wrong use."""
+    with pytest.raises(InputError, match=r"nowhere://x is no place"):
+        archive("nowhere://x", "buses")
+
+
+def test_pointers_are_json(place):
+    """A pointer can be read by anything."""
+    here, folder = place
+    pointer = Pointer.to("2026-11-20", REQUEST)
+    here.put(pointer, release)
+    here.point(pointer)
+    said = json.loads((folder / "latest.json").read_text())
+    assert said == {"day": "2026-11-20", "request": REQUEST, "path": pointer.path}

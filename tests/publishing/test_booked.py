@@ -1,0 +1,192 @@
+"""What a release books, unit by unit; and that no id leaves by it."""
+
+import logging
+import math
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hexveil as hv
+from hexveil.errors import BudgetError, InputError
+from hexveil.ledger import losses_of
+from hexveil.ledger.units import PARTS, of_blob
+
+IDS = ("canary-Ω", "canary-omega", "canary-ω", "canary-7 ")
+HERE, THERE = (21.10, 72.75), (21.25, 72.85)
+
+
+def up(epsilon):
+    """Return a loss as the book keeps it: a whole number of 10^-12, rounded up."""
+    return Fraction(math.ceil(Fraction(epsilon) * PARTS), PARTS)
+
+
+def buses(ids=IDS, places=(HERE, THERE), days=1):
+    """Return records of buses: each at each place at 08:00 on one day, at 18:00 on the next."""
+    start = 1_708_300_800 + 9_000  # a Monday, 08:00 in Kolkata
+    rows = [
+        {"bus": name, "lat": lat, "lon": lon, "v": 10.0 * k + day,
+         "at": start + 86_400 * day + 60 * k + (36_000 if name in ids[2:] else 0)}
+        for day in range(days)
+        for k, (lat, lon) in enumerate(places)
+        for name in ids
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows)
+
+
+def read(table, unit="user", timezone="Asia/Kolkata", **select):
+    """Return the data set of some of the records."""
+    return hv.read(
+        table, user="bus", value="v", lat="lat", lon="lon", time="at", bounds=(0, 60), unit=unit,
+        cells=hv.Cells(6, None), timezone=timezone, select=hv.Select(min_users=1, **select),
+    )  # fmt: skip
+
+
+def released(dataset, book, epsilon="1.5"):
+    """Return a release of means, with its plan."""
+    plan = hv.plan(dataset, epsilon=epsilon, method="per-cell", advise=False)
+    return hv.release(dataset, plan, ledger=book), plan
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """Return a function that opens the ledger for a data set, all of one account."""
+    return lambda name="buses", budget=100: hv.Ledger(
+        tmp_path / "ledger.sqlite", dataset=name, account="fleet", budget=budget
+    )
+
+
+def test_each_unit_is_booked_its_own_loss_rounded_up(ledger, monkeypatch):
+    """Booked is what the plan says of each unit: never below, at most a part of 10^12 above."""
+    counts = np.random.default_rng(1).integers(0, 9, (40, 5)).tolist()
+    rows = [
+        (f"r{g}", f"bus {u}", n, 7.0 * n)
+        for u, own in enumerate(counts) for g, n in enumerate(own) if n
+    ]  # fmt: skip
+    columns = dict(
+        zip(("cell", "user", "n", "sum"), map(list, zip(*rows, strict=True)), strict=True)
+    )
+    dataset, book = hv.from_sums(pa.table(columns), bounds=(0, 60)), ledger()
+    kept = []
+    real = hv.Ledger.reserve
+    monkeypatch.setattr(
+        hv.Ledger,
+        "reserve",
+        lambda self, name, losses, **k: kept.append(losses) or real(self, name, losses, **k),
+    )
+    _, plan = released(dataset, book)
+    (losses,) = kept
+    booked = dict(zip(losses.hashes, losses.parts.tolist(), strict=True))
+    for name, loss in zip(dataset.units.ids(), plan.losses().tolist(), strict=True):
+        one = losses_of([name], np.array([1.0]), book.key, most=Fraction(1)).hashes[0]
+        exact = Fraction(loss) * PARTS
+        assert exact <= booked.get(one, 0) <= math.ceil(exact) + 1
+    assert Fraction(losses.largest, PARTS) == up(plan.epsilon) == book.spent
+    again = of_blob(losses.blob(), losses.periods)
+    assert (again.hashes, again.parts.tolist()) == (losses.hashes, losses.parts.tolist())
+
+
+@pytest.mark.parametrize(
+    "halves",
+    [({"hours": "8"}, {"hours": "18"}), ({"box": (72, 21, 73, 21.6)}, {"box": (76, 27, 78, 30)})],
+)
+def test_disjoint_fleets_cost_the_larger(ledger, halves):
+    """Releases whose selections have no vehicle in common add up to the larger, not the sum."""
+    apart = buses(IDS[:2]) if "box" in halves[0] else buses()
+    if "box" in halves[0]:
+        apart = pa.concat_tables([apart, buses(("d1", "d2"), ((28.6, 77.2),))])
+    book = ledger()
+    costs = [
+        up(released(read(apart, **half), book, epsilon)[1].epsilon)
+        for half, epsilon in zip(halves, (20, 30), strict=True)
+    ]
+    assert min(costs) > 0
+    assert book.spent == max(costs) < sum(costs)
+    # Another release over all of them adds to the larger.
+    _, plan = released(read(apart), book, 40)
+    assert max(costs) < book.spent <= max(costs) + up(plan.epsilon)
+
+
+def test_one_vehicle_in_two_data_sets_of_an_account_adds_up(ledger):
+    """The same id is the same unit wherever it is read; another id is another."""
+    speed, noise = ledger(), ledger("noise")
+    first = up(released(read(buses()), speed)[1].epsilon)
+    second = up(released(read(buses()), noise)[1].epsilon)
+    assert speed.spent == noise.spent == first + second
+    other = [name.upper() for name in IDS]
+    released(read(buses(other)), noise, "0.5")
+    assert speed.spent == first + second
+
+
+def test_the_budget_is_of_the_unit_that_has_least_left(ledger):
+    """A release is refused for one unit's sake, and others go on."""
+    book = ledger(budget=70)
+    _, plan = released(read(buses(), hours="8"), book, 40)
+    assert book.spent == up(plan.epsilon) > 35
+    with pytest.raises(BudgetError, match=r"\b2 of 4\b"):
+        released(read(buses()), book, 40)
+    assert book.spent == up(plan.epsilon)
+    released(read(buses(), hours="18"), book, 40)
+    assert len(book.entries()) == 2
+
+
+def test_days_of_an_owner_add_up(ledger):
+    """User-days are booked each for itself; the owner's lifetime loss is the sum over days."""
+    book = ledger()
+    dataset = read(buses(days=3), unit="user-day")
+    _, plan = released(dataset, book)
+    assert book.account.unit == "user-day (Asia/Kolkata)"
+    losses, days = plan.losses(), np.array(dataset.units.periods())
+    most = [max(losses[days == day].tolist()) for day in np.unique(days)]
+    assert len(most) == 3
+    spend = book.spend()
+    assert spend.window == up(plan.epsilon)
+    assert sum(up(one) for one in most) <= spend.lifetime <= sum(map(up, most)) + Fraction(3, PARTS)
+    assert spend.lifetime > 2 * spend.window
+
+
+def test_days_by_another_clock_do_not_add_up(ledger):
+    """A day of one clock is in two days of another: such units are kept in another account."""
+    book = ledger()
+    released(read(buses(days=2), unit="user-day"), book)
+    with pytest.raises(
+        InputError, match=r"user-day \(Asia/Kolkata\), this one a user-day \(Europe"
+    ):
+        released(read(buses(days=2), unit="user-day", timezone="Europe/Warsaw"), book)
+
+
+def test_sums_of_days_say_their_day_or_are_refused(ledger):
+    """Ids of user-days that do not end with a day are refused before anything is booked."""
+    book = ledger()
+
+    def sums(*ids):
+        columns = {"cell": ["x"] * 3, "user": list(ids), "n": [1] * 3, "sum": [5.0] * 3}
+        return hv.from_sums(pa.table(columns), bounds=(0, 60), unit="user-day", min_users=1)
+
+    with pytest.raises(InputError, match="needs the day of each") as refused:
+        released(sums("canary 2026-11-20", "canary 2026-11-21", "canary"), book)
+    assert "canary" not in str(refused.value)
+    assert book.entries() == ()
+    _, plan = released(sums("a 2026-11-20", "a 2026-11-21", "b 2026-11-21"), book)
+    assert book.spend().lifetime == 2 * up(plan.epsilon) == 2 * book.spent
+
+
+def test_no_id_leaves(ledger, tmp_path, caplog, capfd):
+    """No id stands in a repr, log, error, message, in the ledger's files or the release folder."""
+    caplog.set_level(logging.DEBUG)
+    book = ledger(budget=2)
+    dataset = read(buses(days=2))
+    release, plan = released(dataset, book)
+    release.write(tmp_path / "map")
+    with pytest.raises(BudgetError) as refused:
+        released(dataset, book, "1.9")
+    said = [repr(thing) for thing in (dataset, dataset.units, plan, release, book, book.entries())]
+    said += [str(refused.value), repr(refused.value), caplog.text, *capfd.readouterr()]
+    said += [str(release.manifest), release._repr_html_()]
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert {"ledger.sqlite", "manifest.json", "cells.parquet"} <= {file.name for file in files}
+    contents = [file.read_bytes() for file in files] + [text.encode() for text in said]
+    for content in contents:
+        assert b"canary" not in content
+        assert book.key.secret not in content

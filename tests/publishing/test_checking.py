@@ -1,0 +1,137 @@
+"""A release folder is checked from itself alone: whole ones pass, every kind of change is named."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.cells import CellTable
+from hexveil.errors import InputError
+from hexveil.publishing import checking, folder, receipt
+from hexveil.publishing.manifest import manifest
+from hexveil.publishing.table import released
+from publishing.setting import dataset_of, plan_of
+
+LEDGER = {"entry": 7, "chain": "ab" * 32}
+
+
+def write(dataset, place, *, statistics=("mean",), ledger=LEDGER):
+    """Write a release of chosen noisy numbers and return its folder."""
+    n_cells = dataset.occupancy.n_cells
+    plan = plan_of(dataset, 1, 0.7, statistics=statistics)
+    noisy = {name: 10.0 + np.arange(n_cells) / 3 for name in plan.parts}
+    table = released(plan, dataset.public, noisy)
+    said = manifest("buses", dataset.public, plan, "0" * 64, ledger)
+    return folder.write(table, said, place)
+
+
+def seal(place):
+    """Write the receipt anew, as a forger would who has no ledger."""
+    (place / receipt.NAME).unlink()
+    receipt.write(place, json.loads((place / "manifest.json").read_text()))
+
+
+def odd_labels():
+    """Return records of labels that CSV must quote."""
+    names = ("7, north", 'say "x"', "two\nlines", "=1+1", "007", "")
+    cells = CellTable(hv.Labels("route"), labels={"route": names})
+    return dataset_of([[2] * 6, [1] * 6], cells=cells)
+
+
+@pytest.mark.parametrize("ledger", [LEDGER, None])
+def test_a_release_is_what_it_says(city, tmp_path, ledger):
+    """A folder as it was written has no problem, and its receipt names every other file."""
+    place = write(city, tmp_path / "map", ledger=ledger)
+    assert checking.problems(place) == ()
+    said = json.loads((place / receipt.NAME).read_text())
+    assert set(said["files"]) == {path.name for path in place.iterdir()} - {receipt.NAME}
+    assert said["ledger"] == ledger
+
+
+@pytest.mark.parametrize("dataset", [odd_labels(), dataset_of([[3, 1], [2, 2]])])
+def test_labels_and_all_statistics_pass(tmp_path, dataset):
+    """Names that need quoting, and columns of variances, are read as they were written."""
+    assert checking.problems(write(dataset, tmp_path / "a")) == ()
+
+
+def test_a_copy_passes(city, tmp_path):
+    """A folder may be copied and renamed."""
+    shutil.copytree(write(city, tmp_path / "map"), tmp_path / "copy")
+    assert checking.problems(tmp_path / "copy") == ()
+
+
+def change_csv(place):
+    table = pa.csv.read_csv(place / "cells.csv")
+    raw = table["mean_raw"].to_numpy().copy()
+    raw[0] += 1
+    index = table.column_names.index("mean_raw")
+    pa.csv.write_csv(table.set_column(index, "mean_raw", pa.array(raw)), place / "cells.csv")
+
+
+def change_parquet(column, by):
+    def change(place):
+        table = pq.read_table(place / "cells.parquet")
+        index = table.column_names.index(column)
+        numbers = table[column].to_numpy() + by
+        table = table.set_column(index, table.schema.field(column), pa.array(numbers))
+        pq.write_table(table, place / "cells.parquet")
+        rows = table.drop_columns([c for c in ("geometry",) if c in table.column_names])
+        pa.csv.write_csv(rows, place / "cells.csv")
+        seal(place)
+
+    return change
+
+
+def change_manifest(change, *, sealed=True):
+    def act(place):
+        said = json.loads((place / "manifest.json").read_text())
+        change(said)
+        (place / "manifest.json").write_text(json.dumps(said))
+        if sealed:
+            seal(place)
+
+    return act
+
+
+CHANGES = {
+    "README.txt was changed": lambda place: (place / "README.txt").write_text("trust me"),
+    "report.html is missing": lambda place: (place / "report.html").unlink(),
+    "extra.txt was added": lambda place: (place / "extra.txt").touch(),
+    "receipt.json is missing": lambda place: (place / "receipt.json").unlink(),
+    "receipt.json cannot be read": lambda place: (place / "receipt.json").write_text("{"),
+    "cells.csv was changed": change_csv,
+    "mean_scale is not what manifest.json says": change_parquet("mean_scale", 0.25),
+    "mean_raw is not mean_noisy clamped": change_parquet("mean_raw", 0.25),
+    "manifest.json cannot be read": lambda place: (place / "manifest.json").write_text("{"),
+    "manifest.json is no JSON object": lambda place: (place / "manifest.json").write_text("[]"),
+    "another ledger": change_manifest(
+        lambda said: said["ledger"].update(entry=8), sealed=False
+    ),
+    "breaks its schema at guarantee": change_manifest(
+        lambda said: said["guarantee"].pop("epsilon_spent")
+    ),
+    "is of schema version 9": change_manifest(lambda said: said.update(schema_version=9)),
+    "does not have the cells": change_manifest(lambda said: said["cells"].reverse()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", CHANGES)
+def test_every_change_is_named(city, tmp_path, sentence):
+    """What was changed, taken away or added is said by name, also under a new receipt."""
+    place = write(city, tmp_path / "map")
+    CHANGES[sentence](place)
+    found = checking.problems(place)
+    assert any(sentence in one for one in found), found
+
+
+def test_a_folder_that_is_no_release_is_refused(tmp_path):
+    """A missing folder, and one without a manifest, are wrong use."""
+    with pytest.raises(InputError, match="no folder"):
+        checking.problems(tmp_path / "gone")
+    with pytest.raises(InputError, match=r"no manifest\.json"):
+        checking.problems(tmp_path)

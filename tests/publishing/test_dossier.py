@@ -1,0 +1,419 @@
+"""The dossier: whole, true to its manifest, safe to show, and without a legal conclusion."""
+
+import json
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+import hexveil as hv
+from hexveil.cells import CellTable
+from hexveil.errors import InputError
+from hexveil.publishing import dossier_fields, receipt
+from hexveil.publishing.dossier import dossier
+from hexveil.publishing.dossier_limits import TESTS
+from hexveil.publishing.dossier_words import SPANS, even
+from hexveil.publishing.manifest import epsilon_text, manifest, odds, odds_words
+from hexveil.publishing.prose import FILL_IN
+from publishing.setting import dataset_of, hexagons, labels, plan_of
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACE = {"entry": 7, "chain": "ab" * 32}
+UNITS = ("user", "user-day", "user-week")
+HEADINGS = [
+    "What is protected, and from whom",
+    "Epsilon as odds",
+    "Neighbouring data",
+    "Odometer: what units lose",
+    "Assumptions",
+    "What is not protected",
+    "Residual risks",
+    "Which test checks what",
+    "Under the headings of GDPR Article 35(7)",
+    "By the subjects of NIST SP 800-226",
+    "Notice for the public",
+    "Signature",
+]
+CONCLUSIONS = re.compile(
+    r"complian|\bcompl(?:y|ies)\b|anonym|satisf|lawful|\blegally\b|\bmeets?\b|fulfil|conform|"
+    r"\bcertif|adequate|sufficient|acceptable|permitted|allowed|\bsafe\b|\blow risk|\bno risk|"
+    r"negligible|approved|guarantees that|not personal data|pseudonym",
+    re.IGNORECASE,
+)
+HOSTILE = (
+    "a|b `c` <script>x</script> [d](http://e.f) ![g](h) **i** &lt; # j\n## k\u202e \\| www.l.m"
+)
+
+
+def said_of(unit="user-day", *, kept=1, noise=0.7, cells=None, ledger=PLACE, **request):
+    """Return a manifest, as it is written beside a release."""
+    data = dataset_of(
+        np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]),
+        cells=cells or hexagons(3),
+        unit=unit,
+        value="speed",
+        value_unit="km/h",
+        rules={"records read": 30, "unparsable": 2, "cells left out by selection": 4},
+        identity={"source": "buses.parquet", "columns": "user=bus", "drop_values": "none"},
+    )
+    plan = plan_of(data, kept, noise, **request)
+    said = manifest("buses", data.public, plan, "0" * 64, ledger)
+    return json.loads(json.dumps(said, allow_nan=False))
+
+
+def put(folder, said, *, sealed=True):
+    """Write a manifest, and a receipt over it, into a new folder."""
+    folder.mkdir()
+    (folder / "manifest.json").write_text(json.dumps(said), "utf-8")
+    if sealed:
+        receipt.write(folder, said)
+    return folder
+
+
+def text_of(folder):
+    """Return the dossier of a folder as Markdown."""
+    return dossier(folder).markdown()
+
+
+def rendered(text):
+    """Return Markdown as HTML, tables included."""
+    return MarkdownIt("commonmark").enable("table").render(text)
+
+
+def at_loss(said, loss):
+    """Return a manifest of another loss, which agrees with itself."""
+    factor = odds(Fraction(loss))
+    said["guarantee"] |= {
+        "epsilon_spent": str(loss),
+        "odds": factor if math.isfinite(factor) else None,
+    }
+    said["losses"] |= dict.fromkeys(("max", "p99", "p90", "median", "mean"), 0.0)
+    return said
+
+
+KINDS = {
+    "user": said_of("user"),
+    "user-day": said_of("user-day"),
+    "user-week": said_of("user-week"),
+    "labels": said_of("user", cells=labels(3)),
+    "pooled": said_of(cells=CellTable(hv.Labels("route", "ward"), labels={
+        "route": ("1", "1", "2"), "ward": ("a", "b", "a")})),
+    "constant": said_of(kept=0, ledger=None),
+    "variance": said_of(statistics=("mean", "variance", "sd"), rows={
+        "variance_kept": np.array([1, 1, 0]), "variance_noise": np.array([3.0, 3.0, 0.0])}),
+    "huge": at_loss(said_of(), 2000),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_has_every_section(tmp_path, kind):
+    """For every kind of release the sections stand in their order, none of them empty."""
+    made = dossier(put(tmp_path / "map", KINDS[kind]))
+    assert [part.title for part in made.parts] == HEADINGS
+    assert all(part.blocks for part in made.parts)
+    assessment, subjects = made.parts[8], made.parts[9]
+    assert [part.title[:3] for part in assessment.parts] == ["(a)", "(b)", "(c)", "(d)"]
+    assert len(subjects.parts) == 9
+    assert "None" not in made.markdown()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_draws_no_legal_conclusion(tmp_path, kind):
+    """No word that would conclude anything in law stands in any kind of dossier."""
+    assert CONCLUSIONS.findall(text_of(put(tmp_path / "map", KINDS[kind]))) == []
+
+
+def test_the_forbidden_words_are_found():
+    """The check sees the conclusions that a reader must not find."""
+    for words in ("is GDPR-compliant", "anonymous data", "satisfies Article 35", "It complies."):
+        assert CONCLUSIONS.search(words)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_odds_are_those_of_the_loss_and_of_its_multiples(tmp_path, unit):
+    """The table has the release and k of its unit's owner, each with exact loss and odds."""
+    said = KINDS[unit]
+    section = dossier(put(tmp_path / "map", said)).parts[1]
+    rows = section.blocks[-1].rows
+    loss = Fraction(said["guarantee"]["epsilon_spent"])
+    assert loss > 0
+    times = (1, *SPANS[unit])
+    assert len(rows) == len(times)
+    for k, (label, epsilon, change, _) in zip(times, rows, strict=True):
+        assert Fraction(epsilon) == k * loss
+        assert change == odds_words(odds(k * loss))
+        assert k == 1 or label.startswith(f"{k} ")
+
+
+def test_spans_are_those_that_people_ask_about():
+    """A user and a user-day are counted for a week, a month and a year; a week up to a year."""
+    assert SPANS["user"] == SPANS["user-day"] == (7, 30, 365)
+    assert SPANS["user-week"][-1] == 52
+
+
+@given(st.floats(0, 6.9))
+def test_even_odds_are_never_understated(loss):
+    """What a belief at even odds becomes is rounded up, by less than a tenth of one in 100."""
+    factor = math.exp(loss)
+    share = Fraction(factor) / (1 + Fraction(factor)) * 100
+    said = Fraction(re.fullmatch(r"at most ([0-9.]+) in 100", even(factor))[1])
+    assert share <= said < share + Fraction(1, 10)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_facts_are_the_manifests(tmp_path, unit):
+    """Unit, neighbours, losses, assumptions, place in the ledger and checksum are said."""
+    said = KINDS[unit]
+    folder = put(tmp_path / "map", said)
+    text = text_of(folder)
+    guarantee = said["guarantee"]
+    for fact in (
+        guarantee["neighbours"],
+        guarantee["not_protected"],
+        *guarantee["assumptions"],
+        f"| units | {said['losses']['users']} |",
+        f"| ledger entry | {PLACE['entry']} |",
+        PLACE["chain"],
+        said["request"],
+        receipt.digest(folder / "manifest.json"),
+        "Cells left out by the selection, and so without a number: 4.",
+        "(2 here)",
+        "speed, clamped to the bounds from 0 to 60 km/h, in steps of 1",
+    ):
+        assert fact in text, fact
+    assert "agrees" in text
+    assert f"[{FILL_IN}: " in text
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_notice_is_one_paragraph_with_the_odds(tmp_path, unit):
+    """The public reads what is published, the odds, those over time, and what is not hidden."""
+    said = KINDS[unit]
+    (paragraph, place) = dossier(put(tmp_path / "map", said)).parts[10].blocks
+    loss = Fraction(said["guarantee"]["epsilon_spent"])
+    assert odds_words(odds(loss)) in paragraph.text
+    assert odds_words(odds(SPANS[unit][1] * loss)) in paragraph.text
+    assert "does not hide who reported, where, when and how often" in paragraph.text
+    assert "whom to ask" in place.what
+
+
+def test_a_release_of_constants_says_that_nothing_was_read(tmp_path):
+    """Without noise there are no odds to state, no booking, and one row."""
+    made = dossier(put(tmp_path / "map", KINDS["constant"]))
+    text = made.markdown()
+    assert "no value was read" in text
+    assert "was not booked" in text
+    assert len(made.parts[1].blocks[-1].rows) == 1
+    assert "Random noise" not in text
+
+
+def test_several_statistics_have_their_errors_in_their_units(tmp_path):
+    """Mean and variance are said apart; a sum of both has no unit."""
+    both = KINDS["variance"]
+    text = text_of(put(tmp_path / "both", both))
+    assert "Planning error of the average" in text
+    assert "Planning error of the variance" in text
+    assert "(km/h)²" in text
+    both = json.loads(json.dumps(both))
+    both["plan"] |= {"mean_error": 1.5, "max_error": 2.5}
+    added = text_of(put(tmp_path / "sum", both))
+    assert "added up: 1.50 on average over cells, 2.50 at most" in added
+
+
+def test_a_loss_beyond_all_doubles_is_words(tmp_path):
+    """Odds that no number of ordinary size names are said so."""
+    assert "without a limit that a number" in text_of(put(tmp_path / "map", KINDS["huge"]))
+
+
+def test_it_depends_on_the_manifest_alone(tmp_path):
+    """Folders of other names and other files give the same text, again and again."""
+    one = text_of(put(tmp_path / "one", KINDS["user"]))
+    two = put(tmp_path / "two", KINDS["user"])
+    (two / "cells.csv").write_text("not looked at")
+    assert text_of(two) == one == text_of(tmp_path / "one")
+    bare = text_of(put(tmp_path / "bare", KINDS["user"], sealed=False))
+    assert bare == one.replace("there; its checksum of manifest.json agrees", "not there")
+
+
+def test_the_page_names_every_section():
+    """The page about dossiers has a row for each section."""
+    page = (ROOT / "docs" / "dossier.md").read_text(encoding="utf-8")
+    assert [title for title in HEADINGS if f"| {title} |" not in page] == []
+
+
+def test_the_tests_it_names_exist():
+    """Each file that is said to check something is in the project and has tests."""
+    assert [file for _, file in TESTS if "\ndef test_" not in (ROOT / file).read_text()] == []
+    assert "tests/publishing/test_dossier.py" in {file for _, file in TESTS}
+
+
+def test_plain_data_holds_the_same_words(tmp_path):
+    """The sections as data have the titles and texts, unescaped, and the places to fill in."""
+    said = json.loads(json.dumps(KINDS["user"]))
+    said["dataset"]["name"] = "a|b"
+    data = dossier(put(tmp_path / "map", said)).data()
+    assert [part["title"] for part in data["parts"]] == HEADINGS
+    assert ["data set", "a|b"] in data["blocks"][1]["rows"]
+    assert data["parts"][-1]["blocks"][0] == {"fill_in": "name and role"}
+    assert json.loads(json.dumps(data)) == data
+
+
+def poisoned():
+    """Return a manifest with hostile text wherever a holder's text may stand."""
+    said = json.loads(json.dumps(KINDS["labels"]))
+    said["dataset"] |= {
+        "name": HOSTILE,
+        "value": HOSTILE,
+        "value_unit": HOSTILE,
+        "columns": HOSTILE,
+        "sources": [HOSTILE, HOSTILE],
+        "version": HOSTILE,
+        "repeats": HOSTILE,
+    }
+    said["grid"]["columns"] = [HOSTILE]
+    said["guarantee"] |= {"neighbours": HOSTILE, "not_protected": HOSTILE}
+    said["guarantee"]["assumptions"] = ["# one", "1. two", "- three", "---", HOSTILE]
+    said["selection"] = {HOSTILE: HOSTILE}
+    said["rules"][HOSTILE] = 1
+    said["software"] = {HOSTILE: HOSTILE}
+    said["plan"] |= {"method": HOSTILE, "mechanism": HOSTILE}
+    return said
+
+
+def test_names_stay_names(tmp_path):
+    """Hostile names make no element, link, heading, list or column that was not there before."""
+    plain = rendered(text_of(put(tmp_path / "plain", KINDS["labels"])))
+    html = rendered(text_of(put(tmp_path / "map", poisoned())))
+    for tag in ("<h1", "<h2", "<h3", "<table", "<ul", "<td"):
+        assert html.count(tag) == plain.count(tag), tag
+    for tag in ("<script", "<a ", "<img", "<strong", "<em", "<code", "<ol", "<hr"):
+        assert tag not in html, tag
+    more = len(poisoned()["guarantee"]["assumptions"])
+    less = len(KINDS["labels"]["guarantee"]["assumptions"])
+    assert html.count("<li") == plain.count("<li") + more - less
+    assert "\u202e" not in html
+
+
+@pytest.mark.parametrize("letter", ["\ud800", "\x00", "\x1b", "\u2028", "\ufeff"])
+def test_letters_that_break_output_are_replaced(tmp_path, letter):
+    """Half characters and control characters of a manifest can be printed and stored."""
+    said = json.loads(json.dumps(KINDS["user"]))
+    said["dataset"]["name"] = f"x{letter}y"
+    text = text_of(put(tmp_path / "map", said, sealed=False))
+    assert letter not in text
+    assert text.encode()
+
+
+def paths():
+    """Return the place of every field that a dossier needs."""
+    fields = dossier_fields.FIELDS.items()
+    return [
+        place
+        for key, wanted in fields
+        for place in ([(key,)] if callable(wanted) else [(key,), *((key, one) for one in wanted)])
+    ]
+
+
+@pytest.mark.parametrize("place", paths(), ids="/".join)
+@pytest.mark.parametrize("change", ["missing", "wrong"])
+def test_a_field_that_is_missing_or_wrong_is_named(tmp_path, place, change):
+    """One sentence says which field of which file, and what to do."""
+    said = json.loads(json.dumps(KINDS["user"]))
+    inside = said
+    for key in place[:-1]:
+        inside = inside[key]
+    if change == "missing":
+        del inside[place[-1]]
+    else:
+        inside[place[-1]] = -1.5
+    words = f"manifest.json: {'/'.join(place)} is (missing|not what a release writes there); get"
+    with pytest.raises(InputError, match=words) as caught:
+        dossier(put(tmp_path / "map", said, sealed=False))
+    assert str(caught.value).count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("guarantee", "epsilon_spent"), "-1"),
+        (("guarantee", "epsilon_spent"), "1e9"),
+        (("guarantee", "epsilon_spent"), "1/0"),
+        (("guarantee", "epsilon_spent"), "9" * 5000),
+        (("guarantee", "unit"), "user-year"),
+        (("guarantee", "odds"), 0.5),
+        (("losses", "max"), float("nan")),
+        (("losses", "users"), True),
+        (("losses", "users"), 10**400),
+        (("grid",), {"kind": "squares"}),
+        (("cells",), [{"noised": [{"statistic": "mean", "bias": "big"}]}]),
+        (("plan", "statistics"), ["median"]),
+        (("plan", "mean_error"), {}),
+        (("ledger",), {"entry": 1, "chain": "short"}),
+        (("software",), {"hexveil": 1}),
+    ],
+)
+def test_values_that_no_release_writes_are_refused(tmp_path, place, value):
+    """A field of the right name and a wrong kind is one sentence too."""
+    said = json.loads(json.dumps(KINDS["user"]))
+    inside = said
+    for key in place[:-1]:
+        inside = inside[key]
+    inside[place[-1]] = value
+    with pytest.raises(InputError, match="/".join(place)):
+        dossier(put(tmp_path / "map", said, sealed=False))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"\xff", b'"text"', b"[" * 100_000, b"9" * 10_000]
+)
+def test_what_is_no_json_object_is_refused(tmp_path, content):
+    """Broken manifests and broken receipts are said to be that, by name."""
+    folder = put(tmp_path / "map", KINDS["user"])
+    (folder / "receipt.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"receipt\.json holds no JSON object"):
+        dossier(folder)
+    (folder / "manifest.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"manifest\.json holds no JSON object"):
+        dossier(folder)
+
+
+def test_folders_that_are_no_release_are_refused(tmp_path):
+    """No folder, no manifest and another version are told apart."""
+    with pytest.raises(InputError, match="there is no folder"):
+        dossier(tmp_path / "gone")
+    with pytest.raises(InputError, match=r"has no manifest\.json"):
+        dossier(tmp_path)
+    with pytest.raises(InputError, match="is of schema version 9, this program reads 1"):
+        dossier(put(tmp_path / "map", {"schema_version": 9}, sealed=False))
+    with pytest.raises(InputError, match="is of schema version unknown, this program"):
+        dossier(put(tmp_path / "none", {}, sealed=False))
+
+
+def test_a_manifest_that_was_changed_is_refused(tmp_path):
+    """A loss made smaller is noticed by the receipt, and without one by the odds and losses."""
+    said = json.loads(json.dumps(KINDS["user"]))
+    folder = put(tmp_path / "map", said)
+    said["guarantee"]["epsilon_spent"] = "0.01"
+    (folder / "manifest.json").write_text(json.dumps(said))
+    with pytest.raises(InputError, match="its checksum is another"):
+        dossier(folder)
+    (folder / "receipt.json").unlink()
+    with pytest.raises(InputError, match="guarantee/odds is not e to the power of"):
+        dossier(folder)
+    said["guarantee"]["odds"] = odds(Fraction("0.01"))
+    (folder / "manifest.json").write_text(json.dumps(said))
+    with pytest.raises(InputError, match="losses/max is above"):
+        dossier(folder)
+
+
+def test_a_real_loss_agrees_with_its_odds():
+    """The odds of a manifest are those of its loss in words, to what is compared."""
+    for numerator in range(1, 60):
+        loss = Fraction(numerator, 7)
+        assert math.isclose(odds(loss), odds(Fraction(epsilon_text(loss))), rel_tol=1e-9)

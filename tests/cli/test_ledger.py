@@ -4,6 +4,7 @@ import json
 import sqlite3
 import stat
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -176,6 +177,27 @@ def test_a_damaged_book_is_said_with_exit_2(here, call):
     assert call("ledger", "verify", "ledger.sqlite", "--json").code == 2
 
 
+def test_a_receipt_shows_an_older_copy(here, call):
+    """A ledger put back hangs together by itself; a release's receipt says that it is older."""
+    assert call(*INIT).code == 0
+    older = (here / "ledger.sqlite").read_bytes()
+    assert call("release", "run.toml", "--accept-noise").code == 0
+    check = ("ledger", "verify", "run.toml", "--receipt", "map")
+    assert call(*check).code == 0
+    (here / "ledger.sqlite").write_bytes(older)
+    assert call("ledger", "verify", "run.toml").code == 0
+    said = call(*check)
+    assert said.code == 2
+    assert "map was entry 6, which the ledger does not have" in said.out
+    assert call("release", "run.toml", "--accept-noise", "--out", "b", "--epsilon", "0.9").code == 0
+    assert "map was entry 6 with another hash" in call(*check).out
+    assert call(*check, "--receipt", "b").out.count("was entry") == 1
+    (here / "map" / "receipt.json").write_text("{}")
+    said = call(*check)
+    assert said.code == 2
+    assert "map has no receipt.json that can be read" in said.err
+
+
 def test_a_reservation_is_given_back(here, call):
     """What was reserved and not marked costs nothing any more."""
     book = stopped()
@@ -281,7 +303,8 @@ def test_a_lost_key_is_said_plainly(here, call):
 
 
 def test_every_command_has_help_and_json(call):
-    """Each shows an example of itself; without a command all are listed."""
+    """Each shows an example of itself and is on its page; without a command all are listed."""
+    page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text()
     commands = typer.main.get_command(app).commands["ledger"].commands
     assert list(commands) == [
         "init", "show", "history", "set-budget", "verify", "resolve", "export",
@@ -290,6 +313,7 @@ def test_every_command_has_help_and_json(call):
     assert listed.code == 0
     for name in commands:
         assert name in listed.out
+        assert f"hexveil ledger {name}" in page
         said = call("ledger", name, "--help")
         assert f"Example:  hexveil ledger {name}" in said.out
         assert "--json" in said.out

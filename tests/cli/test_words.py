@@ -1,6 +1,7 @@
 """Numbers in plain words."""
 
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from hexveil.cells import Cells, Labels
 from hexveil.cli import words
+from hexveil.ledger import Spend
 
 
 @pytest.mark.parametrize(
@@ -96,3 +98,27 @@ def test_a_lower_bound_is_never_said_too_high(number):
 def test_the_unit_of_a_statistic(statistic, value_unit, said):
     """A variance is in squared units."""
     assert words.unit_of(statistic, value_unit) == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "window", "lifetime", "said"),
+    [
+        ("lifetime", 0, 0, "nothing of 2.125 is spent, in a lifetime neither."),
+        (
+            "lifetime", 1, 1,
+            "spent 1 of 2.125, 1.12 left; in a lifetime at most 1 (odds 2.72 times).",
+        ),
+        (
+            "month", 0, 3,
+            "spent this month 0 of 2.125, 2.12 left; in a lifetime at most 3 (odds 20.1 times).",
+        ),
+        (
+            "day", 3, 3,
+            "spent this day 3 of 2.125, 0 left; in a lifetime at most 3 (odds 20.1 times).",
+        ),
+    ],
+)  # fmt: skip
+def test_the_spend_is_two_numbers(kind, window, lifetime, said):
+    """What is spent in the window never stands without the lifetime; what is left rounds down."""
+    spend = Spend(Fraction("2.125"), kind, "", Fraction(window), Fraction(lifetime), 1, 0)
+    assert words.spent(spend) == said

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hexveil.cli import ledger_words as said
-from hexveil.cli import words
+from hexveil.cli import receipts, words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.config import arguments, load
 from hexveil.errors import InputError
@@ -158,20 +158,30 @@ def set_budget(
     tell(said.changed_lines(before, after, spend), plain, as_json=as_json)
 
 
-@app.command("verify", epilog="Example:  hexveil ledger verify ledger.sqlite")
-def verify(where: Where, *, as_json: AsJson = False) -> int:
+@app.command("verify", epilog="Example:  hexveil ledger verify ledger.sqlite --receipt map")
+def verify(
+    where: Where,
+    *,
+    receipt: Annotated[
+        list[Path] | None,
+        typer.Option(help="A release folder that must stand in it; repeatable.", metavar="FOLDER"),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
     """Check that the whole ledger hangs together: its chain, its events, every sum.
 
-    Exit 0 if it does, 2 if it does not.
+    A receipt shows more: that the ledger is not an older copy. Exit 0 if all is well, 2 if not.
     """
-    verdict = verified(engine_of(asked(where)))
+    engine = engine_of(asked(where))
+    verdict = verified(engine)
+    problems = [*verdict.problems, *receipts.problems(engine, receipt or ())]
     text = f"{verdict.entries:,} events hang together, the last with hash {verdict.head}."
     lines = words.wrapped("Checked", text)
-    if verdict.problems:
-        lines = ["The ledger does not hang together:", *(f"  {one}" for one in verdict.problems)]
-    plain = {"entries": verdict.entries, "chain": verdict.head, "problems": list(verdict.problems)}
+    if problems:
+        lines = ["The ledger does not hang together:", *(f"  {one}" for one in problems)]
+    plain = {"entries": verdict.entries, "chain": verdict.head, "problems": problems}
     tell(lines, plain, as_json=as_json)
-    return 2 if verdict.problems else 0
+    return 2 if problems else 0
 
 
 @app.command("resolve", epilog="Example:  hexveil ledger resolve ledger.sqlite")

@@ -57,6 +57,8 @@ def spent(spend: Spend) -> str:
     """Return what units have lost, in this window and ever: never one without the other."""
     this = "" if spend.kind == "lifetime" else f" this {spend.kind}"
     ever = float(spend.lifetime)
+    if not ever:
+        return f"nothing of {decimal_text(spend.budget)} is spent, in a lifetime neither."
     return (
         f"spent{this} {price(float(spend.window))} of {decimal_text(spend.budget)}, "
         f"{at_least(float(spend.left))} left; in a lifetime at most {price(ever)} (odds "

@@ -32,6 +32,9 @@ WAIT = 30
 LOCK = 0x686578_7665696C
 """Number of the advisory lock in PostgreSQL: "hexveil" in ASCII."""
 
+_SECRET = ("password", "sslpassword", "passfile")
+"""What an address may say behind its question mark, and no message repeats."""
+
 MEMORY = "memory://"
 """A book that forgets, for trying things out; nothing can be released with it."""
 
@@ -78,7 +81,8 @@ def where(engine: sa.Engine) -> str:
     """Return how messages name a book: a file's path, or a server's address without a password."""
     if engine.dialect.name == "sqlite":
         return str(engine.url.database or "in memory")
-    return engine.url.render_as_string(hide_password=True)
+    shown = engine.url.set(drivername="postgresql").difference_update_query(_SECRET)
+    return shown.render_as_string(hide_password=True)
 
 
 @contextlib.contextmanager

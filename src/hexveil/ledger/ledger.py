@@ -183,7 +183,10 @@ class Ledger:
         if str(url) == MEMORY and key is None:
             return Key(b"forgotten with the book it is of")
         if key is None and self._engine.dialect.name != "sqlite":
-            raise InputError("a ledger on a server needs the file of the holder's key: key=.")
+            raise InputError(
+                "a ledger on a server needs the file of the holder's key: key (in [ledger], or "
+                "--key)."
+            )
         file = (Path(key) if key is not None else Path(f"{self.where}.key")).absolute()
         self._key_file = file
         return make_key(file) if new and not file.exists() else read_key(file)
@@ -441,7 +444,7 @@ def _refusal(account: Account, losses: Losses, before: odometer.Parts) -> Budget
     over = int((before + losses.parts > account.parts).sum())
     spent_up = int((before >= account.parts).sum())
     this = "" if account.window == "lifetime" else f" this {account.window}"
-    advice = f"Plan with at most {_text(math.floor, left)}, or do not publish."
+    advice = f"Plan with at most {_text(math.floor, left)}, which all have left, or do not publish."
     if not left:
         advice = f"These can be in no further release{this}: do not publish."
     return BudgetError(

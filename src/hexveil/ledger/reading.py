@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from hexveil.errors import InputError
-from hexveil.ledger import accounts, events
+from hexveil.ledger import accounts, events, tables
 from hexveil.ledger.engines import existing, transaction, where
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "Overview",
     "Standing",
     "existing",
+    "hash_at",
     "history",
     "overview",
     "unresolved",
@@ -111,6 +112,15 @@ def unresolved(engine: Engine, dataset: str | None = None) -> tuple[Event, ...]:
             _account_of(connection, dataset)
         found = events.stopped(connection)
     return tuple(one for one in found if dataset in (None, one.dataset))
+
+
+def hash_at(engine: Engine, entry: int) -> str | None:
+    """Return the hash of an event, or None if there is none of this number."""
+    of = tables.events
+    with transaction(engine) as connection:
+        asked = sa.select(of.c.chain).where(of.c.entry == entry)
+        found: str | None = connection.execute(asked).scalar()
+    return found
 
 
 def _account_of(connection: sa.Connection, dataset: str) -> str:

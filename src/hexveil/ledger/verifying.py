@@ -96,7 +96,9 @@ def _gap(before: int, after: int) -> str:
     first, last = before + 1, after - 1
     if first > last:
         return f"Entry {after} does not follow entry {before}."
-    return f"Entry {first} is missing." if first == last else f"Entries {first} to {last} miss."
+    if first == last:
+        return f"Entry {first} is missing."
+    return f"Entries {first} to {last} are missing."
 
 
 def _rows(connection: sa.Connection) -> Iterator[Any]:
@@ -152,8 +154,8 @@ def _balances(connection: sa.Connection, replay: Replay) -> Iterator[str]:
     for (account, window), count in sorted(wrong.items()):
         if count:
             yield (
-                f"{count:,} balances of {account!r} {_window(window)} are not the sum of what was "
-                "booked."
+                f"Balances of {account!r} {_window(window)} are not the sum of what was booked "
+                f"({count:,} of them)."
             )
 
 

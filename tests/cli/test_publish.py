@@ -201,6 +201,20 @@ def test_a_dry_run_says_price_and_end(daily, call):
     assert "not used up by others" in " ".join(other.out.split())
 
 
+def test_a_dry_run_writes_to_no_ledger(daily, call):
+    """A book that does not know the data set is left as it is; without a budget no end is told."""
+    Ledger("ledger.sqlite", dataset="trams", budget=3)
+    before = (daily / "ledger.sqlite").read_bytes()
+    said = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
+    assert (said.code, (daily / "ledger.sqlite").read_bytes()) == (0, before)
+    text = (daily / "run.toml").read_text().replace("budget = 2\n", "")
+    (daily / "run.toml").write_text(text.replace("ledger.sqlite", "none.sqlite"))
+    other = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
+    assert other.code == 0
+    assert "no budget is said" in " ".join(other.out.split())
+    assert not (daily / "none.sqlite").exists()
+
+
 def test_a_day_waits_for_late_records(daily, call, monkeypatch):
     """A day is ready when it is over by the local clock, and its wait with it."""
     set_clock(monkeypatch, "2022-01-02T00:29")

@@ -13,7 +13,6 @@ import zoneinfo
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,7 +22,7 @@ from hexveil.cli import release, steps, words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.config import Run, arguments
 from hexveil.errors import BudgetError, HexveilError, InputError
-from hexveil.ledger import Ledger
+from hexveil.ledger import Ledger, reading
 from hexveil.publishing.archive import Archive, Pointer, archive
 from hexveil.publishing.manifest import fingerprint, request_of
 
@@ -220,6 +219,8 @@ def projection(account: dict[str, Any], dataset: Dataset, made: Plan, day: str) 
     if not made.epsilon:
         return "no reading is used: it costs nothing, and says nothing."
     spend = _known_spend(account)
+    if spend is None and "budget" not in account:
+        return f"epsilon {price}; there is no ledger yet and no budget is said."
     budget = Fraction(str(account["budget"])) if spend is None else spend.budget
     if dataset.public.unit != "user":
         each = "week" if dataset.public.unit == "user-week" else "day"
@@ -237,8 +238,10 @@ def projection(account: dict[str, Any], dataset: Dataset, made: Plan, day: str) 
 
 
 def _known_spend(account: dict[str, Any]) -> Spend | None:
-    """Return what a ledger says that is there; a dry run makes none."""
-    url = str(account["url"])
-    if "://" not in url and not Path(url).exists():
+    """Return what a ledger says that is there and knows the data set; a dry run makes none."""
+    try:
+        engine = reading.existing(account["url"])
+        (found,) = reading.overview(engine, account["dataset"]).accounts
+    except InputError:
         return None
-    return Ledger(**account).spend()
+    return found.spend

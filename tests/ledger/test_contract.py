@@ -485,3 +485,22 @@ def test_of_many_answers_at_the_same_moment_one_is_shown_by_all(place):
         shown = together(*tasks)
         assert all(one == books[0].find("r").published for one in shown)
     assert sound(books[0])
+
+
+@pytest.mark.parametrize("path", ["reserved", "marked"])
+@pytest.mark.parametrize(
+    "others", [{"a": HALF, "c": "0.25"}, {"a": HALF}, {"a": HALF, "b": "0.24"}, {}]
+)
+def test_a_booking_without_numbers_is_for_its_own_units_alone(place, path, others):
+    """What was booked for some units cannot be drawn for others; theirs goes on at no cost."""
+    book, mine = place.open(), {"a": HALF, "b": "0.25"}
+    spend(book, "r", mine)
+    if path == "marked":
+        book.mark("r")
+    before = tables(book)
+    with pytest.raises(InputError, match="for other vehicles with the same counts"):
+        spend(book, "r", others)
+    assert tables(book) == before
+    assert spend(book, "r", mine).state == path
+    assert tables(book) == before
+    assert sound(book)

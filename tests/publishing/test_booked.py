@@ -12,6 +12,7 @@ import hexveil as hv
 from hexveil.errors import BudgetError, InputError
 from hexveil.ledger import losses_of
 from hexveil.ledger.units import PARTS, of_blob
+from hexveil.noise import secure
 
 IDS = ("canary-Ω", "canary-omega", "canary-ω", "canary-7 ")
 HERE, THERE = (21.10, 72.75), (21.25, 72.85)
@@ -190,3 +191,30 @@ def test_no_id_leaves(ledger, tmp_path, caplog, capfd):
     for content in contents:
         assert b"canary" not in content
         assert book.key.secret not in content
+
+
+@pytest.mark.parametrize("step", ["mark", "store"])
+def test_a_stopped_release_is_not_drawn_for_other_vehicles(ledger, monkeypatch, step):
+    """Same counts, other ids: the request is the same, but these were charged nothing."""
+    book = ledger()
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(hv.Ledger, step, stop)
+        with pytest.raises(KeyboardInterrupt):
+            released(read(buses()), book)
+    drawn = []
+    real = secure.add_laplace
+    monkeypatch.setattr(secure, "add_laplace", lambda *a: drawn.append(1) or real(*a))
+    other = read(buses([f"other {name}" for name in IDS]))
+    with pytest.raises(InputError, match="for other vehicles with the same counts"):
+        released(other, book)
+    assert drawn == []
+    spent = book.spent
+    made, _ = released(read(buses()), book)
+    assert (drawn, book.spent, made.replayed) == ([1], spent, False)
+    # Now its numbers are stored, and whoever asks the same is answered with them.
+    assert released(other, book)[0].table.equals(made.table)
+    assert (drawn, book.spent) == ([1], spent)

@@ -258,13 +258,16 @@ class Ledger:
         BudgetError
             If a unit would lose more than the budget allows; nothing is booked.
         InputError
-            If earlier releases of the account promise another unit of privacy, or the request was
-            abandoned.
+            If earlier releases of the account promise another unit of privacy, the request was
+            abandoned, or it is booked without numbers for other units: then noise would be drawn
+            for units that were not charged.
         """
         with transaction(self._engine) as connection:
             history = events.of_request(connection, self.dataset, request)
             known = _booking(history)
             if known is not None:
+                if known.published is None:
+                    _check_same_units(history, losses)
                 return known
             if events.state(history) == "abandoned":
                 raise InputError(
@@ -419,6 +422,17 @@ def _booking(history: tuple[Event, ...]) -> Booking | None:
         (stored or history[-1]).entry,
         (stored or history[-1]).chain,
     )
+
+
+def _check_same_units(history: tuple[Event, ...], losses: Losses) -> None:
+    """Refuse to draw under a booking that charged other units: a request names no ids."""
+    reserved = next(one for one in reversed(history) if one.kind == "reserved")
+    if reserved.units != losses.blob() or reserved.body["periods"] != list(losses.periods):
+        raise InputError(
+            "this release was booked, and stopped, for other vehicles with the same counts; "
+            "nothing was drawn for these. Release the records it was booked for, or declare a new "
+            "version of them."
+        )
 
 
 def _losses(reserved: Event) -> Losses:

@@ -177,9 +177,9 @@ def release(
 def _booked(
     book: Ledger, name: str, dataset: Dataset, plan: Plan, request: dict[str, str]
 ) -> Booking:
-    """Return the booking of a request, made now if the book does not know it."""
+    """Return the booking of a request, made now unless its numbers are stored already."""
     known = book.find(name)
-    if known is not None:
+    if known is not None and known.published is not None:
         return known
     assert dataset.units is not None  # noqa: S101  checked at the start
     units = dataset.units

@@ -24,7 +24,10 @@ DOORS = {
     "release": (hv.release, hv.Release.write),
     "ledger": (hv.Ledger,),
 }
-OURS = {("cells", "labels"), ("release", "out"), ("release", "accept_noise")}
+OURS = {
+    ("cells", "labels"), ("release", "out"), ("release", "accept_noise"),
+    ("publish", "wait"), ("publish", "late"),
+}  # fmt: skip
 
 
 def parameters(section):
@@ -70,12 +73,13 @@ def test_every_argument_of_the_library_is_a_field(section):
             assert name in other or home(name) is not None, name
 
 
-@pytest.mark.parametrize("command", ["inspect", "plan", "release"])
+@pytest.mark.parametrize("command", ["inspect", "plan", "release", "publish"])
 def test_every_field_has_an_option(command):
     """Each command takes every field of a run file under its own name."""
     found = typer.main.get_command(app).commands[command]
     flags = {flag for parameter in found.params for flag in parameter.opts}
-    assert {option(section, name) for section, name in FIELDS} <= flags
+    for section, name in FIELDS:
+        assert (option(section, name) in flags) is (section != "publish" or command == "publish")
     assert {"--json", "--source"} <= flags
 
 

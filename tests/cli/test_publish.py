@@ -1,6 +1,7 @@
 """`hexveil publish`: a day's map that may be asked for again and again."""
 
 import json
+import zoneinfo
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -225,6 +226,23 @@ def test_a_day_waits_for_late_records(daily, call, monkeypatch):
     assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
 
 
+def test_the_run_file_says_how_long_a_day_waits_and_what_late_records_do(daily, call, monkeypatch):
+    """`wait` and `late` stand in [publish]; an option takes their place."""
+    run = daily / "run.toml"
+    run.write_text(run.read_text() + '\n[publish]\nwait = "3d"\nlate = "revise"\n')
+    set_clock(monkeypatch, "2022-01-02T00:30")
+    early = call("publish", "run.toml", "--date", DAYS[0])
+    assert early.code == 2
+    assert "is complete at 2022-01-04 18:30 UTC" in early.out
+    assert call("publish", "run.toml", "--date", DAYS[0], "--wait", "0h").code == 0
+    before = spent()
+    pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")
+    kept = call("publish", "run.toml", "--date", DAYS[0], "--wait", "0h", "--late", "keep")
+    assert (kept.code, spent()) == (0, before)
+    assert call("publish", "run.toml", "--date", DAYS[0], "--wait", "0h").code == 0
+    assert spent() > before
+
+
 def test_a_day_without_records_does_not_stop_the_others(daily, call):
     """It fails with a sentence, and the days after it are published."""
     said = call("publish", "run.toml", "--from", "2021-12-31", "--to", DAYS[0], "--json")
@@ -248,7 +266,9 @@ def test_an_address_is_a_place_too(daily, call):
         (["--from", DAYS[0]], "name a day (--date)"),
         (["--date", "tomorrow"], "a day reads like 2026-11-20"),
         (["--from", DAYS[1], "--to", DAYS[0]], "is no span"),
-        (["--date", DAYS[0], "--wait", "soon"], "soon"),
+        (["--date", DAYS[0], "--wait", "soon"], "wait must be a time as 30min, 6h or 2d"),
+        (["--date", DAYS[0], "--wait", "-2h"], "wait must be a time as 30min, 6h or 2d"),
+        (["--date", DAYS[0], "--late", "perhaps"], "late must be"),
         (["--date", DAYS[0], "--dates", "2022-01-01,2022-01-02"], "cannot be combined"),
         (["--date", DAYS[0], "--out", "nowhere://maps"], "no place that can be written to"),
     ],
@@ -263,6 +283,6 @@ def test_wrong_use_is_a_sentence(daily, call, arguments, sentence):
 
 def test_days_are_local():
     """A day of Kolkata ends at half past six in the evening, UTC."""
-    ready = {"clock": publish.zoneinfo.ZoneInfo("Asia/Kolkata"), "wait": timedelta(0)}
+    ready = {"clock": zoneinfo.ZoneInfo("Asia/Kolkata"), "wait": timedelta(0)}
     at = publish.ready_at(datetime(2022, 1, 1, tzinfo=UTC).date(), **ready)
     assert at == datetime(2022, 1, 1, 18, 30, tzinfo=UTC)

@@ -75,9 +75,11 @@ for _body, _example in (
     (inspect.inspect, "hexveil inspect buses.toml --epsilon 1"),
     (plan.plan, "hexveil plan buses.toml --resolution 5 --epsilon 3"),
     (release.release, "hexveil release buses.toml --out map"),
-    (publish.publish, "hexveil publish buses.toml --date 2026-11-20 --out maps"),
 ):
     app.command(_body.__name__, epilog=f"Example:  {_example}")(run_command(_body))
+app.command("publish", epilog="Example:  hexveil publish buses.toml --date 2026-11-20 --out maps")(
+    run_command(publish.publish, leave_out=())
+)
 app.command(
     "evaluate",
     epilog="Example:  hexveil evaluate --counts counts.json --values normal:20,10 --bounds 0,65",

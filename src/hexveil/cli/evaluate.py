@@ -24,7 +24,7 @@ from hexveil.experiments.evaluate import evaluate as compare
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LEFT_OUT = ("plan", "release", "ledger")
+LEFT_OUT = ("plan", "release", "publish", "ledger")
 """Sections of a run that an evaluation has no use for: nothing is planned, booked or released."""
 
 EPSILONS = ("0.25", "0.5", "1", "2")

@@ -27,6 +27,7 @@ PANELS = {
     "read": "Reading",
     "plan": "Plan",
     "release": "Release",
+    "publish": "Every day",
     "ledger": "Ledger",
 }
 
@@ -36,6 +37,7 @@ SHAPES = (
     (kinds.Way, "TEXT"),
     (kinds.Aim, "TEXT"),
     (kinds.Judged, "TEXT"),
+    (kinds.Late, "TEXT"),
     (kinds.Exact, "NUMBER"),
     (kinds.Goals, "[NAME=]NUMBER"),
     (kinds.Whole, "NUMBER"),
@@ -53,7 +55,7 @@ _Source = Annotated[
 
 
 def run_command(
-    body: Callable[..., int | None], *, leave_out: tuple[str, ...] = ()
+    body: Callable[..., int | None], *, leave_out: tuple[str, ...] = ("publish",)
 ) -> Callable[..., int | None]:
     """Return a command that takes SOURCE, an option per field, and the body's own options.
 

@@ -9,7 +9,7 @@ what is published stands, unless --revise pays for a revision.
 from __future__ import annotations
 
 import json
-import zoneinfo
+import re
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hexveil.cells import slot_seconds
+from hexveil.cells import zone
 from hexveil.cli import release, steps, words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.config import Run, arguments
@@ -27,10 +27,14 @@ from hexveil.publishing.archive import Archive, Pointer, archive
 from hexveil.publishing.manifest import fingerprint, request_of
 
 if TYPE_CHECKING:
+    import zoneinfo
+
     from hexveil.ledger import Spend
     from hexveil.planning import Plan
     from hexveil.records import Dataset
 
+WAIT = "6h"
+STEP = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 LONGEST = 3_700
 """Days of one command."""
 
@@ -39,12 +43,7 @@ Day = Annotated[
 ]
 First = Annotated[str | None, typer.Option("--from", help="First local day.", metavar="DATE")]
 Last = Annotated[str | None, typer.Option("--to", help="Last local day.", metavar="DATE")]
-Wait = Annotated[
-    str, typer.Option(help="How long after its end a day waits for late records.", metavar="TEXT")
-]
-Revise = Annotated[
-    bool, typer.Option("--revise", help="Pay for a revision where late records changed a day.")
-]
+Revise = Annotated[bool, typer.Option("--revise", help="The same as --late revise, for this once.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say the price; publish and book nothing.")]
 
 
@@ -73,13 +72,12 @@ class Outcome:
     code: int = 0
 
 
-def publish(  # noqa: PLR0913  the options of the command
+def publish(
     run: Run,
     *,
     day: Day = None,
     first: First = None,
     last: Last = None,
-    wait: Wait = "6h",
     revise: Revise = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -96,7 +94,8 @@ def publish(  # noqa: PLR0913  the options of the command
     account = arguments.ledger_arguments(run, Ledger)
     steps.price_named(run)
     place = archive(run.release.out, account["dataset"])
-    ready = ready_after(run, wait)
+    ready = ready_after(run, run.publish.wait or WAIT)
+    revise = revise or run.publish.late == "revise"
     found: list[Outcome] = []
     for one in days:
         found.append(attempt(run, one, place, ready, revise=revise, dry_run=dry_run))
@@ -130,12 +129,15 @@ def ready_after(run: Run, wait: str) -> dict[str, Any]:
     """Return the clock and the delay by which a day is ready."""
     if run.cells.timezone is None:
         raise InputError("timezone (in [cells]) is needed: a day begins by a local clock.")
-    try:
-        clock = zoneinfo.ZoneInfo(run.cells.timezone)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
-        raise InputError(f"there is no time zone {run.cells.timezone!r}.") from None
-    seconds = 0 if wait in ("0", "0h") else slot_seconds(wait)
-    return {"clock": clock, "wait": timedelta(seconds=seconds)}
+    return {"clock": zone(run.cells.timezone), "wait": waiting(wait)}
+
+
+def waiting(text: str) -> timedelta:
+    """Return a time like "30min", "6h" or "2d"."""
+    parts = re.fullmatch(r"\s*(\d{1,4})\s*(min|h|d)\s*", text)
+    if parts is None:
+        raise InputError(f"wait must be a time as 30min, 6h or 2d, got {text!r}.")
+    return int(parts[1]) * STEP[parts[2]]
 
 
 def ready_at(day: date, *, clock: zoneinfo.ZoneInfo, wait: timedelta) -> datetime:

@@ -16,6 +16,7 @@ from hexveil.config.kinds import (  # noqa: TC001  pydantic reads annotations
     Exact,
     Goals,
     Judged,
+    Late,
     Names,
     Numbers,
     Paths,
@@ -130,6 +131,15 @@ class Publishing(Section):
     accept_noise: Switch | None = _field("Release even a grid that is too fine for the fleet.")
 
 
+class Daily(Section):
+    """When a day is published, and what happens to records that come after that."""
+
+    wait: Text | None = _field("How long after its end a day waits for late records.", "6h")
+    late: Late | None = _field(
+        'Records later still: "keep" what is published, or "revise" it at a price.', "keep"
+    )
+
+
 class Account(Section):
     """Where what was spent is kept."""
 
@@ -158,6 +168,7 @@ class Run(BaseModel):
     read: Reading = Reading()
     plan: Planning = Planning()
     release: Publishing = Publishing()
+    publish: Daily = Daily()
     ledger: Account = Account()
 
     @property

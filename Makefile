@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 TESTS := $(BIN)/python -m pytest -n $(JOBS) -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test docs bench lock
+.PHONY: help setup demo check test attack docs bench lock
 
 help:  ## list these targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' \
@@ -36,6 +36,9 @@ check: $(STAMP)  ## format, lint, types, the table of allowed imports
 
 test: $(STAMP)  ## the whole suite, and the examples in docstrings
 	$(TESTS) --doctest-modules tests src/hexveil
+
+attack: $(STAMP)  ## the attacks in their long form: hours, not minutes
+	HEXVEIL_ATTACK=1 $(TESTS) tests/attack tests/ledger/test_race.py tests/experiments/audit
 
 docs: $(STAMP)  ## links and examples of README and docs, and the examples in docstrings
 	$(TESTS) --doctest-modules tests/test_docs.py src/hexveil

@@ -13,7 +13,7 @@ from hexveil.ledger import chain, windows
 from hexveil.ledger.tables import events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 Kind = Literal[
     "opened",
@@ -212,20 +212,6 @@ def check_next(history: tuple[Event, ...], kind: Kind) -> None:
     if kind not in FOLLOWS[now]:
         was = f"is {now}" if now else "is not in the ledger"
         raise InputError(f"the release {was}: it cannot be {kind} now.")
-
-
-def walk(connection: sa.Connection, batch: int = 200) -> Iterator[Event]:
-    """Yield every event, oldest first, a few at a time: losses of a release can be large."""
-    after = 0
-    while True:
-        rows = connection.execute(
-            sa.select(events).where(events.c.entry > after).order_by(events.c.entry).limit(batch)
-        ).all()
-        if not rows:
-            return
-        for row in rows:
-            yield event(row)
-        after = rows[-1].entry
 
 
 def event(row: Any) -> Event:  # noqa: ANN401  rows have the types of their columns

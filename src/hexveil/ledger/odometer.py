@@ -120,11 +120,13 @@ def recount(connection: sa.Connection, account: str, window: str, budget: int | 
     _put(connection, account, window, EVERY, Total(*map(int, row)))
 
 
-def total(connection: sa.Connection, account: str, window: str) -> Total:
-    """Return what was spent in a window."""
+def total(connection: sa.Connection, account: str, window: str, period: str = EVERY) -> Total:
+    """Return what was spent in a window, by units of one period or by all."""
     row = connection.execute(
         sa.select(totals.c.largest, totals.c.units, totals.c.exhausted).where(
-            (totals.c.account == account) & (totals.c.window == window) & (totals.c.period == EVERY)
+            (totals.c.account == account)
+            & (totals.c.window == window)
+            & (totals.c.period == period)
         )
     ).first()
     return Total() if row is None else Total(*row)
@@ -193,14 +195,7 @@ def _put_total(
     after: Parts,
     budget: int | None,
 ) -> None:
-    row = connection.execute(
-        sa.select(totals.c.largest, totals.c.units, totals.c.exhausted).where(
-            (totals.c.account == account)
-            & (totals.c.window == window)
-            & (totals.c.period == period)
-        )
-    ).first()
-    known = Total() if row is None else Total(*row)
+    known = total(connection, account, window, period)
     line = _line(budget)
     more = Total(
         max(known.largest, int(after.max(initial=0))),

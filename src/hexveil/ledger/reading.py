@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from hexveil.errors import InputError
 from hexveil.ledger import accounts, events, tables
-from hexveil.ledger.engines import existing, transaction, where
+from hexveil.ledger.engines import Engine, existing, transaction, where
 
 if TYPE_CHECKING:
     from hexveil.ledger.accounts import Account, Spend
@@ -29,10 +29,6 @@ __all__ = [
     "unresolved",
     "where",
 ]
-
-
-Engine = sa.Engine
-"""An opened book."""
 
 
 @dataclass(frozen=True)

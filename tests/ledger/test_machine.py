@@ -84,6 +84,10 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(InputError, match="was abandoned"):
                 book.reserve(request[1], losses(book, units), **call)
             return
+        if state in ("reserved", "marked") and units != self.booked[request][1]:
+            with pytest.raises(InputError, match="for other vehicles"):
+                book.reserve(request[1], losses(book, units), **call)
+            return
         if state not in ("", "returned"):
             assert book.reserve(request[1], losses(book, units), **call).state == state
             return

@@ -43,18 +43,36 @@ class ColumnError(InputError):
 
     Attributes
     ----------
+    role : str
+        What the column was configured as.
     column : str
         The name as configured.
     available : tuple of str
-        The names the source has.
+        The names the source has, as far as they may be told; none of a wide table's, which may
+        have a column per vehicle, named by its id.
     """
 
-    def __init__(self, role: str, column: str, available: Sequence[str]) -> None:
-        self.column = column
-        self.available = tuple(available)
-        near = difflib.get_close_matches(column, self.available, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.available)}."
-        super().__init__(f"{role}: the source has no column {column!r}; {hint}")
+    def __init__(
+        self, role: str, column: str, available: Sequence[str], hint: str | None = None
+    ) -> None:
+        self.role, self.column = role, column
+        self.available = tuple(available) if len(available) <= LISTED else ()
+        said = hint or _offer(column, available)
+        super().__init__(f"{role}: the source has no column {column!r}; {said}")
+
+
+LISTED = 40
+"""Columns that a message lists at most."""
+
+
+def _offer(column: str, available: Sequence[str]) -> str:
+    """Return which column was probably meant, or which there are."""
+    near = difflib.get_close_matches(column, available, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    if len(available) > LISTED:
+        return f"it has {len(available)} others, none of a similar name."
+    return f"it has {', '.join(available)}."
 
 
 class BudgetError(HexveilError):

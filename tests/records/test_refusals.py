@@ -353,3 +353,55 @@ def test_nothing_private_shows_in_any_repr():
         shown = repr(thing)
         assert SENTINEL_ID not in shown
         assert not re.search(r"41\.4|41409", shown)
+
+
+def test_a_file_without_a_line_of_names_shows_no_record(tmp_path):
+    """Where names are looked for stands a record; it is neither listed nor offered."""
+    row = f"{SENTINEL_ID},{SENTINEL},{NOON},52.2,21\n"
+    for number in (1, 2):
+        (tmp_path / f"{number}.csv").write_text(row.replace(SENTINEL_ID, f"{SENTINEL_ID}{number}"))
+    error = refused(
+        tmp_path / "1.csv", "first line holds a number or a time.* line of column names"
+    )
+    assert error.available == ()
+    refused(tmp_path, r"different columns \(a first line holds a number or a time")
+
+
+def test_keys_of_json_documents_are_not_listed(tmp_path):
+    """A key can be an id; only one that is spelt almost as asked is told."""
+    (tmp_path / "r.json").write_text(json.dumps([{SENTINEL_ID: SENTINEL}]))
+    refused(tmp_path / "r.json", "their keys are not listed")
+    (tmp_path / "s.json").write_text(json.dumps([{SENTINEL_ID: SENTINEL, "x": 1}]))
+    refused(tmp_path, r"different columns \(1 are only in one of them\)")
+    refused(tmp_path / "s.json", "their keys are not listed", user=SENTINEL_ID, value="speed")
+
+
+@pytest.mark.parametrize("role", ["user", "lat", "lon", "time"])
+def test_a_value_in_a_second_role_is_refused(role):
+    """As an id, a place or a time it would be public."""
+    refused(table(), f"value and {role} cannot be the same column", **{role: "speed"})
+
+
+@pytest.mark.parametrize(
+    ("cells", "value", "location"),
+    [
+        (Labels("speed"), "speed", None),
+        (Labels("inside"), "inside.speed", None),
+        (GRID, "place", "place"),
+        (GRID, "place.coordinates.0", "place"),
+        (GRID, "place/1", "place"),
+    ],
+)
+def test_a_value_that_would_name_its_cell_is_refused(cells, value, location):
+    """As a label, within one, or as a degree of a location it would be published without noise."""
+    where = {"lat": None, "lon": None, "location": location}
+    refused(table(), "cannot be the same column", value=value, cells=cells, **where)
+
+
+def test_no_error_hangs_on_one_that_quotes_rows(tmp_path):
+    """What an engine or a decoder says of a row is not even the context of our error."""
+    row = f"{SENTINEL_ID},{SENTINEL},{NOON},52.2,21\n".encode()
+    (tmp_path / "r.csv").write_bytes(b"user,speed,time,lat,l\xf6n\n" + row)
+    assert refused(tmp_path / "r.csv", "not a readable CSV file in UTF-8").__context__ is None
+    (tmp_path / "r.json").write_text(f'[{{"user": "{SENTINEL_ID}", "speed": {SENTINEL}')
+    assert refused(tmp_path / "r.json", "could not be read to its end").__context__ is None

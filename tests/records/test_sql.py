@@ -243,10 +243,11 @@ def test_no_squares_are_printed_where_none_could_be_kept():
 
 def test_labels_may_have_the_names_of_the_query_s_own_columns():
     """Labels named like the columns that hold the value do not get in the way."""
-    table = pa.table({"u": ["a", "a"], "v": [2.0, 3.0], "k": ["7", "7"], "X": ["8", "8"]})
+    labels = {"k": ["7", "7"], "X": ["8", "8"], "v": ["9", "9"]}
+    table = pa.table({"u": ["a", "a"], "speed": [2.0, 3.0], **labels})
     shared = {"bounds": (0, 65), "cells": Labels("k", "X", "v")}
-    query = sums_query(source="trips", user="u", value="v", **shared, dialect="duckdb")
-    known = read(table, user="u", value="v", select=Select(min_users=1), **shared)
+    query = sums_query(source="trips", user="u", value="speed", **shared, dialect="duckdb")
+    known = read(table, user="u", value="speed", select=Select(min_users=1), **shared)
     made = in_duckdb(query, table)
     assert facts_of(from_sums(made, **shared, min_users=1)) == facts_of(known)
 

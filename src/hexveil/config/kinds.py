@@ -20,18 +20,20 @@ GOALS = ("mean", "variance", "sum")
 
 
 def _text(value: object) -> str:
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError("must be text without a null character")  # no name of a file holds one
     if isinstance(value, str) and value.strip():
         return value
-    raise ValueError(f"must be text, got {value!r}")
+    raise ValueError(f"must be text, got {_shown(value)}")
 
 
 def _number(value: object) -> str:
     """Return a number as exact text; the library judges its size."""
     if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
-        return str(value)
+        return _shown(value)
     if isinstance(value, str) and value.strip():
         return value.strip()
-    raise ValueError(f"must be a number, got {value!r}")
+    raise ValueError(f"must be a number, got {_shown(value)}")
 
 
 def _whole(value: object) -> int:
@@ -55,7 +57,11 @@ def _switch(value: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    return str(value) if isinstance(value, Decimal) else repr(value)
+    """Return a value as text; refuse a number of so many digits that Python does not write it."""
+    try:
+        return str(value) if isinstance(value, Decimal) else repr(value)
+    except ValueError:
+        raise ValueError("holds a number that is too long; write a shorter one") from None
 
 
 def _items(value: object) -> list[object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,15 +83,27 @@ def checked(raw: Raw, where: str) -> Run:
 
 def _parsed(path: Path) -> Raw:
     try:
-        return tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
+        return tomllib.loads(path.read_text("utf-8"), parse_float=_decimal)
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; check the name.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not text in UTF-8; save it as such.") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not valid TOML: {error}.") from None
+    except ValueError:  # a whole number of thousands of digits, which Python does not read
+        raise InputError(f"{path} holds a number that is too long; write a shorter one.") from None
+    except RecursionError:
+        raise InputError(f"{path} is nested too deep; it has sections of fields.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _decimal(text: str) -> Decimal:
+    """Return a number exactly, or raise ValueError where its exponent is beyond all decimals."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError("too long") from None
 
 
 def _sentence(error: ValidationError) -> str:

@@ -7,13 +7,14 @@ GeoJSON order, longitude first.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from hexveil.errors import ColumnError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 KindName = Literal[
     "text", "number", "boolean", "time", "naive time", "date", "json", "struct", "list", "other"
@@ -65,6 +66,26 @@ class Ref:
 
 Schema = dict[str, Kind]
 
+_DATUM = re.compile(
+    r"\s*([+-]?(\d[\d.,' ]*|[.,]\d+)(e[+-]?\d+)?|nan|[+-]?inf(inity)?"
+    r"|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}.*)\s*",
+    re.IGNORECASE,
+)
+"""A number or a time as text."""
+
+
+def is_record(names: Iterable[str]) -> bool:
+    """Return whether names seem to be a record's fields: one of them is a number or a time.
+
+    A file without a line of names has its first record there, whose fields no message may show.
+
+    Examples
+    --------
+    >>> is_record(["bus 7", "31,4"]), is_record(["bus", "speed", "pm2.5"])
+    (True, False)
+    """
+    return any(_DATUM.fullmatch(name) for name in names)
+
 
 def resolve(role: str, name: str, schema: Schema) -> Ref:
     """Return where the column configured as `name` is found.
@@ -76,7 +97,7 @@ def resolve(role: str, name: str, schema: Schema) -> Ref:
     """
     found = _lookup(name, schema)
     if found is None:
-        raise ColumnError(role, name, tuple(_names(schema)))
+        raise ColumnError(role, name, tuple(every_name(schema)))
     return found
 
 
@@ -94,7 +115,7 @@ def resolve_location(name: str, schema: Schema) -> tuple[Ref, Ref]:
             lon, lat = (_lookup(f"{stem}{mark}{i}", schema) for i in (0, 1))
             if lat is not None and lon is not None:
                 return lat, lon
-    raise ColumnError("location", name, tuple(_names(schema)))
+    raise ColumnError("location", name, tuple(every_name(schema)))
 
 
 def _pair(name: str, ref: Ref) -> tuple[Ref, Ref]:
@@ -160,8 +181,8 @@ def _json_steps(kind: Kind, parts: list[str]) -> tuple[str | int, ...] | None:
     return None
 
 
-def _names(schema: Schema, stem: str = "") -> Iterator[str]:
+def every_name(schema: Schema, stem: str = "") -> Iterator[str]:
     """Yield every name a column may be configured by, nested ones with dots."""
     for name, kind in schema.items():
         yield stem + name
-        yield from _names(dict(kind.fields), f"{stem}{name}.")
+        yield from every_name(dict(kind.fields), f"{stem}{name}.")

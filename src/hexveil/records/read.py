@@ -55,7 +55,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     source : str, path, list of them, or table
         A Parquet, CSV (.gz) or JSON (array or one document a line) file; a folder or glob of such
         files with the same columns; a list of files, whose columns may differ; or a pandas,
-        polars or Arrow table.
+        polars or Arrow table. Folders of Parquet files that are all named like `ward=7` are a
+        column of text, unless the files have it themselves.
     user, value : str
         Column of the user id and of the value. Ids are kept apart byte for byte.
     bounds : pair of numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -15,6 +16,19 @@ if TYPE_CHECKING:
 
 Repeats = Literal["drop", "keep"]
 LARGEST_STEPS = 2**52
+
+
+_DEGREE = re.compile(r"([./]coordinates)?([./][01])?")
+
+
+def _holds(name: str, value: str) -> bool:
+    """Return whether the column `name` is that of the value, or has it inside."""
+    return value == name or value.startswith(f"{name}.")
+
+
+def _is_degree(location: str, value: str) -> bool:
+    """Return whether the value's column is a location's, or one of its two numbers."""
+    return value.startswith(location) and bool(_DEGREE.fullmatch(value[len(location) :]))
 
 
 @dataclass(frozen=True)
@@ -107,6 +121,7 @@ class Request:
         columns, rules = self.columns, self.rules
         if isinstance(rules.cells, Cells):
             self._check_cells(rules.cells)
+        self._check_value()
         if rules.select.box is not None and not columns.has_place:
             raise InputError("box needs places; name lat and lon, or location.")
         for name, asked in (
@@ -125,6 +140,20 @@ class Request:
             )
         if cells.timeslot is not None and self.columns.time is None:
             raise InputError("timeslots need times; name the time column or use timeslot none.")
+
+    def _check_value(self) -> None:
+        """Refuse a value that is public in another role: no noise would stand before it."""
+        named, cells = self.columns, self.rules.cells
+        public = [(role, getattr(named, role)) for role in ("user", "lat", "lon", "time")]
+        public += [("label", name) for name in cells.columns] if isinstance(cells, Labels) else []
+        roles = [role for role, name in public if name is not None and _holds(name, named.value)]
+        if named.location is not None and _is_degree(named.location, named.value):
+            roles.append("location")
+        if roles:
+            raise InputError(
+                f"value and {roles[0]} cannot be the same column: who reported when and where is "
+                "public, the value is what is protected; name another column for one of them."
+            )
 
     def identity(self, source: str) -> dict[str, str]:
         """Return the public request as text: nothing here depends on a value."""

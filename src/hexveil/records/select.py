@@ -88,11 +88,15 @@ class Select:
 
 
 _EPOCH = date(1970, 1, 1).toordinal()
+LARGEST_WHOLE = 10**15
+"""More cells or users than there can be, and still a number for the engine."""
 
 
 def _whole(value: object, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    if value > LARGEST_WHOLE:
+        raise InputError(f"{name} must be a whole number of at most {LARGEST_WHOLE}.")
 
 
 def _hours(given: object) -> tuple[int, ...]:

@@ -1,13 +1,16 @@
 """What a source is: files of one kind, or a table in memory. Found, named, not yet read.
 
-Only names and the first bytes of files are looked at here.
+Only names and the first bytes of files are looked at here; packed files are unpacked once, for
+only their end tells whether they are whole.
 """
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import gzip
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -28,6 +31,7 @@ _SUFFIXES: dict[str, FileKind] = {
     ".ndjson": "json",
 }
 MEMORY_NAME = "in-memory table"
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,15 @@ def _readable(data: pa.Table) -> pa.Table:
 
 
 def _expand(name: str) -> list[str]:
+    """Return the files that a name stands for."""
+    try:
+        return _found(name)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise InputError(f"source: {name!r} cannot be looked up ({why}).") from None
+
+
+def _found(name: str) -> list[str]:
     path = Path(name)
     if path.is_dir():
         inside = (p for p in path.rglob("*") if p.is_file() and _kind(p) is not None)
@@ -134,6 +147,7 @@ def _files(shown: str, paths: list[str], *, listed: bool) -> Files:
                 ".csv.gz, .json, .jsonl or .ndjson."
             )
         kinds.add(kind)
+        _check_name(path)
         _check_filled(path)
     if len(kinds) > 1:
         raise InputError(
@@ -143,13 +157,33 @@ def _files(shown: str, paths: list[str], *, listed: bool) -> Files:
     return Files(kinds.pop(), tuple(paths), shown, listed)
 
 
+def _check_name(path: str) -> None:
+    """Refuse a name that is no text: engines are told names in UTF-8."""
+    if _unicode(path) is None:
+        raise InputError(f"source: the name of the file {path!r} is not in UTF-8; rename it.")
+
+
 def _check_filled(path: str) -> None:
-    """Refuse a file without a byte, packed or not, and one that cannot be opened."""
+    """Refuse a file without a byte, packed or not, one that cannot be opened, or a damaged pack.
+
+    Engines unpack without comparing checksums, so that a damaged file could become other records.
+    """
     try:
         if not first_bytes(path, 1):
             raise InputError(f"source: the file {path!r} is empty.")
-    except (OSError, EOFError):
-        raise InputError(f"source: the file {path!r} cannot be opened or unpacked.") from None
+        if path.lower().endswith(".gz"):
+            _unpack(path)
+    except (OSError, EOFError, zlib.error):
+        raise InputError(
+            f"source: the file {path!r} cannot be opened or unpacked; it may be damaged."
+        ) from None
+
+
+def _unpack(path: str) -> None:
+    """Read a packed file to its end, where its checksum is compared."""
+    with gzip.open(path) as packed:
+        while packed.read(_BLOCK):
+            pass
 
 
 def first_bytes(path: str, size: int) -> bytes:
@@ -172,17 +206,18 @@ def _table(source: object) -> pa.Table:
             "source must be a path, a list of paths, or a pandas, polars or Arrow table, "
             f"got {type(source).__name__}."
         )
-    try:
+    # The exception may quote a value, so it is not shown, nor kept as the context of ours.
+    with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
         return pa.table(source)
-    except (pa.ArrowException, TypeError, ValueError):
-        # The exception may quote a value, so it is not shown.
-        raise InputError(
-            "source: the table in memory cannot be handed over as Arrow; convert it first."
-        ) from None
+    raise InputError(
+        "source: the table in memory cannot be handed over as Arrow; convert it first."
+    )
 
 
 def _from_pandas(frame: Any) -> pa.Table:  # noqa: ANN401  pandas is never imported
     names = [str(name) for name in frame.columns]
+    if any(_unicode(name) is None for name in names):
+        raise InputError("source: the name of a column is not Unicode text; rename it.")
     return pa.table([_series(frame.iloc[:, i]) for i in range(len(names))], names=names)
 
 
@@ -192,5 +227,14 @@ def _series(series: Any) -> pa.Array:  # noqa: ANN401  pandas is never imported
         return pa.Array.from_pandas(series)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         missing = series.isna().to_numpy()
-        texts = [None if m else str(v) for v, m in zip(series, missing, strict=True)]
+        texts = [None if m else _unicode(str(v)) for v, m in zip(series, missing, strict=True)]
         return pa.array(texts, type=pa.string())
+
+
+def _unicode(text: str) -> str | None:
+    """Return text; None if it holds half a letter (a lone surrogate), as JSON and names may."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return None
+    return text

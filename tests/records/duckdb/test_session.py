@@ -39,7 +39,7 @@ def test_a_failing_query_hides_its_cause():
     with Session("100MB") as session, pytest.raises(HexveilError) as caught:
         session.run(f"SELECT CAST('{SENTINEL}' AS INTEGER)")
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
     assert SENTINEL not in str(caught.value)
 
 

@@ -53,7 +53,8 @@ def text(ref: Ref, document: str | None) -> str:
     if rest:
         whole = f"TRY_CAST(CAST({found} AS VARCHAR) AS JSON)"
         return f"json_extract_string({whole}, {_json_path(rest)})"
-    return found if ref.kind.name == "text" else f"CAST({found} AS VARCHAR)"
+    # Also of text: the engine's own JSON, UUID and enum types count as such.
+    return f"CAST({found} AS VARCHAR)"
 
 
 def name_text(ref: Ref, role: str, document: str | None) -> str:
@@ -148,7 +149,7 @@ def local_second(instant: str, timezone: str) -> str:
 def _from_text(found: str, naive: str | None) -> Instant:
     utc = (
         f"CASE WHEN regexp_full_match({found}, {literal(OFFSET_TEXT)}) "
-        f"THEN epoch_us(TRY_CAST({found} AS TIMESTAMPTZ)) "
+        f"THEN epoch_us(TRY_CAST(upper({found}) AS TIMESTAMPTZ)) "
         f"ELSE {_from_epoch(f'TRY_CAST({found} AS DOUBLE)')} END"
     )
     if naive is None:

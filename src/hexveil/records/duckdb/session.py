@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import duckdb
 import numpy as np
@@ -20,25 +20,29 @@ from hexveil.errors import HexveilError, InputError, StorageError
 from hexveil.records.duckdb.pixels import Pixels
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
+T = TypeVar("T")
+
 _MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", re.IGNORECASE)
 SMALLEST_MEMORY = 64 * 10**6
+LARGEST_MEMORY = 10**15
 _BATCH = 1 << 17
 
 
 def check_memory(memory: str) -> str:
-    """Return a size like "1GB"; refuse one that is not, or is below 64 MB."""
+    """Return a size like "1GB"; refuse one that is not, is below 64 MB or beyond any machine."""
     match = _MEMORY.fullmatch(memory) if isinstance(memory, str) else None
     powers = "KMGT"
     size = float(match[1]) * 1000 ** (powers.index(match[2][0].upper()) + 1) if match else 0.0
-    if match is None or size < SMALLEST_MEMORY:
+    if match is None or not SMALLEST_MEMORY <= size <= LARGEST_MEMORY:
         raise InputError(
-            f'memory must be a size of at least 64MB, like "500MB" or "1GB", got {memory!r}.'
+            'memory must be a size of at least 64MB (and at most 1000TB), like "500MB" or "1GB", '
+            f"got {memory!r}."
         )
     return memory
 
@@ -89,7 +93,7 @@ class Session:
 
     def register(self, name: str, table: pa.Table) -> None:
         """Give a table in memory a name in queries."""
-        self._connection.register(name, table)
+        _apart(lambda: self._connection.register(name, table))
 
     def hexagon(self, lat: str, lon: str, resolution: int) -> str:
         """Return the expression of the hexagon of a place; both must be null or in range."""
@@ -112,26 +116,17 @@ class Session:
 
     def arrow(self, query: str) -> pa.Table:
         """Return the rows of a query."""
-        try:
-            return self._connection.sql(query).to_arrow_table()
-        except duckdb.Error as error:
-            raise _in_our_words(error) from None
+        return _apart(lambda: self._connection.sql(query).to_arrow_table())
 
     def repeated(self, query: str, most: int) -> NDArray[np.uint64] | None:
         """Return what a query's only column, whole numbers, holds more than once.
 
         None if it has more than `most` rows: they would not fit.
         """
-        seen, size = np.empty(most, dtype=np.uint64), 0
-        try:
-            for batch in self._connection.sql(query).to_arrow_reader(_BATCH):
-                if size + len(batch) > most:
-                    return None
-                seen[size : size + len(batch)] = batch.column(0).to_numpy()
-                size += len(batch)
-        except duckdb.Error as error:
-            raise _in_our_words(error) from None
-        seen = np.sort(seen[:size])
+        found = _apart(lambda: self._column(query, most))
+        if found is None:
+            return None
+        seen = np.sort(found)
         return np.unique(seen[1:][seen[1:] == seen[:-1]])
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
@@ -144,10 +139,30 @@ class Session:
         return {column[0]: column[1] for column in found}
 
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
-        try:
-            return self._connection.execute(query)
-        except duckdb.Error as error:
-            raise _in_our_words(error) from None
+        return _apart(lambda: self._connection.execute(query))
+
+    def _column(self, query: str, most: int) -> NDArray[np.uint64] | None:
+        """Return a query's only column; None if it has more than `most` rows."""
+        seen, size = np.empty(most, dtype=np.uint64), 0
+        for batch in self._connection.sql(query).to_arrow_reader(_BATCH):
+            if size + len(batch) > most:
+                return None
+            seen[size : size + len(batch)] = batch.column(0).to_numpy()
+            size += len(batch)
+        return seen[:size]
+
+
+def _apart(work: Callable[[], T]) -> T:
+    """Return what some work of the engine returns, or raise its failure in our words.
+
+    Raised outside of the handler: else the engine's error, which may quote rows, would hang on
+    ours as its context, for any program that reports errors to find.
+    """
+    try:
+        return work()
+    except duckdb.Error as error:
+        failure = _in_our_words(error)
+    raise failure
 
 
 def _in_our_words(error: duckdb.Error) -> HexveilError:
@@ -160,12 +175,19 @@ def _in_our_words(error: duckdb.Error) -> HexveilError:
         )
     if isinstance(error, duckdb.IOException) and "No space left" in text:
         return StorageError("the disk for temporary files is full; free space and try again.")
-    if isinstance(
+    # An error without a kind of its own comes from a file's innards, as "out of buffer" does.
+    if type(error) is duckdb.Error or isinstance(
         error, (duckdb.IOException, duckdb.InvalidInputException, duckdb.ConversionException)
     ):
         return InputError(
             "source: a file could not be read to its end; it may be truncated, malformed or not "
             "what its name says."
+        )
+    if isinstance(error, duckdb.InternalException) and "not marked as fallible" in text:
+        # So DuckDB says that a function met what it cannot take; it calls it its own failure.
+        return InputError(
+            "source: the engine cannot read one of the records: its JSON is nested too deep, or a "
+            "time lies too far from today; mend or leave out such records."
         )
     return HexveilError(
         f"the engine failed while reading the records ({type(error).__name__}); its message is "

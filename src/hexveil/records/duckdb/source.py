@@ -6,7 +6,9 @@ skipped or null, and counted, never quoted.
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import difflib
 import gzip
 import io
 import json
@@ -18,8 +20,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from duckdb.sqltypes import DuckDBPyType
 
-from hexveil.errors import ColumnError, InputError
-from hexveil.records.columns import Kind, KindName, Ref, Schema, resolve, resolve_location
+from hexveil.errors import LISTED, ColumnError, InputError
+from hexveil.records.columns import (
+    Kind,
+    KindName,
+    Ref,
+    Schema,
+    every_name,
+    is_record,
+    resolve,
+    resolve_location,
+)
 from hexveil.records.duckdb.expressions import literal
 from hexveil.records.sources import Files, Table, first_bytes
 
@@ -33,6 +44,13 @@ T = TypeVar("T")
 DOCUMENT = "document"
 """The one column of a relation of JSON documents."""
 _LOOKED_AT = 1000
+_NEAR = 0.8
+"""How alike a key of a JSON document must be to be told: keys can be ids."""
+_KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
+_NO_HEADER = (
+    "its first line holds a number or a time, so it seems to be a record, which is not shown; "
+    "write a line of column names above it."
+)
 
 
 @dataclass(frozen=True)
@@ -76,12 +94,32 @@ class Relation:
 
     def _search(self, session: Session, look: Callable[[Schema], T]) -> T:
         """Look in the schema; a key of JSON documents may first occur late, so look twice."""
+        schema = self.schema
         try:
-            return look(self.schema)
-        except ColumnError:
-            if not self.documents:
-                raise
-            return look(_document_schema(session, self.query, limit=None))
+            return look(schema)
+        except ColumnError as error:
+            missing = error
+        if self.documents:
+            schema = _document_schema(session, self.query, limit=None)
+            try:
+                return look(schema)
+            except ColumnError as error:
+                missing = error
+        # Not from within a handler: the error's context would hold the names that are left out.
+        raise self._careful(missing, tuple(every_name(schema)))
+
+    def _careful(self, missing: ColumnError, names: Sequence[str]) -> ColumnError:
+        """Return the error with those of the names that may be told.
+
+        A first line that is a record, and keys of JSON documents, can be ids and values.
+        """
+        role, column = missing.role, missing.column
+        if self.documents:
+            near = difflib.get_close_matches(column, names, n=1, cutoff=_NEAR)
+            return ColumnError(role, column, near, None if near else _KEYS)
+        if self.skips and is_record(names):
+            return ColumnError(role, column, (), _NO_HEADER)
+        return missing
 
 
 def open_source(session: Session, source: Files | Table) -> Relation:
@@ -99,8 +137,7 @@ def open_source(session: Session, source: Files | Table) -> Relation:
 
 
 def _open_table(session: Session, table: pa.Table) -> Relation:
-    if len(set(table.column_names)) != table.num_columns:
-        raise InputError("source: the table in memory has two columns of one name; rename one.")
+    _check_names("the table in memory", table.column_names)
     session.register("records_in_memory", table)
     query = "SELECT * FROM records_in_memory"
     return Relation(query, _typed_schema(session, query))
@@ -111,14 +148,30 @@ def _open_parquet(session: Session, source: Files) -> Relation:
     for path in source.paths:
         try:
             found = pq.read_schema(path)
-        except (pa.ArrowException, OSError):
+        except (pa.ArrowException, OSError, ValueError):  # names that are no text, too
             raise InputError(
                 f"source: {path!r} is not a readable Parquet file; it may be truncated."
             ) from None
+        _check_names(repr(path), found.names)
         columns.append({f.name: str(f.type) for f in found})
     _check_same(source, [sorted(c.items()) for c in columns], [set(c) for c in columns])
-    query = f"SELECT * FROM read_parquet({_paths(source.paths)}, union_by_name=true)"
+    folders = _folder_columns(source.paths, {name for c in columns for name in c})
+    query = f"SELECT * FROM read_parquet({_paths(source.paths)}, union_by_name=true, {folders})"
     return Relation(query, _typed_schema(session, query))
+
+
+def _folder_columns(paths: Sequence[str], own: set[str]) -> str:
+    """Return the option that makes folders named key=value columns of text, or that does not.
+
+    They are columns where every file stands in folders of the same keys, and no file has one of
+    these columns itself: what the records say is never replaced by what a folder is called.
+    """
+    keys = {
+        tuple(part.partition("=")[0] for part in Path(p).parts[:-1] if "=" in part) for p in paths
+    }
+    known = {name.lower() for name in own}
+    named = len(keys) == 1 and not known.intersection(key.lower() for key in next(iter(keys)))
+    return f"hive_partitioning={str(named).lower()}, hive_types_autocast=false"
 
 
 def _open_csv(_session: Session, source: Files) -> Relation:
@@ -138,27 +191,43 @@ def _csv_scan(mark: str, header: Sequence[str], paths: Sequence[str]) -> str:
     return (
         f"SELECT * FROM read_csv({_paths(paths)}, columns={{{columns}}}, auto_detect=false, "
         f"""header=true, delim={literal(mark)}, quote='"', escape='"', """
-        "null_padding=false, ignore_errors=true, store_rejects=true, rejects_limit=0)"
+        "hive_partitioning=false, null_padding=false, ignore_errors=true, store_rejects=true, "
+        "rejects_limit=0)"
     )
 
 
 def _header(path: str) -> tuple[str, tuple[str, ...]]:
     """Return the separator and the column names of a CSV file, from its first line alone."""
-    try:
-        with _opened(path) as packed, io.TextIOWrapper(packed, "utf-8-sig", newline="") as text:
-            first = text.readline()
-            mark = max(",;\t|", key=first.count)
-            text.seek(0)
-            header = tuple(next(csv.reader(text, delimiter=mark), ()))
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error):
-        raise InputError(f"source: {path!r} is not a readable CSV file in UTF-8.") from None
+    found = _first_line(path)
+    if found is None:
+        raise InputError(f"source: {path!r} is not a readable CSV file in UTF-8.")
+    mark, header = found
     if not any(header):
         raise InputError(f"source: the file {path!r} has no line of column names.")
-    if len(set(header)) != len(header) or not all(header):
-        raise InputError(
-            f"source: the first line of {path!r} must name every column, each differently."
-        )
+    if not all(header):
+        raise InputError(f"source: the first line of {path!r} must name every column.")
+    _check_names(repr(path), header)
     return mark, header
+
+
+def _first_line(path: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return the separator and the fields of the first line; None if it cannot be read.
+
+    The error is not kept, not even as the context of ours: one about letters holds the records.
+    """
+    with (
+        contextlib.suppress(OSError, EOFError, UnicodeEncodeError, csv.Error),
+        _opened(path) as packed,
+        # More than this line is decoded at once, and records may be malformed: they are counted.
+        io.TextIOWrapper(packed, "utf-8-sig", "surrogateescape", newline="") as text,
+    ):
+        first = text.readline()
+        mark = max(",;\t|", key=first.count)
+        text.seek(0)
+        header = tuple(next(csv.reader(text, delimiter=mark), ()))
+        "".join(header).encode()  # fails if the line itself is not UTF-8
+        return mark, header
+    return None
 
 
 def _opened(path: str) -> IO[bytes] | gzip.GzipFile:
@@ -185,7 +254,8 @@ def _documents(query: str, schema: Schema) -> Relation:
 def _json_scan(path: str) -> str:
     array = first_bytes(path, 4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
     how = "format='array'" if array else "format='newline_delimited', ignore_errors=true"
-    return f"SELECT json AS {DOCUMENT} FROM read_json_objects({_paths([path])}, {how})"
+    files = f"{_paths([path])}, hive_partitioning=false"
+    return f"SELECT json AS {DOCUMENT} FROM read_json_objects({files}, {how})"
 
 
 def _document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT) -> Schema:
@@ -207,18 +277,46 @@ def _json_kind(structure: object) -> Kind:
     return Kind("json")
 
 
+def _check_names(where: str, names: Sequence[str]) -> None:
+    """Refuse columns that the engine takes for one: it reads names without regard to case.
+
+    It would rename the second, perhaps to the name of a third.
+    """
+    seen: dict[bytes, str] = {}
+    for name in names:
+        other = seen.setdefault(name.encode(errors="replace").lower(), name)
+        if name == other and list(names).count(name) > 1:
+            raise InputError(f"source: {where} has two columns of one name; rename one.")
+        if name != other:
+            which = "two columns" if is_record(names) else f"columns {other!r} and {name!r}"
+            raise InputError(
+                f"source: {where} has {which}, which differ in capital letters alone; rename one."
+            )
+
+
 def _check_same(source: Files, columns: Sequence[object], names: Sequence[set[str]]) -> None:
     """Refuse files whose columns differ, unless the caller listed them one by one."""
     if source.listed:
         return
     for path, found, own in zip(source.paths, columns, names, strict=True):
         if found != columns[0]:
-            odd = sorted(own ^ names[0])
-            what = f"only one of them has {', '.join(odd)}" if odd else "their types differ"
             raise InputError(
-                f"source: {source.paths[0]!r} and {path!r} have different columns ({what}); "
-                "list the files by name to read them together."
+                f"source: {source.paths[0]!r} and {path!r} have different columns "
+                f"({_difference(source, own, names[0])}); list the files by name to read them "
+                "together."
             )
+
+
+def _difference(source: Files, one: set[str], other: set[str]) -> str:
+    """Return how the columns of two files differ; names that can be data are not told."""
+    odd = sorted(one ^ other)
+    if not odd:
+        return "their types differ"
+    if source.kind == "csv" and is_record([*one, *other]):
+        return "a first line holds a number or a time, so it seems to be a record and no names"
+    if source.kind == "json" or len(odd) > LISTED:
+        return f"{len(odd)} are only in one of them"
+    return f"only one of them has {', '.join(odd)}"
 
 
 def _typed_schema(session: Session, query: str) -> Schema:

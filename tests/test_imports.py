@@ -31,6 +31,7 @@ TABLE = {
     # Values everybody may import; each may use those above it.
     "errors": Room(),
     "atomic": Room(),
+    "sheets": Room((), ("pyarrow",)),
     "exact": Room(("errors",), ("numpy",)),
     "hexagons": Room(("errors",), ("numpy", "pyarrow", "h3", "h3ronpy")),
     "occupancy": Room(("errors", "exact"), ("numpy",)),
@@ -47,9 +48,9 @@ TABLE = {
         (("duckdb", "duckdb"), ("rich", "progress.py"), ("pandas", ""), ("polars", "")),
     ),
     "noise": Room(("errors",), ("numpy",), (("opendp", "secure.py"),)),
-    "ledger": Room(BASE, ("numpy", "pyarrow", "sqlalchemy")),
+    "ledger": Room((*BASE, "sheets"), ("numpy", "pyarrow", "sqlalchemy")),
     "publishing": Room(
-        (*BASE, "records", "noise", "ledger", "planning", "report"),
+        (*BASE, "sheets", "records", "noise", "ledger", "planning", "report"),
         ("numpy", "pyarrow"),
         (("pandas", ""), ("polars", ""), ("jsonschema", "checking.py")),
     ),

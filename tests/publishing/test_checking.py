@@ -14,6 +14,7 @@ from hexveil.cells import CellTable
 from hexveil.errors import InputError
 from hexveil.publishing import checking, folder, receipt
 from hexveil.publishing.manifest import manifest
+from hexveil.publishing.release import _values
 from hexveil.publishing.table import released
 from publishing.setting import dataset_of, plan_of
 
@@ -24,7 +25,8 @@ def write(dataset, place, *, statistics=("mean",), ledger=LEDGER):
     """Write a release of chosen noisy numbers and return its folder."""
     n_cells = dataset.occupancy.n_cells
     plan = plan_of(dataset, 1, 0.7, statistics=statistics)
-    noisy = {name: 10.0 + np.arange(n_cells) / 3 for name in plan.parts}
+    numbers = {name: 7 * np.arange(n_cells) + 31 for name in plan.parts}
+    noisy = _values(numbers, plan, dataset.public.scale)
     table = released(plan, dataset.public, noisy)
     said = manifest("buses", dataset.public, plan, "0" * 64, ledger)
     return folder.write(table, said, place)
@@ -107,6 +109,7 @@ CHANGES = {
     "cells.csv was changed": change_csv,
     "mean_scale is not what manifest.json says": change_parquet("mean_scale", 0.25),
     "mean_raw is not mean_noisy clamped": change_parquet("mean_raw", 0.25),
+    "mean_noisy has a number that is not on the grid": change_parquet("mean_noisy", 1e-6),
     "manifest.json cannot be read": lambda place: (place / "manifest.json").write_text("{"),
     "manifest.json is no JSON object": lambda place: (place / "manifest.json").write_text("[]"),
     "another ledger": change_manifest(

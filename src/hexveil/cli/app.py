@@ -29,6 +29,7 @@ from hexveil.cli import (
 )
 from hexveil.cli.options import run_command
 from hexveil.errors import HexveilError
+from hexveil.publishing.prose import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +101,8 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
     try:
         code = app(arguments, prog_name="hexveil", standalone_mode=False)
     except HexveilError as error:
-        return error.exit_code, str(error)
+        # Names of columns and files are in it, which others may have made to move the cursor.
+        return error.exit_code, clean(str(error))
     except _USAGE_ERROR as error:
         sentence = error.format_message().rstrip(".")  # type: ignore[attr-defined]
         return 2, f"{sentence}; see hexveil --help."

@@ -11,6 +11,7 @@ import typer
 from hexveil.cli import words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.publishing import checking
+from hexveil.publishing.prose import clean
 
 Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
 
@@ -38,10 +39,10 @@ def lines(folder: Path, problems: tuple[str, ...]) -> list[str]:
     if problems:
         return [f"{folder} is not as it was written:", *(f"  {one}" for one in problems)]
     said: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
-    ledger = said["ledger"]
+    ledger, name = said["ledger"], clean(said["dataset"]["name"])
     where = "cost nothing" if ledger is None else f"entry {ledger['entry']} of its ledger"
     return [
         *words.wrapped("Checked", f"{folder}: manifest, checksums, columns, cells and bounds."),
-        *words.wrapped("Release", f"{said['request'][:16]} of {said['dataset']['name']}, {where}."),
+        *words.wrapped("Release", f"{said['request'][:16]} of {name}, {where}."),
         *words.wrapped("Not checked", CANNOT),
     ]

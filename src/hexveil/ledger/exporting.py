@@ -9,10 +9,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
-from hexveil import atomic
+from hexveil import atomic, sheets
 from hexveil.errors import InputError, StorageError
 from hexveil.ledger import chain
 
@@ -28,7 +27,8 @@ FIELDS = ("entry", "at", "account", "dataset", "request", "kind", "body", "chain
 def write(path: Path, found: Sequence[Event], *, numbers: bool = False) -> None:
     """Write events to a new file whose name ends in .json, .csv or .parquet.
 
-    In JSON `body` and `numbers` are as they are; in the tables they are JSON as text.
+    In JSON `body` and `numbers` are as they are; in the tables they are JSON as text. In CSV an
+    apostrophe stands before a name that a spreadsheet would take for a formula.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def _json(rows: list[dict[str, Any]]) -> bytes:
 
 def _csv(rows: list[dict[str, Any]]) -> bytes:
     sink = pa.BufferOutputStream()
-    pa.csv.write_csv(_table(rows), sink)
+    sheets.write(_table(rows), sink)
     return bytes(sink.getvalue())
 
 

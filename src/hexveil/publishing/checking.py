@@ -2,13 +2,15 @@
 
 Checked: the manifest by its schema; the receipt's checksums, with no file missing or added; that
 receipt and manifest speak of the same release; that the tables have the manifest's cells, columns
-that a release can have, its noise scales, biases and bounds, and numbers within their limits.
+that a release can have, its noise scales, biases and bounds, and numbers on its grid and within
+their limits.
 Not checked, because a folder cannot show it: that the noise was drawn, and that the ledger has the
 release (its holder can tell, by the receipt's chain hash).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +19,31 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from hexveil import sheets
 from hexveil.errors import InputError
 from hexveil.publishing import receipt
 from hexveil.publishing.manifest import SCHEMA_VERSION, schema
+from hexveil.publishing.prose import clean
 from hexveil.publishing.table import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
     Said = dict[str, Any]
 
 CLOSE = 1e-9
-NEEDED = ("cells.parquet", "cells.csv", "manifest.json", "README.txt", "report.html")
+ULPS = 2.0**-49
+"""What rounding can do to a number on its grid, as a part of it."""
+# What reading tables that a stranger wrote can raise.
+_BROKEN = (
+    OSError, pa.ArrowException, ValueError, TypeError, LookupError, ArithmeticError,
+)  # fmt: skip
+TABLES = ("cells.parquet", "cells.csv")
+NEEDED = (*TABLES, "manifest.json", "README.txt", "report.html")
 
 
 def problems(folder: Path) -> tuple[str, ...]:
@@ -44,20 +58,35 @@ def problems(folder: Path) -> tuple[str, ...]:
         raise InputError(f"there is no folder {folder}; name a release folder.")
     if not (folder / "manifest.json").is_file():
         raise InputError(f"{folder} has no manifest.json, so it is no release; name another.")
+    # Names are a stranger's: none shall move the cursor of who reads them.
+    return tuple(map(clean, _found(folder)))
+
+
+def _found(folder: Path) -> list[str]:
+    """Return what is wrong, in words that may hold a stranger's names."""
     said, wrong = _json(folder / "manifest.json")
     if wrong:
-        return (wrong,)
-    found = [*_manifest(said)]
-    if found:
-        return tuple(found)
-    return (*_files(folder, said), *_tables(folder, said))
+        return [wrong]
+    broken = [*_manifest(said)]
+    if broken:
+        return broken
+    found = [*_files(folder, said)]
+    # A changed table is not read: what it would say is nobody's statement.
+    if any(one.startswith(TABLES) for one in found):
+        return found
+    if not all((folder / name).is_file() for name in TABLES):
+        return [*found, "the tables are missing."]
+    with contextlib.suppress(*_BROKEN):
+        found.extend(_tables(folder, said))
+        return found
+    return [*found, "the tables cannot be read."]
 
 
 def _json(path: Path) -> tuple[Said, str]:
     """Return a file's contents, and what is wrong with them."""
     try:
         found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return {}, f"{path.name} cannot be read as JSON ({type(error).__name__})."
     return (found, "") if isinstance(found, dict) else ({}, f"{path.name} is no JSON object.")
 
@@ -106,14 +135,11 @@ def _files(folder: Path, manifest: Said) -> Iterator[str]:
 
 def _tables(folder: Path, manifest: Said) -> Iterator[str]:
     """Yield in what the tables differ from each other and from the manifest."""
-    try:
-        table = pa.parquet.read_table(folder / "cells.parquet")
-        text = _csv(folder / "cells.csv", table)
-    except (OSError, pa.ArrowException) as error:
-        yield f"the tables cannot be read ({type(error).__name__})."
-        return
+    table = pa.parquet.read_table(folder / "cells.parquet")
     plain = table.drop_columns(["geometry"]) if "geometry" in table.column_names else table
-    if text.column_names != plain.column_names or not _same(text, plain):
+    guarded = sheets.guarded(plain)
+    text = _csv(folder / "cells.csv", guarded)
+    if text.column_names != guarded.column_names or not _same(text, guarded):
         yield "cells.csv and cells.parquet do not have the same rows."
     labels = manifest["grid"].get("columns", [])
     strange = sorted({*plain.column_names} - {*COLUMNS, *labels})
@@ -130,7 +156,7 @@ def _tables(folder: Path, manifest: Said) -> Iterator[str]:
 
 def _csv(path: Path, like: pa.Table) -> pa.Table:
     """Return the rows of the CSV file, each column of the type it has in Parquet."""
-    types = {field.name: field.type for field in like.schema if field.name != "geometry"}
+    types = {field.name: field.type for field in like.schema}
     options = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
     quoted = pa.csv.ParseOptions(newlines_in_values=True)
     return pa.csv.read_csv(path, convert_options=options, parse_options=quoted)
@@ -154,9 +180,22 @@ def _numbers(table: pa.Table, manifest: Said) -> Iterator[str]:
             there = np.array([part[key] for part in parts], dtype=float)
             if not np.allclose(table[column].to_numpy(), there, rtol=CLOSE, atol=0, equal_nan=True):
                 yield f"{column} is not what manifest.json says."
+        if f"{name}_noisy" in table.column_names and not _on_grid(
+            table[f"{name}_noisy"].to_numpy(), parts
+        ):
+            yield f"{name}_noisy has a number that is not on the grid of manifest.json."
     if {"mean_noisy", "mean_raw"} <= set(table.column_names):
         low = np.array([one["lower"] for one in manifest["cells"]])
         high = np.array([one["upper"] for one in manifest["cells"]])
         raw = np.clip(table["mean_noisy"].to_numpy(), low, high)
         if not np.allclose(table["mean_raw"].to_numpy(), raw, rtol=CLOSE, atol=CLOSE):
             yield "mean_raw is not mean_noisy clamped to the bounds."
+
+
+def _on_grid(noisy: Floats, parts: list[Said]) -> bool:
+    """Return whether numbers are a start and whole steps, as far as doubles can tell."""
+    start, step = (np.array([p[key] for p in parts], float) for key in ("grid_start", "grid_step"))
+    away = noisy - start
+    whole = np.divide(away, step, out=np.zeros_like(away), where=step > 0)
+    off = np.where(step > 0, np.abs(away - np.round(whole) * step), np.abs(away))
+    return bool((off <= ULPS * (np.abs(noisy) + np.abs(start))).all())

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 
-from hexveil import atomic, report
+from hexveil import atomic, report, sheets
 from hexveil.errors import InputError, StorageError
 from hexveil.publishing import geo, receipt
 from hexveil.publishing.readme import readme
@@ -36,9 +35,7 @@ def check_writable(folder: str | Path) -> Path:
         if path.exists() or path.is_symlink():
             raise InputError(f"{path} exists; a release is never changed: name a new folder.")
         place = next(p for p in path.absolute().parents if p.exists())
-        probe = atomic.temporary_name(place / path.name)
-        probe.mkdir()
-        probe.rmdir()
+        atomic.probe(place / path.name)
     return path
 
 
@@ -75,7 +72,7 @@ def _write_files(
     folder: Path, table: pa.Table, manifest: dict[str, Any], context: dict[str, Any] | None
 ) -> None:
     pa.parquet.write_table(geo.with_geometry(table), folder / "cells.parquet", compression="zstd")
-    pa.csv.write_csv(table, folder / "cells.csv")
+    sheets.write(table, folder / "cells.csv")
     features = geo.geojson(table)
     mapped = features is not None and len(features) <= GEOJSON_LIMIT
     if features is not None and mapped:

@@ -150,6 +150,17 @@ def means(noisy: NDArray[np.int64], plan: Plan, scale: ValueScale) -> NDArray[np
     return np.asarray(plan.lower + quantum * (whole + rest / total), dtype=np.float64)
 
 
+def grid(plan: Plan, scale: ValueScale) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return where each cell's published means can lie: a start, and a step; of constants 0.
+
+    Public: it follows from bounds, quantum and counts.
+    """
+    live = plan.noise_records > 0
+    middle = plan.lower + plan.span / 2.0
+    step = float(scale.quantum) / (2.0 * plan.occupancy.records_per_cell)
+    return np.where(live, plan.lower, middle), np.where(live, step, 0.0)
+
+
 def _check_rows(plan: Plan) -> None:
     """Refuse rows under which the loss that the plan states would not hold."""
     noise, kept = plan.noise_records, plan.kept

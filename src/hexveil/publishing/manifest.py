@@ -19,6 +19,7 @@ import numpy as np
 
 from hexveil.cells import Cells
 from hexveil.exact import decimal_text, float_up
+from hexveil.publishing import linear, variance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -258,6 +259,10 @@ def _losses(plan: Plan) -> dict[str, Any]:
 def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
     """Return what was planned for each cell, a part for each statistic that is noised."""
     thresholds = {"mean": plan.kept, "variance": plan.rows.variance_kept}
+    grids = {
+        "mean": lambda: linear.grid(plan, facts.scale),
+        "variance": lambda: variance.grid(plan),
+    }
     parts = [
         {
             "statistic": [name] * plan.occupancy.n_cells,
@@ -265,8 +270,11 @@ def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
             "scale": part.scale.tolist(),
             "bias": part.bias.tolist(),
             "bound95": part.bound95.tolist(),
+            "grid_start": start.tolist(),
+            "grid_step": step.tolist(),
         }
         for name, part in plan.parts.items()
+        for start, step in (grids[name](),)
     ]
     rows = zip(facts.cells.names(), plan.lower.tolist(), plan.upper.tolist(), strict=True)
     return [

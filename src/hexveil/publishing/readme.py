@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.manifest import odds_words
+from hexveil.publishing.prose import clean
 from hexveil.publishing.table import COLUMNS
 from hexveil.report.facts import headed, up_to_digits
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WIDTH = 92
+GUARDED = (
+    "; a label that begins with =, +, -, @, a tab or a line break has one apostrophe more before "
+    "it here, so that no spreadsheet takes it for a formula"
+)
 GEOMETRY = "outline of the hexagon (WKB, longitude and latitude), in cells.parquet only"
 FILES = {
     "cells.parquet": "a row per cell, with geometry (GeoParquet)",
@@ -30,11 +35,11 @@ FILES = {
 def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
     """Return the text of README.txt."""
     data, guarantee = manifest["dataset"], manifest["guarantee"]
-    unit = f" ({data['value_unit']})" if data["value_unit"] else ""
+    unit = f" ({clean(data['value_unit'])})" if data["value_unit"] else ""
     cells = "1 cell" if table.num_rows == 1 else f"{table.num_rows} cells"
-    head = headed(manifest["plan"]["statistics"], data["value"])
+    head = headed(manifest["plan"]["statistics"], clean(data["value"]))
     blocks = [
-        f"{head}{unit} of {data['name']}, {cells}",
+        f"{head}{unit} of {clean(data['name'])}, {cells}",
         "WHAT IS GUARANTEED",
         *(_wrap(sentence) for sentence in _statement(guarantee, manifest["losses"])),
         "FILES",
@@ -89,18 +94,16 @@ def _up(number: float) -> str:
 
 
 def _files(table: pa.Table, mapped: bool) -> list[tuple[str, str]]:
-    has_map = "hexagon" in table.column_names
-    return [
-        (name, text if has_map else text.replace(", with geometry (GeoParquet)", ""))
-        for name, text in FILES.items()
-        if name != "cells.geojson" or (has_map and mapped)
-    ]
+    if "hexagon" in table.column_names:
+        return [(name, text) for name, text in FILES.items() if mapped or name != "cells.geojson"]
+    files = FILES | {"cells.parquet": "a row per cell", "cells.csv": FILES["cells.csv"] + GUARDED}
+    return [(name, text) for name, text in files.items() if name != "cells.geojson"]
 
 
 def _column(field: pa.Field) -> str:
-    unit = (field.metadata or {}).get(b"unit", b"").decode()
+    unit = clean((field.metadata or {}).get(b"unit", b"").decode())
     measured = f" [{unit}]" if unit else ""
-    return f"{field.name}{measured}: {COLUMNS.get(field.name, 'public label of the cell')}"
+    return f"{clean(field.name)}{measured}: {COLUMNS.get(field.name, 'public label of the cell')}"
 
 
 def _wrap(text: str, *, hanging: bool = False) -> str:

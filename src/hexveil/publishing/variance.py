@@ -129,6 +129,16 @@ def variances(noisy: NDArray[np.int64], plan: Plan) -> NDArray[np.float64]:
     return np.asarray(part.unit * np.where(part.live, shown, WORST["variance"]), dtype=np.float64)
 
 
+def grid(plan: Plan) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return where each cell's published variances can lie: a start, and a step; of constants 0.
+
+    Public: it follows from bounds, noise and what the plan keeps.
+    """
+    part = plan.parts["variance"]
+    start = np.where(part.live, centring(part.away), WORST["variance"])
+    return part.unit * start, part.unit * part.noise / STEPS
+
+
 def centring(away: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what is added to a variance with a share at the middle, for bounds of width 1.
 

@@ -1,5 +1,6 @@
-"""What every test may ask for: the shared data beside the checkout, and a browser."""
+"""What every test may ask for: shared data beside the checkout, a browser, a database server."""
 
+import importlib.util
 import os
 import shutil
 from pathlib import Path
@@ -46,3 +47,14 @@ def postgres_programs() -> Path:
     if not found:
         _missing("no PostgreSQL on this machine (Debian: apt-get install postgresql)")
     return found[-1].parent
+
+
+@pytest.fixture(scope="session")
+def postgres(postgres_programs):
+    """Return the address of a PostgreSQL server that runs while the tests do."""
+    if importlib.util.find_spec("psycopg") is None:
+        _missing("no psycopg (pip install -e .[postgres])")
+    from ledger.books import server  # noqa: PLC0415  few tests need the library
+
+    with server(postgres_programs) as address:
+        yield address

@@ -1,21 +1,8 @@
-"""Places for books: memory, an SQLite file, a PostgreSQL server that the tests start."""
-
-import importlib.util
-import os
+"""Places for books: memory, an SQLite file, the PostgreSQL server of tests/conftest.py."""
 
 import pytest
 
-from ledger.books import place_of, server
-
-
-@pytest.fixture(scope="session")
-def postgres(postgres_programs):
-    """Return the address of a PostgreSQL server that runs while the tests do."""
-    if importlib.util.find_spec("psycopg") is None:
-        stop = pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip
-        stop("no psycopg (pip install -e .[postgres])")
-    with server(postgres_programs) as address:
-        yield address
+from ledger.books import place_of
 
 
 def _place(request, folder, monkeypatch):

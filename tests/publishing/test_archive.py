@@ -7,7 +7,8 @@ import pyarrow.fs
 import pytest
 
 from hexveil.errors import InputError, StorageError
-from hexveil.publishing.archive import Archive, Pointer, archive
+from hexveil.publishing.archive import Archive, archive
+from hexveil.publishing.pointer import Pointer, Stand
 
 REQUEST = "ab" * 32
 OTHER = "cd" * 32
@@ -26,8 +27,9 @@ def place(request, tmp_path):
 def release(folder):
     """Make a release of three files."""
     folder.mkdir()
-    for name in ("cells.csv", "manifest.json", "receipt.json"):
+    for name in ("cells.csv", "manifest.json"):
         (folder / name).write_text(name)
+    (folder / "receipt.json").write_text('{"ledger": {"entry": 6, "chain": "ff"}}')
 
 
 def test_a_release_counts_once_it_is_pointed_to(place):
@@ -132,3 +134,75 @@ def test_pointers_are_json(place):
     here.point(pointer)
     said = json.loads((folder / "latest.json").read_text())
     assert said == {"day": "2026-11-20", "request": REQUEST, "path": pointer.path}
+
+
+def test_what_of_the_ledger_it_rests_on(place):
+    """The last event noted, and those of the releases that are there; of free ones none."""
+    here, folder = place
+    first, second = Pointer.to("2026-11-19", REQUEST), Pointer.to("2026-11-20", OTHER)
+    assert here.stands(None, first) == {}
+    here.put(first, release)
+    assert here.stand(first) == Stand(6, "ff")
+    here.note(Stand(9, "aa"))
+    here.note(Stand(7, "bb"))
+    assert here.stands(first, second, None) == {
+        f"{here.where} (ledger.json)": Stand(9, "aa"),
+        f"{here.where} ({first.path})": Stand(6, "ff"),
+    }
+    (folder / first.path / "receipt.json").write_text('{"ledger": null}')
+    assert here.stand(first) is None
+    (folder / first.path / "receipt.json").write_text('{"ledger": 3}')
+    with pytest.raises(StorageError, match="is no receipt of a release"):
+        here.stand(first)
+
+
+def test_the_newest_pointer_is_made_good(place):
+    """After a crash between two pointers the second is written; a later day stays."""
+    here, _ = place
+    first, second = Pointer.to("2026-11-19", REQUEST), Pointer.to("2026-11-20", OTHER)
+    for pointer in (first, second):
+        here.put(pointer, release)
+    here.advance(first)
+    assert here.pointer() == first
+    here.advance(second)
+    here.advance(first)
+    assert here.pointer() == second
+
+
+def test_a_place_is_checked_before(tmp_path):
+    """A folder that is not whole is named; nothing is made; a store is not asked."""
+    here, pointer = archive(str(tmp_path), "buses"), Pointer.to("2026-11-20", REQUEST)
+    here.check(pointer)
+    assert list(tmp_path.iterdir()) == []
+    folder = tmp_path / "buses" / pointer.path
+    folder.mkdir(parents=True)
+    with pytest.raises(InputError, match="is not whole; move it away"):
+        here.check(pointer)
+    files = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
+    Archive("store://", files, "buses").check(pointer)
+    (folder / "receipt.json").touch()
+    here.check(pointer)
+
+
+def test_another_process_may_be_faster(tmp_path):
+    """Its folder has the same numbers: to find it there at the end is no failure."""
+    here, pointer = archive(str(tmp_path), "buses"), Pointer.to("2026-11-20", REQUEST)
+
+    def late(folder):
+        release(folder)
+        raise StorageError("the folder is there")
+
+    here.put(pointer, late)
+    assert here.has(pointer)
+
+
+def test_leftovers_of_a_day_go(tmp_path):
+    """What killed publishers left, also of other requests, goes when a release is put."""
+    here, pointer = archive(str(tmp_path), "buses"), Pointer.to("2026-11-20", REQUEST)
+    day = tmp_path / "buses" / "2026-11-20"
+    (day / f".{OTHER[:16]}.partial-01234567").mkdir(parents=True)
+    (day / ".latest.json.partial-01234567").touch()
+    (day.parent / ".ledger.json.partial-01234567").touch()
+    here.put(pointer, release)
+    assert sorted(path.name for path in day.iterdir()) == [REQUEST[:16]]
+    assert sorted(path.name for path in day.parent.iterdir()) == [day.name]

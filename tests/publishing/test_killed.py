@@ -96,6 +96,13 @@ def test_killed_at_a_step(tmp_path, step):
         hv.release(dataset, plan, ledger=book).write(tmp_path / out)
         answers.append(whole(tmp_path / out))
     assert all(answer.equals(answers[0]) for answer in answers)
+    # What was left under a temporary name goes with the next write to the same place.
+    left = [path.name for path in tmp_path.glob(".map.partial-*")]
+    assert len(left) == (step in ("first file", "all files"))
+    if seen is None:
+        hv.release(dataset, plan, ledger=book).write(tmp_path / "map")
+        assert whole(tmp_path / "map").equals(answers[0])
+    assert list(tmp_path.glob(".*.partial-*")) == []
     if booking.published is not None:
         assert book.find(booking.request).published == booking.published
     assert book.spent == spent

@@ -18,19 +18,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hexveil.cells import zone
-from hexveil.cli import release, steps, words
+from hexveil.cli import receipts, release, steps, words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.config import Run, arguments
-from hexveil.errors import BudgetError, HexveilError, InputError
+from hexveil.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.ledger import Ledger, reading
-from hexveil.publishing.archive import Archive, Pointer, archive
+from hexveil.publishing.archive import Archive, archive
 from hexveil.publishing.manifest import fingerprint, request_of
+from hexveil.publishing.pointer import Pointer, Stand
 
 if TYPE_CHECKING:
     import zoneinfo
 
     from hexveil.ledger import Spend
     from hexveil.planning import Plan
+    from hexveil.publishing import Release
     from hexveil.records import Dataset
 
 WAIT = "6h"
@@ -176,7 +178,8 @@ def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool)
     price = float(made.epsilon)
     if dry_run:
         return Outcome(day, "planned", projection(account, dataset, made, day), price)
-    pointer = place.pointer(day)
+    pointer, asked_for = place.pointer(day), Pointer.to(day, request)
+    receipts.check_behind(account["url"], place, pointer, place.pointer(), asked_for)
     if pointer is not None and pointer.request != request and not revise:
         return Outcome(
             day,
@@ -196,18 +199,34 @@ def _published(
     account = arguments.ledger_arguments(run, Ledger)
     book = Ledger(**account)
     done = pointer is not None and pointer.request == request and place.has(pointer)
-    if done:
+    if pointer is not None and done:
+        place.advance(pointer)  # if a crash came between the two pointers
         return Outcome(day, "published before", f"{place.where}: the same request, at no cost.")
+    found = Pointer.to(day, request)
+    place.check(found)
     published = release.publish(run, dataset, made, book)
     context = {} if run.release.context is None else {"context": run.release.context}
-    found = Pointer.to(day, request)
     place.put(found, lambda folder: published.write(folder, **context))
-    if made.epsilon:
+    stand = rested(published, place, found)
+    if stand is not None:
         book.commit(request)
+        place.note(stand)
     place.point(found)
     price = 0.0 if published.replayed else float(made.epsilon)
     cost = "no further cost" if published.replayed else f"epsilon {words.price(price)}"
     return Outcome(day, "published", f"{found.path} at {cost}; {words.spent(book.spend())}", price)
+
+
+def rested(published: Release, place: Archive, found: Pointer) -> Stand | None:
+    """Return what a release rests on; refuse a folder of its name that holds other numbers."""
+    own = published.manifest["ledger"]
+    stand = None if own is None else Stand(own["entry"], own["chain"])
+    if place.stand(found) != stand:
+        raise StorageError(
+            f"{place.where} ({found.path}) holds a release that the ledger does not have so: the "
+            "ledger was exchanged meanwhile. Put the newest copy of it back; what is there stands."
+        )
+    return stand
 
 
 def said(one: Outcome) -> str:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from hexveil.errors import InputError
+from hexveil.errors import InputError, StorageError
 from hexveil.ledger import reading
 from hexveil.publishing import receipt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from hexveil.publishing.archive import Archive
+    from hexveil.publishing.pointer import Pointer
+
+_REMEDY = (
+    "Put the newest copy of the ledger back; if there is none, count what it allowed as spent, "
+    "begin a new ledger, and publish to another folder."
+)
 
 
 def problems(engine: reading.Engine, folders: Sequence[Path]) -> list[str]:
@@ -21,19 +29,51 @@ def problems(engine: reading.Engine, folders: Sequence[Path]) -> list[str]:
         place = place_of(folder)
         if place is None:  # it cost nothing
             continue
-        entry, chain = place
-        stands = reading.hash_at(engine, entry)
-        if stands is None:
-            found.append(
-                f"{folder} was entry {entry:,}, which the ledger does not have: it is an older "
-                "copy, or another ledger."
-            )
-        elif stands != chain:
-            found.append(
-                f"{folder} was entry {entry:,} with another hash: the ledger was changed, went on "
-                "from an older copy, or is another."
-            )
+        said = problem(engine, str(folder), *place)
+        if said is not None:
+            found.append(said)
     return found
+
+
+def problem(engine: reading.Engine, name: str, entry: int, chain: str) -> str | None:
+    """Return a sentence if the ledger does not have what a release rests on; None if it does."""
+    stands = reading.hash_at(engine, entry)
+    if stands == chain:
+        return None
+    if stands is None:
+        return (
+            f"{name} was entry {entry:,}, which the ledger does not have: it is an older copy, or "
+            "another ledger."
+        )
+    return (
+        f"{name} was entry {entry:,} with another hash: the ledger was changed, went on from an "
+        "older copy, or is another."
+    )
+
+
+def check_behind(url: str, place: Archive, *releases: Pointer | None) -> None:
+    """Refuse a ledger that does not have what was published in a place before.
+
+    Raises
+    ------
+    StorageError
+        If it was put back to an older copy, is another, or is not there. What was spent since is
+        not known then, so nothing may be booked.
+    """
+    stands = place.stands(*releases)
+    if not stands:
+        return
+    try:
+        engine = reading.existing(url)
+    except InputError:
+        raise StorageError(
+            f"{place.where} holds releases that a ledger booked, and the ledger of this run is not "
+            f"there or is none; nothing was booked. {_REMEDY}"
+        ) from None
+    for name, stand in stands.items():
+        said = problem(engine, name, stand.entry, stand.chain)
+        if said is not None:
+            raise StorageError(f"{said} Nothing was booked. {_REMEDY}")
 
 
 def place_of(folder: Path) -> tuple[int, str] | None:

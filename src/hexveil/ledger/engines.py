@@ -53,6 +53,7 @@ def connect(url: str | Path) -> sa.Engine:
     with transaction(engine) as connection:
         _check_tables(connection)
         metadata.create_all(connection)
+    _must_stay(engine)
     return engine
 
 
@@ -74,6 +75,7 @@ def existing(url: str | Path) -> sa.Engine:
             there = sa.inspect(connection).has_table(events.name)
     if not there:
         raise InputError(f"there is no ledger {where(engine)}; hexveil ledger init makes one.")
+    _must_stay(engine)
     return engine
 
 
@@ -105,7 +107,7 @@ def _engine(url: str | Path) -> sa.Engine:
     if text == MEMORY:
         return _memory()
     try:
-        address = sa.make_url(text) if "://" in text else _file_address(Path(url))
+        address = _parsed(text) if "://" in text else _file_address(Path(url))
         if address.get_backend_name() == "postgresql":
             return _server(address)
         if address.get_backend_name() == "sqlite":
@@ -119,6 +121,13 @@ def _engine(url: str | Path) -> sa.Engine:
         f"a ledger is an SQLite file or a PostgreSQL database, not a {address.get_backend_name()} "
         "one; name a file, for example ledger.sqlite."
     )
+
+
+def _parsed(text: str) -> sa.URL:
+    try:
+        return sa.make_url(text)
+    except ValueError as error:  # a port that is no number, half a pair of brackets
+        raise ArgumentError(type(error).__name__) from None
 
 
 def _file_address(path: Path) -> sa.URL:
@@ -149,6 +158,20 @@ def _file(address: sa.URL) -> sa.Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def _must_stay(engine: sa.Engine) -> None:
+    """Refuse a file that is gone: SQLite would make an empty one in its place."""
+    if engine.dialect.name != "sqlite" or not engine.url.database:
+        return
+    file = Path(engine.url.database)
+
+    @event.listens_for(engine, "do_connect")
+    def _there(*_: object) -> None:
+        if not file.is_file():
+            raise StorageError(
+                f"the ledger {file} is gone; nothing was published. Put it back, then try again."
+            )
 
 
 def _server(address: sa.URL) -> sa.Engine:

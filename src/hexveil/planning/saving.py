@@ -171,9 +171,7 @@ def _check_new(path: Path) -> None:
     try:
         if path.exists() or path.is_symlink():
             raise InputError(f"{path} exists; a saved plan is never changed: name a new folder.")
-        probe = atomic.temporary_name(path)
-        probe.mkdir()
-        probe.rmdir()
+        atomic.probe(path)
     except OSError as error:
         raise InputError(
             f"the folder {path} cannot be made ({atomic.reason(error)}); name one in a folder that "

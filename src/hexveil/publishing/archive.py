@@ -3,11 +3,13 @@
     ROOT/dataset/2026-11-20/0123456789abcdef/   a release, never changed
     ROOT/dataset/2026-11-20/latest.json         which release of the day counts
     ROOT/dataset/latest.json                    the newest day
+    ROOT/dataset/ledger.json                    the last event of the ledger that a release here has
 
 A folder counts from the moment a pointer names it. On a disk it is renamed into its place whole; in
 an object store (s3://, gs://, abfs://) its files are uploaded first and the pointer last, since
 there is no renaming. Whatever a crash leaves without a pointer is completed by the next run, with
-the same bytes: the numbers come from the ledger.
+the same bytes: the numbers come from the ledger. On a disk it also removes what was left under
+temporary names.
 """
 
 from __future__ import annotations
@@ -16,48 +18,28 @@ import json
 import re
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs
 
 from hexveil import atomic
-from hexveil.errors import InputError, StorageError
+from hexveil.errors import HexveilError, InputError, StorageError
+from hexveil.publishing import receipt
+from hexveil.publishing.folder import check_writable
+from hexveil.publishing.pointer import Pointer, Stand, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_Said = TypeVar("_Said")
 LATEST = "latest.json"
-SHORT = 16
-"""Letters of a request that name its folder."""
+LEDGER = "ledger.json"
+_NOTE = "note of a ledger's event"
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """Which release of a day counts.
-
-    Attributes
-    ----------
-    day : str
-        ISO date.
-    request : str
-        Fingerprint of its public request.
-    path : str
-        Its folder, from the data set's.
-    """
-
-    day: str
-    request: str
-    path: str
-
-    @classmethod
-    def to(cls, day: str, request: str) -> Pointer:
-        """Return the pointer to a day's release."""
-        return cls(day, request, f"{day}/{request[:SHORT]}")
 
 
 @dataclass(frozen=True)
@@ -91,44 +73,109 @@ class Archive:
             If a pointer is there and cannot be read.
         """
         path = self._path(LATEST) if day is None else self._path(day, LATEST)
+        return self._said(path, "pointer of a data set", Pointer.read)
+
+    def stands(self, *releases: Pointer | None) -> dict[str, Stand]:
+        """Return what of the ledger this place rests on: by name, where it is known.
+
+        The last event that a release here has, and those of the releases named.
+
+        Raises
+        ------
+        StorageError
+            If one is there and cannot be read.
+        """
+        found = {f"{self.where} ({LEDGER})": self._said(self._path(LEDGER), _NOTE, Stand.read)}
+        for one in releases:
+            if one is not None:
+                found[f"{self.where} ({one.path})"] = self.stand(one)
+        return {name: stand for name, stand in found.items() if stand is not None}
+
+    def stand(self, pointer: Pointer) -> Stand | None:
+        """Return what a release rests on; None if it is not there, or cost nothing."""
+        return self._said(
+            self._path(pointer.path, receipt.NAME),
+            "receipt of a release",
+            lambda said: None if said["ledger"] is None else Stand.read(said["ledger"]),
+        )
+
+    def note(self, stand: Stand) -> None:
+        """Keep the last event that a release here has: an older ledger is known by it."""
+        with self._alone():
+            before = self._said(self._path(LEDGER), _NOTE, Stand.read)
+            if before is None or before.entry < stand.entry:
+                self._write(self._path(LEDGER), words(stand))
+
+    def _said(self, path: str, what: str, meaning: Callable[[Any], _Said]) -> _Said | None:
+        """Return what a file of JSON means; None if it is not there."""
         with self._reached():
             if self.files.get_file_info(path).type != pa.fs.FileType.File:
                 return None
             with self.files.open_input_stream(path) as stream:
-                text = stream.read().decode()
+                content = stream.read()
         try:
-            said = json.loads(text)
-            return Pointer(str(said["day"]), str(said["request"]), str(said["path"]))
+            return meaning(json.loads(content))
         except (ValueError, KeyError, TypeError):
-            raise StorageError(f"{path} is no pointer of a data set; restore it.") from None
+            raise StorageError(f"{path} is no {what}; restore it.") from None
 
     def has(self, pointer: Pointer) -> bool:
         """Return whether a release's folder is there, whole."""
         with self._reached():
-            path = self._path(pointer.path, "receipt.json")
+            path = self._path(pointer.path, receipt.NAME)
             return bool(self.files.get_file_info(path).type == pa.fs.FileType.File)
+
+    def check(self, pointer: Pointer) -> None:
+        """Refuse a place where a release cannot be written, before anything is spent.
+
+        Raises
+        ------
+        InputError
+            If its folder cannot be made, or is there and not whole. Of a store nothing is known
+            beforehand.
+        """
+        if not self.local or self.has(pointer):
+            return
+        place = Path(self._path(pointer.path))
+        if place.exists():
+            raise InputError(
+                f"{place} is there without its {receipt.NAME}, so it is not whole; move it away, "
+                "and publish again."
+            )
+        check_writable(place)
 
     def put(self, pointer: Pointer, write: Callable[[Path], object]) -> None:
         """Write a release into its folder unless it is there; it counts once it is pointed to.
 
         `write` gets the name of a new local folder and makes the release there.
         """
+        if self.local:
+            self._put_here(pointer, Path(self._path(pointer.path)), write)
+        elif not self.has(pointer):
+            self._send(pointer, write)
+
+    def _put_here(self, pointer: Pointer, place: Path, write: Callable[[Path], object]) -> None:
+        for left in (place.parent.parent, place.parent):
+            atomic.sweep(left)
         if self.has(pointer):
             return
-        if self.local:
-            place = Path(self._path(pointer.path))
-            with self._reached():
-                place.parent.mkdir(parents=True, exist_ok=True)
+        with self._reached():
+            place.parent.mkdir(parents=True, exist_ok=True)
+        try:
             write(place)
-            return
+        except HexveilError:
+            if not self.has(pointer):  # else another process was faster
+                raise
+
+    def _send(self, pointer: Pointer, write: Callable[[Path], object]) -> None:
+        """Upload a release, file by file."""
         with tempfile.TemporaryDirectory(prefix="hexveil-") as scratch:
             made = Path(scratch) / "release"
             write(made)
             # The receipt goes last: a folder with one is whole.
-            names = sorted(path.name for path in made.iterdir() if path.name != "receipt.json")
+            names = sorted(path.name for path in made.iterdir() if path.name != receipt.NAME)
             with self._reached():
                 self.files.create_dir(self._path(pointer.path), recursive=True)
-                for name in (*names, "receipt.json"):
+                for name in (*names, receipt.NAME):
                     self._upload(made / name, self._path(pointer.path, name))
 
     def _upload(self, file: Path, path: str) -> None:
@@ -137,11 +184,24 @@ class Archive:
 
     def point(self, pointer: Pointer) -> None:
         """Write the day's pointer, and the data set's if no later day stands there."""
-        text = json.dumps(vars(pointer), indent=2) + "\n"
-        self._write(self._path(pointer.day, LATEST), text)
-        newest = self.pointer()
-        if newest is None or newest.day <= pointer.day:
-            self._write(self._path(LATEST), text)
+        self._write(self._path(pointer.day, LATEST), words(pointer))
+        self.advance(pointer)
+
+    def advance(self, pointer: Pointer) -> None:
+        """Write the data set's pointer if it does not name this release or a later day."""
+        with self._alone():
+            newest = self.pointer()
+            if newest is None or (newest.day <= pointer.day and newest != pointer):
+                self._write(self._path(LATEST), words(pointer))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other publishers of the data set out for a moment, where there are locks."""
+        with ExitStack() as held:
+            if self.local:
+                with self._reached():
+                    held.enter_context(atomic.alone(Path(self.root)))
+            yield
 
     def _write(self, path: str, text: str) -> None:
         with self._reached():

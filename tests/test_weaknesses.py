@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
@@ -118,3 +119,15 @@ def test_book_and_key_together_tell_who_is_in_it(book, tmp_path):
     assert spent(b"bus 7", book.key) > [0]
     assert spent(b"bus 99", book.key) == [0]
     assert spent(b"bus 7", other) == [0]
+
+
+def test_the_configured_source_is_published(book, tmp_path):
+    """The manifest names the source as it was configured, whatever that name says."""
+    file = tmp_path / "line 7 of Mr Smith.parquet"
+    pq.write_table(pa.table({"bus": ["a", "b"], "v": [1.0, 2.0], "line": ["7", "7"]}), file)
+    dataset = hv.read(
+        str(file), user="bus", value="v", bounds=(0, 60), cells=hv.Labels("line"),
+        select=hv.Select(min_users=1),
+    )  # fmt: skip
+    made, _ = released(dataset, book)
+    assert "Mr Smith" in str(made.manifest["dataset"]["sources"])

@@ -37,8 +37,32 @@ TESTS = (
         "tests/experiments/audit/test_run.py",
     ),
     (
+        "The whole path from a file to a folder withstands a statistical attack",
+        "tests/attack/test_path_audit.py",
+    ),
+    (
+        "Published numbers lie on the declared grid, whatever the values",
+        "tests/attack/test_grid.py",
+    ),
+    (
         "The loss is booked before noise is drawn; the same request again draws nothing",
         "tests/publishing/test_release.py",
+    ),
+    (
+        "The ledger books each unit once and exactly, and refuses what exceeds the budget",
+        "tests/ledger/test_contract.py",
+    ),
+    (
+        "Killed at any moment, nothing unpaid is shown and no release has two answers",
+        "tests/attack/test_crash.py",
+    ),
+    (
+        "No id and no value in a message, log, error or file, whatever the input",
+        "tests/attack/test_leaks.py",
+    ),
+    (
+        "Nothing but the noisy numbers differs between neighbouring records",
+        "tests/attack/test_neighbours.py",
     ),
     (
         "Which records count, clamping and rounding: every rule against a plain second program",

@@ -1,0 +1,123 @@
+"""A process that has loaded the libraries and forks one `hexveil publish` after the other.
+
+Each fork publishes as the command does, and may kill itself at a step. The tests write a line of
+JSON for each (`crash_runner.py`) and read what becomes of it. The parent runs no thread, so that
+forking it is safe.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import re
+import resource
+import signal
+import sys
+
+from hexveil.cli import main
+from hexveil.ledger import Ledger, accounts, events
+
+for _name in (
+    "bokeh.plotting", "hexveil.cli.app", "hexveil.noise.secure", "hexveil.publishing",
+    "hexveil.records.duckdb.reading", "pandas", "psycopg", "scipy.optimize",
+    "sqlalchemy.dialects.postgresql.psycopg",
+):  # fmt: skip
+    with contextlib.suppress(ImportError):  # once, for all processes
+        importlib.import_module(_name)
+
+
+def die(*_):
+    """Go at once, as at a power cut of this process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying(hook, number):
+    """Make this process die when a hook is reached for the n-th time: see `crash_states.Step`."""
+    when, name, *ending = hook
+    owner, attribute = (events, "add") if when == "inside" else found(name)
+    owners = (events, accounts) if when == "inside" else (owner,)
+    real, reached = getattr(owner, attribute), [0]
+
+    def meant(arguments):
+        if when == "inside":
+            return arguments[1] == name
+        return not ending or re.search(f"{ending[0]}$", str(arguments[-1])) is not None
+
+    def step(*arguments, **options):
+        here = meant(arguments)
+        reached[0] += here
+        last = here and reached[0] == number
+        if last and when == "before":
+            die()
+        made = real(*arguments, **options)
+        return die() if last else made
+
+    for one in owners:
+        setattr(one, attribute, step)
+
+
+def found(name):
+    """Return the owner and the name of an attribute, of "module:Class.method"."""
+    module, _, path = name.partition(":")
+    owner = importlib.import_module(module)
+    *classes, attribute = path.split(".")
+    for one in classes:
+        owner = getattr(owner, one)
+    return owner, attribute
+
+
+def telling(tell):
+    """Say when the first booking begins."""
+    real = Ledger.reserve
+
+    def reserve(*given, **named):
+        tell({"booking": True})
+        return real(*given, **named)
+
+    Ledger.reserve = reserve
+
+
+def publish(asked, arguments, name, tell):
+    """Publish, with what the command says in a file, and return its exit code."""
+    os.chdir(asked["folder"])
+    said = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
+    if asked["hook"]:
+        dying(asked["hook"], asked["number"])
+    if asked["most_bytes"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (asked["most_bytes"],) * 2)
+    telling(tell)
+    return main(["publish", "run.toml", *arguments])
+
+
+def forked(asked, number, tell):
+    """Start one of the processes that are asked for, and return its id."""
+    child = os.fork()
+    if child:
+        return child
+    code = 70
+    try:
+        code = publish(asked, asked["runs"][number], f"said-{number}", tell)
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
+
+
+def serve():
+    """Fork processes for each line that comes in, all at once, and say how they ended."""
+    out = os.dup(1)
+
+    def tell(what):
+        os.write(out, (json.dumps(what) + "\n").encode())
+
+    for line in sys.stdin:
+        asked = json.loads(line)
+        children = [forked(asked, number, tell) for number in range(len(asked["runs"]))]
+        tell({"pids": children})
+        ended = [os.waitpid(child, 0)[1] for child in children]
+        tell({"codes": [os.waitstatus_to_exitcode(status) for status in ended]})
+
+
+if __name__ == "__main__":
+    serve()

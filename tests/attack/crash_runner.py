@@ -1,0 +1,238 @@
+"""Runs of `hexveil publish` that tests can kill, and what must be true of whatever they leave."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hexveil.errors import InputError
+from hexveil.ledger import reading
+from hexveil.publishing import checking
+from ledger.books import Place
+
+USERS = 12
+RUN = """\
+source = "buses.parquet"
+
+[columns]
+user = "bus"
+value = "speed"
+time = "time"
+
+[values]
+bounds = [0, 65]
+
+[cells]
+labels = ["route"]
+timezone = "Asia/Kolkata"
+
+[plan]
+epsilon = 40
+method = "per-cell"
+
+[release]
+out = "maps"
+
+[ledger]
+url = "{url}"
+dataset = "buses"
+budget = 1000000
+"""
+
+
+def days(number, start="2022-01-01"):
+    """Return days that follow one another."""
+    first = int(time.mktime(time.strptime(start, "%Y-%m-%d"))) + 43_200
+    return [time.strftime("%Y-%m-%d", time.localtime(first + 86_400 * k)) for k in range(number)]
+
+
+def setting(folder, place, dates):
+    """Make a folder with a small fleet's records of some days and the run file of a ledger."""
+    rows = [
+        {
+            "bus": f"b{user}",
+            "route": "ring",
+            "lat": 21.1,
+            "lon": 72.75,
+            "time": f"{day}T10:{user:02d}:00+05:30",
+            "speed": 10.0 + user,
+        }
+        for day in dates
+        for user in range(USERS)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "buses.parquet")
+    key = "" if place.key is None else f'key = "{place.key}"\n'
+    (folder / "run.toml").write_text(RUN.format(url=place.url) + key)
+    return Site(folder, place)
+
+
+@dataclass
+class Ended:
+    """How a run ended: its exit code (-9 if it was killed), and what it said."""
+
+    code: int
+    said: str
+
+
+class Runner:
+    """Starts runs, each forked from one process that has the libraries."""
+
+    def __init__(self):
+        paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        environment = os.environ | {
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        }
+        self._parent = subprocess.Popen(
+            [sys.executable, "-m", "attack.crash_child"], env=environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def close(self):
+        """End the process that forks."""
+        self._parent.stdin.close()
+        self._parent.wait(60)
+        self._parent.stdout.close()
+
+    def run(self, site, dates, *, kill_after=None, from_booking=False, **options):
+        """Publish days, and kill the process after so many seconds unless that is None."""
+        told = self._ask(site, [dates], **options)
+        if kill_after is not None:
+            if from_booking:
+                self._until(told, "booking", "codes")
+            time.sleep(kill_after)
+            with contextlib.suppress(ProcessLookupError):  # it was faster
+                os.kill(told["pids"][0], signal.SIGKILL)
+        return self._ended(site, told)[0]
+
+    def run_at_once(self, site, *spans):
+        """Publish several spans of days at the same moment."""
+        return self._ended(site, self._ask(site, spans))
+
+    def _ask(self, site, spans, *, hook=(), number=1, most_bytes=None):
+        """Start a process for each span of days."""
+        asked = {
+            "folder": str(site.folder), "hook": hook, "number": number, "most_bytes": most_bytes,
+            "runs": [["--from", dates[0], "--to", dates[-1]] for dates in spans],
+        }  # fmt: skip
+        self._parent.stdin.write(json.dumps(asked) + "\n")
+        self._parent.stdin.flush()
+        return self._until({}, "pids")
+
+    def _ended(self, site, told):
+        codes = self._until(told, "codes")["codes"]
+        said = [(site.folder / f"said-{number}").read_text() for number in range(len(codes))]
+        return [Ended(*one) for one in zip(codes, said, strict=True)]
+
+    def _until(self, told, *names):
+        """Read what is told of a run until one of these names is in it, and return all of it."""
+        while not any(name in told for name in names):
+            told |= json.loads(self._parent.stdout.readline())
+        return told
+
+
+@dataclass
+class Site:
+    """A folder with records, run file and maps, its ledger, and all that was ever visible.
+
+    `abandoned` is what releases cost that were given up.
+    """
+
+    folder: Path
+    place: Place
+    seen: dict = field(default_factory=dict)
+    abandoned: Fraction = Fraction(0)
+
+    @property
+    def maps(self):
+        """Return the data set's folder of releases."""
+        return self.folder / "maps" / "buses"
+
+    def book(self):
+        """Open the ledger."""
+        return self.place.open(budget=None)
+
+    def entries(self):
+        """Return the requests that are booked; none where no ledger was opened yet."""
+        try:
+            reading.overview(reading.existing(self.place.url), "buses")
+        except InputError:
+            return ()
+        return self.book().entries()
+
+    def folders(self):
+        """Return the releases that are visible: every folder that is not hidden."""
+        return [path for path in sorted(self.maps.glob("*/[!.]*")) if path.is_dir()]
+
+    def left(self):
+        """Return everything of a temporary name."""
+        return sorted(self.folder.rglob(".*.partial-*"))
+
+    def pointed(self, *above):
+        """Return the folder that a pointer names, or None: of a day, or of the data set."""
+        file = self.maps.joinpath(*above, "latest.json")
+        return self.maps / json.loads(file.read_text())["path"] if file.exists() else None
+
+    def of_day(self, day):
+        """Return the state of a day's one request in the book, and what of it is visible."""
+        folders = [path for path in self.folders() if path.parent.name == day]
+        assert len(folders) <= 1
+        seen = ["folder"] * len(folders)
+        seen += ["day"] if self.pointed(day) in folders else []
+        seen += ["newest"] if self.pointed() in folders else []
+        return tuple(seen)
+
+    def check(self):
+        """Whatever happened: what is visible is whole, paid for, and as it was; the book holds."""
+        booked = {one.request: one for one in self.entries()}
+        short = {request[:16]: one for request, one in booked.items()}
+        assert len(short) == len(booked)
+        for folder in self.folders():
+            self._check_folder(folder, short.get(folder.name))
+        pointers = [self.pointed(), *(self.pointed(path.parent.name) for path in self.folders())]
+        for folder in pointers:
+            assert folder is None or short[folder.name].state == "committed"
+        if booked:
+            self._check_book(booked)
+
+    def _check_folder(self, folder, booking):
+        """Check that a visible folder is whole, has the book's numbers, and never changes."""
+        contents = {path.name: path.read_bytes() for path in folder.iterdir()}
+        if folder in self.seen:
+            assert contents == self.seen[folder]
+            return
+        problems = checking.problems(folder)
+        assert not problems, problems
+        receipt = json.loads(contents["receipt.json"])
+        assert booking is not None, "published, and not paid for"
+        assert receipt["request"] == booking.request
+        assert booking.state in ("stored", "committed")
+        assert receipt["ledger"] == {"entry": booking.entry, "chain": booking.chain}
+        assert reading.hash_at(reading.existing(self.place.url), booking.entry) == booking.chain
+        told = json.loads(contents["manifest.json"])["guarantee"]
+        assert 0 < Fraction(told["epsilon_spent"]) <= booking.cost
+        self.seen[folder] = contents
+
+    def _check_book(self, booked):
+        """Check that the chain holds, stored numbers stay, and each request is charged once."""
+        book = self.book()
+        assert book.verify().problems == ()
+        # All vehicles are in all releases, so each has lost the sum of them.
+        assert book.spend().lifetime == sum(one.cost for one in booked.values()) + self.abandoned
+        for request, one in booked.items():
+            if one.published is not None:
+                assert self.seen.setdefault(request, one.published) == one.published
+
+    def kinds(self, request):
+        """Return what happened to a request, in order."""
+        return [e.kind for e in reading.history(reading.existing(self.place.url), "buses")
+                if e.request == request]  # fmt: skip

@@ -1,0 +1,105 @@
+"""Publishing a day as a table: each step at which it may stop, and what is true there.
+
+The states of a request in the book and what may follow are those of `hexveil.ledger.events`; here
+stands the whole path around them, from the plan to the pointers.
+"""
+
+from dataclasses import dataclass
+
+PATH = ("", "reserved", "marked", "stored", "committed")
+"""States of a request in the book, in the only order in which publishing goes through them."""
+
+PAID = frozenset(PATH[1:])
+"""States in which every unit has been charged."""
+
+MAY_BE_SEEN = {
+    "": (),
+    "reserved": (),
+    "marked": (),
+    "stored": ("folder",),
+    "committed": ("folder", "day", "newest"),
+}
+"""What of a release may be visible in each state: its folder, the day's pointer, the newest."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A place where the process may be killed.
+
+    Attributes
+    ----------
+    name : str
+    hook : tuple of str
+        How a process dies there: "after" a function, or "before" it, or "inside" the transaction
+        that adds an event of a kind; then the function or the kind; then what its last argument
+        ends with, if it is not any call.
+    state : str
+        Of the request in the book then.
+    seen : tuple of str
+        What of the release is visible then.
+    left : bool
+        Whether something of a temporary name is left.
+    calls : int
+        How often a day comes by it.
+    """
+
+    name: str
+    hook: tuple[str, ...]
+    state: str
+    seen: tuple[str, ...] = ()
+    left: bool = False
+    calls: int = 1
+
+
+_WHOLE = ("folder",)
+_DAY = ("folder", "day")
+_TEMPORARY = r"\.partial-[0-9a-f]{8}"
+_DAYS_POINTER = r"\d/latest\.json"
+_NEWEST_POINTER = r"buses/latest\.json"
+STEPS = (
+    Step("planned", ("after", "hexveil.cli.release:supported"), ""),
+    Step("probing", ("after", "os:mkdir", _TEMPORARY), "", left=True, calls=3),
+    Step("reserving", ("inside", "reserved"), ""),
+    Step("reserved", ("after", "hexveil.ledger:Ledger.reserve"), "reserved"),
+    Step("marking", ("inside", "marked"), "reserved"),
+    Step("marked", ("after", "hexveil.ledger:Ledger.mark"), "marked"),
+    Step("drawn", ("after", "hexveil.noise.secure:add_laplace"), "marked"),
+    Step("storing", ("inside", "stored"), "marked"),
+    Step("stored", ("after", "hexveil.ledger:Ledger.store"), "stored"),
+    Step("first file", ("after", "pyarrow.parquet:write_table"), "stored", left=True),
+    Step("all files", ("after", "hexveil.publishing.folder:_write_files"), "stored", left=True),
+    Step("naming", ("before", "pathlib:Path.rename"), "stored", left=True),
+    Step("named", ("after", "pathlib:Path.rename"), "stored", _WHOLE),
+    Step("committing", ("inside", "committed"), "stored", _WHOLE),
+    Step("committed", ("after", "hexveil.ledger:Ledger.commit"), "committed", _WHOLE),
+    Step(
+        "noting",
+        ("before", "pathlib:Path.replace", r"ledger\.json"),
+        "committed",
+        _WHOLE,
+        left=True,
+    ),
+    Step("noted", ("after", "pathlib:Path.replace", r"ledger\.json"), "committed", _WHOLE),
+    Step(
+        "pointing",
+        ("before", "pathlib:Path.replace", _DAYS_POINTER),
+        "committed",
+        _WHOLE,
+        left=True,
+    ),
+    Step("pointed", ("after", "pathlib:Path.replace", _DAYS_POINTER), "committed", _DAY),
+    Step(
+        "advancing",
+        ("before", "pathlib:Path.replace", _NEWEST_POINTER),
+        "committed",
+        _DAY,
+        left=True,
+    ),
+    Step(
+        "advanced",
+        ("after", "pathlib:Path.replace", _NEWEST_POINTER),
+        "committed",
+        (*_DAY, "newest"),
+    ),
+)
+"""In the order in which they happen."""

@@ -1,0 +1,273 @@
+"""Ways in which records and calls can be wrong; each is done to a folder of canaries.
+
+A case is a spoiler of the folder, the options that go with it, and the exit codes it may end with.
+"""
+
+import gzip
+import os
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from attack import leak_canaries as canaries
+
+
+def _source(here, name, content):
+    (here / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return "--source", name
+
+
+def _text(records, ending=".csv"):
+    path = canaries.write(_scratch(ending), records)
+    content = path.read_bytes()
+    path.unlink()
+    return content
+
+
+def _scratch(ending):
+    from pathlib import Path  # noqa: PLC0415
+
+    return Path(f"scratch-{os.getpid()}{ending}")
+
+
+def changed(**columns):
+    """Return a spoiler that replaces columns: a function of the column, or its new values."""
+
+    def spoil(here, records):
+        for name, made in columns.items():
+            column = made(records[name]) if callable(made) else made
+            column = pa.array(column) if isinstance(column, list) else column
+            records = records.set_column(records.column_names.index(name), name, column)
+        pq.write_table(records, here / "buses.parquet")
+        return ()
+
+    return spoil
+
+
+def text_with(make, ending=".csv"):
+    """Return a spoiler that puts a text file, made from a good one, in place of the records."""
+
+    def spoil(here, records):
+        return _source(here, f"bad{ending}", make(_text(records, ending)))
+
+    return spoil
+
+
+def cut(here, records):
+    whole = (here / "buses.parquet").read_bytes()
+    (here / "buses.parquet").write_bytes(whole[: len(whole) // 2])
+    return ()
+
+
+def damaged(here, records):
+    pq.write_table(records, here / "buses.parquet", compression="none", use_dictionary=False)
+    whole = (here / "buses.parquet").read_bytes()
+    (here / "buses.parquet").write_bytes(whole[:40] + b"\xff" * 300 + whole[340:])
+    return ()
+
+
+def headerless(content):
+    return content.partition(b"\n")[2]
+
+
+def wide_headerless(here, records):
+    one = ",".join(f"{row['bus']},{row['speed']},{row['line']}{k}" for k, row in _numbered(records))
+    return _source(here, "wide.csv", f"{one}\n" * 3)
+
+
+def twins_headerless(here, records):
+    lines = [f"{row['bus']},{row['bus'].upper()},{row['speed']}" for _, row in _numbered(records)]
+    return _source(here, "twins.csv", "\n".join(lines))
+
+
+def _numbered(records):
+    return list(enumerate(records.to_pylist()))[:60]
+
+
+def folder_of_headerless(here, records):
+    (here / "days").mkdir()
+    lines = headerless(_text(records)).splitlines(keepends=True)
+    for number in range(2):
+        (here / "days" / f"{number}.csv").write_bytes(b"".join(lines[number::2]))
+    return "--source", "days"
+
+
+def keyed_by_id(here, records):
+    documents = ",".join(f'"{row["bus"]}": {row["speed"]}' for row in records.to_pylist())
+    return _source(here, "keyed.json", "[{" + documents + "}]")
+
+
+def two_keyed_by_id(here, records):
+    (here / "days").mkdir()
+    for number in range(2):
+        rows = records.to_pylist()[number::2]
+        documents = ",".join(f'"{row["bus"]}": {row["speed"]}' for row in rows)
+        (here / "days" / f"{number}.json").write_text("[{" + documents + "}]")
+    return "--source", "days"
+
+
+def column_per_bus(here, records):
+    rows = records.to_pylist()
+    wide = pa.table({row["bus"]: [row["speed"]] for row in rows if row["line"] == "line 0"})
+    pq.write_table(wide, here / "buses.parquet")
+    return ()
+
+
+def not_utf8(here, records):
+    ids = b"".join(b"\xff\xfe" + one.encode() for one in records["bus"].to_pylist())
+    size = len(ids) // len(records)
+    ends = pa.array([size * k for k in range(len(records) + 1)], pa.int32())
+    bad = pa.StringArray.from_buffers(len(records), ends.buffers()[1], pa.py_buffer(ids))
+    pq.write_table(records.set_column(0, "bus", bad), here / "buses.parquet")
+    return ()
+
+
+def another_column(here, records):
+    (here / "days").mkdir()
+    pq.write_table(records, here / "days" / "1.parquet")
+    pq.write_table(records.drop_columns(["line"]), here / "days" / "2.parquet")
+    return "--source", "days"
+
+
+def another_ledger(here, records):
+    (here / "ledger.sqlite").write_bytes(_text(records))
+    return ()
+
+
+def key_of_another(here, records):
+    (here / "other.key").write_bytes(_text(records))
+    return "--key", "other.key"
+
+
+def another_kind(here, records):
+    (here / "buses.txt").write_bytes(_text(records))
+    return "--source", "buses.txt"
+
+
+def in_place_of_the_run(here, records):
+    (here / "run.toml").write_bytes(_text(records))
+    return ()
+
+
+def as_context(here, records):
+    (here / "roads.geojson").write_bytes(_text(records, ".json"))
+    return "--context", "roads.geojson"
+
+
+def _first(share, value):
+    def made(column):
+        size = int(len(column) * share)
+        return pa.array([value] * size + column.to_pylist()[size:])
+
+    return made
+
+
+def _as_text(column):
+    return pc.cast(column, pa.string())
+
+
+def good(here, records):
+    return ()
+
+
+STEM = canaries.STEM
+BAD = {
+    "no such file": (lambda *_: ("--source", "none.parquet"), (), (2,)),
+    "parquet cut off": (cut, (), (2,)),
+    "parquet damaged": (damaged, (), (1, 2)),
+    "parquet not UTF-8": (not_utf8, (), (2,)),
+    "csv without header": (text_with(headerless), (), (2,)),
+    "wide csv without header": (wide_headerless, ("--user", STEM, "--value", "zebra"), (2,)),
+    "csv without header, twins": (twins_headerless, (), (2,)),
+    "csvs without header": (folder_of_headerless, (), (2,)),
+    "tsv without header": (
+        text_with(lambda c: headerless(c).replace(b",", b"\t"), ".csv"),
+        (),
+        (2,),
+    ),
+    "csv not UTF-8": (
+        text_with(lambda c: c.replace(STEM.encode(), b"\xe9" + STEM.encode())),
+        (),
+        (2,),
+    ),
+    "csv lines cut": (text_with(lambda c: c.replace(b"+05:30", b"\n")), (), (2,)),
+    "csv odd quotes": (text_with(lambda c: c.replace(b',"', b',"""')), (), (0, 2)),
+    "csv with a header twice": (text_with(lambda c: c.replace(b"line", b"bus", 1)), (), (2,)),
+    "csv of another separator": (text_with(lambda c: c.replace(b",", b"~")), (), (2,)),
+    "csv.gz cut off": (text_with(lambda c: c[:-40], ".csv.gz"), (), (2,)),
+    "csv.gz not packed": (text_with(gzip.decompress, ".csv.gz"), (), (2,)),
+    "json cut off": (text_with(lambda c: c[:-40], ".json"), (), (2,)),
+    "json malformed": (
+        text_with(lambda c: c.replace(b'"speed": 1', b'"speed": +1'), ".json"),
+        (),
+        (2,),
+    ),
+    "json lines malformed": (
+        text_with(lambda c: c.replace(b'"speed": 1', b'"speed": +1'), ".jsonl"),
+        (),
+        (2,),
+    ),
+    "json keyed by ids": (keyed_by_id, (), (2,)),
+    "jsons keyed by ids": (two_keyed_by_id, (), (2,)),
+    "json in place of csv": (text_with(lambda c: c.replace(b"\n", b"}\n{"), ".csv"), (), (2,)),
+    "a column per bus": (column_per_bus, (), (2,)),
+    "columns differ": (another_column, (), (2,)),
+    "another kind of file": (another_kind, (), (2,)),
+    "records as run file": (in_place_of_the_run, (), (2,)),
+    "user misspelt": (good, ("--user", "buss"), (2,)),
+    "user is another": (good, ("--user", "vehicle"), (2,)),
+    "value misspelt": (good, ("--value", "sped"), (2,)),
+    "value is the id": (good, ("--value", "bus", "--user", "line"), (2,)),
+    "time is the id": (good, ("--time", "bus", "--user", "line"), (2,)),
+    "lat is the id": (good, ("--lat", "bus", "--user", "line"), (2,)),
+    "location is the id": (changed(lat=canaries.table()["bus"]), (), (2,)),
+    "value in two roles": (good, ("--time", "speed"), (2,)),
+    "values are ids": (changed(speed=canaries.table()["bus"]), (), (2,)),
+    "values with a unit": (
+        changed(speed=lambda c: pc.binary_join_element_wise(_as_text(c), "km/h", " ")),
+        (),
+        (2,),
+    ),
+    "values are lists": (changed(speed=lambda c: [[v] for v in c.to_pylist()]), (), (2,)),
+    "values are times": (
+        changed(
+            speed=lambda c: pa.array([int(v * 1e6) for v in c.to_pylist()], pa.timestamp("us"))
+        ),
+        (),
+        (2,),
+    ),
+    "values are switches": (changed(speed=lambda c: [True] * len(c)), (), (2,)),
+    "a fifth without value": (changed(speed=_first(0.2, None)), (), (2,)),
+    "a fifth not a number": (changed(speed=_first(0.2, float("nan"))), (), (2,)),
+    "ids are null": (changed(bus=lambda c: pa.array([None] * len(c), pa.string())), (), (2,)),
+    "a fifth without id": (changed(bus=_first(0.2, None)), (), (2,)),
+    "ids are nested": (changed(bus=lambda c: [{"id": v} for v in c.to_pylist()]), (), (2,)),
+    "times are ids": (changed(time=canaries.table()["bus"]), (), (2,)),
+    "a fifth without time": (changed(time=_first(0.2, STEM)), (), (2,)),
+    "times without zone": (
+        changed(time=lambda c: [t.removesuffix("+05:30") for t in c.to_pylist()]),
+        ("--time-timezone", "Mars/Olympus"),
+        (2,),
+    ),
+    "places out of range": (changed(lat=_first(0.5, 95.0)), (), (2,)),
+    "elsewhere": (good, ("--box", "50,10,51,11"), (2,)),
+    "bounds the wrong way": (good, ("--bounds", "65,0"), (2,)),
+    "bounds off the quantum": (good, ("--quantum", "2"), (2,)),
+    "bounds below all": (good, ("--bounds", "0,5"), (0,)),
+    "no cell left": (good, ("--min-users", "1000"), (2,)),
+    "unknown option": (good, ("--sped", "1"), (2,)),
+    "too little memory": (good, ("--memory", "1MB"), (2,)),
+}
+"""What every command that reads records is tried on."""
+
+RELEASED = {
+    "ledger is the records": (another_ledger, (), (2,)),
+    "key is the records": (key_of_another, (), (2,)),
+    "context is the records": (as_context, (), (2,)),
+    "budget too small": (good, ("--budget", "0.5"), (3,)),
+    "out is there": (good, ("--out", "."), (2,)),
+    "plan is none": (good, ("--from-plan", "."), (2,)),
+    "too fine": (good, ("--epsilon", "0.001", "--accept-noise", "false"), (2,)),
+}
+"""What only a release can meet."""

@@ -1,0 +1,195 @@
+"""The command in a folder of canaries: what it leaves behind, in every place one could look."""
+
+import contextlib
+import logging
+import os
+import tempfile
+import warnings
+from dataclasses import dataclass, field
+
+import typer.main
+
+from attack import leak_canaries as canaries
+from hexveil.cli import app as cli
+from hexveil.cli import main
+
+RUN = """\
+source = "{source}"
+
+[columns]
+user = "bus"
+value = "speed"
+lat = "lat"
+lon = "lon"
+time = "time"
+
+[values]
+bounds = [0, 65]
+quantum = "0.000001"
+value_unit = "km/h"
+
+[cells]
+resolution = 6
+timeslot = "none"
+timezone = "Asia/Kolkata"
+
+[plan]
+epsilon = 1
+
+[release]
+accept_noise = true
+
+[ledger]
+url = "ledger.sqlite"
+dataset = "buses"
+budget = 9
+"""
+
+LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
+"""Whether the long form runs: every case with every command and every value."""
+
+STUDY = ("--trials", "10", "--mechanism", "Baseline", "--epsilon", "1")
+READ = {
+    "inspect": ("inspect", "run.toml"),
+    "plan": ("plan", "run.toml", "--save", "saved"),
+    "release": ("release", "run.toml", "--out", "map"),
+    "publish": ("publish", "run.toml", "--date", canaries.DAY, "--out", "maps"),
+    "evaluate": ("evaluate", "run.toml", "--cell", "0", *STUDY),
+}
+"""A call of each command that reads records."""
+
+STORY = (
+    READ["inspect"],
+    (*READ["inspect"], "--json"),
+    (*READ["inspect"], "--sql", "duckdb"),
+    (*READ["plan"], "--statistics", "mean,variance"),
+    ("plan", "run.toml", "--json", "--compare"),
+    ("plan", "run.toml", "--curve", "curve"),
+    ("ledger init", "run.toml"),
+    READ["release"],
+    ("release", "run.toml", "--out", "again", "--json"),
+    ("release", "run.toml", "--out", "both", "--from-plan", "saved", "--statistics", "mean,sd"),
+    READ["publish"],
+    READ["publish"],
+    (*READ["publish"], "--unit", "user-day", "--dry-run"),
+    (*READ["evaluate"], "--out", "study"),
+    (*READ["evaluate"], "--json"),
+    ("ledger show", "run.toml"),
+    ("ledger history", "run.toml"),
+    ("ledger set-budget", "run.toml", "10"),
+    ("ledger verify", "run.toml", "--receipt", "map"),
+    ("ledger resolve", "run.toml"),
+    ("ledger export", "run.toml", "events.csv", "--numbers"),
+    ("ledger export", "run.toml", "events.json"),
+    ("verify", "map"),
+    ("dossier", "map", "--out", "dossier.md"),
+    ("dossier", "map", "--json"),
+    ("simulate", "--users", "2", "--days", "1", "--seed", "1", "--out", "city.parquet"),
+    ("reproduce", "--list"),
+)
+"""Good calls of every command but the demo, in an order in which each finds what it needs."""
+
+
+def commands(group=None, stem=""):
+    """Return the names of all commands that there are, those of groups in two words."""
+    known = typer.main.get_command(cli.app) if group is None else group
+    found = set()
+    for name, one in known.commands.items():
+        inside = commands(one, f"{stem}{name} ") if hasattr(one, "commands") else set()
+        found |= inside or {stem + name}
+    return found
+
+
+@dataclass
+class Heard:
+    """Everything that a call let out, but for files."""
+
+    code: int
+    out: str
+    err: str
+    logged: list = field(default_factory=list)
+    warned: list = field(default_factory=list)
+    errors: list = field(default_factory=list)
+
+    def leak(self):
+        """Return where a canary was found, and which; None if there is none."""
+        texts = {"stdout": self.out, "stderr": self.err}
+        texts |= {"log": "\n".join(self.logged), "warning": "\n".join(self.warned)}
+        for where, text in texts.items():
+            if found := canaries.in_text(text):
+                return where, found
+        found = next(filter(None, map(canaries.in_error, self.errors)), None)
+        return found and ("error", found)
+
+
+class _Everything(logging.Handler):
+    """Keeps what every logger says, down to its arguments."""
+
+    def __init__(self, into):
+        super().__init__(logging.NOTSET)
+        self._into, self._text = into, logging.Formatter("%(name)s %(message)s")
+
+    def emit(self, record):
+        self._into.append(self._text.format(record) + repr(record.args))
+
+
+@contextlib.contextmanager
+def listening(into):
+    """Let every logger that there is say everything, and keep it."""
+    names = [None, "sqlalchemy", "sqlalchemy.engine", "sqlalchemy.pool", "duckdb", "asyncio"]
+    names += [name for name in logging.root.manager.loggerDict if name.startswith("sqlalchemy")]
+    loggers = [logging.getLogger(name) for name in names]
+    before = [one.level for one in loggers]
+    handler = _Everything(into)
+    logging.root.addHandler(handler)
+    for one in loggers:
+        one.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
+        for one, level in zip(loggers, before, strict=True):
+            one.setLevel(level)
+
+
+class Caller:
+    """Calls the command in this process and hears all of it."""
+
+    def __init__(self, capfd, monkeypatch):
+        self._capfd, self._errors = capfd, []
+        whole = cli.app
+
+        def watched(*given, **named):
+            try:
+                return whole(*given, **named)
+            except BaseException as error:
+                self._errors.append(error)
+                raise
+
+        monkeypatch.setattr(cli, "app", watched)
+
+    def __call__(self, *arguments):
+        """Return what a call let out; a command of two words is one argument."""
+        words = [*arguments[0].split(), *map(str, arguments[1:])]
+        self._errors.clear()
+        self._capfd.readouterr()
+        heard = Heard(0, "", "")
+        with listening(heard.logged), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            heard.code = main(words)
+        heard.out, heard.err = self._capfd.readouterr()
+        heard.warned = [str(one.message) for one in warned]
+        heard.errors = list(self._errors)
+        return heard
+
+
+def stand(folder, monkeypatch, records=None, source="buses.parquet"):
+    """Stand in a folder with records and their run file; return the folder of temporary files."""
+    (folder / "here").mkdir()
+    (folder / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "tmp"))
+    monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
+    canaries.write(folder / "here" / source, canaries.table() if records is None else records)
+    (folder / "here" / "run.toml").write_text(RUN.format(source=source))
+    monkeypatch.chdir(folder / "here")
+    return folder / "here", folder / "tmp"

@@ -1,0 +1,80 @@
+"""Broken twins of the publishing path: slips that an audit must notice. They live in tests alone.
+
+A user under two spellings needs no change of the program, for ids are read byte for byte: the
+holder has to bring them into one form (`path_files.two_spellings`).
+"""
+
+import dataclasses
+import sys
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
+
+import numpy as np
+
+import hexveil as hv
+from hexveil.noise import secure
+from hexveil.publishing import linear
+from hexveil.records import dataset as datasets
+from hexveil.records.duckdb import rules
+
+
+@contextmanager
+def scale_halved():
+    """Draw half the noise that was planned and booked."""
+    real = secure.add_laplace
+    with patch.object(secure, "add_laplace", lambda values, scales: real(values, scales / 2)):
+        yield
+
+
+def unclamped(value, scale):
+    """Return a value in whole quanta above the lower bound, outside the bounds where it is."""
+    parts = scale.quantum.denominator, scale.quantum.numerator
+    whole = f"CAST(round({value} * {parts[0]} / {parts[1]}) AS BIGINT)"
+    return f"{whole} - {int(scale.lower / scale.quantum)}"
+
+
+def clamped_late(dataset, plan, where):
+    """Return the statistic with cells clamped to their bounds, not values."""
+    occupancy = plan.occupancy
+    sums = np.add.reduceat(dataset.sums.total, occupancy.start[:-1])
+    whole = 2 * np.clip(sums, 0, where.steps * occupancy.records_per_cell)
+    return whole[linear.live_cells(plan)]
+
+
+CLAMPS = {
+    "of values": (rules, "quanta", unclamped),
+    "of sums, checked": (datasets.Dataset, "__post_init__", lambda _: None),
+    "of users": (linear, "statistic", clamped_late),
+}
+"""What keeps values inside their bounds, one behind the other, and what it is when it slips."""
+
+
+@contextmanager
+def without(*clamps):
+    """Leave out some of the clamps."""
+    with ExitStack() as stack:
+        for owner, name, slip in (CLAMPS[clamp] for clamp in clamps):
+            stack.enter_context(patch.object(owner, name, slip))
+        yield
+
+
+def clamping_after_summing():
+    """Clamp each cell's sum, and no value before."""
+    return without(*CLAMPS)
+
+
+@contextmanager
+def forgotten():
+    """Answer a request that was answered before with fresh noise, at no cost."""
+    module = sys.modules["hexveil.publishing.release"]
+    real = module._booked
+
+    def booked(*arguments):
+        return dataclasses.replace(real(*arguments), published=None)
+
+    with (
+        patch.object(module, "_booked", booked),
+        patch.object(hv.Ledger, "mark", lambda *_: None),
+        patch.object(hv.Ledger, "store", lambda *arguments: arguments[-1]),
+    ):
+        yield

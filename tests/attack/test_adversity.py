@@ -1,0 +1,576 @@
+"""Full disks, places that refuse, ledgers that go, come back old or are cut off, clocks set back.
+
+Each is an error of one sentence with its exit code; nothing is lost; when the cause is gone, the
+same command finishes at the price that was booked.
+"""
+
+import contextlib
+import errno
+import json
+import shutil
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from attack.crash_runner import Runner, days, setting
+from attack.crash_server import Server
+from attack.crash_states import PATH, STEPS
+from hexveil import atomic
+from hexveil.cli import main, publish
+from hexveil.ledger import Ledger, accounts, events, windows
+from ledger.books import damage, place_of
+
+DAYS = days(4)
+HOOKS = {step.name: step.hook for step in STEPS}
+
+
+@pytest.fixture(scope="module")
+def runner():
+    """Return what starts runs in processes of their own."""
+    made = Runner()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """Stand in a folder of records whose ledger is a file."""
+    monkeypatch.chdir(tmp_path)
+    return setting(tmp_path, place_of("file", tmp_path, monkeypatch), DAYS)
+
+
+@pytest.fixture(params=["file", "server"])
+def either(request, tmp_path, monkeypatch):
+    """Stand in a folder of records, with each database."""
+    monkeypatch.chdir(tmp_path)
+    address = request.getfixturevalue("postgres") if request.param == "server" else None
+    return setting(tmp_path, place_of(request.param, tmp_path, monkeypatch, address), DAYS)
+
+
+@pytest.fixture
+def call(capfd):
+    """Run the command in this process: its exit code, and all that it said as one line."""
+
+    def called(*arguments):
+        capfd.readouterr()
+        code = main([str(one) for one in arguments])
+        said = capfd.readouterr()
+        words = " ".join((said.out + said.err).split())
+        assert "unexpected" not in words
+        assert "Traceback" not in words
+        return code, words
+
+    return called
+
+
+@pytest.fixture
+def ask(call):
+    """Publish a day in this process."""
+    return lambda day, *more: call("publish", "run.toml", "--date", day, *more)
+
+
+def finishes(site, ask, *dates):
+    """All is published when the cause is gone: whole, paid once, with nothing left behind."""
+    for day in dates:
+        code, said = ask(day)
+        assert code == 0, said
+        assert {"folder", "day"} <= set(site.of_day(day))
+    site.check()
+    assert site.left() == []
+    assert {site.kinds(one.request)[-1] for one in site.entries()} == {"committed"}
+
+
+@contextlib.contextmanager
+def on_opening(pragma):
+    """Set something on every SQLite file that is opened in the block, once `begin` is called."""
+    begun = []
+
+    def opened(connection, _record):
+        if begun:
+            connection.execute(f"PRAGMA {pragma}")
+
+    sa.event.listen(sa.pool.Pool, "connect", opened)
+    try:
+        yield lambda: begun.append(True)
+    finally:
+        sa.event.remove(sa.pool.Pool, "connect", opened)
+
+
+def before(monkeypatch, step, act):
+    """Do something once, just before a step of the ledger."""
+    real = getattr(Ledger, step)
+    todo = [act]
+
+    def stepped(self, *given, **named):
+        if todo:
+            todo.pop()()
+        return real(self, *given, **named)
+
+    monkeypatch.setattr(Ledger, step, stepped)
+
+
+# A full disk.
+
+
+@pytest.mark.parametrize("most", [3_000, 20_000, 33_000])
+def test_files_that_may_not_grow(runner, site, most):
+    """Wherever it is that the room ends, it is said, and what is visible is whole and paid for."""
+    full = runner.run(site, DAYS[:1], most_bytes=most)
+    assert full.code == 1, full.said
+    assert "Traceback" not in full.said
+    assert "unexpected" not in full.said
+    site.check()
+    assert site.folders() == []
+    assert runner.run(site, DAYS[:1]).code == 0
+    site.check()
+    assert site.left() == []
+
+
+def test_a_map_that_is_larger_than_the_room(runner, site):
+    """Its numbers are stored, its files are not there; with room they are written, for nothing."""
+    run = site.folder / "run.toml"
+    text = run.read_text().replace('labels = ["route"]', 'resolution = 6\ntimeslot = "none"')
+    run.write_text(text.replace('user = "bus"', 'user = "bus"\nlat = "lat"\nlon = "lon"'))
+    full = runner.run(site, DAYS[:1], most_bytes=500_000)
+    assert full.code == 1, full.said
+    assert "File too large); nothing was left there" in " ".join(full.said.split())
+    site.check()
+    assert [one.state for one in site.entries()] == ["stored"]
+    assert (site.folders(), site.left()) == ([], [])
+    assert "at no further cost" in runner.run(site, DAYS[:1]).said
+    site.check()
+
+
+def test_a_ledger_that_may_not_grow(site, ask, monkeypatch):
+    """The first event without room ends the release; with room it goes on from there."""
+    finishes(site, ask, DAYS[0])
+    with monkeypatch.context() as broken, on_opening("max_page_count = 1") as begin:
+        before(broken, "reserve", begin)
+        code, said = ask(DAYS[1])
+    assert code == 1
+    assert "database or disk is full" in said
+    site.check()
+    finishes(site, ask, DAYS[1])
+    assert len(site.entries()) == 2
+
+
+@pytest.mark.parametrize("kind", ["reserved", "marked", "stored", "committed"])
+def test_a_ledger_without_room_for_an_event(site, ask, monkeypatch, kind):
+    """The release stops there, and is paid for once in the end."""
+    finishes(site, ask, DAYS[0])
+
+    def execute(_cursor, statement, parameters, _context):
+        if statement.startswith("INSERT") and kind in parameters:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    sa.event.listen(sa.Engine, "do_execute", execute)
+    try:
+        code, said = ask(DAYS[1])
+    finally:
+        sa.event.remove(sa.Engine, "do_execute", execute)
+    assert code == 1
+    assert "database or disk is full" in said
+    site.check()
+    assert [one.state for one in site.entries()[1:]] == [*PATH[1:]][: PATH.index(kind) - 1][-1:]
+    finishes(site, ask, DAYS[1])
+    assert len(site.entries()) == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "owner", "name", "part"),
+    [
+        (errno.ENOSPC, Path, "rename", ""),
+        (errno.EDQUOT, Path, "replace", "ledger.json"),
+        (errno.ENOSPC, Path, "replace", "2022-01-01/latest.json"),
+        (errno.EROFS, Path, "replace", "buses/latest.json"),
+        (errno.EIO, atomic, "settle", "latest.json"),
+        (errno.ENOSPC, Path, "write_text", ""),
+    ],
+)
+def test_a_system_that_refuses_a_write(site, ask, monkeypatch, number, owner, name, part):
+    """No file that fails to be written leaves anything that counts; the next try finishes."""
+    real = getattr(owner, name)
+
+    def refuses(*arguments, **named):
+        if part in f"{arguments[0]} {arguments[-1]}":
+            raise OSError(number, "refused by the test")
+        return real(*arguments, **named)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(owner, name, refuses)
+        code, said = ask(DAYS[0])
+    assert code == 1
+    assert "refused by the test" in said
+    site.check()
+    assert site.left() == []
+    finishes(site, ask, DAYS[0])
+
+
+# Places that refuse.
+
+
+@pytest.mark.parametrize("out", ["/proc/maps-of-buses", "taken", "taken/below"])
+def test_a_folder_that_cannot_be_made_costs_nothing(site, ask, out):
+    """It is noticed before anything is booked: wrong use, and nothing is spent."""
+    (site.folder / "taken").write_text("a file")
+    code, said = ask(DAYS[0], "--out", out)
+    assert code == 2
+    assert "cannot be" in said
+    assert site.entries() == ()
+    finishes(site, ask, DAYS[0])
+
+
+def test_a_day_that_is_in_the_way(site, ask):
+    """What is not a whole release is neither written into nor taken for one."""
+    finishes(site, ask, DAYS[0])
+    (folder,) = site.folders()
+    (folder / "receipt.json").rename(site.folder / "kept")
+    code, said = ask(DAYS[0])
+    assert code == 2
+    assert "is not whole; move it away" in said
+    (site.folder / "kept").rename(folder / "receipt.json")
+    finishes(site, ask, DAYS[0])
+
+
+def test_a_ledger_that_may_only_be_read(site, ask, monkeypatch):
+    """Nothing is booked, so nothing is drawn or shown."""
+    finishes(site, ask, DAYS[0])
+    with monkeypatch.context() as broken, on_opening("query_only = 1") as begin:
+        before(broken, "reserve", begin)
+        code, said = ask(DAYS[1])
+    assert code == 1
+    assert "readonly database" in said
+    assert len(site.entries()) == 1
+    finishes(site, ask, DAYS[1])
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"", b"[]"])
+@pytest.mark.parametrize("name", ["latest.json", "2022-01-01/latest.json", "ledger.json"])
+def test_a_broken_pointer(site, ask, name, content):
+    """It is named, and never taken for none: else the day would be paid for twice."""
+    finishes(site, ask, DAYS[0])
+    whole = (site.maps / name).read_bytes()
+    (site.maps / name).write_bytes(content)
+    code, said = ask(DAYS[0])
+    assert code == 1
+    assert f"{name} is no" in said
+    (site.maps / name).write_bytes(whole)
+    finishes(site, ask, DAYS[0])
+    assert len(site.entries()) == 1
+
+
+# A ledger that goes in the middle.
+
+
+@pytest.mark.parametrize("step", ["reserve", "mark", "store", "commit"])
+def test_a_file_that_goes(site, ask, monkeypatch, step):
+    """No new ledger is begun in its place; when it is back, the release is finished."""
+    ledger = site.folder / "ledger.sqlite"
+    with monkeypatch.context() as broken:
+        before(broken, step, lambda: ledger.rename(site.folder / "gone"))
+        code, said = ask(DAYS[0])
+    assert code == 1
+    assert "is gone" in said
+    assert not ledger.exists()
+    (site.folder / "gone").rename(ledger)
+    site.check()
+    finishes(site, ask, DAYS[0])
+    assert len(site.entries()) == 1
+
+
+@pytest.mark.parametrize("step", ["mark", "store", "commit"])
+def test_a_file_that_is_exchanged(site, ask, monkeypatch, step):
+    """An older copy in its place does not have the release: it stops, and stays refused."""
+    ledger, kept = site.folder / "ledger.sqlite", site.folder / "kept"
+    finishes(site, ask, DAYS[0])
+    old = ledger.read_bytes()
+
+    def exchange():
+        kept.write_bytes(ledger.read_bytes())
+        ledger.write_bytes(old)
+
+    with monkeypatch.context() as broken:
+        before(broken, step, exchange)
+        code, said = ask(DAYS[1])
+    assert code == 2
+    assert "the release is not in the ledger" in said
+    assert site.pointed(DAYS[1]) is None
+    if step == "commit":  # the folder is there, though nothing points to it
+        code, said = ask(DAYS[1])
+        assert code == 1
+        assert "Nothing was booked" in said
+        assert len(site.entries()) == 1
+    ledger.write_bytes(kept.read_bytes())
+    finishes(site, ask, DAYS[1])
+    assert len(site.entries()) == 2
+
+
+def test_a_file_exchanged_behind_a_folder_that_waits(runner, site, ask, monkeypatch):
+    """Its numbers are not taken for those that the older copy books and draws anew."""
+    ledger, kept = site.folder / "ledger.sqlite", site.folder / "kept"
+    finishes(site, ask, DAYS[0])
+    old = ledger.read_bytes()
+    assert runner.run(site, DAYS[1:2], hook=HOOKS["named"]).code == -9
+    site.book().find("")  # what the kill left in the log is in the file then
+
+    def exchange():
+        kept.write_bytes(ledger.read_bytes())
+        ledger.write_bytes(old)
+
+    with monkeypatch.context() as broken:
+        before(broken, "find", exchange)
+        code, said = ask(DAYS[1])
+    assert code == 1
+    assert "holds a release that the ledger does not have so" in said
+    assert site.pointed(DAYS[1]) is None
+    ledger.write_bytes(kept.read_bytes())
+    finishes(site, ask, DAYS[1])
+
+
+@pytest.fixture(scope="module")
+def own_server(postgres_programs):
+    """Return a server that may be stopped."""
+    with Server(postgres_programs) as made:
+        yield made
+
+
+@pytest.mark.parametrize("step", ["reserve", "mark", "store", "commit"])
+def test_a_server_that_stops(tmp_path, monkeypatch, own_server, ask, step):
+    """Between two steps the server is gone; when it is back, the release is finished."""
+    monkeypatch.chdir(tmp_path)
+    place = place_of("server", tmp_path, monkeypatch, own_server.address)
+    site = setting(tmp_path, place, DAYS)
+    try:
+        with monkeypatch.context() as broken:
+            before(broken, step, own_server.stop)
+            code, said = ask(DAYS[0])
+    finally:
+        own_server.start()
+    assert code == 1
+    assert "cannot be used" in said
+    assert "nothing was published" in said
+    site.check()
+    finishes(site, ask, DAYS[0])
+    assert len(site.entries()) == 1
+
+
+@pytest.mark.parametrize("kind", ["reserved", "marked", "stored", "committed"])
+def test_a_connection_that_is_cut(tmp_path, monkeypatch, postgres, ask, kind):
+    """In the middle of a transaction: it did not happen, and the release can be finished."""
+    monkeypatch.chdir(tmp_path)
+    site = setting(tmp_path, place_of("server", tmp_path, monkeypatch, postgres), DAYS)
+    real = events.add
+
+    def add(connection, step, **options):
+        made = real(connection, step, **options)
+        if step == kind:
+            own = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+            other = sa.create_engine(postgres.replace("postgresql:", "postgresql+psycopg:"))
+            with other.begin() as cut:
+                cut.exec_driver_sql(f"SELECT pg_terminate_backend({own})")
+            other.dispose()
+        return made
+
+    with monkeypatch.context() as broken:
+        broken.setattr(events, "add", add)
+        code, said = ask(DAYS[0])
+    assert code == 1
+    assert "cannot be used" in said
+    site.check()
+    # The book is where it was before the event.
+    assert [one.state for one in site.entries()] == [*PATH[1:]][: PATH.index(kind) - 1][-1:]
+    finishes(site, ask, DAYS[0])
+
+
+@pytest.mark.parametrize("kind", ["opened", "reserved", "marked", "stored", "committed"])
+def test_an_answer_that_is_lost(either, monkeypatch, ask, kind):
+    """The step is committed, and the connection is gone before the answer: nothing is done twice.
+
+    The numbers that were stored are the answer from then on, though this process never heard.
+    """
+    add, commit, added = events.add, sa.engine.default.DefaultDialect.do_commit, []
+
+    def adding(connection, step, **options):
+        added.append(step)
+        return add(connection, step, **options)
+
+    def committing(dialect, connection):
+        commit(dialect, connection)
+        if kind in added:
+            raise dialect.loaded_dbapi.OperationalError("the server closed the connection")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(events, "add", adding)
+        broken.setattr(accounts, "add", adding)
+        broken.setattr(sa.engine.default.DefaultDialect, "do_commit", committing)
+        code, said = ask(DAYS[0])
+    assert code == 1
+    assert "the server closed the connection" in said
+    either.check()
+    assert [one.state for one in either.entries()] == ([kind] if kind in PATH else [])
+    finishes(either, ask, DAYS[0])
+    assert len(either.entries()) == 1
+
+
+# A clock that is set back, and a ledger that is put back.
+
+
+def set_clock(monkeypatch, text):
+    """Let the ledger and the command read this time, UTC."""
+    at = datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return at.astimezone(tz)
+
+    monkeypatch.setattr(windows, "datetime", Clock)
+    monkeypatch.setattr(publish, "now", lambda: at)
+
+
+def test_a_clock_set_back_refills_nothing(either, ask, monkeypatch):
+    """A month's budget is not there again when the clock says an earlier month."""
+    run = either.folder / "run.toml"
+    text = run.read_text().replace("budget = 1000000", 'budget = 70\nwindow = "month"')
+    run.write_text(text)
+    set_clock(monkeypatch, "2022-03-10T00:00")
+    assert ask(DAYS[0])[0] == 0
+    for when in ("2022-03-11T00:00", "2022-02-10T00:00", "2022-01-20T00:00"):
+        set_clock(monkeypatch, when)
+        code, said = ask(DAYS[1])
+        assert code == 3, said
+        assert len(either.entries()) == 1
+    set_clock(monkeypatch, "2022-01-01T00:00")
+    code, said = ask(DAYS[1])
+    assert (code, "not ready" in said) == (2, True)
+    set_clock(monkeypatch, "2022-04-01T00:00")
+    finishes(either, ask, DAYS[1])
+
+
+def put_back(site, rows):
+    """Put the ledger back to how it was when it had so many events."""
+    book = site.book()
+    damage(book, "DELETE FROM hexveil_events WHERE entry > :rows", rows=rows)
+
+
+def many(site):
+    """Return how many events the ledger has."""
+    return site.book().verify().entries
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_ledger_put_back_to_an_older_copy(either, ask, order):
+    """What was published since is known by its receipts, also where a day was filled in."""
+    first, second = (DAYS[k] for k in order)
+    finishes(either, ask, first)
+    rows = many(either)
+    finishes(either, ask, second)
+    put_back(either, rows)
+    for day in (first, second, DAYS[2]):
+        code, said = ask(day)
+        assert code == 1
+        assert "older copy, or another ledger. Nothing was booked. Put the newest" in said
+    assert len(either.entries()) == 1
+    assert site_days(either) == sorted([first, second])
+
+
+def site_days(site):
+    """Return the days that have a folder."""
+    return [folder.parent.name for folder in site.folders()]
+
+
+@pytest.mark.parametrize("forgotten", ["ledger.json", "latest.json"])
+def test_a_file_copied_back_from_yesterday(site, ask, call, forgotten):
+    """It is refused, also where it went on elsewhere; with the newest copy back all goes on."""
+    ledger = site.folder / "ledger.sqlite"
+    finishes(site, ask, DAYS[0])
+    shutil.copy(ledger, site.folder / "yesterday")
+    finishes(site, ask, DAYS[1])
+    shutil.copy(ledger, site.folder / "today")
+    shutil.copy(site.folder / "yesterday", ledger)
+    kept = (site.maps / forgotten).read_bytes()
+    (site.maps / forgotten).unlink()
+    code, said = ask(DAYS[2])
+    assert code == 1
+    assert "which the ledger does not have" in said
+    # The old copy goes on, past this place: now it has the entry, with another hash.
+    assert ask(DAYS[2], "--out", "elsewhere")[0] == 0
+    code, said = ask(DAYS[3])
+    assert code == 1
+    assert "with another hash" in said
+    shutil.copy(site.folder / "today", ledger)
+    (site.maps / forgotten).write_bytes(kept)
+    finishes(site, ask, DAYS[2])
+    receipts = [part for folder in site.folders() for part in ("--receipt", folder)]
+    assert call("ledger", "verify", "run.toml", *receipts)[0] == 0
+
+
+def test_a_ledger_that_was_removed_is_not_begun_anew(site, ask):
+    """An empty ledger in the place of one that booked releases would forget what was spent."""
+    finishes(site, ask, DAYS[0])
+    ledger = site.folder / "ledger.sqlite"
+    ledger.rename(site.folder / "kept")
+    for day in DAYS[:2]:
+        code, said = ask(day)
+        assert code == 1
+        assert "is not there or is none; nothing was booked" in said
+        assert not ledger.exists()
+    (site.folder / "kept").rename(ledger)
+    finishes(site, ask, DAYS[1])
+
+
+# Others at the same time; what stopped; what is left.
+
+
+def test_schedulers_that_ask_at_once(runner, either):
+    """The same days four times, and others: all succeed, each day is paid for once."""
+    ended = runner.run_at_once(either, DAYS[:2], DAYS[:2], DAYS[2:], DAYS[2:])
+    for one in ended:
+        assert one.code == 0, one.said
+    either.check()
+    assert len(either.entries()) == 4
+    assert either.left() == []
+    assert "newest" in either.of_day(DAYS[3])
+    for one in either.entries():
+        assert either.kinds(one.request) == ["reserved", "marked", "stored", "committed"]
+
+
+def test_what_stopped_is_listed_given_back_or_abandoned(runner, either, ask, call):
+    """A reservation is given back and booked anew; after the mark the price stays spent."""
+    for day, step in ((DAYS[0], "reserved"), (DAYS[1], "drawn")):
+        assert runner.run(either, [day], hook=HOOKS[step]).code == -9
+    first, second = either.entries()
+    code, said = call("ledger", "resolve", "run.toml")
+    assert code == 0
+    assert f"reserved buses {first.request[:16]}" in said
+    assert f"marked buses {second.request[:16]}" in said
+    wrong = call("ledger", "resolve", "run.toml", "--give-back", second.request[:9])
+    assert (wrong[0], "cannot be returned now" in wrong[1]) == (2, True)
+    assert call("ledger", "resolve", "run.toml", "--give-back", first.request[:9])[0] == 0
+    assert call("ledger", "resolve", "run.toml", "--abandon", second.request[:9])[0] == 0
+    assert either.book().spent == second.cost
+    assert ask(DAYS[0])[0] == 0
+    code, said = ask(DAYS[1])
+    assert code == 2
+    assert "was abandoned after noise may have been drawn" in said
+    assert "Declare a new version of the records" in said
+    assert either.of_day(DAYS[1]) == ()
+    code, said = ask(DAYS[1], "--data-version", "2")
+    assert code == 0, said
+    either.abandoned = second.cost
+    either.check()
+
+
+def test_what_stopped_is_finished_by_the_same_command(runner, either, ask, call):
+    """After that nothing waits, and the price was paid once."""
+    for day, step in zip(DAYS, ("reserved", "marked", "drawn", "stored"), strict=True):
+        assert runner.run(either, [day], hook=HOOKS[step]).code == -9
+    _, said = call("ledger", "resolve", "run.toml", "--json")
+    assert [one["kind"] for one in json.loads(said)] == ["reserved", "marked", "marked"]
+    before_it = either.book().spent
+    finishes(either, ask, *DAYS)
+    assert call("ledger", "resolve", "run.toml", "--json") == (0, "[]")
+    assert either.book().spent == before_it

@@ -1,0 +1,335 @@
+"""Labels and names that are code elsewhere: every output shows them as the texts they are."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+import hexveil as hv
+from hexveil import sheets
+from hexveil.cells import CellTable
+from hexveil.cli import app
+from hexveil.publishing import checking, folder
+from hexveil.publishing.dossier import dossier
+from hexveil.publishing.manifest import manifest
+from hexveil.publishing.prose import clean
+from hexveil.publishing.release import _values
+from hexveil.publishing.table import released
+from publishing.setting import dataset_of, plan_of
+
+SCRIPT = "<script>document.documentElement.dataset.pwned=1</script>"
+NASTY = (
+    SCRIPT,
+    "</script><script>document.documentElement.dataset.pwned=2</script>",
+    "<img src=x onerror=document.documentElement.dataset.pwned=3>",
+    "\"'><svg onload=document.documentElement.dataset.pwned=4>",
+    "javascript:document.documentElement.dataset.pwned=5",
+    "<!--<script>",
+    "]]>",
+    "{{ 7*7 }}{% raw %}",
+    "${document.documentElement.dataset.pwned=6}`",
+    "@{value}{safe}$name",
+    "a\\b\\u003cscript\\u003e",
+    "&lt;b&gt;&amp;",
+    'say "x", twice',
+    "two\nlines",
+    "\u2028line\u2029paragraph",
+    "\u202egnp.exe\u2066",
+    "\ufeffmark",
+    '=HYPERLINK("http://example.org";"x")',
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1+1",
+    "\r=1+1",
+    "\n=1+1",
+    "'=1+1",
+    "''-1",
+    "\uff1d1+1",
+    "'tis",
+    "=",
+    "-",
+    "007",
+    "1e5",
+    "NULL",
+    "a/b\\/c",
+    "# head\n\n| a |",
+    "[x](http://example.org)",
+    "\x00nul",
+    "\x1b[31mred",
+    "\u0301 mark",
+    "\U0001f68c",
+)
+LAUNCH = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic"]
+LAUNCH += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+NAME = f'=cmd "{SCRIPT}\n\n# WHAT IS GUARANTEED\u202e'
+ROUTE, HOUR = f'=route "{SCRIPT}\n', "+hour"
+
+
+def release_of(names, place, *, name=NAME, columns=(ROUTE, HOUR)):
+    """Write a release whose cells, columns, value, unit and data set have such names."""
+    labels = {columns[0]: tuple(names), columns[1]: tuple(reversed(names))}
+    cells = CellTable(hv.Labels(*columns), labels=labels)
+    dataset = dataset_of(
+        [[2] * len(names), [1] * len(names)],
+        cells=cells,
+        value=f"-speed{SCRIPT}",
+        value_unit="<b>km</b>",
+        identity={"source": "=a.csv", "version": SCRIPT, "drop_values": "none"},
+    )
+    plan = plan_of(dataset, 1, 0.7)
+    numbers = {"mean": 31 - 7 * np.arange(len(names))}
+    table = released(plan, dataset.public, _values(numbers, plan, dataset.public.scale))
+    said = manifest(name, dataset.public, plan, "0" * 64, {"entry": 7, "chain": "ab" * 32})
+    return SimpleNamespace(table=table, said=said, folder=folder.write(table, said, place))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Write the release once."""
+    return release_of(NASTY, tmp_path_factory.mktemp("escaping") / "map")
+
+
+def csv_rows(text):
+    """Return the lines of a CSV file as Python parses them."""
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def test_no_field_of_the_csv_begins_a_formula(made):
+    """Texts and column names are guarded by one apostrophe, and come back without it."""
+    head, *rows = csv_rows((made.folder / "cells.csv").read_bytes().decode())
+    assert [sheets.plain_text(name) for name in head] == made.table.column_names
+    for at, column in enumerate(made.table.columns):
+        fields = [row[at] for row in rows]
+        if pa.types.is_string(column.type):
+            assert not any(field.startswith(FORMULA) for field in fields)
+            assert [sheets.plain_text(field) for field in fields] == column.to_pylist()
+        else:
+            assert [float(field) for field in fields] == [float(n) for n in column.to_pylist()]
+    assert not any(name.startswith(FORMULA) for name in head)
+    assert any(float(row[head.index("mean_noisy")]) < 0 for row in rows)
+
+
+def test_other_readers_find_the_same_texts(made):
+    """pandas, polars and Arrow read numbers as numbers, and guarded texts as texts."""
+    path, labels = made.folder / "cells.csv", made.table[ROUTE].to_pylist()
+    of_pandas = pd.read_csv(path, keep_default_na=False, dtype={sheets.guarded_text(ROUTE): str})
+    assert list(map(sheets.plain_text, of_pandas[sheets.guarded_text(ROUTE)])) == labels
+    assert of_pandas["mean_noisy"].tolist() == made.table["mean_noisy"].to_pylist()
+    of_polars = pl.read_csv(path, infer_schema_length=0)
+    assert list(map(sheets.plain_text, of_polars.to_series(1))) == labels
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=12), min_size=1, max_size=20))
+def test_guarding_is_undone_and_never_joins_two_texts(texts):
+    """Whatever the texts: none begins a formula, and each comes back; columns as single texts."""
+    table = sheets.guarded(pa.table({"t": texts, "n": range(len(texts))}))
+    guarded = table["t"].to_pylist()
+    assert guarded == [sheets.guarded_text(text) for text in texts]
+    assert not any(text.startswith(FORMULA) for text in guarded)
+    assert [sheets.plain_text(text) for text in guarded] == texts
+    assert table["n"].to_pylist() == list(range(len(texts)))
+
+
+def test_verify_accepts_and_readme_says_it(made):
+    """Recipients' check passes, and the text beside the table tells of the apostrophe."""
+    assert checking.problems(made.folder) == ()
+    assert "apostrophe" in " ".join((made.folder / "README.txt").read_text("utf-8").split())
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),
+        min_size=1,
+        max_size=5,
+        unique=True,
+    ),
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),
+)
+def test_a_release_of_any_names_verifies(tmp_path_factory, names, name):
+    """Labels and names of any letters: the folder is what it says, and its labels come back."""
+    place = tmp_path_factory.mktemp("any") / "map"
+    made = release_of(names, place, name=name, columns=("route", "hour"))
+    assert checking.problems(made.folder) == ()
+    assert json.loads((place / "manifest.json").read_text("utf-8"))["dataset"]["name"] == name
+    assert pq.read_table(place / "cells.parquet")["route"].to_pylist() == names
+    shutil.rmtree(place)
+
+
+def test_json_gives_back_the_same_texts(made):
+    """The manifest parses, and names are as they were given."""
+    said = json.loads((made.folder / "manifest.json").read_text("utf-8"))
+    assert said["dataset"]["name"] == NAME
+    assert said["grid"]["columns"] == [ROUTE, HOUR]
+    assert [one["cell"] for one in said["cells"]] == made.table["cell"].to_pylist()
+
+
+def test_geojson_gives_back_the_same_texts():
+    """Features carry texts as they are, in valid JSON without numbers that are none."""
+    from hexveil.publishing import geo  # noqa: PLC0415  beside its only use
+
+    table = pa.table(
+        {
+            "hexagon": ["8860e0b4a3fffff"] * len(NASTY),
+            "cell": NASTY,
+            "mean_raw": [float("nan"), *range(1, len(NASTY))],
+        }
+    )
+    found = json.loads(geo.geojson(table), parse_constant=pytest.fail)
+    assert [one["properties"]["cell"] for one in found["features"]] == list(NASTY)
+    assert found["features"][0]["properties"]["mean_raw"] is None
+
+
+class Elements(HTMLParser):
+    """What a browser would make of a page: elements with attributes, and scripts."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes, self.texts, self.script = [], [], [], False
+
+    def handle_starttag(self, tag, attrs):
+        """Note an element and its attributes."""
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        self.script = tag in ("script", "style")
+
+    def handle_endtag(self, _tag):
+        """Note that texts are shown again."""
+        self.script = False
+
+    def handle_data(self, data):
+        """Note a text that is shown."""
+        if not self.script:
+            self.texts.append(data)
+
+
+def elements(html):
+    """Return a page as parsed."""
+    parser = Elements()
+    parser.feed(html)
+    parser.close()
+    return parser
+
+
+def test_the_page_has_the_same_elements_whatever_the_names(made, tmp_path):
+    """No name opens an element or an attribute: only the texts differ from a tame release."""
+    tame = release_of(
+        [f"r{at}" for at in range(len(NASTY))], tmp_path / "tame", name="d", columns=("r", "h")
+    )
+    pages = [elements((one.folder / "report.html").read_text("utf-8")) for one in (made, tame)]
+    assert pages[0].tags == pages[1].tags
+    assert pages[0].attributes == pages[1].attributes
+    assert SCRIPT in "".join(pages[0].texts)
+
+
+@pytest.mark.browser
+def test_no_name_runs_in_a_browser(made, chromium, tmp_path):
+    """In a browser the page's own scripts run and show every label; nothing of a label runs."""
+    page = (made.folder / "report.html").as_uri()
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    command = [chromium, *LAUNCH, profile, "--virtual-time-budget=5000", "--dump-dom", page]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=300)
+    shown = elements(done.stdout.decode())
+    assert "data-ready" in shown.attributes
+    assert not {"data-pwned", "onerror", "onload"} & set(shown.attributes)
+    assert "img" not in shown.tags
+    text = "".join(shown.texts)
+    for name in NASTY:
+        assert seen(name) in seen(text), name
+
+
+def seen(text):
+    """Return text as a page shows it, apart from what HTML itself takes away."""
+    return re.sub("[\\s\0\ufffd]+", " ", text).strip()
+
+
+def test_the_readme_keeps_its_lines(made):
+    """A name moves nothing: no heading of its own, no letter that turns or hides."""
+    text = (made.folder / "README.txt").read_text("utf-8")
+    assert [line for line in text.split("\n") if re.fullmatch("[A-Z ]+", line)] == [
+        "WHAT IS GUARANTEED",
+        "FILES",
+        "COLUMNS",
+    ]
+    assert "\n".join(map(clean_line, text.split("\n"))) == text
+
+
+def clean_line(line):
+    """Return a line as `clean` would leave it, its indent kept."""
+    return line[: len(line) - len(line.lstrip(" "))] + clean(line)
+
+
+def test_the_dossier_makes_no_element_of_a_name(made):
+    """Parsed as Markdown with HTML allowed: no HTML, link, image or heading from a name."""
+    text = dossier(made.folder).markdown()
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+    flat = [token for one in tokens for token in (one, *(one.children or ()))]
+    kinds = {token.type for token in flat}
+    assert not kinds & {"html_block", "html_inline", "link_open", "image", "code_inline"}
+    assert "\u202e" not in text
+    shown = [token.content for token in flat if token.type == "text"]
+    assert any("<script>" in content for content in shown)
+
+
+def test_verify_and_dossier_move_no_cursor(made, tmp_path, capfd):
+    """Names of a stranger's folder, of files too, reach the terminal without control letters."""
+    place = shutil.copytree(made.folder, tmp_path / "map")
+    assert app.run(["verify", str(place)]) == (0, None)
+    (place / "\x1b[2Jx\nmap is as it was").write_text("")
+    assert app.run(["verify", str(place)]) == (2, None)
+    assert app.run(["dossier", str(place)]) == (0, None)
+    out = capfd.readouterr().out
+    assert "was added" in out
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", out)
+    assert "\nmap is as it was" not in out
+
+
+def test_errors_move_no_cursor(tmp_path):
+    """A sentence that lists a file's columns is one line, whatever they are called."""
+    names = {
+        "user\x1b[2J\x1b]0;owned\a": ["a"],
+        "done\nhexveil: all is well": ["1"],
+        "\u202ex": ["2"],
+    }
+    pq.write_table(pa.table(names), tmp_path / "odd.parquet")
+    options = ("--user", "bus", "--value", "speed", "--bounds", "0,60", "--labels", "route")
+    code, sentence = app.run(["inspect", str(tmp_path / "odd.parquet"), *options])
+    assert code == 2
+    assert "it has" in sentence
+    assert not re.search("[\x00-\x1f\x7f\u202e]", sentence)
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_an_exported_book_holds_names_as_texts(tmp_path, form):
+    """Names of data sets begin no formula in CSV, and come back from every form."""
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset=NAME.strip(), budget=5)
+    assert book.spent == 0
+    path = tmp_path / f"events.{form}"
+    code, sentence = app.run(["ledger", "export", str(tmp_path / "book.sqlite"), str(path)])
+    assert (code, sentence) == (0, None)
+    if form == "csv":
+        head, *rows = csv_rows(path.read_bytes().decode())
+        assert not any(field.startswith(FORMULA) for row in rows for field in row)
+        names = [sheets.plain_text(row[head.index("dataset")]) for row in rows]
+    elif form == "json":
+        names = [row["dataset"] for row in json.loads(path.read_text("utf-8"))]
+    else:
+        names = pq.read_table(path)["dataset"].to_pylist()
+    assert NAME.strip() in names

@@ -1,0 +1,345 @@
+"""Records of any kind in every form: counted as slow plain rules count them, or one sentence."""
+
+import csv
+import datetime as dt
+import decimal
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hexveil as hv
+from attack import fuzz_bytes, fuzz_oracle
+from hexveil.errors import ColumnError, HexveilError, InputError
+from records import oracle
+
+MANY = 2000 if fuzz_bytes.LONG else 12
+NAMES = list(fuzz_oracle.NAMES)
+USERS = ["7", "007", "", "a,b", 'q"x', "'", "z\n", "\t", " ", "null", "NaN", "é", "e\u0301"]
+USERS += ["\u202ebus", "\U0001f68c", "\u2028", "A", "a", "İ", "\x01", "\\", "{}", None]
+EDGES = [0.0, -0.0, -5.0, -5.25, 60.0, 60.25, 0.25, 0.75, 1e300, -1e300, 5e-324, 2.0**53]
+EDGES += [float("nan"), float("inf"), float("-inf"), None]
+FIRST, LAST = -(10**15), 2 * oracle.LAST * 10**6
+ZONES = [dt.timedelta(minutes=m) for m in (0, 330, 345, -570, 840, -720)]
+
+texts = st.one_of(
+    st.sampled_from(USERS), st.text(st.characters(codec="utf-8", exclude_characters="\0\r"))
+)
+values = st.one_of(st.sampled_from(EDGES), st.floats(-100, 100))
+moments = st.one_of(
+    st.none(),
+    st.sampled_from([-1, 0, oracle.LAST * 10**6 - 1, oracle.LAST * 10**6, 10**15]),
+    st.integers(FIRST, LAST),
+)
+records = st.lists(
+    st.tuples(texts, values, st.sampled_from(["x", "y", "=z", "", None]), moments), max_size=30
+).flatmap(
+    lambda rows: (
+        st.lists(st.sampled_from(rows), max_size=10).map(rows.__add__) if rows else st.just(rows)
+    )
+)
+
+
+def iso(micros, number):
+    """Return an instant as ISO text on the clock of one of several zones."""
+    if micros is None:
+        return None
+    at = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)
+    return at.astimezone(dt.timezone(ZONES[number % len(ZONES)])).isoformat()
+
+
+def arrow(rows):
+    """Return records as a typed table."""
+    kinds = [pa.string(), pa.float64(), pa.string(), pa.timestamp("us", "UTC")]
+    columns = zip(*rows, strict=True) if rows else [()] * len(NAMES)
+    arrays = [pa.array(c, k, from_pandas=False) for c, k in zip(columns, kinds, strict=True)]
+    return pa.table(arrays, names=NAMES)
+
+
+def documents(rows):
+    return [
+        {"user": user, "speed": finite(value), "route": label, "time": iso(micros, number)}
+        for number, (user, value, label, micros) in enumerate(rows)
+    ]
+
+
+def finite(value):
+    """Return what JSON can say of a number: NaN and infinity as their names."""
+    return value if value is None or np.isfinite(value) else str(value)
+
+
+def as_csv(rows, place):
+    with (place / "r.csv").open("w", encoding="utf-8", newline="") as file:
+        lines = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        lines.writerow(NAMES)
+        lines.writerows(
+            ["" if field is None else field for field in document.values()]
+            for document in documents(rows)
+        )
+    return place / "r.csv"
+
+
+def as_ndjson(rows, place):
+    lines = (json.dumps(document, ensure_ascii=len(rows) % 2 == 0) for document in documents(rows))
+    (place / "r.ndjson").write_text("\n".join(lines), "utf-8")
+    return place / "r.ndjson"
+
+
+def as_array(rows, place):
+    (place / "r.json").write_text(json.dumps(documents(rows), indent=len(rows) % 3), "utf-8")
+    return place / "r.json"
+
+
+def as_parquet(rows, place):
+    pq.write_table(arrow(rows), place / "r.parquet", row_group_size=7)
+    return place / "r.parquet"
+
+
+def as_arrow(rows, _place):
+    table = arrow(rows)
+    kinds = [pa.large_string(), pa.string_view(), pa.string()]
+    table = table.set_column(0, "user", table["user"].cast(kinds[len(rows) % 3]))
+    return table.set_column(2, "route", table["route"].combine_chunks().dictionary_encode())
+
+
+def as_pandas(rows, _place):
+    frame = arrow(rows).to_pandas(date_as_object=False, timestamp_as_object=True)
+    return frame.astype({"user": object})
+
+
+def as_polars(rows, _place):
+    return pl.from_arrow(arrow(rows))
+
+
+FORMS = (as_csv, as_ndjson, as_array, as_parquet, as_arrow, as_pandas, as_polars)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=MANY, suppress_health_check=[HealthCheck.too_slow])
+@given(rows=records)
+def test_any_records_are_counted_as_the_rules_say(tmp_path_factory, form, rows):
+    """In every form: exact counts, sums and squares of every pair, and every public count."""
+    outcome = fuzz_oracle.read(form(rows, tmp_path_factory.getbasetemp()))
+    fuzz_oracle.check(outcome, rows)
+    if isinstance(outcome, Exception):
+        assert isinstance(outcome, InputError)
+
+
+def test_half_letters_are_no_user(tmp_path):
+    """A user or label that is no whole text is missing, in JSON and in a column of objects."""
+    rows = [{"user": "\ud800", "speed": 1.0, "route": "x", "time": 5}, {"user": "b", "route": "x"}]
+    rows[1] |= {"speed": 2.0, "time": 6}
+    (tmp_path / "r.ndjson").write_text("\n".join(map(json.dumps, rows)))
+    frame = pd.DataFrame(rows, columns=NAMES, dtype=object)
+    for source in (tmp_path / "r.ndjson", frame):
+        rules, pairs = fuzz_oracle.found(fuzz_oracle.read(source))
+        assert pairs == {("x", "b"): (1, 14, 196)}
+        assert rules["records read"] == 2
+
+
+N = 3
+ODD = {
+    "null": pa.nulls(N),
+    "boolean": pa.array([True, False, None]),
+    "small": pa.array([1, 2, None], pa.int8()),
+    "unsigned": pa.array([1, 2**64 - 1, None], pa.uint64()),
+    "half": pa.array(np.array([1, 2, 3], np.float16)),
+    "single": pa.array([1.5, 2, None], pa.float32()),
+    "double": pa.array([1e308, float("nan"), float("inf")]),
+    "decimal": pa.array([decimal.Decimal("1.5"), None, None], pa.decimal128(38, 3)),
+    "long decimal": pa.array([decimal.Decimal("1.5"), None, None], pa.decimal256(76, 3)),
+    "text": pa.array(["a", "1", None]),
+    "view": pa.array(["a", "1", None], pa.string_view()),
+    "bytes": pa.array([b"a", b"\xff", None]),
+    "names": pa.array(["a", "b", None]).dictionary_encode(),
+    "coded numbers": pa.array([1, 2, None]).dictionary_encode(),
+    "date": pa.array([dt.date(2024, 1, 1), None, dt.date(1, 1, 1)]),
+    "seconds": pa.array([0, 2**62, None], pa.timestamp("s")),
+    "seconds of UTC": pa.array([0, 2**62, None], pa.timestamp("s", "UTC")),
+    "nanoseconds": pa.array([0, 2**62, -(2**63) + 1], pa.timestamp("ns")),
+    "time of nowhere": pa.array([0, 10**9, None], pa.timestamp("ms", "Nowhere/City")),
+    "clock": pa.array([1, 2, None], pa.time64("ns")),
+    "duration": pa.array([1, 2, None], pa.duration("s")),
+    "months": pa.array([(1, 2, 3), None, None], pa.month_day_nano_interval()),
+    "list": pa.array([[72.0, 21.0], [], None]),
+    "pair": pa.array([[72.0, 21.0], [1.0, 1.0], None], pa.list_(pa.float64(), 2)),
+    "struct": pa.array([{"a": 1}, None, {"a": 2}]),
+    "point": pa.array([{"coordinates": [72.0, 21.0]}, None, {"coordinates": []}]),
+    "empty struct": pa.array([{}, None, {}], pa.struct([])),
+    "map": pa.array([[("a", 1)], [], None], pa.map_(pa.string(), pa.int64())),
+    "union": pa.UnionArray.from_sparse(
+        pa.array([0, 1, 0], pa.int8()), [pa.array([1, 2, 3]), pa.array(["a", "b", "c"])]
+    ),
+    "runs": pa.RunEndEncodedArray.from_arrays(pa.array([1, 3], pa.int32()), pa.array([1.0, 2.0])),
+    "broken letters": pa.Array.from_buffers(
+        pa.string(),
+        N,
+        [None, pa.py_buffer(np.array([0, 1, 2, 3], np.int32).tobytes()), pa.py_buffer(b"a\xffb")],
+    ),
+    "nulls inside": pa.array(["a\0b", "a", "\0"]),
+    "identifiers": pa.ExtensionArray.from_storage(
+        pa.uuid(), pa.array([b"0" * 16, b"1" * 16, None], pa.binary(16))
+    ),
+}
+PLACES = {"lat": [21.0, 21.1, 21.2], "lon": [72.0, 72.1, 72.2]}
+USUAL = {
+    "user": ["a", "b", "c"],
+    "speed": [1.0, 2.0, 3.0],
+    "route": ["x"] * N,
+    "time": pa.array([0, 10**9, 10**9], pa.timestamp("s", "UTC")),
+    **PLACES,
+}
+ROLES = ("user", "speed", "time", "location")
+if fuzz_bytes.LONG:
+    ROLES += ("route", "lat", "lon")
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_any_type_of_any_column_is_read_or_refused(tmp_path, kind):
+    """Each Arrow type in each role, in memory (and from Parquet): a data set or one sentence."""
+    for role in ROLES:
+        column = "lat" if role == "location" else role
+        table = pa.table(USUAL | {column: ODD[kind]})
+        sources = [table]
+        if fuzz_bytes.LONG:
+            sources.append(_parquet(table, tmp_path / "odd.parquet"))
+        for source in sources:
+            if source is not None:
+                outcome = fuzz_oracle.read(source, **_roles(role))
+                if not isinstance(outcome, Exception) and role != "location":
+                    fuzz_oracle.check(outcome, None)
+
+
+def _roles(role):
+    """Return how a table is read so that a column of this role matters."""
+    if role == "location":
+        return {"location": "lat", "cells": hv.Cells(5, None)}
+    if role in PLACES:
+        box = hv.Select(min_users=1, box=(-180, -90, 180, 90))
+        return {"lat": "lat", "lon": "lon", "select": box}
+    return {}
+
+
+def _parquet(table, path):
+    """Return a file of a table; None if its types cannot be written."""
+    try:
+        pq.write_table(table, path)
+    except (pa.ArrowException, TypeError):
+        return None
+    return path
+
+
+def test_ids_of_the_engine_s_own_types_are_read(tmp_path):
+    """UUIDs, categories and JSON texts name users and labels."""
+    users = ["30303030-3030-3030-3030-303030303030", "31313131-3131-3131-3131-313131313131"]
+    table = pa.table(USUAL | {"user": ODD["identifiers"], "route": ODD["names"]})
+    for source in (table, _parquet(table, tmp_path / "r.parquet")):
+        _, pairs = fuzz_oracle.found(fuzz_oracle.read(source))
+        assert {user for _, user in pairs} == set(users)
+
+
+@pytest.mark.parametrize("form", ["memory", "r.csv", "r.parquet"])
+@pytest.mark.parametrize("second", ["user", "USER"])
+def test_columns_that_engines_confuse_are_refused(tmp_path, form, second):
+    """Two columns of one name, or of names that differ in case alone, are never mixed up."""
+    table = pa.table(
+        [["a"], ["b"], [1.0], ["x"], [0]], names=["user", second, "speed", "route", "time"]
+    )
+    source = table if form == "memory" else tmp_path / form
+    if form == "r.csv":
+        pa.csv.write_csv(table, source)
+    elif form == "r.parquet":
+        pq.write_table(table, source)
+    outcome = fuzz_oracle.read(source, user=second)
+    assert isinstance(outcome, InputError)
+    assert "rename one" in str(outcome)
+
+
+@settings(max_examples=3 * MANY)
+@given(
+    st.lists(
+        # A message lists names as they are; the command takes control letters out of it.
+        st.one_of(
+            st.sampled_from([*NAMES, "User", "usr", "user.x"]),
+            st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), max_size=5),
+        ),
+        max_size=6,
+    ),
+    st.sampled_from(["memory", "r.csv", "r.parquet", "r.ndjson"]),
+    st.integers(0, 2),
+)
+def test_any_column_names_are_found_or_named(tmp_path_factory, names, form, size):
+    """Columns missing, repeated or misspelt, tables empty: read, or refused with what is there."""
+    table = pa.table([["1"] * size] * len(names), names=names)
+    source = table if form == "memory" else tmp_path_factory.getbasetemp() / form
+    if form == "r.csv":
+        pa.csv.write_csv(table, source)
+    elif form == "r.parquet":
+        pq.write_table(table, source)
+    elif form == "r.ndjson":
+        rows = [dict.fromkeys(names, "1")] * size
+        source.write_text("\n".join(map(json.dumps, rows)))
+    outcome = fuzz_oracle.read(source)
+    if isinstance(outcome, ColumnError):
+        assert outcome.column in NAMES
+        assert outcome.column not in names or form != "memory"
+    elif not isinstance(outcome, HexveilError):
+        assert set(NAMES) <= set(names)
+        fuzz_oracle.check(outcome, [("1", 1.0, "1", 10**6)] * size)
+
+
+ODD_FILES = {
+    "deep.ndjson": b'{"user":"a","speed":' + b"[" * 500 + b"]" * 500 + b"}",
+    "two-cases.ndjson": b'{"user":"a","USER":"b","speed":1,"route":"x","time":1}',
+    "no-key.ndjson": b'{"":1,"user":"a","speed":1,"route":"x","time":1}',
+    "scalars.json": b'[1, null, "a", [], {}]',
+    "not-an-array.json": b'[{"user":"a"}] x',
+    "nothing.csv": b"\n\n\n",
+    "names-alone.csv": b"user,speed,route,time\n",
+    "no-name.csv": b"user,speed,route,time,\n",
+    "null-name.csv": b"user,speed,route,time,\0\na,1,x,1,1\n",
+    "open-quote.csv": b'"user,speed\n',
+    "long.csv": b"user,speed,route,time\n" + b"a" * 3_000_000 + b",1,x,1\nb,1,x,1\n",
+    "empty.csv.gz": b"",
+    "no-pack.csv.gz": b"user,speed,route,time\na,1,x,1\n",
+    "no-table.parquet": b"PAR1PAR1",
+    "other.xlsx": b"PK",
+}
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+def test_odd_files_are_read_or_refused(tmp_path, name):
+    """Files that are odd as a whole: the records that are in them, or one sentence."""
+    (tmp_path / name).write_bytes(ODD_FILES[name])
+    outcome = fuzz_oracle.read(tmp_path / name)
+    if isinstance(outcome, Exception):
+        assert isinstance(outcome, InputError)
+    else:
+        fuzz_oracle.check(outcome, None)
+        assert len(fuzz_oracle.found(outcome)[1]) == 1
+
+
+def test_a_broken_letter_spoils_its_line_alone(tmp_path):
+    """A byte that is no letter makes its record unusable, near the file's start as far from it."""
+    lines = [b"a,1,x,%d" % number for number in range(2000)]
+    for at in (0, 1999):
+        spoilt = [*lines[:at], b"\xff,1,x,1", *lines[at + 1 :]]
+        (tmp_path / "r.csv").write_bytes(b"user,speed,route,time\n" + b"\n".join(spoilt))
+        rules, _ = fuzz_oracle.found(fuzz_oracle.read(tmp_path / "r.csv"))
+        assert (rules["unparsable"], rules["records left"]) == (1, 1999)
+
+
+@pytest.mark.parametrize("offset", ["Z", "z", " UTC", "+00", "+0000", "+00:00", "-00:00"])
+def test_each_way_to_write_utc_is_understood(offset):
+    """The same instant, whichever way its offset is written."""
+    at = f"1970-01-02T00:00:00{offset}"
+    table = pa.table({"user": ["a"], "speed": [1.0], "route": ["x"], "time": [at]})
+    rules, _ = fuzz_oracle.found(fuzz_oracle.read(table, timezone=None))
+    assert rules["records left"] == 1

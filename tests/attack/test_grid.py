@@ -1,0 +1,308 @@
+"""The grid: what is published is made of whole numbers and public facts, and of nothing else.
+
+Declared, in each manifest, for each cell and statistic: where its grid starts, and its step. A
+published mean is lower + y q / (2 N) for a whole number y, q the quantum and N the records; a
+published variance is a public constant and a whole multiple of its scale / 2^30. Every whole
+number can come out under every input.
+"""
+
+import csv
+import json
+import random
+import subprocess
+import sys
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from attack.path_audit import draws, pair_of
+from attack.path_files import Setting
+from hexveil.noise import secure
+from hexveil.publishing.release import _values
+from hexveil.publishing.variance import STEPS, centring
+
+EVERY = ("mean", "variance", "sd")
+COUNTS = {"x": [6, 3, *[1] * 30], "y": [4, 2, *[1] * 30], "z": [5, 0, *[1] * 29]}
+SETTINGS = {
+    "each cell alone": Setting(COUNTS, {"method": "per-cell", "epsilon": 4, "statistics": EVERY}),
+    "factors": Setting(COUNTS, {"epsilon": 2}, {"bounds": (-20, 60), "quantum": "0.1"}),
+    "factors, both": Setting(
+        COUNTS, {"epsilon": 3, "statistics": EVERY, "objective": "max"}, {"quantum": "0.001"}
+    ),
+    "suppression": Setting(COUNTS, {"method": "clip-user", "epsilon": 2, "statistics": EVERY}),
+    "a constant beside others": Setting(
+        COUNTS | {"lonely": [1]}, {"method": "per-cell", "epsilon": 1, "statistics": EVERY}
+    ),
+}
+each = pytest.mark.parametrize("name", SETTINGS)
+
+
+def published(setting, folder, *, right=False):
+    """Return the plan, the table and manifest of a new folder, and what the ledger stored."""
+    dataset = setting.dataset(setting.files(folder)[right])
+    plan = setting.planned(dataset)
+    side = "right" if right else "left"
+    book = hv.Ledger(folder / f"{side}.sqlite", dataset="buses", budget=100)
+    released = hv.release(dataset, plan, ledger=book)
+    place = released.write(folder / side)
+    (booking,) = book.entries()
+    return plan, place, booking.published
+
+
+def manifest(place):
+    """Return the manifest of a folder."""
+    return json.loads((place / "manifest.json").read_text())
+
+
+def floats(table):
+    """Return the columns of doubles by name."""
+    return {
+        field.name: table[field.name].to_numpy()
+        for field in table.schema
+        if pa.types.is_floating(field.type)
+    }
+
+
+def same(one, other):
+    """Return whether two arrays of doubles are equal bit for bit."""
+    return one.tobytes() == np.asarray(other, dtype=np.float64).tobytes()
+
+
+def made_again(numbers, plan, said):
+    """Return every column that depends on records, from stored whole numbers and public facts.
+
+    Written down a second time, cell by cell, in plain Python.
+    """
+    columns = {}
+    quantum = float(Fraction(said["bounds"]["quantum"]))
+    for name, stored in numbers.items():
+        part = plan.parts[name]
+        for g, y in enumerate(stored):
+            lower, upper, records = plan.lower[g], plan.upper[g], plan.occupancy.records_per_cell[g]
+            if name == "mean":
+                whole, rest = divmod(y, 2 * int(records))
+                noisy, ends = lower + quantum * (whole + rest / (2 * int(records))), (lower, upper)
+            else:
+                ends = 0.0, (upper - lower) ** 2 / 4
+                noisy = part.noise[g] * (y / STEPS) + centring(part.away)[g]
+                noisy = part.unit[g] * noisy if part.live[g] else part.unit[g] / 8
+            raw = min(max(noisy, ends[0]), ends[1])
+            low, high = max(raw - part.bound95[g], ends[0]), min(raw + part.bound95[g], ends[1])
+            row = {"noisy": noisy, "raw": raw, "low": low, "high": high}
+            for key, value in row.items():
+                columns.setdefault(f"{name}_{key}", []).append(value)
+    if "sd" in plan.statistics:
+        root = {key: np.sqrt(columns[f"variance_{key}"]) for key in ("raw", "low", "high")}
+        columns |= {f"sd_{key}": value for key, value in root.items()}
+        columns["sd_bound95"] = np.maximum(root["raw"] - root["low"], root["high"] - root["raw"])
+    return columns
+
+
+@each
+def test_every_double_is_a_function_of_stored_whole_numbers_and_public_facts(name, tmp_path):
+    """All doubles of a folder are made again, bit for bit, from the ledger's whole numbers."""
+    plan, place, stored = published(SETTINGS[name], tmp_path)
+    constants = any(not part.live.all() for part in plan.parts.values())
+    assert constants == (name == "a constant beside others")
+    assert {type(y) for numbers in stored.values() for y in numbers} == {int}
+    again = made_again(stored, plan, manifest(place))
+    found = floats(pq.read_table(place / "cells.parquet"))
+    planned = {
+        f"{part.name}_{key}": getattr(part, key)
+        for part in plan.parts.values()
+        for key in ("scale", "bias", "error", "bound95")
+    }
+    assert set(found) == set(again) | set(planned)
+    assert [key for key, column in found.items() if not same(column, (again | planned)[key])] == []
+
+
+@each
+def test_the_sheet_has_the_same_doubles(name, tmp_path):
+    """Every double of cells.csv reads as that of cells.parquet: no digit is lost, none is added."""
+    _, place, _ = published(SETTINGS[name], tmp_path)
+    with (place / "cells.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for key, column in floats(pq.read_table(place / "cells.parquet")).items():
+        assert same(column, [float(row[key]) for row in rows])
+
+
+@each
+def test_published_numbers_lie_on_the_declared_grid(name, tmp_path):
+    """From the folder alone: each is its cell's start and whole steps, which are public facts.
+
+    Only rounding of the last digits of a double is allowed.
+    """
+    _, one, _ = published(SETTINGS[name], tmp_path)
+    _, other, _ = published(SETTINGS[name], tmp_path, right=True)
+    said = manifest(one)
+    assert said["cells"] == manifest(other)["cells"]
+    for place in (one, other):
+        table = pq.read_table(place / "cells.parquet")
+        numbers = floats(table)
+        for k, key in enumerate(part["statistic"] for part in said["cells"][0]["noised"]):
+            parts = [cell["noised"][k] for cell in said["cells"]]
+            start, step = (
+                np.array([part[end] for part in parts]) for end in ("grid_start", "grid_step")
+            )
+            noisy, live = numbers[f"{key}_noisy"], step > 0
+            assert (noisy[~live] == start[~live]).all()
+            steps = (noisy - start)[live] / step[live]
+            assert np.abs(steps - np.rint(steps)).max() < 1e-2
+            assert np.abs(steps).max() > 1
+            if key == "mean":
+                grain = float(Fraction(said["bounds"]["quantum"])) / (
+                    2 * table["records"].to_numpy()
+                )
+                assert np.allclose(step[live], grain[live], rtol=1e-12)
+            else:
+                assert np.allclose(step, numbers[f"{key}_scale"] / STEPS, rtol=1e-12)
+
+
+def test_numbers_off_the_grid_would_be_noticed(tmp_path):
+    """With noise that is added to a mean as a double, the test of the grid fails."""
+    plan, place, stored = published(SETTINGS["factors"], tmp_path)
+    table = floats(pq.read_table(place / "cells.parquet"))
+    noisy = table["mean_noisy"] + np.random.default_rng(3).laplace(size=plan.occupancy.n_cells)
+    steps = (noisy - plan.lower) / 0.1 * 2 * plan.occupancy.records_per_cell
+    assert np.abs(steps - np.rint(steps)).max() > 1e-3
+    assert not same(noisy, made_again(stored, plan, manifest(place))["mean_noisy"])
+
+
+@each
+def test_a_whole_number_is_published_alike_under_both_inputs(name, tmp_path):
+    """What stands beside the noisy numbers is equal, and equal numbers give equal doubles."""
+    setting = SETTINGS[name]
+    left, right, plan = setting.both(tmp_path)
+    other = setting.planned(right)
+    rng = np.random.default_rng(5)
+    for size in (2**4, 2**20, 2**50):
+        numbers = {
+            key: rng.integers(-size, size, plan.occupancy.n_cells, dtype=np.int64)
+            for key in plan.parts
+        }
+        one = _values(numbers, plan, left.public.scale)
+        two = _values(numbers, other, right.public.scale)
+        assert all(same(one[key], two[key]) for key in numbers)
+    tables = [
+        pq.read_table(published(setting, tmp_path, right=side)[1] / "cells.parquet")
+        for side in (False, True)
+    ]
+    noised = ("_noisy", "_raw", "_low", "_high", "sd_bound95", "sd_quality")
+    public = [key for key in tables[0].column_names if not key.endswith(noised)]
+    assert tables[0].select(public).equals(tables[1].select(public))
+    assert tables[0].schema.equals(tables[1].schema, check_metadata=True)
+
+
+NEAR = Setting(
+    {"x": [2, 1, 1, 1]},
+    {"method": "per-cell", "mechanism": hv.Baseline(), "epsilon": 2},
+    {"bounds": (0, 4), "quantum": 1},
+)
+"""Noise of 8 steps; the two inputs are 16 steps apart."""
+N = 40_000
+
+
+def test_every_whole_number_can_come_out_under_either_input(tmp_path):
+    """Around both inputs' numbers, each whole number comes out under both: no gap, no offset.
+
+    The rarest is 24 steps off at scale 8: its chance is tanh(1/16) exp(-3) = 0.0031, so that 124
+    are expected of 40,000, and none with a chance of exp(-124); there are 33, under two inputs.
+    """
+    left, right, plan = NEAR.both(tmp_path)
+    pair = pair_of(left, right, plan)
+    assert pair.scales.tolist() == pytest.approx([8.0])
+    assert (pair.right - pair.left).tolist() == [16]
+    window = set(range(int(pair.left[0]) - 8, int(pair.right[0]) + 9))
+    for dataset in (left, right):
+        assert window <= set(draws(dataset, plan, N).ravel().tolist())
+
+
+@pytest.mark.parametrize("name", ["each cell alone", "factors, both"])
+def test_no_residue_gives_an_input_away(name, tmp_path):
+    """The last six bits of every number take all values, with equal chances, under either input.
+
+    Noise of a scale of 400 steps or more is even over 64 residues but for 0.3 percent. Of 20,000
+    the count of a residue is 312 with a deviation of 17.5; eight and a half of them are allowed,
+    which by Bernstein's bound is passed with a chance below 1e-12 each.
+    """
+    left, right, plan = SETTINGS[name].both(tmp_path)
+    assert pair_of(left, right, plan).scales.min() > 400
+    for dataset in (left, right):
+        for entry in draws(dataset, plan, 20_000).T:
+            counts = np.bincount(entry & 63, minlength=64)
+            assert np.abs(counts - 20_000 / 64).max() < 8.5 * 17.5
+
+
+def test_the_door_takes_and_gives_whole_numbers_alone(tmp_path):
+    """The library's noise is that on 64-bit integers, and the door hands on what it says."""
+    for scale in (0.3, 7.0, float(STEPS)):
+        measurement = secure._measurement(scale)
+        assert str(measurement.input_domain) == "VectorDomain(AtomDomain(T=i64))"
+        drawn = measurement(np.zeros(5, dtype=np.int64))
+        assert {type(one) for one in drawn} == {int}
+    seen, real = [], secure.add_laplace
+
+    def watched(values, scales):
+        seen.append((values, real(values, scales)))
+        return seen[0][1]
+
+    with patch.object(secure, "add_laplace", watched):
+        plan, _, stored = published(SETTINGS["each cell alone"], tmp_path)
+    ((values, drawn),) = seen
+    assert values.dtype == drawn.dtype == np.int64
+    assert drawn.tolist() == [y for name in plan.parts for y in stored[name]]
+
+
+POISONED = (
+    *((np.random, name) for name in ("default_rng", "laplace", "normal", "random", "uniform")),
+    *((random, name) for name in ("random", "uniform", "gauss", "expovariate", "normalvariate")),
+)
+
+
+def test_a_release_asks_no_continuous_sampler(tmp_path):
+    """With numpy's and Python's samplers out of order, a release is made as ever."""
+
+    def refuse(*_, **__):
+        raise AssertionError("a continuous sampler was asked")
+
+    with ExitStack() as stack:
+        for owner, name in POISONED:
+            stack.enter_context(patch.object(owner, name, refuse))
+        _, place, _ = published(SETTINGS["factors, both"], tmp_path)
+    assert (place / "cells.parquet").is_file()
+
+
+RELEASE = """
+import sys, pathlib
+import hexveil as hv
+from attack.path_files import Setting
+folder = pathlib.Path(sys.argv[1])
+setting = Setting({"x": [3, 1, 1], "y": [2, 1, 1]}, {"epsilon": 1})
+dataset = setting.dataset(setting.files(folder)[0])
+book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=1)
+hv.release(dataset, setting.planned(dataset), ledger=book).write(folder / "map")
+print(*(name for name in sys.modules if name.startswith("hexveil.")))
+"""
+
+
+def test_a_release_does_not_load_the_simulated_noise(tmp_path):
+    """In a process that releases, the simulated noise and the studies are not there."""
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", RELEASE, tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": tests, "OMP_NUM_THREADS": "1"},
+    )
+    loaded = done.stdout.split()
+    assert "hexveil.noise.secure" in loaded
+    assert "hexveil.noise.simulated" not in loaded
+    assert not [name for name in loaded if name.startswith("hexveil.experiments")]

@@ -1,0 +1,500 @@
+"""No id and no value leaves the program but through the noise: canaries in, and a search.
+
+Canaries and where they are looked for: leak_canaries.py; the calls: leak_runs.py; what is wrong
+with the records: leak_cases.py.
+"""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from attack import leak_canaries as canaries
+from attack.leak_cases import BAD, RELEASED
+from attack.leak_runs import LONG, READ, STORY, Caller, commands, stand
+from hexveil.cli import app as cli
+from hexveil.cli import main, steps
+from hexveil.errors import BudgetError, HexveilError, InputError
+from hexveil.ledger import Ledger
+from hexveil.noise import secure
+from hexveil.publishing import folder as folders
+from hexveil.records.duckdb.session import Session
+
+SIMULATED = ("--values", "normal:2,1", "--bounds", "0,9")
+NO_RECORDS = {"demo", "simulate", "reproduce"}
+"""Commands that are given no records of one's own, but two known sets of reproduce."""
+
+
+@pytest.fixture
+def call(capfd, monkeypatch):
+    """Call the command and hear all that it says."""
+    return Caller(capfd, monkeypatch)
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """Stand in a folder of canaries; return it and the folder of temporary files."""
+    return stand(tmp_path, monkeypatch)
+
+
+def inputs(here):
+    """Return the files that were there before any call."""
+    return set(here.rglob("*"))
+
+
+def clean(here, tmp, leave):
+    """Assert that no file but those of before holds a canary, and that none is left over."""
+    assert canaries.in_folder(here, leave) == []
+    assert list(tmp.rglob("*")) == []
+    assert [one for one in here.rglob("*") if ".partial-" in one.name] == []
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "json", "jsonl", "parquet"])
+def test_the_search_finds_canaries(tmp_path, kind):
+    """Records in every format, packed or not, are found out, so an empty find means something."""
+    canaries.write(tmp_path / f"records.{kind}", canaries.table())
+    assert canaries.in_folder(tmp_path) == [f"records.{kind}"]
+    ids = canaries.table()["bus"].to_pylist()
+    for name, packed in {
+        "wide": ids[0].encode("utf-16-le"),
+        "hex": ids[0].encode().hex().encode(),
+        "sums": pa.array(canaries.WHOLE[-9:]).buffers()[1].to_pybytes(),
+        "means": pa.array(canaries.DERIVED).buffers()[1].to_pybytes(),
+    }.items():
+        (tmp_path / name).write_bytes(b"\0" + packed)
+        assert name in canaries.in_folder(tmp_path)
+
+
+def test_an_error_is_searched_to_its_end():
+    """What hangs on an error as context, argument or attribute is found."""
+
+    def quoting():
+        try:
+            raise ValueError(canaries.STEM)
+        except ValueError:
+            raise InputError("nothing to see.") from None
+
+    with pytest.raises(InputError) as caught:
+        quoting()
+    assert canaries.in_error(caught.value) == canaries.STEM
+
+
+def test_every_command_has_a_case():
+    """A new command without a call in the story fails here, so that none goes untried."""
+    assert {words[0] for words in STORY} == commands() - {"demo"}
+    assert set(READ) == {name for name in commands() - NO_RECORDS if takes_records(name)}
+
+
+def takes_records(name):
+    """Return whether a command has the option that names records."""
+    command = cli.typer.main.get_command(cli.app).commands.get(name)
+    return command is not None and any(one.name == "source" for one in command.params)
+
+
+def test_no_command_shows_a_canary(places, call):
+    """Good records through all commands: stdout, stderr, logs at debug, warnings and files."""
+    here, tmp = places
+    before = inputs(here)
+    for arguments in STORY:
+        heard = call(*arguments)
+        assert heard.code == 0, (arguments, heard.err)
+        assert heard.leak() is None, arguments
+        assert list(tmp.rglob("*")) == [], arguments
+    clean(here, tmp, before)
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "json", "jsonl"] if LONG else ["csv", "jsonl"])
+def test_no_format_shows_a_canary(tmp_path, monkeypatch, call, kind):
+    """The other formats, through a release of all statistics."""
+    here, tmp = stand(tmp_path, monkeypatch, source=f"buses.{kind}")
+    before = inputs(here)
+    heard = call(*READ["release"], "--statistics", "mean,variance,sd")
+    assert (heard.code, heard.leak()) == (0, None), heard.err
+    clean(here, tmp, before)
+
+
+def tried(case):
+    """Return the calls that a case is tried on."""
+    others = [name for name in READ if name != "release"]
+    turn = others[list(BAD).index(case) % len(others)]
+    return READ.values() if LONG else (READ["release"], READ[turn])
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_no_bad_input_shows_a_canary(places, call, monkeypatch, case):
+    """Whatever is wrong with records, no command that reads them says or keeps one of them.
+
+    In the short form a case is tried on release and on one of the others, which take turns.
+    HEXVEIL_DEBUG is set: an error that nobody foresaw would be shown whole.
+    """
+    here, tmp = places
+    monkeypatch.setenv("HEXVEIL_DEBUG", "1")
+    spoil, options, codes = BAD[case]
+    more = spoil(here, canaries.table())
+    before = inputs(here)
+    for arguments in tried(case):
+        heard = call(*arguments, *more, *options)
+        assert heard.code in codes, (arguments, heard.err)
+        assert heard.leak() is None, arguments
+        assert "Traceback" not in heard.err
+    clean(here, tmp, before)
+
+
+@pytest.mark.parametrize("case", RELEASED)
+def test_no_refused_release_shows_a_canary(places, call, monkeypatch, case):
+    """What goes wrong after reading: the ledger, its key, the budget, the folder, the context."""
+    here, tmp = places
+    monkeypatch.setenv("HEXVEIL_DEBUG", "1")
+    spoil, options, codes = RELEASED[case]
+    more = spoil(here, canaries.table())
+    before = inputs(here)
+    heard = call(*READ["release"], *more, *options)
+    assert (heard.code in codes, heard.leak()) == (True, None), heard.err
+    clean(here, tmp, before)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("verify", "records"),
+        ("dossier", "records"),
+        ("ledger show", "records/manifest.json"),
+        ("ledger verify", "run.toml", "--receipt", "records"),
+        ("ledger export", "records/receipt.json", "events.csv"),
+        ("ledger init", "run.toml", "--key", "records/manifest.json"),
+        ("evaluate", "--counts", "records/counts.json", *SIMULATED),
+        ("evaluate", "--counts", "records/counts.csv", *SIMULATED),
+        ("evaluate", "--counts", "buses.parquet", *SIMULATED),
+        ("reproduce", "comp:fig1", "--trials", "2", "--records", "records"),
+        ("release", "run.toml", "--out", "map", "--from-plan", "records"),
+    ],
+)  # fmt: skip
+def test_records_in_the_wrong_place_are_not_quoted(places, call, arguments):
+    """Where a folder of a release, a ledger, a key or counts is asked for, records stand."""
+    here, tmp = places
+    (here / "records").mkdir()
+    for name in ("manifest.json", "receipt.json", "plan.json", "counts.json"):
+        canaries.write(here / "records" / name, canaries.table())
+    for name in ("cells.parquet", "users.parquet", "surat_itms.parquet"):
+        canaries.write(here / "records" / name, canaries.table())
+    for name in ("cells.csv", "counts.csv"):
+        canaries.write(here / "records" / name, canaries.table())
+    before = inputs(here)
+    heard = call(*arguments)
+    assert (heard.code, heard.leak()) == (2, None), heard.err
+    clean(here, tmp, before)
+
+
+def test_a_plan_of_other_records_is_refused_in_silence(places, call):
+    """The plan's people are others: that is said, and not who."""
+    here, _ = places
+    assert call(*READ["plan"]).code == 0
+    canaries.write(here / "buses.parquet", canaries.table(n_users=50))
+    before = inputs(here)
+    heard = call(*READ["release"], "--from-plan", "saved")
+    assert (heard.code, heard.leak()) == (2, None)
+    assert canaries.in_folder(here, before) == []
+
+
+def broken(monkeypatch, step, error):
+    """Make a step of a release raise an error, or be interrupted."""
+    places = {
+        "run": (Session, "run"),
+        "arrow": (Session, "arrow"),
+        "plan": (steps, "planned"),
+        "reserve": (Ledger, "reserve"),
+        "noise": (secure, "add_laplace"),
+        "store": (Ledger, "store"),
+        "write": (folders, "_write_files"),
+    }
+    place, name = places[step]
+    whole = getattr(place, name)
+
+    def fails(*given, **named):
+        if step in ("run", "write"):
+            whole(*given, **named)
+        if error is signal.SIGINT:
+            signal.raise_signal(signal.SIGINT)
+        raise error
+
+    monkeypatch.setattr(place, name, fails)
+
+
+STEPS = ("run", "arrow", "plan", "reserve", "noise", "store", "write")
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (signal.SIGINT, 130),
+        (OSError(28, "No space left on device"), 1),
+        (MemoryError(), 1),
+        (RuntimeError(f"row {canaries.STEM}, {canaries.VALUES[0]}"), 1),
+    ],
+    ids=["interrupted", "full disk", "no memory", "unforeseen"],
+)
+def test_no_stop_on_the_way_shows_a_canary(places, call, monkeypatch, step, error, code):
+    """Interrupted or failing at any step, it says one line, and nothing stays in a folder."""
+    here, tmp = places
+    before = inputs(here)
+    broken(monkeypatch, step, error)
+    heard = call(*READ["release"])
+    assert heard.code == code
+    assert canaries.in_text(heard.out + heard.err + "\n".join(heard.logged)) is None
+    assert heard.err.count("\n") == 1
+    assert not (here / "map").exists()
+    clean(here, tmp, before)
+
+
+CHILD = """\
+import os, signal, sys, threading
+from hexveil.cli import main
+from hexveil.records.duckdb.session import Session
+from hexveil.publishing import folder
+place, name, sign = {place}, {name!r}, {sign}
+whole = getattr(place, name)
+def stopped(*given, **named):
+    whole(*given, **named)
+    os.kill(os.getpid(), sign)
+setattr(place, name, stopped)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def child(text, *arguments, **more):
+    """Run a text of Python with the command's arguments, in a process of its own."""
+    environment = {**os.environ, "PYTHONWARNINGS": "always", "PYTHONFAULTHANDLER": "1", **more}
+    return subprocess.run(
+        [sys.executable, "-X", "dev", "-c", text, *arguments],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "name"), [("Session", "run"), ("folder", "_write_files")])
+def test_a_kill_leaves_nothing_that_others_may_read(places, place, name):
+    """Killed while reading, or while writing: a folder of temporary files is its owner's alone."""
+    here, tmp = places
+    before = inputs(here)
+    text = CHILD.format(place=place, name=name, sign="signal.SIGKILL")
+    done = child(text, *READ["release"])
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert canaries.in_text(done.stdout + done.stderr) is None
+    assert canaries.in_folder(here, before) == []
+    left = list(tmp.iterdir())
+    assert len(left) == (1 if place == "Session" else 0)
+    assert {stat.S_IMODE(one.stat().st_mode) & 0o077 for one in left} <= {0}
+
+
+def test_a_process_of_its_own_shows_no_canary(places):
+    """As a person calls it, interrupted, with every warning shown and Python's own checks on."""
+    here, tmp = places
+    before = inputs(here)
+    text = CHILD.format(place="Session", name="arrow", sign="signal.SIGINT")
+    done = child(text, *READ["release"])
+    assert done.returncode == 130, done.stderr
+    assert canaries.in_text(done.stdout + done.stderr) is None
+    clean(here, tmp, before)
+
+
+def test_no_traceback_prints_variables():
+    """The parser's own tracebacks, which can show the variables of every frame, are off."""
+    assert cli.app.pretty_exceptions_enable is False
+    assert sys.excepthook is sys.__excepthook__ or "rich" not in repr(sys.excepthook)
+
+
+@pytest.fixture(scope="module")
+def public_objects(tmp_path_factory):
+    """Return an object of every public kind that was made of canaries."""
+    folder = tmp_path_factory.mktemp("objects")
+    grid = hv.Cells(6, None, "Asia/Kolkata")
+    ds = hv.read(
+        canaries.table(), user="bus", value="speed", bounds=(0, 65), lat="lat", lon="lon",
+        time="time", cells=grid, quantum="0.000001",
+    )  # fmt: skip
+    plan = hv.plan(ds, epsilon=1, statistics=("mean", "variance"), advise=False)
+    book = hv.Ledger(folder / "book.sqlite", dataset="buses", budget=3)
+    made = hv.release(ds, plan, ledger=book)
+    table = hv.capacity(ds, epsilon=1, resolutions=(5,), timeslots=(None,))
+    days = hv.read(
+        canaries.table(), user="bus", value="speed", bounds=(0, 65), time="time",
+        cells=hv.Labels("line"), unit="user-day", timezone="Asia/Kolkata",
+    )  # fmt: skip
+    return [
+        ds, ds.public, ds.sums, ds.units, ds.occupancy, ds.public.cells, ds.public.recount,
+        ds.public.recount.source, plan, plan.table, plan.users, book, book.account, book.spend(),
+        book.entries(), book.key, made, made.manifest, made.to_arrow(), table, days, days.units,
+    ]  # fmt: skip
+
+
+def test_no_public_object_shows_a_canary(public_objects):
+    """Their reprs, texts and pages for notebooks hold public facts and noisy numbers alone."""
+    for one in public_objects:
+        shown = [repr(one), str(one), f"{one}"]
+        shown += [one._repr_html_()] if hasattr(one, "_repr_html_") else []
+        for text in shown:
+            assert canaries.in_text(text) is None, type(one).__name__
+            assert canaries.in_bytes(text.encode()) is None, type(one).__name__
+
+
+@pytest.mark.parametrize("kind", ["Sums", "Units", "Dataset"])
+def test_private_objects_are_not_pickled(public_objects, kind):
+    """What is private goes to no other process and no file by itself."""
+    import pickle  # noqa: PLC0415
+
+    private = next(one for one in public_objects if type(one).__name__ == kind)
+    with pytest.raises(HexveilError):
+        pickle.dumps(private)
+
+
+READING = {
+    "user": "bus", "value": "speed", "bounds": (0, 65), "lat": "lat", "lon": "lon",
+    "time": "time", "cells": hv.Cells(6, None, "Asia/Kolkata"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_no_exception_holds_a_canary(places, case):
+    """What a program that calls the library gets: text, arguments, attributes, cause, context."""
+    here, tmp = places
+    spoil, options, _ = BAD[case]
+    if options:
+        return  # those are of the command
+    more = spoil(here, canaries.table())
+    source = more[1] if more else "buses.parquet"
+    try:
+        hv.read(source, **READING)
+    except HexveilError as error:
+        assert canaries.in_error(error) is None  # noqa: PT017  some can be read
+    assert list(tmp.rglob("*")) == []
+
+
+class Odd:
+    """A value that no engine knows, and that says who it is of."""
+
+    def __arrow_c_stream__(self, schema=None):
+        """Fail as a library may: with a row in the message."""
+        raise ValueError(f"cannot convert {canaries.STEM}: {canaries.VALUES[0]}")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "stream", "not UTF-8"])
+def test_no_table_in_memory_is_quoted(kind):
+    """Values of mixed types, and what cannot be handed over, end in a sentence of ours."""
+    mixed = canaries.table().to_pylist()
+    mixed[0]["speed"], mixed[1]["bus"] = canaries.STEM, 17
+    if kind == "pandas":
+        import pandas as pd  # noqa: PLC0415
+
+        source = pd.DataFrame(mixed).drop(columns="time")
+    elif kind == "polars":
+        import polars as pl  # noqa: PLC0415
+
+        source = pl.DataFrame(mixed, strict=False, infer_schema_length=None).drop("time")
+    elif kind == "stream":
+        source = Odd()
+    else:
+        source = canaries.table().set_column(0, "bus", not_text(len(mixed)))
+    with pytest.raises(HexveilError) as caught:
+        hv.read(source, **READING)
+    assert canaries.in_error(caught.value) is None
+
+
+def not_text(size):
+    """Return a column of ids that are no UTF-8, though declared so."""
+    one = b"\xff" + canaries.STEM.encode()
+    ends = pa.array([len(one) * k for k in range(size + 1)], pa.int32())
+    return pa.StringArray.from_buffers(size, ends.buffers()[1], pa.py_buffer(one * size))
+
+
+def sums_table(**columns):
+    """Return sums of canaries, some columns replaced."""
+    rows = canaries.rows()
+    made = {
+        "cell": [row["line"] for row in rows],
+        "user": [row["bus"] for row in rows],
+        "n": [1] * len(rows),
+        "sum": [row["speed"] for row in rows],
+        "sum_sq": [row["speed"] ** 2 for row in rows],
+    }
+    return pa.table(made | columns)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"n": [0.5] * 180},
+        {"n": canaries.table()["speed"]},
+        {"n": canaries.table()["bus"]},
+        {"sum": canaries.table()["bus"]},
+        {"sum": [None] * 180},
+        {"user": [None] * 180},
+        {"cell": [None] * 180},
+        {"user": [["nested"]] * 180},
+    ],
+)
+def test_no_odd_table_of_sums_is_quoted(columns):
+    """Sums made elsewhere that cannot be used are refused in public words."""
+    with pytest.raises(InputError) as caught:
+        hv.from_sums(sums_table(**columns), bounds=(0, 65))
+    assert canaries.in_error(caught.value) is None
+
+
+def test_the_library_s_refusals_hold_no_canary(tmp_path):
+    """A budget that is too small, another's key, other records: said without a unit's name."""
+    ds = hv.from_sums(sums_table(), bounds=(0, 65))
+    few = hv.from_sums(sums_table().slice(0, 100), bounds=(0, 65))
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget="0.5")
+    plan = hv.plan(ds, epsilon=1, advise=False)
+    with pytest.raises(BudgetError) as refused:
+        hv.release(ds, plan, ledger=book)
+    with pytest.raises(InputError) as other:
+        hv.release(few, plan, ledger=book)
+    (tmp_path / "other.key").write_text("ab" * 32)
+    with pytest.raises(InputError) as key:
+        hv.Ledger(tmp_path / "book.sqlite", dataset="buses", key=tmp_path / "other.key")
+    for caught in (refused, other, key):
+        assert canaries.in_error(caught.value) is None
+
+
+def test_ids_are_in_the_ledger_as_keyed_hashes_alone(places, call):
+    """The book holds a hash of each id under the key; no id, no bare hash of one."""
+    import hashlib  # noqa: PLC0415
+
+    here, _ = places
+    assert call(*READ["release"]).code == 0
+    content = b"".join(
+        path.read_bytes() for path in here.glob("ledger.sqlite*") if path.suffix != ".key"
+    )
+    key = hv.Ledger("ledger.sqlite", dataset="buses").key
+    names = [f"{canaries.STEM}-{k:03d}".encode() for k in range(canaries.N_USERS)]
+    assert canaries.in_bytes(content) is None
+    for name in names:
+        known = hashlib.blake2b(name + b"\x1f", key=key.secret, digest_size=16, person=b"unit")
+        assert known.digest() in content
+        for bare in (hashlib.sha256, hashlib.md5, hashlib.sha1, hashlib.blake2b):
+            assert bare(name).digest()[:16] not in content
+    assert stat.S_IMODE(Path("ledger.sqlite.key").stat().st_mode) == 0o600
+
+
+def test_private_studies_are_their_owner_s_alone(places, call):
+    """What evaluate makes of own values may be read by nobody else."""
+    here, _ = places
+    assert call(*READ["evaluate"], "--out", "study").code == 0
+    found = [here / "study", *(here / "study").iterdir()]
+    assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in found} == {0}
+
+
+def test_the_command_in_debug_shows_no_known_error(places, capfd, monkeypatch):
+    """HEXVEIL_DEBUG=1 shows errors that nobody foresaw, and only those."""
+    here, _ = places
+    monkeypatch.setenv("HEXVEIL_DEBUG", "1")
+    pq.write_table(canaries.table().drop_columns(["speed"]), here / "buses.parquet")
+    assert main(["release", "run.toml", "--out", "map"]) == 2
+    assert "Traceback" not in capfd.readouterr().err

@@ -1,0 +1,371 @@
+"""Damaged files of every format: the same as an independent parser finds, or one clear sentence."""
+
+import contextlib
+import gzip
+import io
+import json
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from attack import fuzz_bytes, fuzz_oracle
+from attack.fuzz_oracle import MALFORMED
+from hexveil import config
+from hexveil.cli import app
+from hexveil.errors import InputError, StorageError
+from hexveil.planning import Plan
+from hexveil.publishing import receipt
+
+BUSES = [f"bus-{number}" for number in range(6)] + ["0x7", "é"]
+ROWS = [
+    {
+        "user": BUSES[number % len(BUSES)],
+        "speed": [12.5, -7.0, 61.25, 0.5, 30.0, 1e3][number % 6],
+        "route": f"R{number % 3}",
+        "time": 1_700_000_000 + 60 * (number // 9),
+        "note": "x" * (number % 5),
+    }
+    for number in range(36)
+]
+TYPES = {
+    "user": pa.string(),
+    "speed": pa.float64(),
+    "route": pa.string(),
+    "time": pa.timestamp("ms", "UTC"),
+    "note": pa.string(),
+}
+
+
+def as_csv(quote=""):
+    lines = [[*ROWS[0]], *([str(field) for field in row.values()] for row in ROWS)]
+    return "".join(",".join(f"{quote}{f}{quote}" for f in line) + "\n" for line in lines).encode()
+
+
+def as_ndjson():
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS).encode()
+
+
+def as_array():
+    return json.dumps(ROWS).encode()
+
+
+def as_parquet():
+    sink = io.BytesIO()
+    columns = {name: pa.array([row[name] for row in ROWS], kind) for name, kind in TYPES.items()}
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+def parquet_records(data):
+    """Return the records that pyarrow finds in a Parquet file; None if it finds none."""
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+        if any(table.schema.field(name).type != TYPES[name] for name in fuzz_oracle.NAMES):
+            return None
+        return fuzz_oracle.arrow_records(table)
+    except (pa.ArrowException, OSError, ValueError, KeyError):
+        return None
+
+
+FORMATS = {
+    "plain.csv": (as_csv(), fuzz_oracle.csv_records, 0.2),
+    "quoted.csv": (as_csv('"'), fuzz_oracle.quoted_records, 0.2),
+    "lines.ndjson": (as_ndjson(), fuzz_oracle.ndjson_records, 0.2),
+    "array.json": (as_array(), fuzz_oracle.array_records, 0.2),
+    "table.parquet": (as_parquet(), parquet_records, 0.3),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_good_file_is_read_as_the_parser_reads_it(tmp_path, name):
+    """Before anything is damaged, reader and parser agree on every record."""
+    data, parser, _ = FORMATS[name]
+    (tmp_path / name).write_bytes(data)
+    records = parser(data)
+    assert len(records) == len(ROWS)
+    assert MALFORMED not in records
+    outcome = fuzz_oracle.read(tmp_path / name)
+    fuzz_oracle.check(outcome, records)
+    assert outcome.public.rules["repeats of a user and time"] > 0
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_records_are_counted_right_or_refused(tmp_path, name):
+    """Each damaged file gives what an independent parser finds in it, or one clear sentence."""
+    data, parser, share = FORMATS[name]
+    path, compared = tmp_path / name, 0
+    with fuzz_bytes.guard():
+        for seed, damaged in fuzz_bytes.mutants(data, fuzz_bytes.few(share)):
+            path.write_bytes(damaged)
+            records = parser(damaged)
+            try:
+                outcome = fuzz_oracle.read(path)
+                if isinstance(outcome, Exception) and name == "table.parquet":
+                    continue  # pyarrow reads on where other readers stop
+                fuzz_oracle.check(outcome, records)
+            except Exception as error:
+                error.add_note(f"seed {seed} of {name}")
+                raise
+            compared += records is not None
+    assert compared > 5
+
+
+def test_column_names_that_are_no_text_are_refused(tmp_path):
+    """A Parquet file whose damage hit the name of a column is refused in one sentence."""
+    (tmp_path / "r.parquet").write_bytes(as_parquet().replace(b"note", b"n\xf4te"))
+    assert isinstance(fuzz_oracle.read(tmp_path / "r.parquet"), InputError)
+
+
+def test_a_damaged_pack_is_never_read_as_other_records(tmp_path):
+    """A gzip file either unpacks to the same bytes as before, or is refused: it has a checksum."""
+    path = tmp_path / "packed.csv.gz"
+    plain = as_csv()
+    with fuzz_bytes.guard():
+        for seed, damaged in fuzz_bytes.mutants(gzip.compress(plain, mtime=0), fuzz_bytes.MANY):
+            path.write_bytes(damaged)
+            outcome = fuzz_oracle.read(path)
+            if not isinstance(outcome, Exception):
+                assert gzip.decompress(damaged) == plain, seed
+                fuzz_oracle.check(outcome, fuzz_oracle.csv_records(plain))
+
+
+SUMS = [
+    {"cell": f"R{cell}", "user": user, "n": 1 + (cell + at) % 4, "sum": 7.5 * at, "sum_sq": 90.0}
+    for cell in range(3)
+    for at, user in enumerate(BUSES)
+]
+
+
+def sums_rows(data):
+    """Return (cell, user, n) of the rows of sums that count, or None if that can be argued."""
+    try:
+        head, *lines = data.decode().split("\n")
+        if head != ",".join(SUMS[0]) or any(mark in data for mark in b'"\r\0'):
+            return None
+        rows = [line.split(",") for line in lines if line]
+        rows = [row for row in rows if len(row) == len(SUMS[0])]
+        numbers = [[fuzz_oracle.number(text) for text in row[2:]] for row in rows]
+    except (UnicodeDecodeError, fuzz_oracle.SeveralWays):
+        return None
+    if any(n is None or n % 1 or not 1 <= n <= 2**40 for n, *_ in numbers):
+        return None
+    return [
+        (cell, user, int(n))
+        for (cell, user, *_), (n, *sums) in zip(rows, numbers, strict=True)
+        if cell and user and None not in sums and np.isfinite(sums).all()
+    ]
+
+
+def test_damaged_sums_are_counted_right_or_refused(tmp_path):
+    """Counts of a damaged table of sums are those of its rows, or it is refused in a sentence."""
+    lines = [",".join(SUMS[0]), *(",".join(map(str, row.values())) for row in SUMS)]
+    path, compared = tmp_path / "sums.csv", 0
+    with fuzz_bytes.guard():
+        for seed, damaged in fuzz_bytes.mutants("\n".join(lines).encode(), fuzz_bytes.few(0.2)):
+            path.write_bytes(damaged)
+            rows = sums_rows(damaged)
+            try:
+                made = hv.from_sums(path, bounds=(-5, 60), quantum="0.5", min_users=1)
+            except (InputError, StorageError) as error:
+                fuzz_oracle.checked_error(error)
+                assert not rows, seed
+                continue
+            if rows is None:
+                continue
+            compared += 1
+            assert made.public.rules["records left"] == sum(n for *_, n in rows), seed
+            assert made.occupancy.n_pairs == len({row[:2] for row in rows}), seed
+    assert compared > 5
+
+
+RUN = b"""\
+source = "buses.parquet"   # where
+[columns]
+user = "bus"
+value = "speed"
+[values]
+bounds = [0, 65.5]
+[cells]
+labels = ["route", "hour"]
+[select]
+hours = "7-9,17"
+dates = [2024-02-19, 2024-02-25]
+[plan]
+target_error = { mean = 2, variance = "5%" }
+statistics = ["mean", "sd"]
+[release]
+accept_noise = false
+"""
+
+
+def test_damaged_run_files_are_runs_or_one_sentence(tmp_path):
+    """A damaged run file is a run or an InputError that names the file or a field."""
+    path, runs = tmp_path / "run.toml", 0
+    with fuzz_bytes.guard():
+        for _, damaged in fuzz_bytes.mutants(RUN, fuzz_bytes.MANY):
+            path.write_bytes(damaged)
+            try:
+                runs += isinstance(config.load(str(path)), config.Run)
+            except InputError as error:
+                fuzz_oracle.checked_error(error, "run.toml")
+    assert 20 < runs < fuzz_bytes.MANY - 20
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Write a plan and a release of labels and of hexagons, once."""
+    place = tmp_path_factory.mktemp("made")
+    rng = np.random.default_rng(5)
+    table = pa.table(
+        {
+            "bus": [f"b{number % 40}" for number in range(400)],
+            "speed": rng.uniform(0, 60, 400).round(1),
+            "lat": 21.1 + 0.3 * (np.arange(400) % 3),
+            "lon": 72.8 + 0.0 * np.arange(400),
+        }
+    )
+    dataset = hv.read(
+        table,
+        user="bus",
+        value="speed",
+        lat="lat",
+        lon="lon",
+        bounds=(0, 65),
+        cells=hv.Cells(6, None),
+    )
+    plan = hv.plan(dataset, epsilon=20, statistics=("mean", "sd"), advise=False)
+    plan.save(place / "plan")
+    book = hv.Ledger(place / "ledger.sqlite", dataset="buses", budget=100)
+    hv.release(dataset, plan, ledger=book).write(place / "map")
+    return SimpleNamespace(plan=place / "plan", map=place / "map", losses=plan.losses())
+
+
+PLAN_FILES = ("plan.json", "cells.parquet", "users.parquet", "pairs.parquet")
+
+
+@pytest.mark.parametrize("name", PLAN_FILES)
+def test_a_damaged_plan_is_the_same_plan_or_refused(made, tmp_path, name):
+    """What loads from a damaged folder has the losses that were saved: its digest guards it."""
+    folder = shutil.copytree(made.plan, tmp_path / "plan")
+    good = (folder / name).read_bytes()
+    with fuzz_bytes.guard():
+        for seed, damaged in fuzz_bytes.mutants(good, fuzz_bytes.MANY):
+            (folder / name).write_bytes(damaged)
+            try:
+                plan = Plan.load(folder)
+            except (InputError, StorageError) as error:
+                fuzz_oracle.checked_error(error)
+            else:
+                assert np.array_equal(plan.losses(), made.losses), seed
+
+
+MAP_FILES = (
+    "cells.parquet",
+    "cells.csv",
+    "cells.geojson",
+    "manifest.json",
+    "README.txt",
+    "receipt.json",
+    "report.html",
+)
+
+
+@pytest.mark.parametrize("name", MAP_FILES)
+def test_a_damaged_release_is_noticed(made, tmp_path, name):
+    """`verify` finds a change of any published byte, and of what the receipt says."""
+    folder = shutil.copytree(made.map, tmp_path / "map")
+    good = (folder / name).read_bytes()
+    assert app.run(["verify", str(folder)]) == (0, None)
+    with fuzz_bytes.guard():
+        for seed, damaged in fuzz_bytes.mutants(good, fuzz_bytes.few(0.06)):
+            (folder / name).write_bytes(damaged)
+            code, sentence = app.run(["verify", str(folder)])
+            if not same(name, damaged, good):
+                assert (code, sentence) == (2, None), (seed, code, sentence)
+            else:
+                assert code in (0, 2)
+
+
+@pytest.mark.parametrize("name", ["cells.csv", "cells.parquet", "manifest.json"])
+def test_a_forged_receipt_does_not_hide_damaged_tables(made, tmp_path, name):
+    """With checksums made anew the tables still have to agree with each other and the manifest."""
+    folder = shutil.copytree(made.map, tmp_path / "map")
+    good, rows = (folder / name).read_bytes(), table_of(folder)
+    with fuzz_bytes.guard():
+        for seed, damaged in fuzz_bytes.mutants(good, fuzz_bytes.few(0.06)):
+            (folder / name).write_bytes(damaged)
+            (folder / "receipt.json").unlink(missing_ok=True)
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                receipt.write(folder, json.loads(damaged if name[-1] == "n" else said(folder)))
+            code, sentence = app.run(["verify", str(folder)])
+            assert code in (0, 2), (seed, sentence)
+            assert sentence is None, seed
+            assert code == 2 or table_of(folder) == rows, seed
+
+
+def said(folder):
+    return (folder / "manifest.json").read_bytes()
+
+
+def table_of(folder):
+    return pq.read_table(folder / "cells.parquet").to_pydict()
+
+
+def same(name, damaged, good):
+    """Return whether a file says what it said: a receipt may be written in another way."""
+    if name != "receipt.json":
+        return damaged == good
+    try:
+        return json.loads(damaged.decode()) == json.loads(good)
+    except ValueError:
+        return False
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_dossier_of_a_damaged_manifest_is_refused_or_whole(made, tmp_path, sealed):
+    """Exit 2 in one sentence; without a receipt, a manifest that still says enough may pass."""
+    folder = shutil.copytree(made.map, tmp_path / "map")
+    good = (folder / "manifest.json").read_bytes()
+    if not sealed:
+        (folder / "receipt.json").unlink()
+    with fuzz_bytes.guard():
+        for seed, damaged in fuzz_bytes.mutants(good, fuzz_bytes.few(0.1)):
+            (folder / "manifest.json").write_bytes(damaged)
+            code, sentence = app.run(["dossier", str(folder), "--out", str(tmp_path / "out.md")])
+            assert code in ((0, 2) if not sealed or damaged == good else (2,)), (seed, sentence)
+            if code:
+                fuzz_oracle.checked_error(InputError(sentence))
+
+
+COUNTS = {
+    "counts.json": b"[9, 3, 1, 1, 2, 14]",
+    "counts.csv": b"user,n\na,9\nb,3\nc,1\n",
+    "counts.parquet": None,
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_damaged_counts_are_counts_or_one_sentence(tmp_path, name):
+    """What `evaluate` reads of a damaged file of counts is whole numbers, or it is refused."""
+    from hexveil.experiments.counts import read_counts  # noqa: PLC0415  loads figures
+
+    good = COUNTS[name]
+    if good is None:
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"n": [9, 3, 1, 1, 2, 14]}), sink)
+        good = sink.getvalue()
+    with fuzz_bytes.guard():
+        for _, damaged in fuzz_bytes.mutants(good, fuzz_bytes.MANY):
+            (tmp_path / name).write_bytes(damaged)
+            try:
+                counts = read_counts(tmp_path / name)
+            except InputError as error:
+                fuzz_oracle.checked_error(error)
+            else:
+                assert counts.dtype == np.int64
+                assert counts.min() >= 1

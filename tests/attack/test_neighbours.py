@@ -1,0 +1,222 @@
+"""Files whose values alone differ: the same messages, exit codes, files, sizes and charges.
+
+The values stay usable numbers in both: that they are is public by assumption.
+"""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from attack import leak_canaries as canaries
+from attack import leak_neighbours as near
+from attack.leak_cases import BAD, RELEASED
+from attack.leak_runs import LONG, READ, STORY, Caller, stand
+from hexveil.ledger.units import make_key
+from hexveil.publishing.manifest import request_of
+
+SLOW = [("plan", "--curve"), ("plan", "--compare"), ("evaluate", "--out"), ("release", "again")]
+NEIGHBOUR = [
+    call
+    for call in STORY
+    if call[0] not in ("simulate", "reproduce")
+    and (LONG or not any(name == call[0] and word in call for name, word in SLOW))
+]
+"""Calls that read own records; the slow ones in the long form only."""
+OTHERS = {
+    **{f"one is {name}": near.with_values(value) for name, value in near.EXTREME.items()},
+    "all are high": near.with_values(65.0, users=canaries.N_USERS),
+    "all are far below": near.with_values(-1e300, users=canaries.N_USERS),
+    "all at random": near.all_at_random(7),
+}
+SHORT = ("one is far above", "all at random")
+"""Neighbours that are released in the short form; all of them are planned for."""
+READING = {
+    "user": "bus", "value": "speed", "bounds": (0, 65), "lat": "lat", "lon": "lon",
+    "time": "time", "cells": hv.Cells(6, None, "Asia/Kolkata"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def call(capfd, monkeypatch):
+    """Call the command and hear all that it says."""
+    return Caller(capfd, monkeypatch)
+
+
+@pytest.fixture
+def key(tmp_path):
+    """Return the text of one key, so that both ledgers know a unit under the same hash."""
+    make_key(tmp_path / "one.key")
+    return (tmp_path / "one.key").read_bytes()
+
+
+def run(folder, monkeypatch, call, key, records, calls, source="buses.parquet"):
+    """Return what calls said, in a folder of records of its own."""
+    folder.mkdir()
+    here, _ = stand(folder, monkeypatch, records, source)
+    (here / "ledger.sqlite.key").write_bytes(key)
+    return here, [public(call(*arguments), folder) for arguments in calls]
+
+
+def public(heard, folder):
+    """Return what a call let out, without the name of its folder."""
+    out, err = (near.masked(text.replace(str(folder), "...")) for text in (heard.out, heard.err))
+    return heard.code, out, err, heard.warned
+
+
+def assert_alike(one, other):
+    """Assert that two folders hold the same but for the noise."""
+    assert near.names(one) == near.names(other)
+    for path in sorted(one.rglob("manifest.json")):
+        twin = other / path.relative_to(one)
+        assert near.public_of_manifest(path) == near.public_of_manifest(twin)
+        assert path.stat().st_size == twin.stat().st_size
+    for path in sorted(one.rglob("cells.parquet")):
+        twin = other / path.relative_to(one)
+        assert near.public_of_table(path) == near.public_of_table(twin)
+    for path in (*one.rglob("README.txt"), *one.rglob("receipt.json"), *one.rglob("*.md")):
+        twin = other / path.relative_to(one)
+        assert near.masked(path.read_text()) == near.masked(twin.read_text()), path.name
+    assert near.book(one / "ledger.sqlite") == near.book(other / "ledger.sqlite")
+
+
+def test_no_command_tells_neighbours_apart(tmp_path, monkeypatch, call, key):
+    """All commands, one after the other: nothing but the noise, the time and a study differs."""
+    one, said = run(tmp_path / "1", monkeypatch, call, key, None, NEIGHBOUR)
+    other = run(tmp_path / "2", monkeypatch, call, key, near.all_at_random(3), NEIGHBOUR)
+    for arguments, here, there in zip(NEIGHBOUR, said, other[1], strict=True):
+        assert here == there, arguments
+    assert_alike(one, other[0])
+
+
+@pytest.mark.parametrize("values", OTHERS)
+def test_no_value_changes_anything_public(values):
+    """Facts, squares or not, plan, losses to the bit, and the request that names the release."""
+    kinds = {"statistics": ("mean", "variance"), "epsilon": 1, "advise": False}
+    made = []
+    for records in (canaries.table(), OTHERS[values]):
+        ds = hv.read(records, **READING)
+        plan = hv.plan(ds, **kinds)
+        made.append(
+            (
+                ds.has_squares,
+                dict(ds.public.rules),
+                dict(ds.public.identity),
+                ds.occupancy.fingerprint,
+                ds.public.cells.names(),
+                plan.losses().tobytes(),
+                plan.table.to_pylist(),
+                request_of("buses", ds.public, plan),
+                repr(ds),
+            )
+        )
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("values", OTHERS if LONG else SHORT)
+def test_no_release_tells_neighbours_apart(tmp_path, monkeypatch, call, key, values):
+    """Extreme values are as good as others: the same words, the same charges, the same sizes."""
+    calls = [(*READ["release"], "--statistics", "mean,sd"), ("verify", "map")]
+    one, said = run(tmp_path / "1", monkeypatch, call, key, None, calls)
+    other, there = run(tmp_path / "2", monkeypatch, call, key, OTHERS[values], calls)
+    assert said == there
+    assert_alike(one, other)
+
+
+@pytest.mark.parametrize("kind", ["buses.csv", "buses.json"])
+def test_no_text_of_a_number_is_told(tmp_path, monkeypatch, call, key, kind):
+    """In a file of text a number may be short or long, written so or so: nothing shows it."""
+    calls, values = [READ["release"]], (5.0, -1.2345678901234567e-300)
+    done = [
+        run(tmp_path / name, monkeypatch, call, key, near.with_values(value, 60), calls, kind)
+        for name, value in zip("12", values, strict=True)
+    ]
+    assert done[0][1] == done[1][1]
+    assert_alike(done[0][0], done[1][0])
+
+
+SKIPPED = {
+    "parquet damaged",  # the damage hits other bytes of another file
+    "json malformed",  # done to the digits of a value
+    "json lines malformed",
+}
+LOUD = sorted(set(BAD) - SKIPPED)[:: 1 if LONG else 2]
+"""What is refused; every second one in the short form."""
+
+
+@pytest.mark.parametrize("case", [*LOUD, *RELEASED])
+def test_no_refusal_tells_neighbours_apart(tmp_path, monkeypatch, call, key, case):
+    """Bad input is refused in the same words, whatever the values are."""
+    spoil, options, _ = (BAD | RELEASED)[case]
+    said = []
+    for number, records in enumerate((near.all_at_random(5), near.with_values(9.0, 60))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        here, _ = stand(folder, monkeypatch, records)
+        (here / "ledger.sqlite.key").write_bytes(key)
+        more = spoil(here, records)
+        heard = call(*READ["release"], *more, *options)
+        said.append((*public(heard, folder), near.names(here)))
+    assert said[0] == said[1]
+
+
+def test_drop_values_is_the_one_exception(tmp_path, monkeypatch, call, key):
+    """Dropping by value tells how many had it; every manifest says that this is assumed public."""
+    calls = [(*READ["release"], "--drop-values", "0")]
+    one, said = run(tmp_path / "1", monkeypatch, call, key, None, calls)
+    other, there = run(tmp_path / "2", monkeypatch, call, key, near.with_values(0.0), calls)
+    assert said != there
+    for here in (one, other):
+        stated = near.public_of_manifest(here / "map" / "manifest.json")["guarantee"]
+        assert any("is public: they were dropped" in text for text in stated["assumptions"])
+
+
+def test_sums_of_neighbours_are_charged_alike(tmp_path):
+    """Sums made elsewhere, possible or not: the same facts and losses, no error of a value."""
+    rows = canaries.rows()
+    base = {
+        "cell": [r["line"] for r in rows],
+        "user": [r["bus"] for r in rows],
+        "n": [2] * len(rows),
+    }
+    plans = []
+    for total, square in ((30.5, 500.0), (130.0, 8450.0), (-1e300, 1e300), (1e308, -5.0)):
+        table = pa.table(base | {"sum": [total] * len(rows), "sum_sq": [square] * len(rows)})
+        ds = hv.from_sums(table, bounds=(0, 65))
+        plan = hv.plan(ds, epsilon=1, statistics=("mean", "variance"), advise=False)
+        book = hv.Ledger(tmp_path / f"{len(plans)}.sqlite", dataset="buses", budget=2)
+        made = hv.release(ds, plan, ledger=book)
+        spend = book.spend()
+        plans.append(
+            (plan.losses().tobytes(), spend.window, spend.lifetime, repr(ds), made.epsilon)
+        )
+        assert made.manifest["request"] == request_of_first(plans, made)
+    assert len(set(plans)) == 1
+
+
+def request_of_first(plans, made, known=[]):  # noqa: B006  the first is kept
+    """Return the request of the first release."""
+    if len(plans) == 1:
+        known[:] = [made.manifest["request"]]
+    return known[0]
+
+
+def test_repeats_are_resolved_without_a_trace():
+    """Which of two records of one time counts hangs on their values, and nothing public does."""
+    rows = canaries.rows()
+    facts = []
+    for shift in (-3.0, 3.0):
+        twice = pa.Table.from_pylist([*rows, *({**r, "speed": r["speed"] + shift} for r in rows)])
+        ds = hv.read(twice, **READING)
+        facts.append((dict(ds.public.rules), ds.occupancy.fingerprint, repr(ds)))
+    assert facts[0] == facts[1]
+
+
+def test_the_files_are_neighbours(tmp_path):
+    """The pairs above differ in values alone, and do differ."""
+    good = canaries.table()
+    for other in OTHERS.values():
+        assert other.drop_columns(["speed"]).equals(good.drop_columns(["speed"]))
+        assert not other["speed"].equals(good["speed"])
+    pq.write_table(good, tmp_path / "one.parquet")
+    assert pq.read_table(tmp_path / "one.parquet").equals(good)

@@ -1,0 +1,328 @@
+"""The audit of the whole path: no claim is refuted, and every broken twin is caught.
+
+A claim is the loss of the unit that changed, as planned and as booked. Short forms run in the
+suite, long ones with HEXVEIL_ATTACK=1 (docs/audit.md).
+"""
+
+import os
+import re
+from contextlib import nullcontext
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from attack.path_audit import AUDITS, SHARES, Pair, _laws, audit, bound, draws, pair_of, power
+from attack.path_files import Setting, losses_of_target, one_id, two_spellings
+from attack.path_runs import pair_by_fleet, runs
+from attack.path_twins import CLAMPS, clamping_after_summing, forgotten, scale_halved, without
+from hexveil.errors import HexveilError
+from hexveil.publishing import linear
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "audit.md"
+LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
+DRAWS = 100_000 if LONG else 20_000
+"""Of either input."""
+RUNS, TWIN_RUNS = (500, 20) if LONG else (30, 6)
+"""Whole runs of either file; each is of many fleets."""
+SEEN = 0.3
+"""The share of a claim that has to be proven where nothing is broken: the audit is not blind."""
+SURE = 1 - 1e-6
+"""The chance, by exact laws, of what a test expects of its draws."""
+BOTH = ("mean", "variance")
+CITY = {"x": [6, 2, 2, 1, 1, 1, 1, 1], "y": [4, 1, 2, 2, 1, 1, 1], "z": [5, 0, 1, 1, 2, 1, 1, 3]}
+CROWD = {"x": [6, 3, *[1] * 30], "y": [4, 2, *[1] * 30], "z": [5, 0, *[1] * 30]}
+DAYS = {"unit": "user-day", "time": "at", "timezone": "Asia/Kolkata"}
+HOURS = {
+    "time": "at",
+    "lat": "lat",
+    "lon": "lon",
+    "cells": hv.Cells(6, "1h", "Asia/Kolkata", slot="pooled"),
+}
+CASES = {
+    "each cell alone": Setting(CITY, {"method": "per-cell", "epsilon": 1}),
+    "each cell alone, every statistic": Setting(
+        CROWD, {"method": "per-cell", "epsilon": 2, "statistics": ("mean", "variance", "sd")}
+    ),
+    "variances alone": Setting(
+        CROWD, {"method": "per-cell", "epsilon": 2, "statistics": ("variance",)}
+    ),
+    "factors, least average error": Setting(CITY, {"epsilon": 1}),
+    "factors, least largest error, both": Setting(
+        CROWD, {"epsilon": 2, "statistics": BOTH, "objective": "max"}
+    ),
+    "suppression, both": Setting(CROWD, {"method": "clip-user", "epsilon": 2, "statistics": BOTH}),
+    "suppression, the target dropped from cells": Setting(
+        {cell: [2, 0 if k % 2 else 2, *[1] * (3 + 9 * k)] for k, cell in enumerate("uvwxyz")},
+        {"method": "clip-user", "epsilon": 2},
+    ),
+    "most of a cell, both": Setting(
+        {"x": [5, 1, 1], "y": [4, 1, 1]},
+        {"method": "clip-user", "epsilon": 2, "statistics": BOTH},
+    ),
+    "composition, pooled hours": Setting(
+        CITY,
+        {"method": "composition", "mechanism": hv.Baseline(), "epsilon": 1},
+        HOURS,
+        days=2,
+        moving=2,
+    ),
+    "bounds of each cell": Setting(
+        CITY, {"epsilon": 1, "bounds": {"000 x": (0, 60), "000 y": (10, 30), "000 z": (20, 60)}}
+    ),
+    "days of a user": Setting(CITY, {"method": "per-cell", "epsilon": 1}, DAYS, days=2),
+}
+each = pytest.mark.parametrize("name", CASES)
+
+
+def sources(left, right, plan):
+    """Return functions that draw outcomes of the two inputs."""
+    return (lambda n: draws(left, plan, n)), (lambda n: draws(right, plan, n))
+
+
+def detected(pair, left, right, claim):
+    """Return what is proven of a twin, which is missed once in a million times, by exact laws."""
+    assert power(pair, DRAWS, claim) > SURE
+    return audit(pair, left, right, DRAWS)
+
+
+def printed(name):
+    """Return what the page says of a case: claim, exact loss, and what was proven."""
+    (row,) = re.findall(
+        rf"^\| {re.escape(name)} \| (.*) \|$", PAGE.read_text("utf-8"), re.MULTILINE
+    )
+    _, *figures = row.split(" | ")
+    return [float(figure) for figure in figures]
+
+
+def chances_by_enumeration(moved, scales, t):
+    """Return P(l >= t) under the left and under the right, over all noises that have weight."""
+    reach, rows = np.arange(-400, 401), []
+    for d, scale in zip(moved, scales, strict=True):
+        law = np.tanh(0.5 / scale) * np.exp(-np.abs(reach) / scale)
+        rows.append((law, (np.abs(reach - d) - np.abs(reach)) / scale))
+    (one, l_one), (two, l_two) = rows
+    weight, evidence = np.outer(one, two), l_one[:, None] + l_two[None, :]
+    return weight[evidence >= t].sum(), weight[evidence <= -t].sum()
+
+
+@pytest.mark.parametrize(
+    ("moved", "scales"), [((6, 4), (8.0, 3.0)), ((1, 1), (0.7, 2.0)), ((40, 3), (13.0, 11.0))]
+)
+def test_laws_are_those_of_the_noise(moved, scales):
+    """Chances by convolution bracket those by enumeration, and by no more than ties make."""
+    pair = Pair(np.zeros(2, dtype=np.int64), np.array(moved), np.array(scales))
+    most = float(pair.exact)
+    for share, (p, q) in zip(SHARES, _laws(pair.right, pair.scales), strict=True):
+        hair = most * 1e-9
+        assert p <= chances_by_enumeration(moved, scales, share * most + hair)[0] + 1e-9
+        assert q >= chances_by_enumeration(moved, scales, share * most - hair)[1] - 1e-9
+        near = chances_by_enumeration(moved, scales, share * most + most / 500)
+        assert p >= near[0] - 1e-9
+        near = chances_by_enumeration(moved, scales, share * most - most / 500)
+        assert q <= near[1] + 1e-9
+
+
+@each
+def test_draws_do_not_refute_the_claim(name, tmp_path):
+    """Draws under neighbours prove no more than the unit's loss, and a good part of it.
+
+    That so much is proven is by exact laws certain but for one case in a million.
+    """
+    left, right, plan = CASES[name].both(tmp_path)
+    claim = max(losses_of_target(left, plan))
+    pair = pair_of(left, right, plan)
+    assert 0.85 * claim < pair.exact <= Fraction(claim) <= plan.epsilon
+    assert printed(name)[:2] == pytest.approx([claim, float(pair.exact)], abs=6e-4)
+    assert power(pair, DRAWS, SEEN * claim) > SURE
+    assert SEEN * claim < audit(pair, *sources(left, right, plan), DRAWS) <= claim
+
+
+def test_the_level_covers_every_bound():
+    """At most so many bounds are compared with a claim as share the one chance in a million."""
+    of_days, of_spellings, of_the_book, of_runs = 1, 1, 1, 2
+    assert len(CASES) + of_days + of_spellings + of_the_book + of_runs <= AUDITS
+
+
+def test_plans_are_of_the_kinds_that_they_are_here_for(tmp_path):
+    """The target has a factor, is dropped from cells, is most of a cell; all cells have noise."""
+    plans = {}
+    for name, setting in CASES.items():
+        dataset = setting.dataset(setting.files(tmp_path)[0])
+        plan = plans[name] = setting.planned(dataset)
+        assert all(part.live.all() for part in plan.parts.values())
+        assert plan.statistics == setting.plan.get("statistics", ("mean",))
+        target = dataset.units.ids().index(one_id(0, 0, 0).encode())
+        own = plan.occupancy.user == target
+        if name.startswith("factors"):
+            assert plan.rows.factor[target] < 0.6
+        if "dropped" in name:
+            assert 0 < plan.rows.dropped[own].sum() < own.sum()
+        if "most" in name:
+            records = plan.occupancy.records_per_cell[plan.occupancy.cell]
+            assert (2 * plan.occupancy.n > records + 1)[own].all()
+
+
+def test_the_other_days_of_a_user_are_promised_apart(tmp_path):
+    """All days of a user at once lose more than one day's loss, as is said, and not their sum."""
+    left, right, plan = replace(CASES["days of a user"], moving=2).both(tmp_path)
+    losses = losses_of_target(left, plan)
+    assert len(losses) == 2
+    pair, (one, other) = pair_of(left, right, plan), sources(left, right, plan)
+    assert max(losses) < detected(pair, one, other, max(losses)) <= sum(losses)
+
+
+@pytest.mark.parametrize("name", ["each cell alone", "suppression, both"])
+def test_half_the_noise_is_caught(name, tmp_path):
+    """With half the noise that was booked the claim is refuted."""
+    left, right, plan = CASES[name].both(tmp_path)
+    claim, pair = max(losses_of_target(left, plan)), pair_of(left, right, plan)
+    halved = Pair(pair.left, pair.right, pair.scales / 2)
+    with scale_halved():
+        assert detected(halved, *sources(left, right, plan), claim) > claim
+
+
+def test_noise_that_is_drawn_twice_is_caught(tmp_path):
+    """Two answers to one request, with fresh noise each, refute the claim of one."""
+    left, right, plan = FEW.both(tmp_path)
+    claim, pair = max(losses_of_target(left, plan)), pair_of(left, right, plan).twice()
+
+    def twice(dataset):
+        return lambda n: np.hstack([draws(dataset, plan, n) for _ in range(2)])
+
+    assert detected(pair, twice(left), twice(right), claim) > claim
+
+
+def test_a_threshold_that_is_not_applied_is_caught(tmp_path, monkeypatch):
+    """If users kept all they have, and the plan thought it was less, the claim is refuted."""
+    setting = CASES["each cell alone"]
+    left, right, plan = setting.both(tmp_path)
+    monkeypatch.setattr(linear, "half_widths", lambda _, m, steps: steps * m)
+    claim, pair = max(losses_of_target(left, plan)), pair_of(left, right, plan)
+    assert detected(pair, *sources(left, right, plan), claim) > claim
+
+
+FEW = replace(CASES["each cell alone"], counts={"x": CITY["x"], "y": CITY["y"]})
+"""Two cells: two answers about them are four numbers, of which an event can say much."""
+
+
+SUMMED = Setting(
+    {"x": [3, 2, 1, 1], "y": [2, 2, 1, 1]},
+    {"method": "per-cell", "mechanism": hv.Baseline(), "epsilon": 1},
+    rest=0.0,
+)
+"""Nobody is clipped, and only the target's values are far outside the bounds."""
+
+
+def test_clamping_after_summing_is_caught(tmp_path):
+    """If the sum of a cell is clamped and no value before, values outside the bounds tell."""
+    with clamping_after_summing():
+        left, right, plan = SUMMED.both(tmp_path)
+        claim, pair = max(losses_of_target(left, plan)), pair_of(left, right, plan)
+        assert detected(pair, *sources(left, right, plan), claim) > claim
+
+
+@pytest.mark.parametrize("clamp", CLAMPS)
+def test_one_clamp_may_slip(clamp, tmp_path):
+    """Without one of the clamps, the others keep the loss or refuse the records."""
+    with without(clamp):
+        if clamp == "of values":
+            with pytest.raises(HexveilError, match="outside the bounds"):
+                SUMMED.both(tmp_path)
+        else:
+            left, right, plan = SUMMED.both(tmp_path)
+            claim = Fraction(max(losses_of_target(left, plan)))
+            assert 0.99 * claim < pair_of(left, right, plan).exact <= claim
+
+
+def test_a_user_under_two_spellings_is_caught(tmp_path):
+    """Who charges each spelling for itself is refuted; the sum over both is not."""
+    left, right, plan = replace(CASES["each cell alone"], ids=two_spellings).both(tmp_path)
+    losses = losses_of_target(left, plan)
+    assert len(losses) == 2
+    pair, (one, other) = pair_of(left, right, plan), sources(left, right, plan)
+    assert max(losses) < detected(pair, one, other, max(losses)) <= sum(losses)
+
+
+@pytest.mark.parametrize("spelling", ["one", "another"])
+def test_the_book_adds_up_one_spelling(spelling, tmp_path):
+    """Two releases about a user cost their sum under one id; under two ids the book is too low."""
+    later = replace(FEW, read={"version": "2"})
+    if spelling == "another":
+        later = replace(later, ids=lambda group, number, k: one_id(group, number, k).upper())
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=5)
+    pairs, ways = [], []
+    for one in (FEW, later):
+        left, right, plan = one.both(tmp_path)
+        hv.release(left, plan, ledger=book)
+        pairs.append(pair_of(left, right, plan))
+        ways.append(sources(left, right, plan))
+    pair = Pair(*map(np.concatenate, zip(*(each.entries for each in pairs), strict=True)))
+
+    def both(way):
+        return lambda n: np.hstack([each(n) for each in way])
+
+    proven = detected(pair, *map(both, zip(*ways, strict=True)), 1.0)
+    assert proven > 1.0
+    assert (proven > book.spent) == (spelling == "another")
+
+
+WHOLE = Setting(
+    {"x": [3, *[1] * 9], "y": [2, *[1] * 9]},
+    {"method": "per-cell", "epsilon": 2, "statistics": ("mean", "variance", "sd")},
+)
+"""A fleet with four noisy numbers: the standard deviation has no noise of its own."""
+
+
+@pytest.mark.parametrize(
+    ("fleets", "epsilon", "seen"), [(250, 2, SEEN), *([(1, 4, 0.02)] if LONG else [])]
+)
+def test_whole_runs_do_not_refute_what_is_booked(fleets, epsilon, seen, tmp_path):
+    """Outcomes read from folders prove no more than the book says, and a good part of it.
+
+    The long form has one fleet alone as well: 500 runs of two files that are neighbours.
+    """
+    setting = replace(WHOLE, groups=fleets, plan=WHOLE.plan | {"epsilon": epsilon})
+    left, right, plan = setting.both(tmp_path)
+    pair = pair_by_fleet(pair_of(left, right, plan), setting)
+    (one, spent), (other, same) = (runs(setting, file, RUNS) for file in setting.files(tmp_path))
+    assert spent == same >= max(losses_of_target(left, plan))
+    assert one.shape == other.shape == (RUNS, fleets, 4)
+    assert power(pair, RUNS * fleets, seen * float(spent)) > SURE
+    assert seen * float(spent) < bound(pair, one, other) <= spent
+
+
+ALONE = Setting({"x": [3, 1, 1, 1]}, {"method": "per-cell", "epsilon": "1.5"}, groups=300)
+RUN_TWINS = {
+    "scale halved": (ALONE, {"slip": scale_halved}),
+    "noise drawn twice": (replace(ALONE, groups=500), {"again": forgotten}),
+    "clamping after summing": (
+        replace(SUMMED, plan=SUMMED.plan | {"epsilon": "1.5"}, counts={"x": [3, 2, 1]}, groups=300),
+        {"slip": clamping_after_summing},
+    ),
+    "two spellings": (replace(ALONE, counts={"x": [4, 2, 1, 1]}, ids=two_spellings), {}),
+}
+
+
+def pair_of_twin(setting, folder, slip=nullcontext, again=None):
+    """Return the pair that a twin really releases."""
+    with slip():
+        pair = pair_by_fleet(pair_of(*setting.both(folder)), setting)
+    if slip is scale_halved:
+        pair = Pair(pair.left, pair.right, pair.scales / 2)
+    return pair if again is None else pair.twice()
+
+
+@pytest.mark.parametrize("name", RUN_TWINS)
+def test_whole_runs_of_broken_twins_are_caught(name, tmp_path):
+    """Outcomes read from a twin's folders prove more than its book says."""
+    setting, how = RUN_TWINS[name]
+    pair = pair_of_twin(setting, tmp_path, **how)
+    (one, spent), (other, _) = (
+        runs(setting, file, TWIN_RUNS, **how) for file in setting.files(tmp_path)
+    )
+    assert power(pair, TWIN_RUNS * setting.groups, float(spent)) > SURE
+    assert bound(pair, one, other) > spent

@@ -97,6 +97,8 @@ def test_processes_killed_at_random_never_show_two_answers(database, processes, 
         process.start()
         assert ready.wait(60)
         time.sleep(random.uniform(0, 0.15))  # noqa: S311  when to kill
+        while number == KILLS - 1 and not shown.exists() and process.is_alive():
+            time.sleep(0.01)  # on a busy machine the others may all have died too soon
         process.kill()
         process.join()
         assert process.exitcode == -9

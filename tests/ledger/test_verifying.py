@@ -213,5 +213,5 @@ def test_a_book_that_is_gone_is_a_storage_error(tmp_path):
 
     book = Place(f"{tmp_path}/ledger.sqlite").open()
     (tmp_path / "ledger.sqlite").unlink()
-    with pytest.raises(StorageError, match="no such table"):
+    with pytest.raises(StorageError, match=r"ledger\.sqlite is gone"):
         book.verify()

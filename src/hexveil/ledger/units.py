@@ -93,10 +93,8 @@ def make_key(path: Path) -> Key:
     try:
         if path.exists():
             raise InputError(f"{path} exists; a key is never overwritten.")
+        # On the disk when this returns: a book that pins the key must not outlive it.
         atomic.write(path, key.secret.hex().encode() + b"\n", mode=0o600)
-        # A book that pins the key must not outlive it in a power cut.
-        atomic.settle(path)
-        atomic.settle(path.parent)
     except OSError as error:
         raise StorageError(f"the key {path} cannot be written ({atomic.reason(error)}).") from None
     return key

@@ -38,6 +38,7 @@ SHAPES = (
     (kinds.Aim, "TEXT"),
     (kinds.Judged, "TEXT"),
     (kinds.Late, "TEXT"),
+    (kinds.Ends, "TEXT"),
     (kinds.Exact, "NUMBER"),
     (kinds.Goals, "[NAME=]NUMBER"),
     (kinds.Whole, "NUMBER"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from pydantic import BeforeValidator
 
+from hexveil.planning.intervals import Intervals
 from hexveil.planning.request import ErrorKind, Method, Objective
 
 if TYPE_CHECKING:
@@ -149,5 +150,6 @@ Goals = Annotated[str | dict[str, str], BeforeValidator(_goals)]
 Way = Annotated[str, BeforeValidator(_one_of(get_args(Method)))]
 Aim = Annotated[str, BeforeValidator(_one_of(get_args(Objective)))]
 Judged = Annotated[str, BeforeValidator(_one_of(get_args(ErrorKind)))]
+Ends = Annotated[str, BeforeValidator(_one_of(get_args(Intervals)))]
 Late = Annotated[str, BeforeValidator(_one_of(("keep", "revise")))]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from hexveil.config.kinds import (  # noqa: TC001  pydantic reads annotations
     Aim,
+    Ends,
     Exact,
     Goals,
     Judged,
@@ -119,6 +120,10 @@ class Planning(Section):
         '"separate"; "sum" adds the errors of mean and variance, for study.', "separate"
     )
     split: Exact | None = _field("The mean's part of a cell's loss, where cells are planned apart.")
+    intervals: Ends | None = _field(
+        '"global" finds one interval for the means of users privately, and weighs users.', "none"
+    )
+    interval_share: Exact | None = _field("Part of epsilon that finds the interval.")
     prior: Exact | None = _field("What one constant for all cells is assumed to miss.")
 
 

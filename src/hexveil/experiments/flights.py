@@ -38,16 +38,10 @@ def records() -> pa.Table:
     InputError
         If the package is not installed.
     """
-    missing = pyarrow.csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
-    with (
-        zipfile.ZipFile(_folder() / "flights.csv.zip") as archive,
-        archive.open("flights.csv") as file,
-    ):
-        flights = pyarrow.csv.read_csv(file, convert_options=missing)
+    flights = _flights()
     named = pc.invert(pc.is_in(flights["dest"], pa.array(NO_PLACE)))
     flights, places = flights.filter(named), airports()
     row = pc.index_in(flights["dest"], places["faa"])
-    hours = pc.divide(pc.cast(flights["air_time"], pa.float64()), 60.0)
     return pa.table(
         {
             "tailnum": flights["tailnum"],
@@ -55,9 +49,42 @@ def records() -> pa.Table:
             "lat": places["lat"].take(row),
             "lon": places["lon"].take(row),
             "time_hour": flights["time_hour"],
-            "ground speed": pc.divide(flights["distance"], hours),
+            "ground speed": _speed(flights),
         }
     )
+
+
+def departures() -> pa.Table:
+    """Return one row per flight, wherever it went: tail number, airport, scheduled hour, speed.
+
+    Raises
+    ------
+    InputError
+        If the package is not installed.
+    """
+    flights = _flights()
+    return pa.table(
+        {
+            "tailnum": flights["tailnum"],
+            "origin": flights["origin"],
+            "hour": pc.cast(flights["hour"], pa.string()),
+            "ground speed": _speed(flights),
+        }
+    )
+
+
+def _flights() -> pa.Table:
+    missing = pyarrow.csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
+    with (
+        zipfile.ZipFile(_folder() / "flights.csv.zip") as archive,
+        archive.open("flights.csv") as file,
+    ):
+        return pyarrow.csv.read_csv(file, convert_options=missing)
+
+
+def _speed(flights: pa.Table) -> pa.ChunkedArray:
+    hours = pc.divide(pc.cast(flights["air_time"], pa.float64()), 60.0)
+    return pc.divide(flights["distance"], hours)
 
 
 def airports() -> pa.Table:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Protocol, get_args, runtime_checkable
 import numpy as np
 
 from hexveil.errors import InputError
-from hexveil.exact import Number, bounds_pair, positive
+from hexveil.exact import Number, bounds_pair, exact, positive
 from hexveil.facts import PublicFacts
 from hexveil.mechanisms import OptimalClipping, ThresholdMechanism
 from hexveil.occupancy import Occupancy
 from hexveil.planning.advice import GridTooFineWarning, advice
+from hexveil.planning.intervals import Intervals, check_share
 from hexveil.planning.methods import METHODS, rows_of
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import ErrorKind, Method, Objective, Request, split_of, target_of
@@ -49,6 +50,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     objective: Objective | None = None,
     error: ErrorKind = "separate",
     split: Number | None = None,
+    intervals: Intervals = "none",
+    interval_share: Number | None = None,
     prior: Number | None = None,
     advise: bool = True,
 ) -> Plan:
@@ -87,6 +90,12 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         "sum" adds value units to squared ones, as COMP eq. (12) does: for reproduction only.
     split : number, optional
         The mean's part of a cell's loss, for the methods that plan cells apart; default the best.
+    intervals : "none" or "global"
+        "global" finds one interval for user means privately, from a small share of ε, projects
+        user means to it, and weighs users so that the predicted error is small
+        (docs/intervals.md); for means within `epsilon`, by the joint method.
+    interval_share : number, optional
+        Part of ε that finds the interval; default from the number of users.
     prior : number, optional
         What one constant for all cells is assumed to miss on average, in value units; default
         span / 20. It comes from outside the records, never from their values.
@@ -127,12 +136,15 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             objective=objective or _usual(method, target_error),
             error=error,
             split=split_of(split),
+            intervals=intervals,
+            interval_share=_share(interval_share, intervals),
         ),
         epsilon,
         target_error,
         (upper - lower, names),
     )
     _check_words(request, mechanism)
+    _check_interval(request, bounds)
     made = Plan(
         occupancy=occupancy,
         lower=lower,
@@ -176,6 +188,7 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
         ("method", request.method, METHODS),
         ("objective", request.objective, get_args(Objective)),
         ("error", request.error, get_args(ErrorKind)),
+        ("intervals", request.intervals, get_args(Intervals)),
     ):
         if word not in known:
             raise InputError(f"{name} must be one of {', '.join(known)}, got {word!r}.")
@@ -202,6 +215,36 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
         raise InputError(
             'error "sum" adds the errors of mean and variance; ask for both in statistics.'
         )
+
+
+def _share(asked: Number | None, intervals: str) -> Fraction | None:
+    if asked is None:
+        return None
+    if intervals == "none":
+        raise InputError('interval_share goes with intervals "global", not with "none".')
+    return check_share(exact(asked, "interval_share"))
+
+
+def _check_interval(request: Request, bounds: object) -> None:
+    """Refuse what a private interval cannot be combined with."""
+    if request.intervals == "none":
+        return
+    wrong = next(
+        (
+            sentence
+            for is_so, sentence in (
+                (request.method != "joint", f'method "joint", not {request.method!r}'),
+                (request.epsilon is None, "epsilon, not target_error"),
+                (request.statistics != ("mean",), "the mean alone"),
+                (request.objective != "mean", 'objective "mean"'),
+                (isinstance(bounds, Mapping), "one pair of bounds for all cells"),
+            )
+            if is_so
+        ),
+        None,
+    )
+    if wrong is not None:
+        raise InputError(f"intervals {request.intervals!r} goes with {wrong}.")
 
 
 def _numbers(occupancy: Occupancy) -> tuple[str, ...]:

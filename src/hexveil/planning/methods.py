@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.errors import InputError
-from hexveil.planning import per_cell
+from hexveil.planning import intervals, per_cell
 from hexveil.planning.apart import rows_apart
 from hexveil.planning.average import Weights, least_average
 from hexveil.planning.exposure import Exposure
 from hexveil.planning.joint import Joint, least_error, least_loss
 from hexveil.planning.part import WORST, steps_of
 from hexveil.planning.plan import LATTICE, Plan
-from hexveil.planning.rows import Rows
+from hexveil.planning.rows import Rows, whole
 from hexveil.planning.targets import Separate, Targets, Total
 from hexveil.theory import clip_user
 
@@ -61,6 +61,8 @@ def rows_of(
     InputError
         If the method cannot do what is asked, or the loss is too small for any plan.
     """
+    if request.intervals != "none":
+        return _weighed(occupancy, request)
     if request.epsilon is None and request.method != "joint":
         return _least_loss_apart(occupancy, span, request)
     if request.method == "joint":
@@ -82,6 +84,25 @@ def _joint(
     top, targets_at = _error_scale(request, span)
     found = least_error(exposure, targets_at, loss, top)
     return _used_up(exposure, span, request, _rows(exposure, found.joint, found.bound, "max error"))
+
+
+def _weighed(occupancy: Occupancy, request: Request) -> Rows:
+    """Return weights and noise under a private interval; the loss is fitted to what was asked."""
+    asked = request.epsilon
+    assert asked is not None  # noqa: S101  see api
+    interval, noise = intervals.planned(occupancy, asked, request.interval_share)
+    nothing = np.zeros(occupancy.n_cells, dtype=np.int64)
+    rows = Rows(
+        mechanism="weights",
+        kept=np.maximum.reduceat(occupancy.n, occupancy.start[:-1]),
+        noise_records=noise * occupancy.records_per_cell,
+        variance_kept=nothing,
+        variance_noise=nothing.astype(np.float64),
+        factor=whole(occupancy),
+        interval=interval,
+    )
+    lost = _plan(occupancy, np.ones(occupancy.n_cells), request, rows).epsilon - interval.epsilon
+    return rows.louder(float(lost / (asked - interval.epsilon)) * (1.0 + 2.0**-40))
 
 
 def _least_loss(exposure: Exposure, span: Floats, request: Request) -> Rows:

@@ -16,7 +16,7 @@ A statistic without noise is a constant: the middle of the bounds, and 1/8.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,3 +108,36 @@ class Part:
     def bound95(self) -> Floats:
         """Error of each cell not exceeded with probability 95 percent, whatever the values."""
         return np.asarray(self.bias + self.scale * LN20)
+
+    def within(self, unit: Floats) -> Part:
+        """Return the same statistic in other units."""
+        return replace(self, unit=unit)
+
+
+@dataclass(frozen=True, eq=False)
+class WeighedPart(Part):
+    """A mean of user means in a private interval; its unit is the interval's width.
+
+    Worst-case bias and the bound are about the mean of user means projected to the interval.
+
+    Attributes
+    ----------
+    most : ndarray of float, shape (n_cells,)
+        The most that weights make each cell off by, for an interval of width 1.
+    likely : ndarray of float, shape (n_cells,)
+        What weights and clipping make each cell off by, by the prior.
+    """
+
+    most: Floats
+    likely: Floats
+
+    @property
+    def bias(self) -> Floats:
+        """Worst-case bias of each cell."""
+        return np.asarray(self.unit * np.where(self.live, self.most, WORST[self.name]))
+
+    @property
+    def error(self) -> Floats:
+        """Predicted error of each cell: likely bias plus expected |noise|."""
+        likely = np.where(self.live, self.likely, WORST[self.name])
+        return np.asarray(self.unit * likely + self.scale)

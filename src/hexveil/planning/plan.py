@@ -25,7 +25,7 @@ import pyarrow as pa
 from hexveil.exact import decimal_text, float_up, sums_up
 from hexveil.planning.average import Weights, lower_bound
 from hexveil.planning.exposure import Exposure, Rates
-from hexveil.planning.part import WORST, Part, in_quanta, spread, steps_of
+from hexveil.planning.part import WORST, Part, WeighedPart, in_quanta, spread, steps_of
 from hexveil.planning.support import Support, assess
 from hexveil.theory.sensitivity import variance_share
 
@@ -198,9 +198,7 @@ class Plan:
         """What noise and clipping do to each noised statistic, by its name."""
         total = self.occupancy.records_per_cell
         made = {
-            "mean": lambda: Part(
-                "mean", self.span, self.noise_records / total, self._away(self.kept_mean)
-            ),
+            "mean": lambda: self._mean(self.noise_records / total),
             "variance": lambda: Part(
                 "variance",
                 self.span**2,
@@ -209,6 +207,19 @@ class Plan:
             ),
         }
         return {name: made[name]() for name in self.request.noised}
+
+    def _mean(self, noise: Floats) -> Part:
+        interval, occupancy = self.rows.interval, self.occupancy
+        if interval is None:
+            return Part("mean", self.span, noise, self._away(self.kept_mean))
+        return WeighedPart(
+            "mean",
+            self.span * interval.width,
+            noise,
+            np.zeros_like(noise),
+            most=interval.most_off(occupancy),
+            likely=interval.likely_off(occupancy),
+        )
 
     def _away(self, kept: Floats) -> Floats:
         """Return the share of each cell's samples that is put at the middle."""
@@ -250,12 +261,20 @@ class Plan:
     def _losses(self) -> Floats:
         # Each term was made by a few correctly rounded operations: eight ulps cover them.
         terms = self.pair_losses() * (1.0 + 2.0**-49)
-        return sums_up(self.occupancy.user, terms, self.occupancy.n_users)
+        lost = sums_up(self.occupancy.user, terms, self.occupancy.n_users)
+        interval = self.rows.interval
+        if interval is None:
+            return lost
+        # Whoever is in the map may have moved the interval.
+        return np.asarray(np.nextafter(lost + float_up(interval.epsilon), np.inf))
 
     def pair_losses(self) -> Floats:
         """Return what each (cell, user) pair adds to its user's loss, not yet rounded up."""
         occupancy = self.occupancy
         terms = np.zeros(occupancy.n_pairs)
+        if self.rows.interval is not None:
+            part = self.parts["mean"]
+            return self.rows.interval.shares(occupancy) / part.noise[occupancy.cell]
         if "mean" in self.parts:
             noise = self.noise_records[occupancy.cell]
             live = (noise > 0) & (self.kept_mean > 0)
@@ -388,6 +407,7 @@ class Plan:
             "asked": decimal_text(self.asked),
             "occupancy": self.occupancy.fingerprint,
             "cells": _digest((self.lower, self.upper, *self.rows.arrays())),
+            **({} if self.rows.interval is None else self.rows.interval.identity()),
         }
 
     def save(self, folder: str | Path) -> Path:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms import ThresholdMechanism
+    from hexveil.planning.intervals import Intervals
 
     Floats = NDArray[np.float64]
 
@@ -48,6 +49,9 @@ class Request:
     epsilon : Fraction or None
     target : mapping of statistic (or "sum") to ndarray of float, shape (n_cells,), or None
         In value units (squared for the variance); infinity where nothing is asked.
+    intervals : "none" or "global"
+    interval_share : Fraction or None
+        Part of epsilon that finds the interval; None chooses it.
     """
 
     method: Method
@@ -58,6 +62,8 @@ class Request:
     split: Fraction | None = None
     epsilon: Fraction | None = None
     target: Mapping[str, Floats] | None = None
+    intervals: Intervals = "none"
+    interval_share: Fraction | None = None
 
     @property
     def noised(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.occupancy import Occupancy
+    from hexveil.planning.intervals import Interval
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -44,6 +45,9 @@ class Rows:
         What no plan of the class can go below, rounded down.
     certifies : str or None
         What `lower_bound` is about: "loss", "max error" or "mean error".
+    interval : Interval or None
+        A private interval for user means, and their weights; then the mean's Laplace scale is the
+        interval's width times r / N.
     """
 
     mechanism: str
@@ -56,11 +60,13 @@ class Rows:
     cell_epsilon: Fraction | None = None
     lower_bound: float | None = None
     certifies: str | None = None
+    interval: Interval | None = None
 
     def arrays(self) -> tuple[Floats | Ints, ...]:
         """Return all that decides what is released, in a fixed order."""
         none = np.zeros(0, dtype=np.int64)
         dropped = none if self.dropped is None else np.flatnonzero(self.dropped)
+        weighed = () if self.interval is None else (self.interval.weight,)
         return (
             self.kept,
             self.noise_records,
@@ -68,6 +74,7 @@ class Rows:
             self.variance_noise,
             self.factor,
             dropped,
+            *weighed,
         )
 
     def louder(self, times: float) -> Rows:

@@ -53,6 +53,11 @@ GOES_WITH = (
 def save(plan: Plan, folder: str | Path) -> Path:
     """Write a plan into a new folder and return its path: see `Plan.save`."""
     path = Path(folder)
+    if plan.rows.interval is not None:
+        raise InputError(
+            "a plan with a private interval cannot be saved in this version; keep its goal in a "
+            "run file (TOML)."
+        )
     words, tables = _words(plan), _tables(plan)
     words["digest"] = digest(words, tables)
     text = json.dumps(words, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -13,6 +13,7 @@ from hexveil.exact import decimal_text
 from hexveil.publishing import dossier_words as words
 from hexveil.publishing.manifest import odds, odds_words
 from hexveil.publishing.prose import Bullets, Section, Text, ToFill
+from hexveil.report.facts import up_to_digits
 
 if TYPE_CHECKING:
     from hexveil.publishing.dossier_facts import Facts
@@ -218,6 +219,14 @@ def _bias(facts: Facts) -> tuple[str, ...]:
             "should not be used."
         ),
     ]
+    ends = words.interval(facts)
+    if ends is not None:
+        found.append(
+            f"Averages of users were projected to [{up_to_digits(ends['lower'])}, "
+            f"{up_to_digits(ends['upper'])}], an interval found privately at epsilon "
+            f"{ends['epsilon']}. Bias and bound are about the average of what was projected; how "
+            "far that is from the average of all records is not bounded."
+        )
     left_out = rules.get("cells left out by selection")
     if left_out:
         found.append(f"Cells left out by the selection, and so without a number: {left_out}.")

@@ -95,6 +95,20 @@ def _noised(found: object) -> bool:
     return isinstance(found, dict) and _text(found.get("statistic")) and _number(found.get("bias"))
 
 
+def _steps(found: object) -> bool:
+    """Return whether these are steps that look at values, an interval with its ends."""
+    return isinstance(found, list) and all(map(_step, found))
+
+
+def _step(found: object) -> bool:
+    if not (isinstance(found, dict) and _text(found.get("epsilon"))):
+        return False
+    ends = found.get("lower"), found.get("upper")
+    return found.get("step") == "cells" or (
+        found.get("step") == "interval" and all(map(_number, ends))
+    )
+
+
 def _cell(found: object) -> bool:
     parts = found.get("noised") if isinstance(found, dict) else None
     return isinstance(parts, list) and bool(parts) and all(map(_noised, parts))
@@ -131,6 +145,7 @@ FIELDS: Mapping[str, Mapping[str, Check] | Check] = {
         "statistics": _statistics,
         **dict.fromkeys(("mean_error", "max_error"), _error),
         "cells_better_than_constant": _whole,
+        "private_steps": _steps,
     },
     "losses": {
         **dict.fromkeys(("users", "at_zero"), _whole),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hexveil.exact import decimal_text
 from hexveil.publishing.manifest import odds, odds_words
@@ -135,11 +135,18 @@ def errors(facts: Facts) -> list[str]:
 def _error(name: str, mean: float, most: float, facts: Facts) -> str:
     unit = facts.said["dataset"]["value_unit"]
     unit = squared(unit) if name == "variance" else unit
+    bias = "worst-case" if interval(facts) is None else "predicted"
     return (
-        f"Planning error of the {NOUNS.get(name, name)} (worst-case bias and expected size of the "
+        f"Planning error of the {NOUNS.get(name, name)} ({bias} bias and expected size of the "
         f"noise): {with_unit(up_to_digits(mean), unit)} on average over cells, "
         f"{with_unit(up_to_digits(most), unit)} at most."
     )
+
+
+def interval(facts: Facts) -> dict[str, Any] | None:
+    """Return what the manifest says of a private interval; None if there is none."""
+    steps = facts.said["plan"]["private_steps"]
+    return next((step for step in steps if step["step"] == "interval"), None)
 
 
 def _measured(number: str, facts: Facts) -> str:

@@ -19,15 +19,19 @@ import numpy as np
 
 from hexveil.cells import Cells
 from hexveil.exact import decimal_text, float_up
-from hexveil.publishing import linear, variance
+from hexveil.publishing import linear, variance, weighted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
 
     from hexveil.cells import Labels
     from hexveil.facts import PublicFacts
     from hexveil.planning import Plan
     from hexveil.planning.request import Request
+
+    Floats = NDArray[np.float64]
 
 SCHEMA_VERSION = 1
 _THREE_UP = Context(prec=3, rounding=ROUND_CEILING)
@@ -221,7 +225,32 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "prior_miss": support.prior_miss,
         "noise_floor": support.floor,
         "cells_better_than_constant": support.better,
+        "private_steps": _private_steps(plan),
     }
+
+
+def _private_steps(plan: Plan) -> list[dict[str, Any]]:
+    """Return each step that looks at values, what it costs the most exposed user, and its part."""
+    interval, spent = plan.rows.interval, plan.epsilon
+    found: list[dict[str, Any]] = []
+    if not spent:
+        return found
+    first = Fraction(0) if interval is None else interval.epsilon
+    if interval is not None:
+        low, high = interval.ends_in_units(plan.lower[0], plan.span[0])
+        found.append(
+            {
+                "step": "interval",
+                "epsilon": decimal_text(first),
+                "share": float(first / spent),
+                "quantiles": [decimal_text(one) for one in interval.quantiles],
+                "lower": low,
+                "upper": high,
+            }
+        )
+    rest = spent - first
+    found.append({"step": "cells", "epsilon": decimal_text(rest), "share": float(rest / spent)})
+    return found
 
 
 def _request(request: Request) -> dict[str, Any]:
@@ -259,8 +288,9 @@ def _losses(plan: Plan) -> dict[str, Any]:
 def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
     """Return what was planned for each cell, a part for each statistic that is noised."""
     thresholds = {"mean": plan.kept, "variance": plan.rows.variance_kept}
-    grids = {
-        "mean": lambda: linear.grid(plan, facts.scale),
+    means = linear if plan.rows.interval is None else weighted
+    grids: dict[str, Callable[[], tuple[Floats, Floats]]] = {
+        "mean": lambda: means.grid(plan, facts.scale),
         "variance": lambda: variance.grid(plan),
     }
     parts = [
@@ -274,7 +304,7 @@ def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
             "grid_step": step.tolist(),
         }
         for name, part in plan.parts.items()
-        for start, step in (grids[name](),)
+        for start, step in [grids[name]()]
     ]
     rows = zip(facts.cells.names(), plan.lower.tolist(), plan.upper.tolist(), strict=True)
     return [

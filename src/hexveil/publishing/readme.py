@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.manifest import odds_words
 from hexveil.publishing.prose import clean
-from hexveil.publishing.table import COLUMNS
 from hexveil.report.facts import headed, up_to_digits
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def _files(table: pa.Table, mapped: bool) -> list[tuple[str, str]]:
 def _column(field: pa.Field) -> str:
     unit = clean((field.metadata or {}).get(b"unit", b"").decode())
     measured = f" [{unit}]" if unit else ""
-    return f"{clean(field.name)}{measured}: {COLUMNS.get(field.name, 'public label of the cell')}"
+    return f"{clean(field.name)}{measured}: {(field.metadata or {})[b'description'].decode()}"
 
 
 def _wrap(text: str, *, hanging: bool = False) -> str:

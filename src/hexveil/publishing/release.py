@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from hexveil.errors import InputError, StorageError
 from hexveil.ledger import Ledger, losses_of
 from hexveil.noise import secure
 from hexveil.planning import Plan
+from hexveil.publishing import ends, linear, variance, weighted
 from hexveil.publishing import folder as folders
-from hexveil.publishing import linear, variance
 from hexveil.publishing.manifest import fingerprint, manifest, odds, odds_words, request_of
 from hexveil.publishing.table import check_labels, released, shown_columns
 from hexveil.records.dataset import Dataset
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Whole = dict[str, NDArray[np.int64]]
 
 SHOWN_ROWS = 20
+ENDS = "interval"
+"""Under this name the ledger keeps the ends of a private interval."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,6 +157,7 @@ def release(
     book = _checked(dataset, plan, ledger, estimates)
     where = linear.lattice(plan, dataset.public.scale)
     variance.check(dataset, plan, where)
+    weighted.check(plan, dataset.public.scale)
     request = request_of(book.dataset, dataset.public, plan)
     name = fingerprint(request)
     noisy, replayed, place = _constants(plan, where), False, None
@@ -166,9 +169,10 @@ def release(
             drawn = _draw(dataset, plan, where)
             stored = book.store(name, {k: v.tolist() for k, v in drawn.items()})
         noisy, place = _stored(stored, noisy), _place(book, name)
+    shown = _found(plan, noisy, dataset.public)
     return Release(
-        released(plan, dataset.public, _values(noisy, plan, dataset.public.scale)),
-        manifest(book.dataset, dataset.public, plan, name, place),
+        released(shown, dataset.public, _values(noisy, shown, dataset.public.scale)),
+        manifest(book.dataset, dataset.public, shown, name, place),
         plan.epsilon,
         replayed,
     )
@@ -211,12 +215,19 @@ def _place(book: Ledger, name: str) -> dict[str, Any]:
 def _constants(plan: Plan, where: Lattice) -> Whole:
     """Return the whole numbers of a release without noise: the middle; variances have none."""
     none = np.zeros(plan.occupancy.n_cells, dtype=np.int64)
+    if plan.rows.interval is not None:
+        return {ENDS: np.zeros(2, dtype=np.int64), "mean": none}
     middle = where.steps * plan.occupancy.records_per_cell
     return {name: middle.copy() if name == "mean" else none.copy() for name in plan.parts}
 
 
 def _draw(dataset: Dataset, plan: Plan, where: Lattice) -> Whole:
-    """Return the noisy whole numbers of each statistic; the noise is drawn in one call."""
+    """Return the noisy whole numbers of each statistic; the noise is drawn in one call.
+
+    Under a private interval its ends are chosen first, by calls of their own.
+    """
+    if plan.rows.interval is not None:
+        return _draw_weighted(dataset, plan)
     noisy, parts = _constants(plan, where), []
     if "mean" in noisy and (live := linear.live_cells(plan)).size:
         numbers = linear.statistic(dataset, plan, where)
@@ -232,13 +243,40 @@ def _draw(dataset: Dataset, plan: Plan, where: Lattice) -> Whole:
     return noisy
 
 
+def _draw_weighted(dataset: Dataset, plan: Plan) -> Whole:
+    """Return the interval's ends and the noisy weighted sums of user means within them."""
+    interval, facts = plan.rows.interval, dataset.public
+    assert interval is not None  # noqa: S101  see _draw
+    asked = ends.ballot(facts, interval.quantiles, interval.epsilon)
+    chosen = ends.interval(ends.draw(dataset, asked), asked, facts.scale.steps)
+    numbers = weighted.statistic(dataset, interval.weight, chosen)
+    scales = weighted.scales(plan, chosen[1] - chosen[0])
+    return {ENDS: np.array(chosen, dtype=np.int64), "mean": secure.add_laplace(numbers, scales)}
+
+
+def _found(plan: Plan, noisy: Whole, facts: PublicFacts) -> Plan:
+    """Return the plan with the interval that was found, if it has one."""
+    interval = plan.rows.interval
+    if interval is None:
+        return plan
+    low, high = map(int, noisy[ENDS])
+    if not 0 <= low < high <= facts.scale.steps:
+        raise StorageError(
+            "the ledger's interval of this request is not within the bounds: the file was changed "
+            "by something else; restore it from a copy."
+        )
+    rows = replace(plan.rows, interval=interval.found((low, high), facts.scale.steps))
+    return replace(plan, rows=rows)
+
+
 def _values(noisy: Whole, plan: Plan, scale: ValueScale) -> dict[str, NDArray[np.float64]]:
     """Return each noised statistic as published, in its own units, from its noisy numbers."""
+    mean = linear.means if plan.rows.interval is None else weighted.means
     made = {
-        "mean": lambda numbers: linear.means(numbers, plan, scale),
+        "mean": lambda numbers: mean(numbers, plan, scale),
         "variance": lambda numbers: variance.variances(numbers, plan),
     }
-    return {name: made[name](numbers) for name, numbers in noisy.items()}
+    return {name: made[name](numbers) for name, numbers in noisy.items() if name != ENDS}
 
 
 def _stored(numbers: Numbers, like: Whole) -> Whole:

@@ -76,6 +76,17 @@ COLUMNS = {
     **ROOT,
 }
 """What each column holds; columns that no step made are absent."""
+PROJECTED = "the average of user means projected to the interval"
+UNDER_INTERVAL = {
+    "mean_noisy": "weighted average of user means projected to the private interval, with noise",
+    "mean_bias": f"most by which the weights can make it differ from {PROJECTED}",
+    "mean_error": "predicted error: what weights and projection are likely to cost, and mean_scale",
+    "mean_bound95": "mean_bias + mean_scale * ln 20; how far it can be from "
+    f"{PROJECTED}, exceeded with probability 5 percent at most",
+    "mean_low": f"mean_raw - mean_bound95, within the bounds; of {PROJECTED}",
+    "mean_high": f"mean_raw + mean_bound95, within the bounds; of {PROJECTED}",
+}
+"""What columns hold instead where a plan has a private interval."""
 
 
 def released(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> pa.Table:
@@ -101,9 +112,10 @@ def released(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> pa.
     for name in plan.statistics:
         columns |= {f"{name}_{key}": column for key, column in made[name].items()}
     table = pa.table(columns)
+    told = COLUMNS if plan.rows.interval is None else COLUMNS | UNDER_INTERVAL
     fields = [
         field.with_metadata(
-            {"description": COLUMNS.get(field.name, "public label")}
+            {"description": told.get(field.name, "public label of the cell")}
             | _unit(field.name, facts.value_unit)
         )
         for field in table.schema

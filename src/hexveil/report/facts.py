@@ -48,6 +48,12 @@ class Facts:
     odds: float
     label_columns: tuple[str, ...]
 
+    @property
+    def private_interval(self) -> Mapping[str, Any] | None:
+        """The private interval of the release, as its manifest says it; None if there is none."""
+        steps = self.manifest["plan"].get("private_steps", ())
+        return next((step for step in steps if step["step"] == "interval"), None)
+
     @classmethod
     def of(cls, manifest: Mapping[str, Any]) -> Facts:
         """Build from a manifest of schema version 1; raise InputError if a part is missing."""

@@ -137,6 +137,7 @@ def mathematics(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
         ("Not protected", guarantee.get("not_protected")),
         ("Planning method", plan.get("method")),
         ("Mechanism", plan.get("mechanism")),
+        ("Private interval", _interval(facts)),
         ("Published", ", ".join(NOUNS[name] for name in facts.statistics)),
         ("Noise scale (Laplace b)", _spread(table, "scale", facts)),
         ("Worst-case bias", _spread(table, "bias", facts)),
@@ -181,7 +182,20 @@ def _planning(facts: Facts) -> str | None:
     if error is None:
         return None
     most = "" if worst is None else f", {facts.amount_up(worst)} at most"
-    return f"{facts.amount_up(error)} on average{most} (worst-case bias + expected noise)"
+    bias = "worst-case" if facts.private_interval is None else "predicted"
+    return f"{facts.amount_up(error)} on average{most} ({bias} bias + expected noise)"
+
+
+def _interval(facts: Facts) -> str | None:
+    """Say between which ends user means were projected, and what finding them cost."""
+    found = facts.private_interval
+    if found is None:
+        return None
+    low, high = (facts.amount_up(found[end]) for end in ("lower", "upper"))
+    return (
+        f"user means projected to {low} to {high}, found at \u03b5 {found['epsilon']}; bias and "
+        "bound are about the average of what was projected"
+    )
 
 
 def _bound(facts: Facts) -> str:

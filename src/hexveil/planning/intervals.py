@@ -1,0 +1,212 @@
+"""A private interval for the whole map: which quantiles, what share of ε, what is assumed.
+
+Before any value is read only a prior says how wide the interval will be: user means within the
+bounds are taken as normal around a centre that nobody knows, with a standard deviation of an
+eighth of the span, so that between the quantiles q and 1 - q lies a width of 2 z(q)/8 of it. What a
+cell is off by has three parts: noise for that width, what the weights cost (planning/weighing.py),
+and what clipping costs for cells whose middle is off the centre: by the prior these lie normal
+around it, with half of the variance. Quantiles are chosen from `TRIED` so that the sum is least;
+the share of ε so that an end is rarely chosen where there are no user means.
+
+The interval's loss is charged in full to every user of the map (publishing/ends.py). A prior that
+does not fit costs accuracy, never privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from hexveil.errors import InputError
+from hexveil.exact import decimal_text
+from hexveil.planning.weighing import Likeness, most_off, off_by, weigh
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.occupancy import Occupancy
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+Intervals = Literal["none", "global"]
+
+GRAIN = 2**26
+"""What the weights of a cell add up to, nearly."""
+SPREAD = 1.0 / 8.0
+"""Standard deviation of user means, as a part of the span."""
+WITHIN = math.sqrt(0.5)
+"""The part of it that is within a cell; the same is between cells."""
+DRIFT = 0.1
+"""By how much users whose weight rises differ from others, as a part of the interval's width."""
+TRIED = tuple(Fraction(n, 100) for n in (2, 5, 10, 15, 20))
+LEAST, MOST = Fraction(1, 50), Fraction(1, 5)
+"""Shares of ε for the interval."""
+PRECISE = 32
+"""The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
+of the bounds: else one of the many points beyond all user means would often be chosen."""
+NORMAL = NormalDist()
+HERMITE = np.polynomial.hermite_e.hermegauss(31)
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """What a plan with a private interval decides; public.
+
+    Attributes
+    ----------
+    epsilon : Fraction
+        What finding the interval costs every user.
+    quantiles : pair of Fraction
+        Shares of user means wanted at or below its ends.
+    width : float
+        Width that is assumed, as a part of the span.
+    clipped : float
+        What clipping is assumed to cost on average, for an interval of width 1.
+    weight : ndarray of int64, shape (n_pairs,)
+        Whole weights of user means; a user's part of a cell's number is its weight over their sum.
+    ends : pair of int, or None
+        The interval that was found, in quanta above the records' lower bound: after a release.
+    steps : int or None
+        Width of the records' bounds in quanta: after a release.
+    """
+
+    epsilon: Fraction
+    quantiles: tuple[Fraction, Fraction]
+    width: float
+    clipped: float
+    weight: Ints
+    ends: tuple[int, int] | None = None
+    steps: int | None = None
+
+    def ends_in_units(self, lower: float, span: float) -> tuple[float, float]:
+        """Return the ends that were found in value units, for records of these bounds."""
+        if self.ends is None or self.steps is None:
+            raise InputError("the interval is found by a release, not before.")
+        low, high = (lower + span * (end / self.steps) for end in self.ends)
+        return low, high
+
+    def identity(self) -> dict[str, str]:
+        """Return the choice of the interval as canonical public text."""
+        low, high = (decimal_text(one) for one in self.quantiles)
+        return {"interval": f"{low}..{high} at {decimal_text(self.epsilon)}"}
+
+    def found(self, ends: tuple[int, int], steps: int) -> Interval:
+        """Return the same with the ends that a release found."""
+        return replace(self, ends=ends, steps=steps, width=(ends[1] - ends[0]) / steps)
+
+    def totals(self, occupancy: Occupancy) -> Ints:
+        """Return the sum of weights of each cell."""
+        return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
+
+    def shares(self, occupancy: Occupancy) -> Floats:
+        """Return each pair's part of its cell's number."""
+        return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
+
+    def most_off(self, occupancy: Occupancy) -> Floats:
+        """Return the most that weights make each cell off by, for an interval of width 1."""
+        return most_off(occupancy, self.shares(occupancy))
+
+    def likely_off(self, occupancy: Occupancy) -> Floats:
+        """Return what each cell is off by, by the prior, for an interval of width 1."""
+        weights = off_by(occupancy, self.shares(occupancy), likeness(self.quantiles[0]))
+        return np.asarray(np.hypot(weights, self.clipped))
+
+
+def likeness(quantile: Fraction) -> Likeness:
+    """Return the prior of user means, as parts of the width between a quantile and its mirror."""
+    return Likeness(WITHIN / (2.0 * _ends(quantile)), DRIFT)
+
+
+def clipping(quantile: Fraction) -> float:
+    """Return what clipping costs a cell on average by the prior, for an interval of width 1.
+
+    Examples
+    --------
+    >>> round(clipping(Fraction(1, 10)), 3), clipping(Fraction(1, 50)) < 0.01
+    (0.035, True)
+    """
+    end, (nodes, weights) = _ends(quantile), HERMITE
+    middle, spread = nodes * math.sqrt(1.0 - WITHIN**2), WITHIN
+    below, above = (-end - middle) / spread, (end - middle) / spread
+    cdf, pdf = np.vectorize(NORMAL.cdf), np.vectorize(NORMAL.pdf)
+    inside = middle * (cdf(above) - cdf(below)) + spread * (pdf(below) - pdf(above))
+    clipped = inside - end * cdf(below) + end * (1.0 - cdf(above))
+    cost = float(np.abs(clipped - middle) @ weights / weights.sum())
+    return cost / (2.0 * end)
+
+
+def _ends(quantile: Fraction) -> float:
+    """Return the upper end in standard deviations of the prior."""
+    return NORMAL.inv_cdf(1.0 - float(quantile))
+
+
+def share_of(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
+    """Return the part of ε that finding the interval takes.
+
+    Examples
+    --------
+    >>> share_of(Fraction(1, 10), 4000, Fraction(1)), share_of(Fraction(1, 10), 50, Fraction(1))
+    (Fraction(2, 25), Fraction(1, 5))
+    """
+    wanted = Fraction(math.ceil(_wanted(quantile, n_users, epsilon) * 1000), 1000)
+    return min(max(wanted, LEAST), MOST)
+
+
+def _wanted(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
+    return PRECISE / (quantile * n_users * epsilon)
+
+
+def check_share(share: Fraction) -> Fraction:
+    """Return the share of ε for the interval; refuse one that leaves nothing for either side."""
+    if not 0 < share < 1:
+        raise InputError(
+            f"interval_share is the part of epsilon that finds the interval, between 0 and 1, got "
+            f"{share}: at 0 there is no interval, at 1 nothing is left for the cells."
+        )
+    return share
+
+
+def planned(
+    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None = None
+) -> tuple[Interval, Floats]:
+    """Return the interval of least predicted error, and each cell's noise for a width of 1.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    epsilon : Fraction
+        The most that a user may lose, in all.
+    share : Fraction, optional
+        Part of it for the interval; default by `share_of`.
+    """
+    sure = [q for q in TRIED if _wanted(q, occupancy.n_users, epsilon) <= (share or MOST)]
+    found = [_at(occupancy, epsilon, share, quantile) for quantile in sure or TRIED[-1:]]
+    return min(found, key=lambda one: predicted(occupancy, *one))
+
+
+def predicted(occupancy: Occupancy, interval: Interval, noise: Floats) -> float:
+    """Return the average error to expect, as a part of the span."""
+    return interval.width * float((noise + interval.likely_off(occupancy)).mean())
+
+
+def _at(
+    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None, quantile: Fraction
+) -> tuple[Interval, Floats]:
+    part = share_of(quantile, occupancy.n_users, epsilon) if share is None else share
+    left = epsilon * (1 - part)
+    made = weigh(occupancy, float(left), likeness(quantile))
+    weight = np.floor(made.weight * GRAIN).astype(np.int64)
+    interval = Interval(
+        epsilon * part,
+        (quantile, 1 - quantile),
+        2.0 * _ends(quantile) * SPREAD,
+        clipping(quantile),
+        weight,
+    )
+    return interval, made.noise

@@ -1,0 +1,126 @@
+"""From private sums to one whole number per cell: weighted means of user means in an interval.
+
+Let the interval be [a, b] in quanta above the lower bound of the records, whole numbers, found
+privately or all of the bounds. A pair with m records, sum s and the whole weight W contributes
+
+    c = floor(W clip(s, a m, b m) / m),
+
+the user's mean projected to [a, b], times W. The cell's statistic is y = Σ c, its noise discrete
+Laplace of scale R, and what is published is lower + quantum (y + noise) / Σ W. Rounding down moves
+that by less than one quantum times the number of users over Σ W, which is below 2^-9 of a quantum
+for cells of up to 2^17 users (planning/intervals.py).
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds; users
+and counts stay. Then only this user's contributions change. W a and W b are whole, and c lies
+between them and reaches both: the sensitivity W (b - a) is exact.
+Loss: cells have independent noise, and discrete Laplace of scale R at integer distance d costs at
+most d / R (noise/secure.py). R is (b - a) (Σ W) r rounded up, r the plan's noise for an interval of
+width 1: a cell costs at most W / (r Σ W), whatever the interval. So what a user loses is known
+before the interval is; with what the interval costs it adds up to what is booked, since losses add
+up whatever earlier outputs chose (ledger/odometer.py).
+Source: DESIGN's linear release of clipped user means; ERRATA 3 for the accounting.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.errors import InputError
+from hexveil.exact import float_up
+from hexveil.noise.secure import TAIL
+from hexveil.publishing.linear import ROOM
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.facts import ValueScale
+    from hexveil.planning import Plan
+    from hexveil.records import Dataset
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+
+def contributions(total: Ints, n: Ints, weight: Ints, ends: tuple[int, int]) -> Ints:
+    """Return c of each pair. PRIVATE.
+
+    Examples
+    --------
+    >>> whole = [np.array([one]) for one in (7, 2, 10)]
+    >>> contributions(*whole, (0, 100)), contributions(*whole, (0, 3))
+    (array([35]), array([30]))
+    """
+    inside = np.clip(total, ends[0] * n, ends[1] * n)
+    whole, rest = np.divmod(inside, n)
+    return np.asarray(weight * whole + weight * rest // n, dtype=np.int64)
+
+
+def statistic(dataset: Dataset, weight: Ints, ends: tuple[int, int]) -> Ints:
+    """Return y of every cell. PRIVATE.
+
+    Privacy
+    -------
+    It leaves only through the noise door. One user moves entry g by at most W (b - a), which it
+    can (module head).
+    """
+    occupancy = dataset.occupancy
+    each = contributions(dataset.sums.total, occupancy.n, weight, ends)
+    return np.asarray(np.add.reduceat(each, occupancy.start[:-1]), dtype=np.int64)
+
+
+def scales(plan: Plan, width: int) -> Floats:
+    """Return R of each cell for an interval of `width` quanta: its noise, rounded up."""
+    exact = (
+        float_up(Fraction(float(r)) * int(total) * width)
+        for r, total in zip(plan.parts["mean"].noise, _totals(plan), strict=True)
+    )
+    return np.array(list(exact), dtype=np.float64)
+
+
+def means(noisy: Ints, plan: Plan, scale: ValueScale) -> Floats:
+    """Return the published mean of each cell from its noisy whole number, in value units."""
+    total = _totals(plan)
+    whole, rest = np.divmod(noisy, total)
+    return np.asarray(plan.lower + float(scale.quantum) * (whole + rest / total), dtype=np.float64)
+
+
+def grid(plan: Plan, scale: ValueScale) -> tuple[Floats, Floats]:
+    """Return where each cell's published means can lie: a start, and a step."""
+    return plan.lower.copy(), float(scale.quantum) / _totals(plan)
+
+
+def check(plan: Plan, scale: ValueScale) -> None:
+    """Refuse, from public facts, weights under which the stated loss would not hold, or too large.
+
+    Raises
+    ------
+    InputError
+        If a weight is below zero, a cell has none or no noise, the plan's bounds are not the
+        records', or statistic and noise could leave 64 bits.
+    """
+    interval = plan.rows.interval
+    if interval is None:
+        return
+    noise = plan.parts["mean"].noise
+    if (interval.weight < 0).any() or (_totals(plan) <= 0).any() or not (noise > 0).all():
+        raise InputError("the plan has a cell without weights or without noise; plan again.")
+    if (plan.lower != float(scale.lower)).any() or (plan.upper != float(scale.upper)).any():
+        raise InputError(
+            "a private interval is found within the bounds that the records were read with; leave "
+            "bounds out of the plan."
+        )
+    reach = 2.0 * scale.steps * _totals(plan)
+    if not (reach + TAIL * scales(plan, scale.steps) < ROOM).all():
+        raise InputError(
+            f"noise for epsilon {float(plan.asked):.3g} does not fit whole numbers of 64 bits; "
+            "ask for a larger epsilon or use a coarser quantum."
+        )
+
+
+def _totals(plan: Plan) -> Ints:
+    interval = plan.rows.interval
+    assert interval is not None  # noqa: S101  only plans with weights come here
+    return interval.totals(plan.occupancy)

@@ -1,0 +1,136 @@
+"""Weights of users: the slope, the loss, the least error, and what weights make a cell off by."""
+
+import itertools
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from hexveil.occupancy import Occupancy
+from hexveil.planning.weighing import Likeness, _Problem, most_off, off_by, weigh
+
+PRIOR = Likeness(0.3, 0.1)
+
+
+@st.composite
+def fleets(draw, most=6):
+    """Return a small occupancy without empty cells."""
+    users, cells = draw(st.integers(1, most)), draw(st.integers(1, 4))
+    rows = draw(
+        st.lists(
+            st.lists(st.integers(0, 9), min_size=cells, max_size=cells),
+            min_size=users, max_size=users,
+        )
+    )  # fmt: skip
+    counts = np.array(rows)
+    counts[0, counts.sum(axis=0) == 0] = 1
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    return Occupancy.from_dense(counts)
+
+
+def lost(occupancy, weighing):
+    """Return what each user loses."""
+    terms = weighing.weight / weighing.noise[occupancy.cell]
+    return np.bincount(occupancy.user, weights=terms, minlength=occupancy.n_users)
+
+
+@settings(max_examples=30)
+@given(fleets(), st.sampled_from([0.2, 1.0, 5.0]))
+def test_weights_sum_to_one_and_nobody_loses_more(occupancy, loss):
+    """In every cell the weights are an average; the largest loss is what was allowed."""
+    made = weigh(occupancy, loss, PRIOR)
+    assert (made.weight >= 0).all()
+    sums = np.add.reduceat(made.weight, occupancy.start[:-1])
+    assert np.allclose(sums, 1, rtol=1e-12)
+    assert (made.noise > 0).all()
+    assert lost(occupancy, made).max() == pytest.approx(loss, rel=1e-9) or (
+        lost(occupancy, made).max() < loss
+    )
+
+
+@settings(max_examples=30)
+@given(fleets(), st.integers(0, 2**32 - 1))
+def test_the_slope_is_that_of_the_value(occupancy, seed):
+    """The slope agrees with differences of the value, away from where a factor reaches 1."""
+    problem = _Problem(occupancy, 1.0, PRIOR)
+    logs = np.random.default_rng(seed).normal(0, 2, occupancy.n_cells)
+    at = problem.by_user(problem.spread_out(np.exp(logs)) * problem.share)
+    if np.abs(np.log(np.maximum(at, 1e-300))).min() < 1e-3:
+        return
+    _, slope = problem.value(logs)
+    for g in range(occupancy.n_cells):
+        step = np.zeros(occupancy.n_cells)
+        step[g] = 1e-6
+        up, down = (problem.value(logs + sign * step)[0] for sign in (1, -1))
+        assert slope[g] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize(("users", "cells", "loss"), [(50, 2, 1.0), (10, 7, 0.5), (3, 1, 4.0)])
+def test_users_alike_reach_the_counting_bound(users, cells, loss):
+    """Where all are alike no plan has less noise than G / (loss L), and this one has no more."""
+    made = weigh(Occupancy.from_dense([[2] * cells] * users), loss, PRIOR)
+    assert np.allclose(made.noise, cells / (loss * users), rtol=1e-4)
+    assert np.allclose(made.weight, 1 / users)
+
+
+def test_light_users_of_a_heavy_one_s_cell_are_raised_unless_drift_is_feared():
+    """A user of nine tenths of a cell binds the noise: its weight falls, or its noise is borne."""
+    occupancy = Occupancy.from_dense([[90], *[[1]] * 10])
+    carefree, afraid = (weigh(occupancy, 1.0, Likeness(0.1, drift)) for drift in (0.0, 20.0))
+    assert carefree.weight[0] < 0.2
+    assert afraid.weight[0] == pytest.approx(0.9, rel=0.01)
+    assert carefree.noise[0] < 0.2
+    assert afraid.noise[0] > 0.8
+
+
+@settings(max_examples=20, deadline=None)
+@given(fleets(4), st.sampled_from([0.5, 2.0]))
+def test_no_better_weights_are_found_by_trying(occupancy, loss):
+    """Of rates on a grid around the answer none has a smaller objective by a hundredth."""
+    problem = _Problem(occupancy, loss, PRIOR)
+
+    def value(weighing):
+        return float((weighing.noise + off_by(occupancy, weighing.weight, PRIOR)).mean())
+
+    found = value(weigh(occupancy, loss, PRIOR))
+    grid = np.exp(np.linspace(-3, 3, 7))
+    tried = itertools.islice(itertools.product(grid, repeat=occupancy.n_cells), 400)
+    best = min(value(problem.weighing(np.array(rates))) for rates in tried)
+    assert found <= best * 1.01 + 2e-3
+
+
+@settings(max_examples=30)
+@given(fleets(5), st.integers(0, 2**32 - 1))
+def test_weights_are_off_by_at_most_what_is_said_and_can_be(occupancy, seed):
+    """Over all user means at either end of the interval the largest distance is the one stated."""
+    weight = np.random.default_rng(seed).random(occupancy.n_pairs)
+    weight /= np.add.reduceat(weight, occupancy.start[:-1])[occupancy.cell]
+    share = occupancy.n / occupancy.records_per_cell[occupancy.cell]
+    stated = most_off(occupancy, weight)
+    for g in range(occupancy.n_cells):
+        rows = slice(occupancy.start[g], occupancy.start[g + 1])
+        away = (weight - share)[rows]
+        largest = max(
+            abs(float(away @ np.array(means)))
+            for means in itertools.product((0.0, 1.0), repeat=away.size)
+        )
+        assert stated[g] == pytest.approx(largest, abs=1e-12)
+
+
+def test_the_prior_s_distance_is_that_of_simulated_means():
+    """With independent user means, what weights cost is the expected distance, nearly."""
+    occupancy = Occupancy.from_dense([[9], [3], [1], [1]])
+    weight, prior = np.full(4, 0.25), Likeness(0.3, 0.0)
+    share = occupancy.n / 14
+    means = np.random.default_rng(4).normal(0.5, 0.3, (200_000, 4))
+    seen = np.abs(means @ (weight - share)).mean()
+    assert off_by(occupancy, weight, prior)[0] == pytest.approx(seen, rel=0.02)
+
+
+def test_names_of_users_do_not_matter():
+    """Users in another order get the same weights."""
+    counts = np.array([[5, 0, 2], [1, 3, 0], [8, 1, 1], [1, 1, 1]])
+    order = [2, 0, 3, 1]
+    one, other = (weigh(Occupancy.from_dense(rows), 1.0, PRIOR) for rows in (counts, counts[order]))
+    assert np.allclose(one.noise, other.noise, rtol=1e-5)

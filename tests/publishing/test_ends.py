@@ -1,0 +1,140 @@
+"""The private interval: exact counts, a sensitivity never exceeded, the scale that is asked."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import hexveil as hv
+from hexveil.noise import secure
+from hexveil.publishing import ends
+from publishing.setting import dataset_of
+
+QUANTILES = (Fraction(1, 10), Fraction(9, 10))
+
+
+def fleet(counts, totals, steps=12):
+    """Return a data set on a lattice of few steps."""
+    from hexveil.facts import ValueScale  # noqa: PLC0415  for the lattice alone
+
+    return dataset_of(counts, totals, scale=ValueScale.of((0, steps), 1))
+
+
+def by_hand(dataset, asked):
+    """Return the costs of both ends, point by point, in fractions."""
+    occupancy, totals = dataset.occupancy, dataset.sums.total
+    rows = list(zip(occupancy.user.tolist(), occupancy.n.tolist(), totals.tolist(), strict=True))
+    cells = [sum(user == one for user, *_ in rows) for one in range(occupancy.n_users)]
+    found = []
+    for target in asked.targets:
+        at = []
+        for point in asked.points.tolist():
+            below = sum(
+                ends.GRAIN // cells[user] for user, n, total in rows if Fraction(total, n) <= point
+            )
+            at.append(abs(below - target))
+        found.append(at)
+    return found
+
+
+@st.composite
+def counts_and_totals(draw):
+    """Return counts of up to four users in three cells, and sums that they can have."""
+    counts = np.array(
+        draw(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=2, max_size=4))
+    )
+    counts[0] = np.maximum(counts[0], 1)
+    counts[:, 0] = np.maximum(counts[:, 0], 1)
+    pairs = [int(n) for g in range(3) for n in counts[:, g] if n]
+    return counts, [draw(st.integers(0, 12 * n)) for n in pairs]
+
+
+@settings(max_examples=60)
+@given(counts_and_totals())
+def test_costs_are_counted_exactly(drawn):
+    """Each point's cost is that of fractions: no mean falls on the wrong side of a point."""
+    dataset = fleet(*drawn)
+    asked = ends.ballot(dataset.public, QUANTILES, Fraction(1))
+    assert asked.points.tolist() == list(range(13))
+    assert [cost.tolist() for cost in ends.costs(dataset, asked)] == by_hand(dataset, asked)
+
+
+@pytest.mark.parametrize("user", [0, 1])
+def test_no_neighbour_moves_a_cost_by_more_than_the_grain(user):
+    """Over all values of one user in all its cells, every cost moves by GRAIN at most: met."""
+    counts = np.array([[1, 2, 1], [2, 0, 1], [1, 1, 0]])
+    base = fleet(counts, 0, steps=3)
+    asked = ends.ballot(base.public, QUANTILES, Fraction(1))
+    rows = np.flatnonzero(base.occupancy.user == user)
+    most, totals = 0, base.sums.total.copy()
+    choices = [range(3 * int(n) + 1) for n in base.occupancy.n[rows]]
+    found = []
+    for own in itertools.product(*choices):
+        totals[rows] = own
+        found.append(np.stack(ends.costs(fleet(counts, totals, steps=3), asked)))
+    for one, other in itertools.combinations(found, 2):
+        most = max(most, int(np.abs(one - other).max()))
+    own = ends.GRAIN // len(rows) * len(rows)
+    assert most == own <= ends.GRAIN
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(2), Fraction(7, 100)])
+def test_both_choices_together_cost_no_more_than_is_charged(monkeypatch, epsilon):
+    """Two choices of scale R lose 2 (2 GRAIN / R) at most; R is rounded up and no further."""
+    dataset = fleet(np.ones((9, 2), dtype=int), 5)
+    asked = ends.ballot(dataset.public, QUANTILES, epsilon)
+    scales = []
+    monkeypatch.setattr(secure, "noisy_max", lambda _, scale: scales.append(scale) or 0)
+    ends.draw(dataset, asked)
+    assert len(scales) == 2
+    charged = sum(2 * ends.GRAIN / Fraction(scale) for scale in scales)
+    assert epsilon * (1 - Fraction(1, 2**50)) <= charged <= epsilon
+
+
+def test_scores_are_costs_turned_round(monkeypatch):
+    """The door looks for the largest score, which is the least cost."""
+    dataset = fleet(np.ones((9, 2), dtype=int), 5)
+    asked = ends.ballot(dataset.public, QUANTILES, Fraction(1))
+    seen = []
+    monkeypatch.setattr(secure, "noisy_max", lambda scores, _: seen.append(scores) or 0)
+    ends.draw(dataset, asked)
+    assert [(-one).tolist() for one in seen] == [c.tolist() for c in ends.costs(dataset, asked)]
+
+
+def test_many_users_find_their_quantiles():
+    """With thousands of users the ends lie near the 10th and 90th of a hundred."""
+    rng = np.random.default_rng(2)
+    means = np.clip(rng.normal(30, 5, 20_000), 0, 60)
+    dataset = dataset_of(np.ones((20_000, 1), dtype=int), np.round(means).astype(int))
+    asked = ends.ballot(dataset.public, QUANTILES, Fraction(1, 2))
+    low, high = ends.interval(ends.draw(dataset, asked), asked, dataset.public.scale.steps)
+    scale = float(dataset.public.scale.quantum)
+    assert low * scale == pytest.approx(np.quantile(np.round(means), 0.1), abs=1.5)
+    assert high * scale == pytest.approx(np.quantile(np.round(means), 0.9), abs=1.5)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"), [([3, 9], (3, 9)), ([5, 5], (0, 12)), ([9, 3], (0, 12))]
+)
+def test_an_empty_interval_is_all_of_the_bounds(chosen, found):
+    """Where the lower end is not below the upper one, nothing is projected."""
+    dataset = fleet(np.ones((3, 1), dtype=int), 5)
+    asked = ends.ballot(dataset.public, QUANTILES, Fraction(1))
+    assert ends.interval(chosen, asked, 12) == found
+
+
+def test_points_are_whole_and_not_too_many():
+    """A fine lattice gets evenly spaced points, its ends among them."""
+    dataset = dataset_of(
+        np.ones((3, 1), dtype=int), 5, scale=hv.facts.ValueScale.of((0, 600), "0.001")
+    )
+    asked = ends.ballot(dataset.public, QUANTILES, Fraction(1))
+    assert asked.points.size == ends.POINTS + 1
+    assert (asked.points[0], asked.points[-1]) == (0, 600_000)
+    assert np.diff(asked.points).max() - np.diff(asked.points).min() <= 1
+    assert sum(asked.targets) == pytest.approx(int(asked.vote.sum()), abs=1)
+    assert math.isfinite(asked.scale)

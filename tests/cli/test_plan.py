@@ -40,6 +40,23 @@ def test_a_plan_stays_short_when_it_warns(here, call, unit, epsilon):
     assert said.err == ""
 
 
+def test_a_private_interval_is_said_and_released(here, call):
+    """Its price and what is assumed of it; a release finds it, and the folder verifies."""
+    said = call("plan", "run.toml", "--intervals", "global", "--epsilon", "8")
+    assert said.code == 0, said.err
+    text = " ".join(said.out.split())
+    assert "Interval averages of users are projected between their quantiles" in text
+    assert "is no bound" in text
+    out = here / "map"
+    arguments = ("--intervals", "global", "--epsilon", "8", "--budget", "9", "--out", str(out))
+    assert call("release", "run.toml", *arguments).code == 0
+    assert call("verify", str(out)).code == 0
+    step, _ = json.loads((out / "manifest.json").read_text())["plan"]["private_steps"]
+    assert step["lower"] < step["upper"]
+    wrong = call("plan", "run.toml", "--intervals", "some")
+    assert (wrong.code, "intervals" in wrong.err) == (2, True)
+
+
 def test_json(here, call):
     """--json prints the same for machines."""
     said = json.loads(call("plan", "run.toml", "--json").out)

@@ -125,6 +125,7 @@ def test_the_request_and_the_certificate_are_stated(city):
     plan, said = planned(city, epsilon="1.5", objective="max")
     asked = said["plan"]["request"]
     assert asked == {
+        "intervals": "none",
         "epsilon": "1.5",
         "targets": [],
         "objective": "max",

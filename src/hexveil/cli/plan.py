@@ -184,6 +184,7 @@ def map_lines(
             f"{words.measured(made.support.floor, unit)} or more for a mean of which nothing is "
             "clipped.",
         ),
+        *_interval(made),
         *_certificate(made),
         *words.wrapped("Worth it", _worth(made, unit)),
     ]
@@ -207,6 +208,20 @@ def _errors(made: Plan, unit: str) -> str:
             f"{words.measured(float(error.max()), measure)} in the worst cell"
         )
     return "; ".join(said)
+
+
+def _interval(made: Plan) -> list[str]:
+    """Return what finding a private interval would cost, and what is assumed of it."""
+    found = made.rows.interval
+    if found is None:
+        return []
+    low, high = (f"{float(one):.0%}" for one in found.quantiles)
+    return words.wrapped(
+        "Interval",
+        f"averages of users are projected between their quantiles {low} and {high}, found "
+        f"privately at epsilon {words.price(float(found.epsilon))}; it is assumed to have "
+        f"{found.width:.0%} of the span. The error is predicted from that, and is no bound.",
+    )
 
 
 def _certificate(made: Plan) -> list[str]:

@@ -42,7 +42,9 @@ def lines(folder: Path, problems: tuple[str, ...]) -> list[str]:
     ledger, name = said["ledger"], clean(said["dataset"]["name"])
     where = "cost nothing" if ledger is None else f"entry {ledger['entry']} of its ledger"
     return [
-        *words.wrapped("Checked", f"{folder}: manifest, checksums, columns, cells and bounds."),
+        *words.wrapped(
+            "Checked", f"{folder}: manifest, checksums, columns, cells, bounds and grid."
+        ),
         *words.wrapped("Release", f"{said['request'][:16]} of {name}, {where}."),
         *words.wrapped("Not checked", CANNOT),
     ]

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 SCHEMA_VERSION = 1
+PARTS = 10**12
+"""Losses are said in whole parts of ε of this size, rounded up, as the ledger books them."""
 _THREE_UP = Context(prec=3, rounding=ROUND_CEILING)
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
 
@@ -249,7 +251,8 @@ def _private_steps(plan: Plan) -> list[dict[str, Any]]:
             }
         )
     rest = spent - first
-    found.append({"step": "cells", "epsilon": decimal_text(rest), "share": float(rest / spent)})
+    up = Fraction(math.ceil(rest * PARTS), PARTS)
+    found.append({"step": "cells", "epsilon": decimal_text(up), "share": float(rest / spent)})
     return found
 
 
@@ -260,6 +263,7 @@ def _request(request: Request) -> dict[str, Any]:
         for name, goal in (request.target or {}).items()
     ]
     return {
+        "intervals": request.intervals,
         "epsilon": None if request.epsilon is None else decimal_text(request.epsilon),
         "targets": targets,
         "objective": request.objective,

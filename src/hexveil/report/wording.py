@@ -52,11 +52,7 @@ def summary(table: pa.Table, facts: Facts) -> str:
     if facts.constant:
         return f"{' '.join(kinds)}, each with a constant: no value was read."
     error = facts.planned_error
-    off = (
-        ""
-        if error is None
-        else f", expected to be off by at most {facts.amount_up(error)} on average"
-    )
+    off = "" if error is None else f", {_expected(facts)} {facts.amount_up(error)} on average"
     return f"{' '.join(kinds)} with random noise added{off}."
 
 
@@ -87,9 +83,16 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
         "The promise assumes that whether a record carries a usable value (present, finite, a "
         "number) is as public as its user, place and time."
     )
+    found = facts.private_interval
+    true = (
+        f"true one (of values cut to {between})"
+        if found is None
+        else f"true one of user averages cut to {facts.amount(found['lower'])} to "
+        f"{facts.amount(found['upper'])}, an interval found privately,"
+    )
     off = (
         f"With a chance of at least 95 in 100, a published {facts.noun} is no further from the "
-        f"true one (of values cut to {between}) than its bound, which is at most "
+        f"{true} than its bound, which is at most "
         f"{facts.amount_up(float(np.median(bound)))} for half of the cells and at most "
         f"{facts.amount_up(float(bound.max()))} for all."
     )
@@ -100,6 +103,13 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
         ("Assumption", assumed),
         ("How far off", off),
     ]
+
+
+def _expected(facts: Facts) -> str:
+    """Return whether the error is one that clipping and noise allow, or one that a prior says."""
+    if facts.private_interval is None:
+        return "expected to be off by at most"
+    return "off, by a stated prior, by about"
 
 
 def _factor(odds: float) -> str:
@@ -191,7 +201,7 @@ def _interval(facts: Facts) -> str | None:
     found = facts.private_interval
     if found is None:
         return None
-    low, high = (facts.amount_up(found[end]) for end in ("lower", "upper"))
+    low, high = (facts.amount(found[end]) for end in ("lower", "upper"))
     return (
         f"user means projected to {low} to {high}, found at \u03b5 {found['epsilon']}; bias and "
         "bound are about the average of what was projected"

@@ -28,6 +28,8 @@ WAYS = (
     {"method": "joint", "epsilon": "70/3", "objective": "max", "statistics": BOTH},
     {"method": "joint", "epsilon": 30, "statistics": ("sd",)},
     {"method": "joint", "epsilon": 30, "error": "sum"},
+    {"method": "joint", "epsilon": "7/3", "intervals": "global"},
+    {"method": "joint", "epsilon": 1, "intervals": "global", "interval_share": "1/7"},
     {"method": "joint", "target_error": "20%"},
     {"method": "joint", "target_error": {"mean": 2, "variance": "11%"}, "statistics": BOTH},
     {"method": "joint", "target_error": 9, "statistics": BOTH, "error": "sum"},
@@ -82,8 +84,18 @@ def assert_same(loaded, plan):
     for one, other in zip(loaded.rows.arrays(), plan.rows.arrays(), strict=True):
         assert one.dtype == other.dtype
         assert np.array_equal(one, other)
+    assert_same_interval(loaded.rows.interval, plan.rows.interval)
     assert (loaded.rows.dropped is None) == (plan.rows.dropped is None)
     assert_same_request(loaded.request, plan.request)
+
+
+def assert_same_interval(loaded, interval):
+    """Assert that two intervals are decided alike, or that there is none."""
+    assert (loaded is None) == (interval is None)
+    if interval is not None:
+        for name in ("epsilon", "quantiles", "width", "clipped", "ends"):
+            assert getattr(loaded, name) == getattr(interval, name)
+        assert np.array_equal(loaded.weight, interval.weight)
 
 
 def assert_same_request(loaded, request):
@@ -417,6 +429,35 @@ def test_what_no_plan_has_is_refused(file, change, message, saved):
     """Also where the digest fits, contents that no plan has are refused in one sentence."""
     edited(saved, file, change, sealed=True)
     refused(saved, message)
+
+
+FORGED_INTERVALS = [
+    ("pairs.parquet", cell_of("weight", 0, -1), "weights that no plan has"),
+    ("pairs.parquet", cell_of("weight", 0, 2**60), "weights that no plan has"),
+    ("pairs.parquet", cell_of("weight", 1, 1), "states a loss that the rows"),
+    ("pairs.parquet", lambda table: table.drop_columns(["weight"]), "lacks a field"),
+    (
+        "pairs.parquet",
+        lambda table: table.set_column(3, "weight", pa.array([0] * 4 + [9] * 5)),
+        "a cell without weights",
+    ),
+    ("plan.json", word("plan", "interval", to=None), "do not fit together"),
+    ("plan.json", word("plan", "interval", "epsilon", to="1/1000"), "states a loss that the rows"),
+    ("plan.json", word("plan", "interval", "epsilon", to="-1"), "must be above 0"),
+    ("plan.json", word("plan", "interval", "quantiles", to=["0.9", "0.1"]), "quantiles or a width"),
+    ("plan.json", word("plan", "interval", "width", to=-1), "quantiles or a width"),
+    ("plan.json", word("request", "intervals", to="none"), "do not fit together"),
+    ("plan.json", word("request", "intervals", to="many"), "'many' is none of"),
+    ("plan.json", word("request", "statistics", to=["mean", "sd"]), "do not fit together|lacks"),
+]
+
+
+@pytest.mark.parametrize(("file", "change", "message"), FORGED_INTERVALS)
+def test_an_interval_that_no_plan_has_is_refused(file, change, message, city, tmp_path):
+    """Weights, ends and words of an interval are checked as if a stranger had written them."""
+    folder = planned(city, bounds=None, intervals="global").save(tmp_path / "plan")
+    edited(folder, file, change, sealed=True)
+    refused(folder, message)
 
 
 def test_columns_are_read_by_name(saved):

@@ -26,6 +26,7 @@ from hexveil.planning.saved_words import (
     TARGET,
     exact_of,
     facts_of,
+    interval_of,
     numbers,
     one_of,
     request_of,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from hexveil.planning.intervals import Interval
 
     Words = dict[str, Any]
     Tables = dict[str, pa.Table]
@@ -49,7 +52,7 @@ NEEDED = {
 OPTIONAL = {
     CELLS: {"hexagon": pa.uint64(), "slot": pa.int64()},
     USERS: {},
-    PAIRS: {"dropped": pa.bool_()},
+    PAIRS: {"dropped": pa.bool_(), "weight": pa.int64()},
 }
 BEGINNINGS = {TARGET: pa.float64(), LABEL: pa.string()}
 CERTIFIED = (None, "loss", "max error", "mean error")
@@ -195,7 +198,7 @@ def _plan(path: Path, words: Words, tables: Tables) -> Plan:
             n_users=users.num_rows,
         )
         facts = words["records"]
-        return Plan(
+        made = Plan(
             occupancy=occupancy,
             lower=numbers(cells, "lower"),
             upper=numbers(cells, "upper"),
@@ -204,6 +207,15 @@ def _plan(path: Path, words: Words, tables: Tables) -> Plan:
             prior_miss=_positive(said["prior_miss"]),
             facts=None if facts is None else facts_of(facts, occupancy, cells),
         )
+        _check_interval(made)
+    return made
+
+
+def _check_interval(made: Plan) -> None:
+    """Refuse an interval that was not asked for, or that other statistics stand beside."""
+    asked = made.request.intervals != "none"
+    if asked != (made.rows.interval is not None) or (asked and made.statistics != ("mean",)):
+        raise InputError("its interval and its request do not fit together.")
 
 
 def _rows(said: Words, tables: Tables) -> Rows:
@@ -220,7 +232,18 @@ def _rows(said: Words, tables: Tables) -> Rows:
         cell_epsilon=exact_of(said["cell_epsilon"]),
         lower_bound=None if bound is None else float(bound),
         certifies=one_of(said["certifies"], CERTIFIED),
+        interval=None if said["interval"] is None else _interval(said["interval"], tables),
     )
+
+
+def _interval(said: Words, tables: Tables) -> Interval:
+    """Return the interval; every cell needs weights, and noise, to have a loss at all."""
+    cells, _, pairs = (tables[name] for name in TABLES)
+    found = interval_of(said, numbers(pairs, "weight"))
+    weighed = np.bincount(numbers(pairs, "cell"), weights=found.weight, minlength=cells.num_rows)
+    if not (weighed > 0).all() or not (numbers(cells, "noise_records") > 0).all():
+        raise InputError("it has a cell without weights or without noise.")
+    return found
 
 
 def _check_stated(path: Path, words: Words, made: Plan, tables: Tables) -> None:

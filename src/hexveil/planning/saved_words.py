@@ -17,6 +17,7 @@ from hexveil.errors import InputError
 from hexveil.exact import decimal_text
 from hexveil.facts import UNITS, PublicFacts, ValueScale
 from hexveil.mechanisms import Baseline, OptimalClipping
+from hexveil.planning.intervals import GRAIN, Interval, Intervals
 from hexveil.planning.request import ErrorKind, Method, Objective, Request, statistics
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     Words = dict[str, Any]
 
+HUGE = 1e6
+"""Widths and errors of a saved interval are below this, in spans."""
 TARGET, LABEL = "target_", "label_"
 """What the names of columns of targets and of labels begin with."""
 MECHANISMS: dict[str, ThresholdMechanism] = {m.name: m for m in (Baseline(), OptimalClipping())}
@@ -50,7 +53,32 @@ def request_words(request: Request) -> dict[str, Any]:
         "split": exact_text(request.split),
         "epsilon": exact_text(request.epsilon),
         "targets": None if request.target is None else list(request.target),
+        "intervals": request.intervals,
+        "interval_share": exact_text(request.interval_share),
     }
+
+
+def interval_words(interval: Interval) -> dict[str, Any]:
+    """Return what is decided of a private interval; the weights are in pairs.parquet."""
+    return {
+        "epsilon": decimal_text(interval.epsilon),
+        "quantiles": [decimal_text(one) for one in interval.quantiles],
+        "width": interval.width,
+        "clipped": interval.clipped,
+    }
+
+
+def interval_of(said: Words, weight: NDArray[np.int64]) -> Interval:
+    """Return the interval of a plan, checked as far as it stands alone."""
+    low, high = (Fraction(one) for one in said["quantiles"])
+    width, clipped = float(said["width"]), float(said["clipped"])
+    if not 0 < low < high < 1 or not 0 < width < HUGE or not 0 <= clipped < HUGE:
+        raise InputError("its interval has quantiles or a width that no plan has.")
+    if (weight < 0).any() or not 0 < int(weight.max()) <= GRAIN:
+        raise InputError("it has weights that no plan has.")
+    epsilon = exact_of(said["epsilon"])
+    assert epsilon is not None  # noqa: S101  text is never None
+    return Interval(epsilon, (low, high), width, clipped, weight)
 
 
 def facts_words(facts: PublicFacts) -> dict[str, Any]:
@@ -91,6 +119,8 @@ def request_of(said: Words, cells: pa.Table) -> Request:
         split=exact_of(said["split"]),
         epsilon=exact_of(said["epsilon"]),
         target=_targets(said["targets"], cells),
+        intervals=one_of(said["intervals"], get_args(Intervals)),
+        interval_share=exact_of(said["interval_share"]),
     )
     if (request.epsilon is None) == (request.target is None):
         raise InputError("it must ask for either a loss or targets.")

@@ -26,7 +26,14 @@ import pyarrow.parquet
 from hexveil import atomic
 from hexveil.errors import InputError, StorageError
 from hexveil.exact import decimal_text
-from hexveil.planning.saved_words import LABEL, TARGET, exact_text, facts_words, request_words
+from hexveil.planning.saved_words import (
+    LABEL,
+    TARGET,
+    exact_text,
+    facts_words,
+    interval_words,
+    request_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,11 +60,6 @@ GOES_WITH = (
 def save(plan: Plan, folder: str | Path) -> Path:
     """Write a plan into a new folder and return its path: see `Plan.save`."""
     path = Path(folder)
-    if plan.rows.interval is not None:
-        raise InputError(
-            "a plan with a private interval cannot be saved in this version; keep its goal in a "
-            "run file (TOML)."
-        )
     words, tables = _words(plan), _tables(plan)
     words["digest"] = digest(words, tables)
     text = json.dumps(words, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -126,6 +128,7 @@ def _words(plan: Plan) -> dict[str, Any]:
             "lower_bound": plan.lower_bound,
             "gap": plan.gap,
             "prior_miss": plan.prior_miss,
+            "interval": None if plan.rows.interval is None else interval_words(plan.rows.interval),
         },
         "occupancy": {
             "cells": occupancy.n_cells,
@@ -143,6 +146,8 @@ def _tables(plan: Plan) -> dict[str, pa.Table]:
     pairs = {"cell": occupancy.cell, "user": occupancy.user, "n": occupancy.n}
     if rows.dropped is not None:
         pairs["dropped"] = np.asarray(rows.dropped, dtype=bool)
+    if rows.interval is not None:
+        pairs["weight"] = rows.interval.weight
     made = (_cells(plan), plan.users, pa.table(pairs))
     return dict(zip(TABLES, made, strict=True))
 

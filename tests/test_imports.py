@@ -41,6 +41,7 @@ TABLE = {
     "theory": Room(BASE, ("numpy",)),
     "mechanisms": Room((*BASE, "theory"), ("numpy",)),
     "planning": Room((*BASE, "theory", "mechanisms"), ("numpy", "pyarrow", "scipy")),
+    "smoothing": Room(("errors", "exact", "hexagons"), ("numpy", "scipy")),
     # The private side.
     "records": Room(
         BASE,
@@ -50,7 +51,7 @@ TABLE = {
     "noise": Room(("errors",), ("numpy",), (("opendp", "secure.py"),)),
     "ledger": Room((*BASE, "sheets"), ("numpy", "pyarrow", "sqlalchemy")),
     "publishing": Room(
-        (*BASE, "sheets", "records", "noise", "ledger", "planning", "report"),
+        (*BASE, "sheets", "records", "noise", "ledger", "planning", "smoothing", "report"),
         ("numpy", "pyarrow"),
         (("pandas", ""), ("polars", ""), ("jsonschema", "checking.py")),
     ),

@@ -63,6 +63,21 @@ def parents(hexagon: NDArray[np.uint64], resolution: int) -> NDArray[np.uint64]:
     return np.asarray(pa.array(coarse).to_numpy(), dtype=np.uint64)
 
 
+def neighbours(hexagon: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the pairs of given hexagons that share an edge, each pair once, shape (n, 2)."""
+    given = np.unique(np.asarray(hexagon, dtype=np.uint64))
+    if h3ronpy is None:  # pragma: no cover
+        text = [h3.grid_disk(h3.int_to_str(int(i)), 1) for i in given]
+        disks = [[h3.str_to_int(i) for i in disk] for disk in text]
+    else:
+        found: Any = h3ronpy.grid_disk(pa.array(given, type=pa.uint64()), 1, flatten=False)
+        disks = pa.array(found).to_pylist()
+    one = np.repeat(given, [len(disk) for disk in disks])
+    other = np.array([i for disk in disks for i in disk], dtype=np.uint64)
+    met = (one < other) & np.isin(other, given)
+    return np.stack([one[met], other[met]], axis=1)
+
+
 def outline(hexagon: int) -> list[tuple[float, float]]:
     """Return a hexagon's corners as open ring of (longitude, latitude), counter-clockwise.
 

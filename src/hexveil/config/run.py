@@ -131,7 +131,9 @@ class Publishing(Section):
     """What is written."""
 
     out: Text | None = _field("New folder for the map.")
-    estimates: Names | None = _field('Columns beside the noisy one: "raw".', "raw")
+    estimates: Names | None = _field(
+        'Columns beside the noisy one: "raw", or "raw,smoothed".', "raw"
+    )
     context: Text | None = _field("GeoJSON file drawn below the map.")
     accept_noise: Switch | None = _field("Release even a grid that is too fine for the fleet.")
 

@@ -24,7 +24,7 @@ from hexveil.errors import InputError
 from hexveil.publishing import receipt
 from hexveil.publishing.manifest import SCHEMA_VERSION, schema
 from hexveil.publishing.prose import clean
-from hexveil.publishing.table import COLUMNS
+from hexveil.publishing.table import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +142,7 @@ def _tables(folder: Path, manifest: Said) -> Iterator[str]:
     if text.column_names != guarded.column_names or not _same(text, guarded):
         yield "cells.csv and cells.parquet do not have the same rows."
     labels = manifest["grid"].get("columns", [])
-    strange = sorted({*plain.column_names} - {*COLUMNS, *labels})
+    strange = sorted({*plain.column_names} - {*ALL, *labels})
     if strange:
         yield f"cells.parquet has a column {strange[0]!r}, which no release has."
     if "cell" not in plain.column_names:

@@ -20,6 +20,7 @@ import numpy as np
 from hexveil.cells import Cells
 from hexveil.exact import decimal_text, float_up
 from hexveil.publishing import linear, variance, weighted
+from hexveil.publishing.smoothed import statement as smoothing_statement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
     from hexveil.planning import Plan
     from hexveil.planning.request import Request
+    from hexveil.smoothing import Smoothed
 
     Floats = NDArray[np.float64]
 
@@ -89,10 +91,12 @@ def manifest(
     plan: Plan,
     request: str,
     ledger: Mapping[str, Any] | None = None,
+    smoothed: Mapping[str, Smoothed] | None = None,
 ) -> dict[str, Any]:
     """Return the manifest as it is written to `manifest.json`.
 
     `ledger` says where the release stands in the book (entry, chain); None if it cost nothing.
+    `smoothed` are the estimates that were asked for beside the raw ones.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -110,6 +114,7 @@ def manifest(
         "plan": _plan(plan),
         "losses": _losses(plan),
         "cells": _cells(facts, plan),
+        "smoothing": smoothing_statement(smoothed or {}),
         "occupancy_fingerprint": plan.occupancy.fingerprint,
         "request": request,
         "ledger": None if ledger is None else dict(ledger),

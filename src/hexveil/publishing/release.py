@@ -15,6 +15,7 @@ from hexveil.planning import Plan
 from hexveil.publishing import ends, linear, variance, weighted
 from hexveil.publishing import folder as folders
 from hexveil.publishing.manifest import fingerprint, manifest, odds, odds_words, request_of
+from hexveil.publishing.smoothed import smoothed
 from hexveil.publishing.table import check_labels, released, shown_columns
 from hexveil.records.dataset import Dataset
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     Whole = dict[str, NDArray[np.int64]]
 
 SHOWN_ROWS = 20
+SMOOTHED = "smoothed"
 ENDS = "interval"
 """Under this name the ledger keeps the ends of a private interval."""
 
@@ -135,7 +137,8 @@ def release(
     ledger : Ledger
         Where the loss is booked before any noise is drawn.
     estimates : tuple of str
-        ("raw",).
+        ("raw",), or ("raw", "smoothed"): estimates in which cells borrow from those they resemble,
+        with intervals by a stated model. They are made from the noisy numbers and cost nothing.
 
     Raises
     ------
@@ -170,9 +173,11 @@ def release(
             stored = book.store(name, {k: v.tolist() for k, v in drawn.items()})
         noisy, place = _stored(stored, noisy), _place(book, name)
     shown = _found(plan, noisy, dataset.public)
+    values = _values(noisy, shown, dataset.public.scale)
+    smooth = smoothed(shown, dataset.public, values) if SMOOTHED in estimates else {}
     return Release(
-        released(shown, dataset.public, _values(noisy, shown, dataset.public.scale)),
-        manifest(book.dataset, dataset.public, shown, name, place),
+        released(shown, dataset.public, values, smooth),
+        manifest(book.dataset, dataset.public, shown, name, place, smooth),
         plan.epsilon,
         replayed,
     )
@@ -300,12 +305,23 @@ def _checked(
             "a release needs a ledger with a budget, in which its cost is booked first: "
             'ledger=hv.Ledger("ledger.sqlite", dataset="buses", budget="5").'
         )
-    if estimates not in ("raw", ("raw",), ["raw"]):
-        raise InputError(f'estimates must be ("raw",) in this version, got {estimates!r}.')
+    _check_estimates(estimates, dataset.public)
     _check_units(dataset)
     _check_plan(dataset, plan)
     check_labels(dataset.public)
     return ledger
+
+
+def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicFacts) -> None:
+    """Refuse unknown estimates, and smoothing where there is nothing to borrow from."""
+    names = (estimates,) if isinstance(estimates, str) else tuple(estimates)
+    if names not in (("raw",), ("raw", SMOOTHED)):
+        raise InputError(f'estimates must be ("raw",) or ("raw", "smoothed"), got {estimates!r}.')
+    if SMOOTHED in names and facts.occupancy.n_cells < 2:
+        raise InputError(
+            "smoothed needs more than one cell to borrow from; ask for raw alone, or for a finer "
+            "grid."
+        )
 
 
 def _check_units(dataset: Dataset) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
     from hexveil.planning import Plan
     from hexveil.planning.part import Part
+    from hexveil.smoothing import Smoothed
 
     Floats = NDArray[np.float64]
 
@@ -87,9 +88,27 @@ UNDER_INTERVAL = {
     "mean_high": f"mean_raw + mean_bound95, within the bounds; of {PROJECTED}",
 }
 """What columns hold instead where a plan has a private interval."""
+BY_MODEL = {
+    key: text.format(s=s, **words)
+    for s, words in (*WORDS.items(), ("sd", {"name": "standard deviation"}))
+    for key, text in {
+        f"{s}_smoothed": "{name} drawn towards cells that it resembles, as far as noise is large",
+        f"{s}_low": "lower end of the interval about {s}_smoothed by the model in manifest.json: "
+        "95 percent on average over cells of maps like it, no guarantee for one cell",
+        f"{s}_high": "upper end of the same interval",
+    }.items()
+}
+"""What smoothing adds, and what low and high hold then."""
+ALL = COLUMNS | BY_MODEL
+"""Every column that a release can have."""
 
 
-def released(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> pa.Table:
+def released(
+    plan: Plan,
+    facts: PublicFacts,
+    noisy: Mapping[str, Floats],
+    smoothed: Mapping[str, Smoothed] | None = None,
+) -> pa.Table:
     """Return the released table with units of measure in its metadata.
 
     Parameters
@@ -98,6 +117,8 @@ def released(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> pa.
     facts : PublicFacts
     noisy : mapping of statistic to ndarray of float, shape (n_cells,)
         Noisy numbers of each statistic that noise was added to, in its own units.
+    smoothed : mapping of statistic to Smoothed, optional
+        Their smoothed estimates.
     """
     made = {
         name: _noised(plan.parts[name], numbers, _ends(plan, name))
@@ -105,6 +126,10 @@ def released(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> pa.
     }
     if "sd" in plan.statistics:
         made["sd"] = _root(plan.parts["variance"], made["variance"], plan.span)
+    for name, estimate in (smoothed or {}).items():
+        made[name] |= _smooth(estimate)
+        if name == "variance" and "sd" in made:
+            made["sd"] |= {key: np.sqrt(column) for key, column in _smooth(estimate).items()}
     columns = _where(facts) | {
         "users": plan.occupancy.users_per_cell,
         "records": plan.occupancy.records_per_cell,
@@ -113,6 +138,7 @@ def released(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> pa.
         columns |= {f"{name}_{key}": column for key, column in made[name].items()}
     table = pa.table(columns)
     told = COLUMNS if plan.rows.interval is None else COLUMNS | UNDER_INTERVAL
+    told = told | BY_MODEL if smoothed else told
     fields = [
         field.with_metadata(
             {"description": told.get(field.name, "public label of the cell")}
@@ -129,7 +155,7 @@ def check_labels(facts: PublicFacts) -> None:
     A label column `cell` that stands alone is the cell's name, and is written once.
     """
     labels = tuple(facts.cells.labels)
-    taken = sorted({*COLUMNS, "geometry"}.intersection(labels))
+    taken = sorted({*ALL, "geometry"}.intersection(labels))
     if taken and labels != ("cell",):
         raise InputError(
             f"the label column {taken[0]!r} has the name of a column of every release; "
@@ -174,6 +200,11 @@ def _noised(part: Part, noisy: Floats, ends: tuple[Floats, Floats]) -> dict[str,
     }
 
 
+def _smooth(estimate: Smoothed) -> dict[str, Any]:
+    """Return the columns that smoothing adds or exchanges, without the statistic's name."""
+    return {"smoothed": estimate.estimate, "low": estimate.low, "high": estimate.high}
+
+
 def _root(part: Part, variance: Mapping[str, Any], span: Floats) -> dict[str, Any]:
     """Return the columns of the standard deviation from those of the variance."""
     raw, low, high = (np.sqrt(variance[key]) for key in ("raw", "low", "high"))
@@ -205,6 +236,6 @@ def _where(facts: PublicFacts) -> dict[str, Any]:
 
 def _unit(name: str, unit: str) -> dict[str, str]:
     statistic, _, key = name.partition("_")
-    if not unit or name not in COLUMNS or statistic not in RANGE or key == "quality":
+    if not unit or name not in ALL or statistic not in RANGE or key == "quality":
         return {}
     return {"unit": squared(unit) if statistic == "variance" else unit}

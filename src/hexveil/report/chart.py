@@ -40,10 +40,8 @@ def interval_chart(table: pa.Table, facts: Facts) -> Chart | None:
     """Return the chart, or None where there are hexagons or too many cells to draw."""
     if "hexagon" in table.column_names or table.num_rows > MOST_CELLS:
         return None
-    value, low, high = (
-        np.asarray(table[column].to_numpy(), dtype=np.float64)
-        for column in (f"{facts.statistic}_{key}" for key in ("raw", "low", "high"))
-    )
+    value = np.asarray(table[f"{facts.statistic}_raw"].to_numpy(), dtype=np.float64)
+    low, high = facts.ends(table)
     left, right = float(min(low.min(), value.min())), float(max(high.max(), value.max()))
     width = (right - left) or 1.0
     names = [_name(table, facts, row) for row in range(table.num_rows)]

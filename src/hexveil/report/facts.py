@@ -6,11 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hexveil.errors import InputError
 from hexveil.exact import exact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
 
 RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
 """How wide a statistic can range, for bounds of width 1: its quality is judged against this."""
@@ -47,6 +52,26 @@ class Facts:
     unit: str
     odds: float
     label_columns: tuple[str, ...]
+
+    def ends(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends of the bound of each cell's raw number.
+
+        Where estimates were smoothed, the table's own ends are those of a model.
+        """
+
+        def column(key: str) -> NDArray[np.float64]:
+            found = table[f"{self.statistic}_{key}"].to_numpy()
+            return np.asarray(found, dtype=np.float64)
+
+        if f"{self.statistic}_smoothed" not in table.column_names:
+            return column("low"), column("high")
+        raw, bound, span = column("raw"), column("bound95"), self.upper - self.lower
+        least, most = {
+            "mean": (self.lower, self.upper),
+            "variance": (0.0, span**2 * RANGE["variance"]),
+            "sd": (0.0, span * RANGE["sd"]),
+        }[self.statistic]
+        return np.maximum(raw - bound, least), np.minimum(raw + bound, most)
 
     @property
     def private_interval(self) -> Mapping[str, Any] | None:

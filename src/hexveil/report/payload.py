@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from hexveil.report.facts import Facts
     from hexveil.report.projection import Projection
@@ -43,7 +44,7 @@ def payload(
     """Return everything the page's scripts need, as plain JSON values."""
     places, place = _coded(_texts(table, "hexagon"))
     slots, slot = _coded(_texts(table, "slot"), in_order=True)
-    shown = _numbers(table, facts.statistic, facts.decimals)
+    shown = _numbers(table, facts)
     colour = colour_range(table, facts.statistic)
     return {
         "columns": {**_labels(table, facts), **shown},
@@ -137,22 +138,27 @@ def _labels(table: pa.Table, facts: Facts) -> dict[str, list[str]]:
     return {f"label:{name}": _texts(table, name) or [] for name in facts.label_columns}
 
 
-def _numbers(table: pa.Table, statistic: str, decimals: int) -> dict[str, list[Any]]:
+def _numbers(table: pa.Table, facts: Facts) -> dict[str, list[Any]]:
     """Return each shown number, rounded to the digits shown, bounds outwards."""
+    statistic, decimals = facts.statistic, facts.decimals
+    low, high = facts.ends(table)
     quality = [QUALITIES.index(str(q)) for q in table[f"{statistic}_quality"].to_pylist()]
     return {
-        "value": _rounded(table, f"{statistic}_raw", decimals, np.rint),
-        "bound": _rounded(table, f"{statistic}_bound95", decimals, np.ceil),
-        "low": _rounded(table, f"{statistic}_low", decimals, np.floor),
-        "high": _rounded(table, f"{statistic}_high", decimals, np.ceil),
+        "value": _rounded(_column(table, f"{statistic}_raw"), decimals, np.rint),
+        "bound": _rounded(_column(table, f"{statistic}_bound95"), decimals, np.ceil),
+        "low": _rounded(low, decimals, np.floor),
+        "high": _rounded(high, decimals, np.ceil),
         "users": [int(n) for n in table["users"].to_pylist()],
         "records": [int(n) for n in table["records"].to_pylist()],
         "quality": quality,
     }
 
 
-def _rounded(table: pa.Table, column: str, decimals: int, rule: np.ufunc) -> list[float | None]:
-    numbers = np.asarray(table[column].to_numpy(), dtype=np.float64)
+def _column(table: pa.Table, name: str) -> NDArray[np.float64]:
+    return np.asarray(table[name].to_numpy(), dtype=np.float64)
+
+
+def _rounded(numbers: NDArray[np.float64], decimals: int, rule: np.ufunc) -> list[float | None]:
     # A hair's tolerance, or 0.3 * 10 = 3.0000000000000004 would be shown as 0.4.
     steps = numbers * 10.0**decimals
     whole = np.where(np.abs(steps - np.rint(steps)) < 1e-6, np.rint(steps), rule(steps))

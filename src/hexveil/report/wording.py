@@ -154,6 +154,7 @@ def mathematics(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
         ("95% bound", _bound(facts)),
         ("Planning error", _planning(facts)),
         ("Certificate", _certificate(facts)),
+        ("Smoothed estimates", _smoothed(facts)),
         ("Cells that say more than one constant", _better(table, facts)),
         ("Loss per unit of privacy", _losses(manifest.get("losses"))),
         ("Bounds and quantum", _bounds(manifest["bounds"], facts)),
@@ -194,6 +195,20 @@ def _planning(facts: Facts) -> str | None:
     most = "" if worst is None else f", {facts.amount_up(worst)} at most"
     bias = "worst-case" if facts.private_interval is None else "predicted"
     return f"{facts.amount_up(error)} on average{most} ({bias} bias + expected noise)"
+
+
+def _smoothed(facts: Facts) -> str | None:
+    """Say what smoothing found, where the tables have it; the page shows raw numbers."""
+    told = facts.manifest.get("smoothing") or ()
+    name = "variance" if facts.statistic == "sd" else facts.statistic
+    found = next((one for one in told if one["statistic"] == name), None)
+    if found is None:
+        return None
+    return (
+        f"in the tables, beside the raw ones of this page. {found['signal_share']:.0%} of the "
+        f"map's variation is signal; {_many(found['distinguishable'], 'cell')} can be told from "
+        f"the overall average. {found['model']}"
+    )
 
 
 def _interval(facts: Facts) -> str | None:

@@ -1,0 +1,148 @@
+"""The groupings of the two kinds of cells: hexagons in timeslots, and public labels.
+
+Hexagons: parents one and two resolutions up, the same hexagon, the same slot, the same hour of
+day, the parent in the same slot, neighbours over edges, slots near in time. Labels: one grouping
+per column, a smooth one where the labels read as numbers, and one per pair of columns where
+there are three or more.
+A grouping with one group says nothing and is left out, and so is one with one cell per group,
+unless it is smooth.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil import hexagons
+from hexveil.errors import InputError
+from hexveil.smoothing.structure import Grouping, across_edges, along_axis, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Ints = NDArray[np.int64]
+
+_DAY, _HOUR = 86_400, 3_600
+_REACH = 2.0
+"""Steps of an axis over which the correlation falls to 1/e."""
+
+
+def of_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> tuple[Grouping, ...]:
+    """Return the groupings of cells that are hexagons, in timeslots or not.
+
+    Parameters
+    ----------
+    hexagon : array_like of uint64, shape (n_cells,)
+        H3 indexes of one resolution.
+    slot : array_like of int, shape (n_cells,), optional
+        Local start of each cell's slot in seconds: since midnight where all are below a day
+        (hours then form a circle), else since the start of 1970.
+
+    Raises
+    ------
+    InputError
+        If an index is no hexagon, or the hexagons are of several resolutions.
+    """
+    index = np.asarray(hexagon, dtype=np.uint64)
+    ups = _parents(index)
+    same = _codes(index)
+    found = [Grouping("same hexagon", same)]
+    found += [Grouping(name, _codes(parent)) for name, parent in ups]
+    if slot is not None:
+        start = np.asarray(slot, dtype=np.int64)
+        if start.shape != index.shape:
+            raise InputError(f"slot must be one start per cell: {index.size} cells, {start.size}.")
+        found += _in_time(start)
+        found += [Grouping(f"{name}, same slot", _pairs(_codes(up), start)) for name, up in ups[:1]]
+        period = float(_DAY) if start.size and start.min() >= 0 and start.max() < _DAY else None
+        found += _smooth_axis("near in time", start.astype(np.float64), period)
+    labels = np.searchsorted(np.unique(index), hexagons.neighbours(index))
+    edges = across_edges("neighbouring hexagons", same, labels)
+    return kept([*found, *([edges] if edges else [])])
+
+
+def of_labels(columns: Mapping[str, Sequence[str]]) -> tuple[Grouping, ...]:
+    """Return the groupings of cells that are combinations of labels.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence of str
+        A column's name, and the label of each cell.
+
+    Examples
+    --------
+    >>> hours = ["05", "06", "07", "05", "06", "07"]
+    >>> cells = {"airport": ["JFK"] * 3 + ["LGA"] * 3, "hour": hours}
+    >>> [grouping.name for grouping in of_labels(cells)]
+    ['same airport', 'same hour', 'near in hour']
+    """
+    sizes = {len(labels) for labels in columns.values()}
+    if len(sizes) != 1:
+        raise InputError("every column of labels must have one label per cell.")
+    codes = {name: _codes(np.asarray(labels, dtype=str)) for name, labels in columns.items()}
+    found = [Grouping(f"same {name}", code) for name, code in codes.items()]
+    if len(codes) > 2:
+        found += [
+            Grouping(f"same {one} and {other}", _pairs(codes[one], codes[other]))
+            for one, other in combinations(codes, 2)
+        ]
+    for name, labels in columns.items():
+        place = _numbers(labels)
+        if place is not None:
+            clock = "hour" in name.lower() and place.min() >= 0 and place.max() < 24
+            found += _smooth_axis(f"near in {name}", place, 24.0 if clock else None)
+    return kept(found)
+
+
+def _parents(index: NDArray[np.uint64]) -> list[tuple[str, NDArray[np.uint64]]]:
+    """Return the hexagons one and two resolutions up, named, as far as there are any."""
+    level = (index >> np.uint64(52)) & np.uint64(15)
+    mode = index >> np.uint64(59)
+    if index.ndim != 1 or np.any(mode != 1):
+        raise InputError("hexagon must be one H3 cell index per cell; some are not.")
+    if np.unique(level).size > 1:
+        raise InputError("the hexagons of a map must be of one resolution, and these are of more.")
+    here = int(level[0]) if level.size else 0
+    try:
+        ups = [(r, hexagons.parents(index, r)) for r in (here - 1, here - 2) if r >= 0]
+    except (ValueError, RuntimeError):
+        raise InputError("a cell has no parent hexagon: its index is no H3 cell.") from None
+    return [(f"same hexagon at resolution {r}", parent) for r, parent in ups]
+
+
+def _in_time(start: Ints) -> list[Grouping]:
+    """Return the groupings by slot and by hour of the day."""
+    hour = start % _DAY // _HOUR
+    return [Grouping("same slot", start), Grouping("same hour of day", hour)]
+
+
+def _smooth_axis(name: str, place: NDArray[np.float64], period: float | None) -> list[Grouping]:
+    """Return the smooth grouping along an axis of at least three places, if it fits."""
+    steps = np.diff(np.unique(place))
+    if steps.size < 2:
+        return []
+    smooth = along_axis(name, place, _REACH * float(np.median(steps)), period)
+    return [] if smooth is None else [smooth]
+
+
+def _numbers(labels: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return labels as numbers, or None where one does not read as a plain number."""
+    try:
+        place = np.array([float(label) for label in labels])
+    except ValueError:
+        return None
+    return place if place.size and np.isfinite(place).all() else None
+
+
+def _codes(label: NDArray[np.generic]) -> Ints:
+    """Return each label's place among the distinct ones."""
+    return np.asarray(np.unique(label, return_inverse=True)[1], dtype=np.int64)
+
+
+def _pairs(one: Ints, other: Ints) -> Ints:
+    """Return one code per pair of codes."""
+    return _codes(_codes(one) * (np.unique(other).size + 1) + _codes(other))

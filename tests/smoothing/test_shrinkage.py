@@ -1,0 +1,314 @@
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hexveil.errors import InputError
+from hexveil.smoothing import Grouping, along_axis, smooth
+from smoothing.maps import crossed, heavy, judged, two_way
+
+SEEDS = st.integers(0, 10_000)
+
+
+def a_map(seed, n=24):
+    """Return a small noisy map: numbers, scales and groupings."""
+    rng = np.random.default_rng(seed)
+    scale = rng.uniform(0.3, 1.5, n)
+    numbers = two_way(rng, 4, n // 4) + rng.laplace(0.0, scale)
+    return numbers, scale, crossed(4, n // 4)
+
+
+def same(one, other, size=1.0):
+    """Say whether two smoothed maps agree in all but rounding."""
+    for field in ("estimate", "low", "high"):
+        assert getattr(one, field) == pytest.approx(getattr(other, field), abs=1e-5 * size)
+    assert one.distinguishable == other.distinguishable
+    assert one.signal_share == pytest.approx(other.signal_share, abs=1e-5)
+
+
+# Limits
+
+
+@settings(max_examples=15)
+@given(SEEDS)
+def test_small_noise_leaves_the_numbers(seed):
+    """Where noise is tiny beside the map's spread, the estimate is the number."""
+    numbers, scale, groupings = a_map(seed)
+    done = smooth(numbers, scale * 1e-6, groupings)
+    assert done.estimate == pytest.approx(numbers, abs=1e-5)
+    assert done.signal_share > 0.999
+    assert np.all(done.high - done.low < 1e-4)
+
+
+def test_huge_noise_leaves_one_number():
+    """Where noise is huge, all estimates are near one number, inside the map's middle."""
+    rng = np.random.default_rng(1)
+    numbers = 50.0 + rng.laplace(0.0, 1.0, 200)
+    done = smooth(numbers, 1.0)
+    assert np.ptp(done.estimate) < 0.15 * np.ptp(numbers)
+    assert abs(done.estimate.mean() - 50.0) < 0.3
+    assert done.signal_share < 0.25
+    assert done.distinguishable <= 6
+
+
+def test_the_mean_of_a_flat_map_is_weighted():
+    """Cells of little noise decide where a flat map lies."""
+    rng = np.random.default_rng(2)
+    scale = np.r_[np.full(20, 0.1), np.full(20, 100.0)]
+    done = smooth(7.0 + rng.laplace(0.0, scale), scale)
+    assert done.estimate == pytest.approx(np.full(40, 7.0), abs=0.3)
+
+
+def test_equal_numbers_stay():
+    """A map of equal numbers is returned as it is."""
+    done = smooth(np.full(6, 10.0), 1.0)
+    assert done.estimate == pytest.approx(np.full(6, 10.0), abs=1e-5)
+    assert done.distinguishable == 0
+
+
+# Laws
+
+
+@settings(max_examples=10)
+@given(SEEDS, st.sampled_from([-1e4, 3.0, 250.0]), st.sampled_from([0.01, 3.0, 1e3]))
+def test_shift_and_scale(seed, shift, times):
+    """Another zero and another unit of the values change nothing but zero and unit."""
+    numbers, scale, groupings = a_map(seed)
+    one = smooth(numbers, scale, groupings, worst_bias=0.3, lower=-4, upper=4)
+    moved = {"worst_bias": 0.3 * times, "lower": shift - 4 * times, "upper": shift + 4 * times}
+    other = smooth(shift + times * numbers, times * scale, groupings, **moved)
+    assert (other.estimate - shift) / times == pytest.approx(one.estimate, abs=1e-4)
+    assert (other.low - shift) / times == pytest.approx(one.low, abs=1e-4)
+    assert (other.high - shift) / times == pytest.approx(one.high, abs=1e-4)
+    for name, size in one.deviations.items():
+        assert other.deviations[name] == pytest.approx(times * size, rel=1e-3)
+
+
+@settings(max_examples=10)
+@given(SEEDS)
+def test_order_of_cells(seed):
+    """Cells in another order have the same estimates."""
+    numbers, scale, groupings = a_map(seed)
+    order = np.random.default_rng(seed).permutation(numbers.size)
+    moved = [Grouping(g.name, g.label[order]) for g in groupings]
+    one, other = smooth(numbers, scale, groupings), smooth(numbers[order], scale[order], moved)
+    assert other.estimate == pytest.approx(one.estimate[order], abs=1e-6)
+    assert other.low == pytest.approx(one.low[order], abs=1e-6)
+
+
+@settings(max_examples=10)
+@given(SEEDS)
+def test_names_of_groups(seed):
+    """Only which labels are equal matters, not what they are."""
+    numbers, scale, groupings = a_map(seed)
+    renamed = [Grouping(g.name, 1_000 - 7 * g.label) for g in groupings]
+    same(smooth(numbers, scale, groupings), smooth(numbers, scale, renamed))
+
+
+def test_the_same_twice():
+    """Smoothing is without randomness: the same arguments give the same bits."""
+    numbers, scale, groupings = a_map(3)
+    one, other = smooth(numbers, scale, groupings), smooth(numbers, scale, groupings)
+    assert one.estimate.tobytes() == other.estimate.tobytes()
+    assert one.low.tobytes() == other.low.tobytes()
+
+
+def test_arguments_are_not_changed():
+    """The caller's arrays stay as they were."""
+    numbers, scale, groupings = a_map(4)
+    before = numbers.copy(), scale.copy()
+    smooth(numbers, scale, groupings, lower=0.0)
+    assert np.array_equal(numbers, before[0])
+    assert np.array_equal(scale, before[1])
+
+
+@settings(max_examples=10)
+@given(SEEDS, st.floats(-1e6, 1e6))
+def test_a_constant_says_nothing(seed, constant):
+    """The number of a cell without noise moves no estimate, its own included."""
+    numbers, scale, groupings = a_map(seed)
+    scale[5] = 0.0
+    moved = numbers.copy()
+    moved[5] = constant
+    one, other = smooth(numbers, scale, groupings), smooth(moved, scale, groupings)
+    assert one.estimate.tobytes() == other.estimate.tobytes()
+    assert one.high[5] - one.low[5] > 0
+
+
+def test_a_constant_is_told_by_its_groups():
+    """A cell without a number of its own is estimated from its row and column."""
+    rng = np.random.default_rng(5)
+    groupings = crossed(10, 12)
+    truth = 10.0 * rng.normal(size=10)[groupings[0].label] + rng.normal(size=120)
+    scale = np.full(120, 0.5)
+    scale[37] = 0.0
+    numbers = truth + rng.laplace(0.0, 0.5, 120)
+    numbers[37] = 1e3
+    done = smooth(numbers, scale, groupings)
+    assert abs(done.estimate[37] - truth[37]) < 4.0
+    assert done.low[37] < truth[37] < done.high[37]
+
+
+@settings(max_examples=10)
+@given(SEEDS)
+def test_bounds_hold(seed):
+    """Estimates and intervals are within the bounds, and in order."""
+    numbers, scale, groupings = a_map(seed)
+    low, high = np.full(24, -0.2), np.full(24, 0.3)
+    done = smooth(numbers, scale, groupings, lower=low, upper=high)
+    assert np.all((low <= done.low) & (done.low <= done.estimate))
+    assert np.all((done.estimate <= done.high) & (done.high <= high))
+
+
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
+def test_one_wild_number_moves_no_other(size):
+    """A number a million million times too large keeps itself, and leaves the others alone."""
+    numbers = size * np.array([1.0, 2.0, 3.0, 4.0, 5.0, 1e12])
+    done = smooth(numbers, size)
+    assert done.estimate[-1] == pytest.approx(numbers[-1], rel=1e-6)
+    assert np.all(np.abs(done.estimate[:-1] - numbers[:-1]) < 2 * size)
+
+
+# Error and coverage
+
+
+@pytest.mark.parametrize("part", [0.05, 0.2, 0.5, 1.0, 2.0, 3.0])
+def test_outlying_cells_do_not_spoil_the_map(part):
+    """Two cells far from 38 others: smoothing never makes the mean error larger."""
+    truth = np.random.default_rng(5).uniform(380.0, 420.0, 40)
+    truth[[3, 17]] = 300.0, 470.0
+    before, after, covered = judged(lambda _: truth, part * truth.std(), (), 50)
+    assert after <= before
+    assert 0.93 <= covered <= 0.995
+
+
+def test_an_outlying_hour_keeps_its_number():
+    """A column unlike all others is told by its cells together, not drawn to the rest."""
+    groupings = crossed(6, 20)
+    effect = np.where(groupings[1].label == 7, -90.0, 0.0)
+    before, after, _ = judged(lambda rng: 400 + effect + 4 * heavy(rng, 120), 20.0, groupings, 6)
+    assert after < before / 3
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.5, 1.0, 2.0])
+def test_maps_of_the_model(scale):
+    """On maps drawn from the model errors fall, and intervals cover as they say."""
+    before, after, covered = judged(two_way, scale, crossed(10, 12), 8)
+    assert after < (0.9 if scale < 0.5 else 0.65) * before
+    assert 0.93 <= covered <= 0.99
+
+
+MISFITS = {
+    "skewed": lambda rng: rng.gamma(1.0, 1.0, 80),
+    "two towns": lambda rng: np.where(np.arange(80) < 60, 0.0, 4.0) + 0.3 * rng.normal(size=80),
+    "normal": lambda rng: rng.normal(size=80),
+    "uniform": lambda rng: rng.uniform(0.0, 4.0, 80),
+}
+
+
+@pytest.mark.parametrize("name", sorted(MISFITS))
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+def test_misfits(name, scale):
+    """Skewed, split and flat maps: no larger error, and the coverage of the statement."""
+    before, after, covered = judged(MISFITS[name], scale, (), 12)
+    assert after <= 1.01 * before
+    assert 0.93 <= covered <= 0.99
+
+
+def test_bias_of_the_typical_size_is_covered():
+    """Intervals allow for a bias of the stated size, beside the noise."""
+    *_, covered = judged(two_way, 0.3, crossed(10, 12), 12, bias=0.5)
+    assert 0.93 <= covered <= 0.99
+
+
+def test_five_cells():
+    """Five cells are few, and the intervals still cover."""
+    found = [judged(lambda rng: heavy(rng, 5), scale, (), 60) for scale in (0.2, 0.5, 1.0)]
+    before, after, covered = np.mean(found, axis=0)
+    assert after < before
+    assert 0.93 <= covered <= 0.99
+
+
+def test_what_an_axis_tells():
+    """A smooth day is found from hours' neighbours, where hours alone would not say it."""
+    hour = np.arange(24)
+    day = along_axis("near in hour", hour, 4.0, 24.0)
+    curve = 3.0 * np.sin(hour / 24 * 2 * np.pi)
+    _, alone, _ = judged(lambda _: curve, 2.0, (), 8)
+    _, after, covered = judged(lambda _: curve, 2.0, (day,), 8)
+    assert after < 0.9 * alone
+    assert covered >= 0.93
+
+
+def test_the_share_of_signal():
+    """The share of signal is about the truth's variance in the numbers' variance."""
+    rng = np.random.default_rng(6)
+    truth = rng.normal(size=2_000)
+    done = smooth(truth + rng.laplace(0.0, 0.3, 2_000), 0.3)
+    assert done.signal_share == pytest.approx(1 / 1.18, abs=0.08)
+    far = (done.low > done.estimate.mean()) | (done.high < done.estimate.mean())
+    assert done.distinguishable == far.sum() > 100
+
+
+def test_what_is_told_to_people():
+    """The text names the groupings, the laws and what the interval is not."""
+    numbers, scale, groupings = a_map(7)
+    done = smooth(numbers, scale, [*groupings, Grouping("all one", np.zeros(24, int))])
+    assert set(done.deviations) == {"own", "same row", "same column"}
+    for words in ("same row, same column", "Laplace", "Student t", "guarantee nothing"):
+        assert words in done.text
+    assert "all one" not in done.text
+
+
+def test_ten_thousand_cells():
+    """Ten thousand cells in three groupings: error and coverage hold."""
+    rng = np.random.default_rng(8)
+    row, column = (g.label for g in crossed(420, 24))
+    wide = Grouping("same parent", row // 7)
+    truth = 0.6 * rng.normal(size=60)[row // 7] + 0.6 * rng.normal(size=420)[row]
+    truth = truth + 0.5 * rng.normal(size=24)[column] + 0.4 * heavy(rng, row.size)
+    done = smooth(truth + rng.laplace(0.0, 2.0, row.size), 2.0, [*crossed(420, 24), wide])
+    assert np.abs(done.estimate - truth).mean() < 0.5
+    assert 0.93 < ((done.low <= truth) & (truth <= done.high)).mean() < 0.99
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("numbers", [[], [3.0], 3.0])
+def test_a_single_cell_is_refused(numbers):
+    """One cell has nobody to borrow from: one sentence says so."""
+    with pytest.raises(InputError, match="smoothed needs more than one cell"):
+        smooth(numbers, 1.0)
+
+
+@pytest.mark.parametrize("scale", [0.0, [1.0, 0.0, 0.0]])
+def test_fewer_than_two_informative_cells(scale):
+    """Where less than two cells say anything, numbers stay, and the text says why."""
+    done = smooth([1.0, 2.0, 9.0], scale, lower=0.0, upper=5.0)
+    assert done.estimate.tolist() == [1.0, 2.0, 5.0]
+    assert (done.low[2], done.high[2]) == (0.0, 5.0)
+    assert "nothing was smoothed" in done.text
+    assert (done.signal_share, done.distinguishable) == (0.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"scale": [1.0, 1.0]}, "scale must be one number or one per cell (3), got (2,)"),
+        ({"scale": -1.0}, "scale must be finite and not negative"),
+        ({"scale": np.nan}, "scale must be a number in every cell"),
+        ({"noisy": [1.0, np.nan, 2.0]}, "noisy must be finite in every cell"),
+        ({"worst_bias": np.inf}, "worst_bias must be finite and not negative"),
+        ({"typical_bias": -1.0}, "typical_bias must be finite and not negative"),
+        ({"lower": 2.0, "upper": 1.0}, "lower must not exceed upper"),
+        ({"groupings": [Grouping("g", np.array([0, 0, 1, 1]))]}, "label the map's 3 cells"),
+    ],
+)
+def test_bad_arguments_are_refused(change, said):
+    """Arguments that do not fit together are one clear sentence each."""
+    given_ = {"noisy": [1.0, 2.0, 3.0], "scale": 1.0, **change}
+    with pytest.raises(InputError, match=re.escape(said)):
+        smooth(given_.pop("noisy"), given_.pop("scale"), given_.pop("groupings", ()), **given_)

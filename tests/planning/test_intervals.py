@@ -12,6 +12,7 @@ import hexveil as hv
 from hexveil.errors import InputError
 from hexveil.planning.intervals import SPREAD, WITHIN, clipping, share_of
 from hexveil.planning.part import LN20
+from publishing.setting import dataset_of
 
 CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
 
@@ -77,7 +78,7 @@ def test_a_share_without_an_interval_and_unknown_words_are_refused():
     """An argument that would do nothing is a mistake."""
     with pytest.raises(InputError, match="interval_share goes with"):
         hv.plan(CROWD, epsilon=1, bounds=(0, 60), interval_share="0.1")
-    with pytest.raises(InputError, match="intervals must be one of none, global"):
+    with pytest.raises(InputError, match="intervals must be one of none, global, auto"):
         hv.plan(CROWD, epsilon=1, bounds=(0, 60), intervals="all")
 
 
@@ -122,6 +123,37 @@ def test_another_interval_is_another_plan():
     assert one.identity() != other.identity()
     plain = hv.plan(CROWD, epsilon=1, bounds=(0, 60), advise=False)
     assert one.identity()["cells"] != plain.identity()["cells"]
+
+
+@pytest.mark.parametrize(("cells", "epsilon", "helps"), [(60, 1, True), (4, 2, False)])
+def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, helps):
+    """Where noise is large an interval is taken; where it is small already there is none."""
+    counts = np.random.default_rng(1).integers(1, 9, (1500, cells))
+    crowd = hv.Occupancy.from_dense(counts)
+    options = {"epsilon": epsilon, "bounds": (0, 60), "advise": False}
+    with_one, without = (
+        hv.plan(crowd, intervals=way, **options).mean_error for way in ("global", "none")
+    )
+    assert (with_one < without) == helps
+    facts = dataset_of(counts).public
+    chosen = hv.plan(facts, epsilon=epsilon, intervals="auto", advise=False)
+    assert (chosen.rows.interval is not None) == helps
+    assert chosen.mean_error == min(
+        hv.plan(facts, epsilon=epsilon, intervals=way, advise=False).mean_error
+        for way in ("global", "none")
+    )
+
+
+def test_auto_is_none_where_an_interval_cannot_be():
+    """With other statistics, methods or bounds there is no interval, and no complaint."""
+    facts = dataset_of(np.ones((900, 3), dtype=int)).public
+    for options in (
+        {"statistics": ("mean", "sd")}, {"method": "per-cell"}, {"bounds": (0, 50)},
+        {"objective": "max"},
+    ):  # fmt: skip
+        plan = hv.plan(facts, epsilon=3, intervals="auto", advise=False, **options)
+        assert plan.rows.interval is None
+        assert plan.request.intervals == "none"
 
 
 def test_the_table_and_users_of_such_a_plan():

@@ -29,6 +29,7 @@ WAYS = (
     {"method": "joint", "epsilon": 30, "statistics": ("sd",)},
     {"method": "joint", "epsilon": 30, "error": "sum"},
     {"method": "joint", "epsilon": "7/3", "intervals": "global"},
+    {"method": "joint", "epsilon": 5, "intervals": "auto"},
     {"method": "joint", "epsilon": 1, "intervals": "global", "interval_share": "1/7"},
     {"method": "joint", "target_error": "20%"},
     {"method": "joint", "target_error": {"mean": 2, "variance": "11%"}, "statistics": BOTH},

@@ -121,7 +121,9 @@ class Planning(Section):
     )
     split: Exact | None = _field("The mean's part of a cell's loss, where cells are planned apart.")
     intervals: Ends | None = _field(
-        '"global" finds one interval for the means of users privately, and weighs users.', "none"
+        '"global" finds one interval for the means of users privately, and weighs users; "auto" '
+        "does so where it is predicted to help.",
+        "none",
     )
     interval_share: Exact | None = _field("Part of epsilon that finds the interval.")
     prior: Exact | None = _field("What one constant for all cells is assumed to miss.")

@@ -90,10 +90,11 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         "sum" adds value units to squared ones, as COMP eq. (12) does: for reproduction only.
     split : number, optional
         The mean's part of a cell's loss, for the methods that plan cells apart; default the best.
-    intervals : "none" or "global"
+    intervals : "none", "global" or "auto"
         "global" finds one interval for user means privately, from a small share of ε, projects
         user means to it, and weighs users so that the predicted error is small
-        (docs/intervals.md); for means within `epsilon`, by the joint method.
+        (docs/intervals.md); for means within `epsilon`, by the joint method. "auto" does so where
+        the error predicted then is below the planning error without.
     interval_share : number, optional
         Part of ε that finds the interval; default from the number of users.
     prior : number, optional
@@ -144,7 +145,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         (upper - lower, names),
     )
     _check_words(request, mechanism)
-    _check_interval(request, bounds)
+    request = _with_interval(request, bounds)
     made = Plan(
         occupancy=occupancy,
         lower=lower,
@@ -221,14 +222,17 @@ def _share(asked: Number | None, intervals: str) -> Fraction | None:
     if asked is None:
         return None
     if intervals == "none":
-        raise InputError('interval_share goes with intervals "global", not with "none".')
+        raise InputError('interval_share goes with intervals "global" or "auto", not with "none".')
     return check_share(exact(asked, "interval_share"))
 
 
-def _check_interval(request: Request, bounds: object) -> None:
-    """Refuse what a private interval cannot be combined with."""
+def _with_interval(request: Request, bounds: object) -> Request:
+    """Return the request; refuse what a private interval cannot be combined with.
+
+    "auto" then is "none".
+    """
     if request.intervals == "none":
-        return
+        return request
     wrong = next(
         (
             sentence
@@ -238,13 +242,20 @@ def _check_interval(request: Request, bounds: object) -> None:
                 (request.statistics != ("mean",), "the mean alone"),
                 (request.objective != "mean", 'objective "mean"'),
                 (isinstance(bounds, Mapping), "one pair of bounds for all cells"),
+                (
+                    request.intervals == "auto" and bounds is not None,
+                    "the bounds that the records were read with",
+                ),
             )
             if is_so
         ),
         None,
     )
-    if wrong is not None:
-        raise InputError(f"intervals {request.intervals!r} goes with {wrong}.")
+    if wrong is None:
+        return request
+    if request.intervals == "auto":
+        return replace(request, intervals="none", interval_share=None)
+    raise InputError(f"intervals {request.intervals!r} goes with {wrong}.")
 
 
 def _numbers(occupancy: Occupancy) -> tuple[str, ...]:

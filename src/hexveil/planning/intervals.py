@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-Intervals = Literal["none", "global"]
+Intervals = Literal["none", "global", "auto"]
 
 GRAIN = 2**26
 """What the weights of a cell add up to, nearly."""

@@ -213,8 +213,9 @@ def _plan(path: Path, words: Words, tables: Tables) -> Plan:
 
 def _check_interval(made: Plan) -> None:
     """Refuse an interval that was not asked for, or that other statistics stand beside."""
-    asked = made.request.intervals != "none"
-    if asked != (made.rows.interval is not None) or (asked and made.statistics != ("mean",)):
+    asked, there = made.request.intervals, made.rows.interval is not None
+    fits = asked == "auto" or there == (asked == "global")
+    if not fits or (there and made.statistics != ("mean",)):
         raise InputError("its interval and its request do not fit together.")
 
 

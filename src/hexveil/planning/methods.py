@@ -61,8 +61,10 @@ def rows_of(
     InputError
         If the method cannot do what is asked, or the loss is too small for any plan.
     """
-    if request.intervals != "none":
+    if request.intervals == "global":
         return _weighed(occupancy, request)
+    if request.intervals == "auto":
+        return _better(occupancy, span, request, facts)
     if request.epsilon is None and request.method != "joint":
         return _least_loss_apart(occupancy, span, request)
     if request.method == "joint":
@@ -84,6 +86,18 @@ def _joint(
     top, targets_at = _error_scale(request, span)
     found = least_error(exposure, targets_at, loss, top)
     return _used_up(exposure, span, request, _rows(exposure, found.joint, found.bound, "max error"))
+
+
+def _better(
+    occupancy: Occupancy, span: Floats, request: Request, facts: PublicFacts | None
+) -> Rows:
+    """Return rows with an interval if their predicted error is below the others' planning error."""
+    plain = rows_of(occupancy, span, replace(request, intervals="none"), facts)
+    weighed = _weighed(occupancy, request)
+    errors = [
+        _plan(occupancy, span, request, rows).parts["mean"].error for rows in (plain, weighed)
+    ]
+    return weighed if errors[1].mean() < errors[0].mean() else plain
 
 
 def _weighed(occupancy: Occupancy, request: Request) -> Rows:

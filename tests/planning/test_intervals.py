@@ -10,7 +10,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.errors import InputError
-from hexveil.planning.intervals import SPREAD, WITHIN, clipping, share_of
+from hexveil.planning.intervals import SPREAD, WITHIN, clipping, reach, share_of
 from hexveil.planning.part import LN20
 from publishing.setting import dataset_of
 
@@ -91,7 +91,9 @@ def test_the_errors_are_those_of_the_assumed_width():
     assert np.allclose(part.bias, width * interval.most_off(CROWD))
     assert np.allclose(part.error, width * interval.likely_off(CROWD) + part.scale)
     assert np.allclose(part.bound95, part.bias + part.scale * LN20)
-    assert (interval.likely_off(CROWD) >= clipping(interval.quantiles[0])).all()
+    end = reach(interval.quantiles[0], interval.stretch)
+    assert (interval.likely_off(CROWD) >= clipping(end)).all()
+    assert interval.width == pytest.approx(2 * end * SPREAD)
 
 
 def test_the_prior_s_clipping_is_what_simulation_says():
@@ -102,7 +104,9 @@ def test_the_prior_s_clipping_is_what_simulation_says():
         middles = rng.normal(0, math.sqrt(1 - WITHIN**2), 4000)
         users = middles[:, None] + WITHIN * evenly
         seen = np.abs(np.clip(users, -z, z).mean(axis=1) - middles).mean() / (2 * z)
-        assert clipping(quantile) == pytest.approx(seen, rel=0.1)
+        assert clipping(z) == pytest.approx(seen, rel=0.1)
+        assert reach(quantile, Fraction(1)) == pytest.approx(z)
+        assert reach(quantile, Fraction(3, 2)) == pytest.approx(1.5 * z)
 
 
 def test_few_users_pay_a_larger_share():

@@ -94,7 +94,7 @@ def assert_same_interval(loaded, interval):
     """Assert that two intervals are decided alike, or that there is none."""
     assert (loaded is None) == (interval is None)
     if interval is not None:
-        for name in ("epsilon", "quantiles", "width", "clipped", "ends"):
+        for name in ("epsilon", "quantiles", "stretch", "width", "clipped", "ends"):
             assert getattr(loaded, name) == getattr(interval, name)
         assert np.array_equal(loaded.weight, interval.weight)
 
@@ -446,6 +446,7 @@ FORGED_INTERVALS = [
     ("plan.json", word("plan", "interval", "epsilon", to="1/1000"), "states a loss that the rows"),
     ("plan.json", word("plan", "interval", "epsilon", to="-1"), "must be above 0"),
     ("plan.json", word("plan", "interval", "quantiles", to=["0.9", "0.1"]), "quantiles or a width"),
+    ("plan.json", word("plan", "interval", "stretch", to="1/2"), "quantiles or a width"),
     ("plan.json", word("plan", "interval", "width", to=-1), "quantiles or a width"),
     ("plan.json", word("request", "intervals", to="none"), "do not fit together"),
     ("plan.json", word("request", "intervals", to="many"), "'many' is none of"),

@@ -127,6 +127,17 @@ def test_an_empty_interval_is_all_of_the_bounds(chosen, found):
     assert ends.interval(chosen, asked, 12) == found
 
 
+@pytest.mark.parametrize(
+    ("stretch", "found"),
+    [("1", (4, 8)), ("3/2", (3, 9)), ("2", (2, 10)), ("9/8", (3, 9)), ("100", (0, 12))],
+)
+def test_an_interval_is_stretched_around_its_middle_within_the_bounds(stretch, found):
+    """Outwards, to whole quanta, and never beyond the bounds of the records."""
+    dataset = fleet(np.ones((3, 1), dtype=int), 5)
+    asked = ends.ballot(dataset.public, QUANTILES, Fraction(1))
+    assert ends.interval([4, 8], asked, 12, Fraction(stretch)) == found
+
+
 def test_points_are_whole_and_not_too_many():
     """A fine lattice gets evenly spaced points, its ends among them."""
     dataset = dataset_of(

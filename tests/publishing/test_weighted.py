@@ -92,7 +92,7 @@ def test_all_that_a_user_can_lose_is_booked(user):
         for one in data
     ]
     places = list(itertools.product(range(4), repeat=2))
-    chosen = {place: ends.interval(list(place), asked, 3) for place in places}
+    chosen = {place: ends.interval(list(place), asked, 3, interval.stretch) for place in places}
     numbers = {
         pair: [weighted.statistic(one, interval.weight, pair) for one in data]
         for pair in set(chosen.values())
@@ -145,8 +145,9 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     step, cells = made.manifest["plan"]["private_steps"]
     assert (step["step"], cells["step"]) == ("interval", "cells")
     assert (step["lower"], step["upper"]) == (pytest.approx(low / 1000), pytest.approx(high / 1000))
-    assert 15 < step["lower"] < 30
-    assert 30 < step["upper"] < 45
+    assert 5 < step["lower"] < 30
+    assert 30 < step["upper"] < 55
+    assert Fraction(step["stretch"]) == plan.rows.interval.stretch >= 1
     assert step["share"] + cells["share"] == pytest.approx(1)
     both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
     assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)

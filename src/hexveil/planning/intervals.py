@@ -1,12 +1,14 @@
 """A private interval for the whole map: which quantiles, what share of ε, what is assumed.
 
 Before any value is read only a prior says how wide the interval will be: user means within the
-bounds are taken as normal around a centre that nobody knows, with a standard deviation of an
-eighth of the span, so that between the quantiles q and 1 - q lies a width of 2 z(q)/8 of it. What a
-cell is off by has three parts: noise for that width, what the weights cost (planning/weighing.py),
-and what clipping costs for cells whose middle is off the centre: by the prior these lie normal
-around it, with half of the variance. Quantiles are chosen from `TRIED` so that the sum is least;
-the share of ε so that an end is rarely chosen where there are no user means.
+bounds are taken as normal around a centre that nobody knows, with a standard deviation of an eighth
+of the span, so that between the quantiles q and 1 - q lies a width of 2 z(q)/8 of it. Two quantiles
+far from the ends of the bounds are found at a small price, but would clip much; so the interval is
+stretched around its middle. What a cell is off by has three parts: noise for the width after that,
+what the weights cost (planning/weighing.py), and what clipping costs for cells whose middle is off
+the centre: by the prior these lie normal around it, with half of the variance. Quantiles and
+stretch are chosen from `TRIED` and `STRETCHED` so that the sum is least; the share of ε so that an
+end is rarely chosen where there are no user means.
 
 The interval's loss is charged in full to every user of the map (publishing/ends.py). A prior that
 does not fit costs accuracy, never privacy.
@@ -45,6 +47,7 @@ WITHIN = math.sqrt(0.5)
 DRIFT = 0.1
 """By how much users whose weight rises differ from others, as a part of the interval's width."""
 TRIED = tuple(Fraction(n, 100) for n in (2, 5, 10, 15, 20))
+STRETCHED = tuple(Fraction(n, 4) for n in (4, 5, 6, 8, 10))
 LEAST, MOST = Fraction(1, 50), Fraction(1, 5)
 """Shares of ε for the interval."""
 PRECISE = 32
@@ -64,8 +67,10 @@ class Interval:
         What finding the interval costs every user.
     quantiles : pair of Fraction
         Shares of user means wanted at or below its ends.
+    stretch : Fraction
+        By how much the interval between them is made wider, around its middle.
     width : float
-        Width that is assumed, as a part of the span.
+        Width that is assumed after that, as a part of the span.
     clipped : float
         What clipping is assumed to cost on average, for an interval of width 1.
     weight : ndarray of int64, shape (n_pairs,)
@@ -78,6 +83,7 @@ class Interval:
 
     epsilon: Fraction
     quantiles: tuple[Fraction, Fraction]
+    stretch: Fraction
     width: float
     clipped: float
     weight: Ints
@@ -94,7 +100,8 @@ class Interval:
     def identity(self) -> dict[str, str]:
         """Return the choice of the interval as canonical public text."""
         low, high = (decimal_text(one) for one in self.quantiles)
-        return {"interval": f"{low}..{high} at {decimal_text(self.epsilon)}"}
+        stretch = decimal_text(self.stretch)
+        return {"interval": f"{low}..{high} times {stretch} at {decimal_text(self.epsilon)}"}
 
     def found(self, ends: tuple[int, int], steps: int) -> Interval:
         """Return the same with the ends that a release found."""
@@ -114,24 +121,25 @@ class Interval:
 
     def likely_off(self, occupancy: Occupancy) -> Floats:
         """Return what each cell is off by, by the prior, for an interval of width 1."""
-        weights = off_by(occupancy, self.shares(occupancy), likeness(self.quantiles[0]))
+        prior = likeness(reach(self.quantiles[0], self.stretch))
+        weights = off_by(occupancy, self.shares(occupancy), prior)
         return np.asarray(np.hypot(weights, self.clipped))
 
 
-def likeness(quantile: Fraction) -> Likeness:
-    """Return the prior of user means, as parts of the width between a quantile and its mirror."""
-    return Likeness(WITHIN / (2.0 * _ends(quantile)), DRIFT)
+def likeness(end: float) -> Likeness:
+    """Return the prior of user means, as parts of the width of an interval of such a `reach`."""
+    return Likeness(WITHIN / (2.0 * end), DRIFT)
 
 
-def clipping(quantile: Fraction) -> float:
+def clipping(end: float) -> float:
     """Return what clipping costs a cell on average by the prior, for an interval of width 1.
 
     Examples
     --------
-    >>> round(clipping(Fraction(1, 10)), 3), clipping(Fraction(1, 50)) < 0.01
+    >>> round(clipping(1.28), 3), clipping(2.05) < 0.01
     (0.035, True)
     """
-    end, (nodes, weights) = _ends(quantile), HERMITE
+    nodes, weights = HERMITE
     middle, spread = nodes * math.sqrt(1.0 - WITHIN**2), WITHIN
     below, above = (-end - middle) / spread, (end - middle) / spread
     cdf, pdf = np.vectorize(NORMAL.cdf), np.vectorize(NORMAL.pdf)
@@ -141,9 +149,9 @@ def clipping(quantile: Fraction) -> float:
     return cost / (2.0 * end)
 
 
-def _ends(quantile: Fraction) -> float:
-    """Return the upper end in standard deviations of the prior."""
-    return NORMAL.inv_cdf(1.0 - float(quantile))
+def reach(quantile: Fraction, stretch: Fraction) -> float:
+    """Return how far the upper end is from the centre, in standard deviations of the prior."""
+    return NORMAL.inv_cdf(1.0 - float(quantile)) * float(stretch)
 
 
 def share_of(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
@@ -186,8 +194,17 @@ def planned(
         Part of it for the interval; default by `share_of`.
     """
     sure = [q for q in TRIED if _wanted(q, occupancy.n_users, epsilon) <= (share or MOST)]
-    found = [_at(occupancy, epsilon, share, quantile) for quantile in sure or TRIED[-1:]]
+    found = [
+        _at(occupancy, epsilon, share, quantile, stretch)
+        for quantile, stretch in _worth_trying(sure or list(TRIED[-1:]))
+    ]
     return min(found, key=lambda one: predicted(occupancy, *one))
+
+
+def _worth_trying(quantiles: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
+    """Return quantiles with stretches: each by itself, and the surest one also stretched."""
+    alone = [(one, Fraction(1)) for one in quantiles]
+    return alone + [(quantiles[-1], stretch) for stretch in STRETCHED[1:]]
 
 
 def predicted(occupancy: Occupancy, interval: Interval, noise: Floats) -> float:
@@ -196,17 +213,23 @@ def predicted(occupancy: Occupancy, interval: Interval, noise: Floats) -> float:
 
 
 def _at(
-    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None, quantile: Fraction
+    occupancy: Occupancy,
+    epsilon: Fraction,
+    share: Fraction | None,
+    quantile: Fraction,
+    stretch: Fraction,
 ) -> tuple[Interval, Floats]:
     part = share_of(quantile, occupancy.n_users, epsilon) if share is None else share
     left = epsilon * (1 - part)
-    made = weigh(occupancy, float(left), likeness(quantile))
+    end = reach(quantile, stretch)
+    made = weigh(occupancy, float(left), likeness(end))
     weight = np.floor(made.weight * GRAIN).astype(np.int64)
     interval = Interval(
         epsilon * part,
         (quantile, 1 - quantile),
-        2.0 * _ends(quantile) * SPREAD,
-        clipping(quantile),
+        stretch,
+        2.0 * end * SPREAD,
+        clipping(end),
         weight,
     )
     return interval, made.noise

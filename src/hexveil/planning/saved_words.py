@@ -63,6 +63,7 @@ def interval_words(interval: Interval) -> dict[str, Any]:
     return {
         "epsilon": decimal_text(interval.epsilon),
         "quantiles": [decimal_text(one) for one in interval.quantiles],
+        "stretch": decimal_text(interval.stretch),
         "width": interval.width,
         "clipped": interval.clipped,
     }
@@ -71,14 +72,16 @@ def interval_words(interval: Interval) -> dict[str, Any]:
 def interval_of(said: Words, weight: NDArray[np.int64]) -> Interval:
     """Return the interval of a plan, checked as far as it stands alone."""
     low, high = (Fraction(one) for one in said["quantiles"])
+    stretch = Fraction(said["stretch"])
     width, clipped = float(said["width"]), float(said["clipped"])
-    if not 0 < low < high < 1 or not 0 < width < HUGE or not 0 <= clipped < HUGE:
+    sane = 0 < low < high < 1 and 1 <= stretch < HUGE
+    if not sane or not 0 < width < HUGE or not 0 <= clipped < HUGE:
         raise InputError("its interval has quantiles or a width that no plan has.")
     if (weight < 0).any() or not 0 < int(weight.max()) <= GRAIN:
         raise InputError("it has weights that no plan has.")
     epsilon = exact_of(said["epsilon"])
     assert epsilon is not None  # noqa: S101  text is never None
-    return Interval(epsilon, (low, high), width, clipped, weight)
+    return Interval(epsilon, (low, high), stretch, width, clipped, weight)
 
 
 def facts_words(facts: PublicFacts) -> dict[str, Any]:

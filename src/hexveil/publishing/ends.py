@@ -18,6 +18,7 @@ Source: IOT section III-E for quantiles; ERRATA 12 for costs and scale.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -104,8 +105,13 @@ def draw(dataset: Dataset, asked: Ballot) -> list[int]:
     return [secure.noisy_max(-cost, asked.scale) for cost in costs(dataset, asked)]
 
 
-def interval(chosen: list[int], asked: Ballot, steps: int) -> tuple[int, int]:
+def interval(
+    chosen: list[int], asked: Ballot, steps: int, stretch: Fraction = Fraction(1)
+) -> tuple[int, int]:
     """Return the ends in quanta above the lower bound of the records; all of the bounds if empty.
+
+    The interval is made wider around its middle by `stretch`, within the bounds: a function of
+    what was chosen, and of public facts.
 
     Examples
     --------
@@ -113,6 +119,11 @@ def interval(chosen: list[int], asked: Ballot, steps: int) -> tuple[int, int]:
     >>> asked = Ballot(points, np.array([1]), (0, 1), 1.0)
     >>> interval([0, 1], asked, 10), interval([2, 1], asked, 10)
     ((0, 5), (0, 10))
+    >>> interval([0, 1], asked, 10, Fraction(2))
+    (0, 8)
     """
     low, high = (int(asked.points[k]) for k in chosen)
-    return (low, high) if low < high else (0, steps)
+    if low >= high:
+        return 0, steps
+    more = math.ceil((high - low) * (stretch - 1) / 2)
+    return max(low - more, 0), min(high + more, steps)

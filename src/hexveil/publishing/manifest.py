@@ -251,6 +251,7 @@ def _private_steps(plan: Plan) -> list[dict[str, Any]]:
                 "epsilon": decimal_text(first),
                 "share": float(first / spent),
                 "quantiles": [decimal_text(one) for one in interval.quantiles],
+                "stretch": decimal_text(interval.stretch),
                 "lower": low,
                 "upper": high,
             }

@@ -253,7 +253,8 @@ def _draw_weighted(dataset: Dataset, plan: Plan) -> Whole:
     interval, facts = plan.rows.interval, dataset.public
     assert interval is not None  # noqa: S101  see _draw
     asked = ends.ballot(facts, interval.quantiles, interval.epsilon)
-    chosen = ends.interval(ends.draw(dataset, asked), asked, facts.scale.steps)
+    found = ends.draw(dataset, asked)
+    chosen = ends.interval(found, asked, facts.scale.steps, interval.stretch)
     numbers = weighted.statistic(dataset, interval.weight, chosen)
     scales = weighted.scales(plan, chosen[1] - chosen[0])
     return {ENDS: np.array(chosen, dtype=np.int64), "mean": secure.add_laplace(numbers, scales)}

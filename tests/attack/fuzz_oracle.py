@@ -169,7 +169,9 @@ def csv_records(data):
         first = head.decode("utf-8-sig")
         mark = max(",;\t|", key=first.count)
         names = first.split(mark)
-        if set(NAMES) - set(names) or len(set(map(str.lower, names))) < len(names):
+        if set(NAMES) - set(names) or not all(names):  # a column without a name is refused
+            return None
+        if len(set(map(str.lower, names))) < len(names):
             return None
         return [_csv_record(line, names, mark) for line in lines if line]
     except (UnicodeDecodeError, SeveralWays):

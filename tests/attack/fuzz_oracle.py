@@ -197,6 +197,8 @@ def quoted_records(data):
     try:
         rows = list(csv.reader(io.StringIO(data.decode(), newline=""), strict=True))
         names = rows[0]
+        if re.search(rb'[ \t]"|"[ \t]', data):  # blanks beside quotes: some readers drop them
+            return None
         if b"\r" in data or b"\0" in data or set(NAMES) - set(names) or not all(names):
             return None
         if any(len(row) != len(names) for row in rows if row) or len(set(names)) < len(names):

@@ -19,6 +19,7 @@ import numpy as np
 
 from hexveil.cells import Cells
 from hexveil.exact import decimal_text, float_up
+from hexveil.ledger.units import PARTS
 from hexveil.publishing import linear, variance, weighted
 from hexveil.publishing.smoothed import statement as smoothing_statement
 
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 SCHEMA_VERSION = 1
-PARTS = 10**12
-"""Losses are said in whole parts of ε of this size, rounded up, as the ledger books them."""
 _THREE_UP = Context(prec=3, rounding=ROUND_CEILING)
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
 

@@ -65,10 +65,11 @@ def _description(facts: Facts) -> Section:
 def _noise(facts: Facts) -> str:
     if not facts.loss:
         return "No value was read and no noise drawn: every number is a constant."
-    plan = facts.said["plan"]
+    plan, ends = facts.said["plan"], words.interval(facts)
+    chosen = "" if ends is None else " The two ends of an interval were chosen before, privately."
     return (
         f"Made by: plan {plan['method']}, {plan['mechanism']}; each cell is a whole number with "
-        "independent discrete Laplace noise, drawn once."
+        f"independent discrete Laplace noise, drawn once.{chosen}"
     )
 
 

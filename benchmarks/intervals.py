@@ -8,6 +8,7 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ def truth(dataset: Dataset) -> NDArray[np.float64]:
 
 
 def errors(
-    dataset: Dataset, true: NDArray[np.float64], options: dict[str, str]
+    dataset: Dataset, true: NDArray[np.float64], options: dict[str, Any]
 ) -> tuple[list[float], list[float]]:
     """Return the average errors over cells of each run: of raw and of smoothed estimates."""
     plan = hv.plan(dataset, epsilon=1, advise=False, **options)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
 
-    from hexveil.cells import Cells, CellTable
+    from hexveil.cells import Cells, CellTable, Labels
     from hexveil.occupancy import Occupancy
 
 Unit = Literal["user", "user-day", "user-week"]
@@ -86,8 +86,13 @@ class ValueScale:
 class Recount(Protocol):
     """Counts the same records on another grid or for another unit of privacy."""
 
-    def __call__(self, grids: tuple[Cells, ...], unit: Unit) -> tuple[PublicFacts | None, ...]:
-        """Return the public facts on each grid; None where no cell is left after selection."""
+    def __call__(
+        self, grids: tuple[Cells | Labels, ...], unit: Unit
+    ) -> tuple[PublicFacts | None, ...]:
+        """Return the public facts on each grid; None where no cell is left after selection.
+
+        Places are counted on `Cells`; labels on `Labels` of some of the columns they were read by.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +113,7 @@ class PublicFacts:
     identity : mapping of str to str
         The public request: source names as configured, columns, repeats, selection, version.
     recount : Recount or None
-        None where the records are not at hand (sums made elsewhere) or have no places.
+        None where the records are not at hand: sums made elsewhere, saved plans.
     """
 
     occupancy: Occupancy

@@ -206,6 +206,16 @@ def test_an_unknown_estimate_spends_nothing(here, call):
     assert not (here / "map").exists()
 
 
+def test_smoothing_one_cell_spends_nothing(here, call):
+    """A map of one cell has nothing to borrow from: one sentence, nothing booked or written."""
+    said = call("release", "run.toml", "--resolution", "3", "--estimates", "raw,smoothed")
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+    assert "smoothed needs more than one cell to borrow from" in said.err
+    assert hv.Ledger("ledger.sqlite", dataset="buses", budget=2).spent == 0
+    assert not (here / "map").exists()
+
+
 def test_a_ledger_that_exists_is_not_touched(here, call):
     """Bad input leaves what was booked before as it was."""
     assert call("release", "run.toml").code == 0

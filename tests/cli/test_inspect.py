@@ -82,12 +82,16 @@ def test_a_query_is_made_for_one_source(here, call):
     assert call("inspect", "--sql", "spark").code == 2
 
 
-def test_labels_have_no_table(here, call):
-    """Labels cannot be counted on other grids; their facts are shown all the same."""
+def test_labels_are_counted_by_each_choice_of_columns(here, call):
+    """Levels of labels are in the table, and one of them is proposed."""
     text = (here / "run.toml").read_text()
-    text = text.replace('resolution = 6\ntimeslot = "none"', 'labels = ["lat"]')
+    text = text.replace('resolution = 6\ntimeslot = "none"', 'labels = ["lat", "lon"]')
     (here / "run.toml").write_text(text)
     said = call("inspect", "run.toml")
     assert said.code == 0, said.err
-    assert "combinations of lat" in said.out
+    assert "combinations of lat, lon" in said.out
     assert "Resolution" not in said.out
+    assert "unit user: 3 cells, error 0.49 against 3.2 of one" in " ".join(said.out.split())
+    found = json.loads(call("inspect", "run.toml", "--json").out)
+    assert [one["labels"] for one in found["capacity"]] == [["lat", "lon"], ["lat"], ["lon"]]
+    assert found["proposal"].startswith("proposed: l")

@@ -244,3 +244,56 @@ def test_a_plan_without_meaning_is_one_sentence(here, call, options, words):
     assert words in said.err
     assert said.err.count("\n") == 1
     assert sorted(here.iterdir()) == before
+
+
+def test_the_grid_is_proposed(here, call):
+    """One sentence says which; --grids prints the table, --no-grids neither."""
+    said = call("plan", "run.toml")
+    assert re.search(
+        r"Grid Proposed: resolution \d, unit user: 3 cells", " ".join(said.out.split())
+    )
+    assert "Under half" not in said.out
+    said = call("plan", "run.toml", "--no-grids")
+    assert (said.code, "Proposed" in said.out) == (0, False)
+    said = call("plan", "run.toml", "--grids", "--timezone", "Asia/Kolkata")
+    assert said.code == 0, said.err
+    assert "yes, proposed" in said.out
+    assert max(map(len, said.out.splitlines())) <= 100
+    for unit in ("user ", "user-day ", "user-week "):
+        assert any(line.startswith(unit) for line in said.out.splitlines())
+    assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "run.toml"]
+
+
+def test_the_proposal_for_machines(here, call):
+    """--json has the sentence and the grid; with --grids all of the table."""
+    said = json.loads(call("plan", "run.toml", "--json").out)
+    assert said["proposal"].startswith(f"proposed: resolution {said['proposed']['resolution']}")
+    assert (said["proposed"]["cells"], said["grids"]) == (3, None)
+    said = json.loads(call("plan", "run.toml", "--json", "--grids").out)
+    assert {one["unit"] for one in said["grids"]} == {"user"}  # without a clock there are no days
+    assert sum(one["proposed"] for one in said["grids"]) == 1
+    said = json.loads(call("plan", "run.toml", "--json", "--no-grids").out)
+    assert (said["proposal"], said["proposed"], said["grids"]) == (None, None, None)
+
+
+def test_a_city_is_proposed_a_grid_that_holds(here, call):
+    """On a simulated city: the grid that is proposed is planned with the error that is named."""
+    city = ("--users", "60", "--days", "4", "--seed", "2", "--interval", "5min")
+    assert call("simulate", *city, "--out", "city.parquet").code == 0
+    options = (
+        "city.parquet", "--user", "license_plate", "--value", "speed", "--bounds", "0,65",
+        "--location", "location.coordinates", "--time", "observationDateTime",
+        "--timezone", "Asia/Kolkata", "--slot", "pooled", "--unit", "user-day", "--epsilon", "1",
+        "--intervals", "auto", "--json",
+    )  # fmt: skip
+    said = json.loads(call("plan", *options, "--timeslot", "6h", "--resolution", "7").out)
+    chosen = said["proposed"]
+    assert chosen["halved"], said["proposal"]
+    again = call(
+        "plan", *options, "--no-grids",
+        "--timeslot", chosen["timeslot"] or "none", "--resolution", str(chosen["resolution"]),
+    )  # fmt: skip
+    found = json.loads(again.out)
+    assert (found["cells"], found["users"]) == (chosen["cells"], chosen["users"])
+    assert found["mean_error"] == pytest.approx(chosen["predicted_error"], rel=0.1)
+    assert found["mean_error"] < found["prior_miss"] / 2

@@ -50,6 +50,27 @@ def test_the_budget_refuses_with_exit_3(here, call):
     assert said.code == 0, said.err
 
 
+def test_a_deviation_under_a_private_interval(here, call):
+    """The command plans, books once and writes it; the folder verifies and names all steps."""
+    out = here / "map"
+    asked = ("--intervals", "global", "--statistics", "mean,sd", "--epsilon", "8")
+    said = call("plan", "run.toml", *asked)
+    assert said.code == 0, said.err
+    said = call("release", "run.toml", *asked, "--budget", "8", "--out", str(out))
+    assert said.code == 0, said.err
+    assert call("verify", str(out)).code == 0
+    assert call("dossier", str(out)).code == 0
+    table = pq.read_table(out / "cells.parquet")
+    # In every cell speeds are ten numbers in a row, each as often: their deviation is 2.87 km/h.
+    # Of 2,000 releases all said less than 5.5; a constant is 23.
+    assert all(0 <= one < 12 for one in table["sd_raw"].to_pylist())
+    interval, cells = json.loads((out / "manifest.json").read_text())["plan"]["private_steps"]
+    assert 0 < interval["radius"] <= 65
+    assert 0 < cells["mean_share"] < 1
+    page = (out / "report.html").read_text()
+    assert "an interval found privately" in page
+
+
 def test_a_release_asks_for_ledger_and_budget(here, call):
     """Ledger and data set are asked for in one sentence; the budget where the book is new."""
     options = ("--user", "bus", "--value", "speed", "--lat", "lat", "--lon", "lon")

@@ -1,35 +1,12 @@
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.cells import CellTable
-from hexveil.facts import PublicFacts, ValueScale
+from fleets import fleet, recount
 from hexveil.planning.advice import epsilon_needed
 from hexveil.planning.support import assess
-
-GRID = hv.Cells(7, "1h", "Europe/Warsaw", "pooled")
-HEXAGON = 0x861F53527FFFFFF
-
-
-def fleet(resolution, unit="user", *, recount=None):
-    """Return a fleet of 200 buses that crosses 4 ** (resolution - 4) cells, 1 below that."""
-    n_cells = int(4 ** max(resolution - 4, 0))
-    dense = np.ones((200, n_cells), dtype=int)
-    table = CellTable(
-        replace(GRID, resolution=resolution),
-        hexagon=np.arange(HEXAGON, HEXAGON + n_cells, dtype=np.uint64),
-        slot=np.zeros(n_cells, dtype=np.int64),
-    )
-    occupancy = hv.Occupancy.from_dense(dense)
-    return PublicFacts(occupancy, table, ValueScale.of((0, 10), 1), unit, recount=recount)
-
-
-def recount(grids, unit):
-    """Count the fleet on other grids; nothing is left below resolution 2."""
-    return tuple(None if g.resolution < 2 else fleet(g.resolution, unit) for g in grids)
 
 
 def test_warning_names_what_would_do():

@@ -62,7 +62,7 @@ def test_a_share_of_nothing_or_all_is_refused(share):
     ("options", "said"),
     [
         ({"method": "per-cell"}, 'method "joint"'),
-        ({"statistics": ("mean", "variance")}, "the mean alone"),
+        ({"statistics": ("mean", "variance"), "error": "sum"}, 'error "separate"'),
         ({"objective": "max"}, 'objective "mean"'),
         ({"bounds": {"0": (0, 1), "1": (0, 1)}}, "one pair of bounds|data set whose cells"),
         ({"epsilon": None, "target_error": 2}, "epsilon, not target_error|objective"),
@@ -78,7 +78,7 @@ def test_a_share_without_an_interval_and_unknown_words_are_refused():
     """An argument that would do nothing is a mistake."""
     with pytest.raises(InputError, match="interval_share goes with"):
         hv.plan(CROWD, epsilon=1, bounds=(0, 60), interval_share="0.1")
-    with pytest.raises(InputError, match="intervals must be one of none, global, auto"):
+    with pytest.raises(InputError, match="intervals must be one of none, global, adaptive, auto"):
         hv.plan(CROWD, epsilon=1, bounds=(0, 60), intervals="all")
 
 
@@ -149,10 +149,10 @@ def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, he
 
 
 def test_auto_is_none_where_an_interval_cannot_be():
-    """With other statistics, methods or bounds there is no interval, and no complaint."""
+    """With other errors, methods or bounds there is no interval, and no complaint."""
     facts = dataset_of(np.ones((900, 3), dtype=int)).public
     for options in (
-        {"statistics": ("mean", "sd")}, {"method": "per-cell"}, {"bounds": (0, 50)},
+        {"error": "sum"}, {"method": "per-cell"}, {"bounds": (0, 50)},
         {"objective": "max"},
     ):  # fmt: skip
         plan = hv.plan(facts, epsilon=3, intervals="auto", advise=False, **options)

@@ -31,6 +31,8 @@ WAYS = (
     {"method": "joint", "epsilon": "7/3", "intervals": "global"},
     {"method": "joint", "epsilon": 5, "intervals": "auto"},
     {"method": "joint", "epsilon": 1, "intervals": "global", "interval_share": "1/7"},
+    {"method": "joint", "epsilon": 3, "intervals": "global", "statistics": BOTH},
+    {"method": "joint", "epsilon": 3, "intervals": "auto", "statistics": ("sd",), "split": "1/3"},
     {"method": "joint", "target_error": "20%"},
     {"method": "joint", "target_error": {"mean": 2, "variance": "11%"}, "statistics": BOTH},
     {"method": "joint", "target_error": 9, "statistics": BOTH, "error": "sum"},
@@ -94,7 +96,7 @@ def assert_same_interval(loaded, interval):
     """Assert that two intervals are decided alike, or that there is none."""
     assert (loaded is None) == (interval is None)
     if interval is not None:
-        for name in ("epsilon", "quantiles", "stretch", "width", "clipped", "ends"):
+        for name in ("epsilon", "quantiles", "stretch", "width", "clipped", "ends", "radius"):
             assert getattr(loaded, name) == getattr(interval, name)
         assert np.array_equal(loaded.weight, interval.weight)
 
@@ -448,6 +450,7 @@ FORGED_INTERVALS = [
     ("plan.json", word("plan", "interval", "quantiles", to=["0.9", "0.1"]), "quantiles or a width"),
     ("plan.json", word("plan", "interval", "stretch", to="1/2"), "quantiles or a width"),
     ("plan.json", word("plan", "interval", "width", to=-1), "quantiles or a width"),
+    ("plan.json", word("plan", "interval", "radius", to="3/2"), "do not fit together"),
     ("plan.json", word("request", "intervals", to="none"), "do not fit together"),
     ("plan.json", word("request", "intervals", to="many"), "'many' is none of"),
     ("plan.json", word("request", "statistics", to=["mean", "sd"]), "do not fit together|lacks"),
@@ -460,6 +463,35 @@ def test_an_interval_that_no_plan_has_is_refused(file, change, message, city, tm
     folder = planned(city, bounds=None, intervals="global").save(tmp_path / "plan")
     edited(folder, file, change, sealed=True)
     refused(folder, message)
+
+
+FORGED_RADII = (
+    ("plan.json", word("plan", "interval", "radius", to=None), "do not fit together"),
+    ("plan.json", word("plan", "interval", "radius", to="1/2"), "a radius that no plan has"),
+    ("plan.json", word("plan", "interval", "radius", to="1e9"), "a radius that no plan has"),
+    ("plan.json", word("plan", "interval", "radius", to="wide"), "lacks a field"),
+    ("plan.json", word("request", "statistics", to=["mean"]), "do not fit together"),
+    ("cells.parquet", cell_of("variance_noise", 1, 1e-9), "states a loss that the rows"),
+    ("cells.parquet", cell_of("variance_noise", 1, 0.0), "records without noise"),
+)
+
+
+@pytest.mark.parametrize(("file", "change", "message"), FORGED_RADII)
+def test_a_radius_that_no_plan_has_is_refused(file, change, message, city, tmp_path):
+    """What a variance adds to an interval is checked alike."""
+    plan = planned(city, bounds=None, intervals="global", statistics=BOTH)
+    folder = plan.save(tmp_path / "plan")
+    edited(folder, file, change, sealed=True)
+    refused(folder, message)
+
+
+def test_a_variance_without_noise_is_refused(city, tmp_path):
+    """A cell that keeps nothing of a variance, and has no noise for it, is none of an interval."""
+    plan = planned(city, bounds=None, intervals="global", statistics=BOTH)
+    folder = plan.save(tmp_path / "plan")
+    edited(folder, "cells.parquet", cell_of("variance_noise", 1, 0.0), sealed=True)
+    edited(folder, "cells.parquet", cell_of("variance_kept", 1, 0), sealed=True)
+    refused(folder, "a cell without noise for its variance")
 
 
 def test_columns_are_read_by_name(saved):

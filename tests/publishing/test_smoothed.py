@@ -10,10 +10,11 @@ from hexveil.errors import InputError
 from hexveil.facts import ValueScale
 from hexveil.publishing import checking
 from hexveil.publishing.manifest import schema
-from hexveil.publishing.smoothed import groupings_of
+from hexveil.publishing.smoothed import crowds, groupings_of, quality
 from hexveil.publishing.table import released
 from hexveil.records.possible import squares_range
 from hexveil.report.facts import Facts
+from hexveil.smoothing import of_hexagons
 from publishing.setting import dataset_of, hexagons, labels
 
 BOTH = ("raw", "smoothed")
@@ -106,6 +107,55 @@ def test_one_cell_is_refused_and_nothing_is_spent(book):
     with pytest.raises(InputError, match="smoothed needs more than one cell"):
         hv.release(dataset, plan, ledger=book, estimates=BOTH)
     assert book.entries() == ()
+
+
+def test_a_cell_without_a_parent_is_refused_and_nothing_is_spent(book):
+    """An index that is no hexagon has no place in the hierarchy: a sentence, before the booking."""
+    dataset = fleet()
+    plan = hv.plan(dataset, epsilon=1, advise=False)
+    dataset.public.cells.hexagon[3] = 7
+    with pytest.raises(InputError, match="hexagon must be one H3 cell index per cell"):
+        hv.release(dataset, plan, ledger=book, estimates=BOTH)
+    assert book.entries() == ()
+
+
+def test_the_coarsest_hexagons_are_smoothed_without_parents():
+    """At resolution 0 there is nothing above a hexagon, and nothing is refused."""
+    import h3  # noqa: PLC0415  this test alone
+
+    coarsest = np.array([h3.str_to_int(name) for name in sorted(h3.get_res0_cells())[:9]], "u8")
+    names = {one.name for one in of_hexagons(coarsest)}
+    assert not any("resolution" in name for name in names)
+
+
+def test_a_release_says_how_good_it_is(book, tmp_path):
+    """Signal, cells told apart and the epsilon for half of them stand in manifest and README."""
+    dataset = fleet()
+    made = hv.release(
+        dataset, hv.plan(dataset, epsilon=2, advise=False), ledger=book, estimates=BOTH
+    )
+    one = made.manifest["smoothing"][0]
+    assert one["epsilon_half_distinguishable"] > 0
+    text = " ".join((made.write(tmp_path / "map") / "README.txt").read_text().split())
+    assert quality(one, 12) in text
+    assert f"about epsilon {one['epsilon_half_distinguishable']:.2g}, as predicted" in text
+    assert "Bounds and intervals both speak of the average of these records, not of traffic" in text
+    page = (tmp_path / "map" / "report.html").read_text()
+    assert "by prediction)" in page
+    assert "records, not of traffic" in page
+
+
+def test_where_no_epsilon_would_do_it_is_said():
+    """Without a number there are words."""
+    one = {"signal_share": 0.0, "distinguishable": 0, "epsilon_half_distinguishable": None}
+    assert "no epsilon that one could name would do for half of them" in quality(one, 5)
+
+
+def test_crowds_count_equal_parts():
+    """Users of equal parts count one each; one with nearly all records counts alone."""
+    assert crowds(hv.Occupancy.from_dense([[5, 1], [5, 0], [5, 999]])) == pytest.approx(
+        [3.0, 1.002], abs=1e-3
+    )
 
 
 def test_cells_resemble_each_other_by_place_or_by_label():

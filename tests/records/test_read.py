@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -482,7 +483,61 @@ def test_labels_need_neither_place_nor_time():
     totals = [(0, 0, 1, 1000), (0, 1, 1, 2000), (1, 1, 1, 2000), (2, 2, 1, 4000)]
     assert rows_of(found) == [(*row, row[-1] ** 2) for row in totals]
     assert found.public.rules["without a usable place"] == 1
-    assert found.public.recount is None
+
+
+LABELLED = st.lists(
+    st.tuples(
+        st.sampled_from("uvwx"), st.sampled_from(["10", "9", "é"]), st.sampled_from(["7", "8"]),
+        st.sampled_from(["a", "b"]), st.integers(0, 3),
+    ),
+    min_size=1, max_size=30,
+)  # fmt: skip
+
+
+LEVELS = (("route",), ("hour", "side"), ("route", "side"), ("route", "hour", "side"))
+
+
+@settings(max_examples=4, deadline=None)
+@given(
+    LABELLED, st.integers(1, 3), st.sampled_from([None, 2]), st.sampled_from(["user", "user-day"])
+)
+def test_labels_are_recounted_as_reading_again_does(rows, min_users, top, unit):
+    """Some of the columns, for another unit too: the facts that reading by them gives."""
+    user, route, hour, side, day = zip(*rows, strict=True)
+    time = [f"2024-02-{19 + one}T12:{minute:02d}:00Z" for minute, one in enumerate(day)]
+    table = pa.table(
+        {"u": user, "route": route, "hour": hour, "side": side, "t": time, "v": [1.0] * len(rows)}
+    )
+
+    def by(columns, unit, *, least=min_users, most=top):
+        return read(
+            table, user="u", value="v", time="t", bounds=(0, 9), cells=Labels(*columns), unit=unit,
+            timezone=WARSAW, select=Select(min_users=least, top=most),
+        ).public  # fmt: skip
+
+    facts = by(LEVELS[-1], "user", least=1, most=None)
+    request = facts.recount.request
+    rules = replace(request.rules, select=Select(min_users=min_users, top=top))
+    recount = replace(facts.recount, request=replace(request, rules=rules))
+    levels = tuple(Labels(*columns) for columns in LEVELS)
+    for level, found in zip(levels, recount(levels, unit), strict=True):
+        try:
+            again = by(level.columns, unit)
+        except InputError:
+            assert found is None
+            continue
+        assert found.occupancy.fingerprint == again.occupancy.fingerprint
+        assert found.cells.labels == again.cells.labels
+        assert (found.cells.grid, found.unit, found.recount) == (level, unit, None)
+        assert found.rules["records left"] == again.rules["records left"]
+
+
+def test_units_of_labels_need_a_time():
+    """Without a time labels are counted per user alone."""
+    found = read(labelled(), user="u", value="v", bounds=(0, 9), cells=Labels("route"),
+                 select=Select(min_users=1), max_bad_rows=1)  # fmt: skip
+    with pytest.raises(InputError, match="unit 'user-day' needs the local time of records"):
+        found.public.recount((Labels("route"),), "user-day")
 
 
 def test_repeats_with_labels_keep_the_smallest_label():

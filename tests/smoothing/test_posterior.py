@@ -16,7 +16,7 @@ def by_quadrature(mean, variance, own, number, scale):
     prior = (shares * stats.t.pdf((x[:, None] - centres) / np.sqrt(own), 4)).sum(axis=1)
     density = prior * stats.laplace.pdf(number, x, scale)
     below = np.cumsum(density) / density.sum()
-    return np.interp(posterior._LEVELS, below, x)
+    return np.interp([posterior.outside(1), 0.5, 1.0 - posterior.outside(1)], below, x)
 
 
 @pytest.mark.parametrize("number", [0.0, 1.0, 4.0, 15.0])
@@ -27,7 +27,7 @@ def test_quantiles_are_those_of_the_exact_laws(number, scale, monkeypatch):
     monkeypatch.setattr(posterior, "_of_others", lambda *_: (np.zeros(2), np.full(2, 0.2)))
     fitted = Fit(None, None, 0.5, None)
     y, b = np.array([number, 0.0]), np.full(2, scale)
-    found = posterior.quantiles(fitted, y, b, np.zeros(2))[0]
+    found = posterior.quantiles(fitted, y, b, np.ones(2))[0]
     exact = by_quadrature(0.0, 0.2, 0.5, number, scale)
     assert found == pytest.approx(exact, abs=0.08 * (exact[2] - exact[0]))
 
@@ -52,10 +52,10 @@ def test_slices_agree(monkeypatch):
     """Cells are independent given the fit: few at a time or all at once is the same."""
     rng = np.random.default_rng(1)
     y, b = rng.normal(size=40), np.full(40, 0.5)
-    fitted = fit(Design((), 40), y, b, np.zeros(40))
-    whole = posterior.quantiles(fitted, y, b, np.zeros(40))
+    fitted = fit(Design((), 40), y, b, np.ones(40))
+    whole = posterior.quantiles(fitted, y, b, np.ones(40))
     monkeypatch.setattr(posterior, "_NUMBERS", 1)
-    assert posterior.quantiles(fitted, y, b, np.zeros(40)) == pytest.approx(whole, abs=1e-12)
+    assert posterior.quantiles(fitted, y, b, np.ones(40)) == pytest.approx(whole, abs=1e-12)
 
 
 def test_many_cells_use_one_scale(monkeypatch):
@@ -63,8 +63,9 @@ def test_many_cells_use_one_scale(monkeypatch):
     rng = np.random.default_rng(2)
     y = rng.standard_t(4, 1_500) + rng.laplace(0.0, 0.5, 1_500)
     b = np.full(1_500, 0.5)
-    fitted = fit(Design((), 1_500), y, b, np.zeros(1_500))
-    mixed = posterior.quantiles(fitted, y, b, np.zeros(1_500))
+    fitted = fit(Design((), 1_500), y, b, np.ones(1_500))
+    mixed = posterior.quantiles(fitted, y, b, np.ones(1_500))
     monkeypatch.setattr(posterior, "_MANY", 10)
-    single = posterior.quantiles(fitted, y, b, np.zeros(1_500))
+    monkeypatch.setattr(posterior, "_OUTSIDE_MANY", posterior._OUTSIDE)
+    single = posterior.quantiles(fitted, y, b, np.ones(1_500))
     assert np.abs(single - mixed).mean() < 0.03

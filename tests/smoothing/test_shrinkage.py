@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hexveil.errors import InputError
-from hexveil.smoothing import Grouping, along_axis, smooth
+from hexveil.smoothing import Cut, Grouping, along_axis, smooth
 from smoothing.maps import crossed, heavy, judged, two_way
 
 SEEDS = st.integers(0, 10_000)
@@ -217,10 +217,48 @@ def test_misfits(name, scale):
     assert 0.93 <= covered <= 0.99
 
 
-def test_bias_of_the_typical_size_is_covered():
-    """Intervals allow for a bias of the stated size, beside the noise."""
-    *_, covered = judged(two_way, 0.3, crossed(10, 12), 12, bias=0.5)
-    assert 0.93 <= covered <= 0.99
+@pytest.mark.parametrize("shared", [True, False])
+def test_bias_of_the_typical_size_is_covered(shared):
+    """Intervals allow for a bias of the stated size, one for all cells or one for each."""
+    size = 0.4
+    inside = []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        truth = two_way(rng)
+        bias = rng.normal(0.0, size, () if shared else 120)
+        noisy = truth + bias + rng.laplace(0.0, 0.3, 120)
+        done = smooth(noisy, 0.3, crossed(10, 12), typical_bias=size)
+        inside.append(((done.low <= truth) & (truth <= done.high)).mean())
+    assert np.mean(inside) >= 0.93
+
+
+def test_bias_leaves_estimates_alone():
+    """Only intervals know of bias: numbers do not tell it from signal."""
+    numbers, scale, groupings = a_map(8)
+    cut = Cut(-4.0, 4.0, 1.0)
+    one = smooth(numbers, scale, groupings)
+    for other in (
+        smooth(numbers, scale, groupings, typical_bias=0.5),
+        smooth(numbers, scale, groupings, cut=cut),
+    ):
+        assert np.array_equal(one.estimate, other.estimate)
+        assert np.mean(other.high - other.low) > np.mean(one.high - one.low)
+
+
+def test_cells_of_few_users_are_drawn_less():
+    """Where cells of few users differ more, saying so makes the error smaller and covers."""
+    crowd = np.geomspace(10.0, 1000.0, 60)
+    after, before, inside = [], [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        truth = heavy(rng, 60) * np.sqrt(50.0 / crowd)
+        noisy = truth + rng.laplace(0.0, 0.6, 60)
+        plain, told = smooth(noisy, 0.6), smooth(noisy, 0.6, crowd=crowd)
+        before.append(np.abs(plain.estimate - truth).mean())
+        after.append(np.abs(told.estimate - truth).mean())
+        inside.append(((told.low <= truth) & (truth <= told.high)).mean())
+    assert np.mean(after) < 0.9 * np.mean(before)
+    assert 0.93 <= np.mean(inside) <= 0.99
 
 
 def test_five_cells():
@@ -302,6 +340,7 @@ def test_fewer_than_two_informative_cells(scale):
         ({"scale": np.nan}, "scale must be a number in every cell"),
         ({"noisy": [1.0, np.nan, 2.0]}, "noisy must be finite in every cell"),
         ({"worst_bias": np.inf}, "worst_bias must be finite and not negative"),
+        ({"crowd": 0.0}, "crowd must be finite and above zero"),
         ({"typical_bias": -1.0}, "typical_bias must be finite and not negative"),
         ({"lower": 2.0, "upper": 1.0}, "lower must not exceed upper"),
         ({"groupings": [Grouping("g", np.array([0, 0, 1, 1]))]}, "label the map's 3 cells"),

@@ -6,16 +6,14 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from hexveil.cli import steps, words
+from hexveil.cli import grids, steps, words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 
 if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
-    from hexveil.planning import Capacity, Offer
+    from hexveil.planning import Capacity
 
 COMPARED_AT = "1"
 
@@ -40,12 +38,11 @@ def inspect(run: Run, *, sql: Dialect = None, as_json: AsJson = False) -> None:
     epsilon = run.plan.epsilon or COMPARED_AT
     table = steps.capacity(run, facts, epsilon)
     if as_json:
-        offers = None if table is None else table.to_arrow().to_pylist()
-        typer.echo(json.dumps(facts_json(facts) | {"epsilon": epsilon, "capacity": offers}))
+        offers = {"capacity": table.to_arrow().to_pylist(), "proposal": table.sentence}
+        typer.echo(json.dumps(facts_json(facts) | {"epsilon": epsilon} | offers))
         return
     typer.echo("\n".join(fact_lines(facts)))
-    if table is not None:
-        show(table, facts, epsilon)
+    show(table, facts, epsilon)
 
 
 def facts_json(facts: PublicFacts) -> dict[str, object]:
@@ -86,34 +83,4 @@ def show(table: Capacity, facts: PublicFacts, epsilon: str) -> None:
     typer.echo(
         f"\nWhat this fleet can support at epsilon {epsilon} (odds change by {price} at most):"
     )
-    shown = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
-    for name in ("Resolution", "Timeslot", "Cells", "Users", "Floor", "Error", "Constant"):
-        shown.add_column(name, justify="right")
-    shown.add_column("Better", justify="right")
-    shown.add_column("Supported")
-    for offer in table.offers:
-        shown.add_row(*_row(offer))
-    Console(width=100, highlight=False, markup=False).print(shown)
-    unit = f" in {facts.value_unit}" if facts.value_unit else ""
-    typer.echo(
-        f"Floor: noise{unit} that no plan without clipping can beat. Error: what to expect of the "
-        "plan.\nConstant: what one constant for all cells is assumed to miss. Better: cells that "
-        "say more than it."
-    )
-
-
-def _row(offer: Offer) -> list[str]:
-    where = [str(offer.resolution), offer.timeslot or "none", f"{offer.cells:,}"]
-    if not offer.cells:
-        return [*where, "0", "-", "-", "-", "-", "no cell left"]
-    needed = offer.epsilon_needed
-    refused = "no" if needed is None else f"no; at epsilon {needed:g}"
-    return [
-        *where,
-        f"{offer.users:,}",
-        words.plain(offer.floor),
-        words.plain(offer.predicted_error),
-        words.plain(offer.prior_miss),
-        f"{offer.better:,}",
-        "yes" if offer.supported else refused,
-    ]
+    grids.show(table, facts.value_unit)

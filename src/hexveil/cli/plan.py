@@ -12,6 +12,7 @@ import typer
 
 from hexveil.cells import Cells
 from hexveil.cli import curve as curves
+from hexveil.cli import grids as tables
 from hexveil.cli import side_by_side, steps, words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
@@ -20,7 +21,7 @@ from hexveil.records.progress import shown
 
 if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
-    from hexveil.planning import Plan
+    from hexveil.planning import Capacity, Plan
 
     Files = dict[str, list[Path]]
 
@@ -32,6 +33,14 @@ Compare = Annotated[
         "--compare",
         help="Print all methods side by side: their errors at this price, or their prices at "
         "these errors.",
+    ),
+]
+Grids = Annotated[
+    bool | None,
+    typer.Option(
+        "--grids/--no-grids",
+        help="Print the whole table of other grids and units of privacy, or do not look at them. "
+        "[default: only the grid that is proposed]",
     ),
 ]
 Curve = Annotated[
@@ -59,6 +68,7 @@ def plan(
     run: Run,
     *,
     compare_methods: Compare = False,
+    grids: Grids = None,
     curve: Curve = None,
     save: Save = None,
     as_json: AsJson = False,
@@ -72,15 +82,23 @@ def plan(
     made = steps.planned(run, facts)
     files = _write(made, facts, curve, save)
     methods = _compared(made) if compare_methods else None
-    if methods is not None and not as_json:
-        typer.echo("\n".join(price_lines(made, facts)))
-        side_by_side.show(methods, side_by_side.measure(made, facts.value_unit))
-    elif as_json:
-        typer.echo(json.dumps(_json(run, made, facts, methods, files), indent=2))
+    asked = grids or (grids is None and methods is None)
+    table = steps.grids(run, made, weaker=bool(grids)) if asked else None
+    if as_json:
+        said = _json(run, made, facts, methods, files) | _grids_json(table, whole=bool(grids))
+        typer.echo(json.dumps(said, indent=2))
         return
+    typer.echo("\n".join(price_lines(made, facts)))
+    if methods is not None:
+        side_by_side.show(methods, side_by_side.measure(made, facts.value_unit))
     else:
         coarse, warning = steps.coarser(run, facts), steps.too_fine(made)
-        typer.echo("\n".join([*price_lines(made, facts), *map_lines(made, facts, coarse, warning)]))
+        typer.echo("\n".join(map_lines(made, facts, coarse, warning)))
+    if table is not None and grids:
+        typer.echo(f"\nOther grids at epsilon {words.plain(table.epsilon)}:")
+        tables.show(table, facts.value_unit)
+    elif table is not None:
+        typer.echo("\n".join(words.wrapped("Grid", tables.capital(table.sentence))))
     for line in file_lines(run, files):
         typer.echo(line)
 
@@ -110,6 +128,15 @@ def _json(
         "methods": None if methods is None else [asdict(line) for line in methods],
         "files": [str(steps.reached(run, path)) for paths in files.values() for path in paths],
     }
+
+
+def _grids_json(table: Capacity | None, *, whole: bool) -> dict[str, Any]:
+    """Return the proposal and, if it was asked for, the whole table, for machines."""
+    if table is None:
+        return {"proposal": None, "proposed": None, "grids": None}
+    proposed = None if table.proposed is None else asdict(table.proposed)
+    offers = table.to_arrow().to_pylist() if whole else None
+    return {"proposal": table.sentence, "proposed": proposed, "grids": offers}
 
 
 def file_lines(run: Run, files: Files) -> list[str]:

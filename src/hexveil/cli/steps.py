@@ -13,8 +13,9 @@ from hexveil.config import arguments
 from hexveil.errors import InputError
 from hexveil.planning.advice import advice
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.capacity import Capacity
 from hexveil.planning.capacity import capacity as table
+from hexveil.planning.capacity import offered
+from hexveil.planning.proposal import WEAKER
 from hexveil.records.progress import shown
 from hexveil.records.read import read as read_records
 from hexveil.records.sql import sums_query
@@ -22,7 +23,7 @@ from hexveil.records.sql import sums_query
 if TYPE_CHECKING:
     from hexveil.config import Run
     from hexveil.facts import PublicFacts
-    from hexveil.planning import Plan
+    from hexveil.planning import Capacity, Plan
     from hexveil.records import Dataset
 
 
@@ -116,15 +117,29 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def capacity(run: Run, facts: PublicFacts, epsilon: str) -> Capacity | None:
-    """Return what the fleet can support at `epsilon`; None without places to count on."""
-    if facts.recount is None or not isinstance(facts.cells.grid, Cells):
-        return None
+def capacity(run: Run, facts: PublicFacts, epsilon: str) -> Capacity:
+    """Return what the fleet can support at `epsilon`."""
     asked = run.plan.given()
-    same: dict[str, Any] = {
-        name: asked[name] for name in ("method", "objective", "prior") if name in asked
-    }
+    taken = ("method", "objective", "prior", "intervals", "interval_share")
+    same: dict[str, Any] = {name: asked[name] for name in taken if name in asked}
     if "mechanism" in asked:
         same["mechanism"] = arguments.mechanism(asked["mechanism"])
     with shown("Planning on other grids"):
         return table(facts, epsilon=epsilon, **same)
+
+
+def grids(run: Run, made: Plan, *, weaker: bool) -> Capacity | None:
+    """Return what the plan's request would allow on other grids; None if it costs nothing.
+
+    With `weaker`, for weaker units of privacy too, where records have a local time.
+    """
+    facts = made.facts
+    assert facts is not None  # noqa: S101  plans are made for records here
+    if not made.asked:
+        return None
+    units = [facts.unit]
+    timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
+    if weaker and timed:
+        units += WEAKER[facts.unit]
+    with shown("Planning on other grids"):
+        return offered(made, units=units)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.cells import Cells, slot_seconds
+from hexveil.cells import Cells
+from hexveil.planning.levels import coarser_slots
 from hexveil.planning.methods import rows_of
 from hexveil.planning.plan import Plan
+from hexveil.planning.predicting import Predictor, loss_for, predicted
 
 if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 
 NEAR = 1.01
 """Ratio of two losses at which the search for the one needed ends."""
-OFFERED_SLOTS = ("1h", "3h", "6h", "1d")
-"""Timeslots that are offered beside the data set's own."""
+UNDER = 1.0 - 1e-9
+"""At a loss that is named the error is this much below what is wanted."""
 
 
 class GridTooFineWarning(UserWarning):
@@ -63,8 +65,17 @@ def at_loss(plan: Plan, loss: Fraction) -> Plan:
 def epsilon_needed(plan: Plan) -> float | None:
     """Return the loss, rounded up to two figures, at which the map says more than one constant.
 
-    It is found by halving: the planning error falls as the loss grows. None if 100 is not enough.
+    None if 100 is not enough.
     """
+    if (plan.method, plan.request.objective) == ("joint", "mean"):
+        aim, begin = plan.support.prior_miss * UNDER, plan.asked or Fraction(1)
+        found = loss_for(lambda loss: predicted(at_loss(plan, loss)), aim, begin, NEAR)
+    else:  # what is made small is not what is judged: only that it falls is known
+        found = _by_halving(plan)
+    return None if found is None else two_figures_up(found)
+
+
+def _by_halving(plan: Plan) -> float | None:
     low, high = 1e-4, 100.0
     if not at_loss(plan, Fraction(high)).support.supported:
         return None
@@ -72,10 +83,17 @@ def epsilon_needed(plan: Plan) -> float | None:
         middle = math.sqrt(low * high)
         good = at_loss(plan, Fraction(middle)).support.supported
         low, high = (low, middle) if good else (middle, high)
-    return _two_figures_up(high)
+    return high
 
 
-def _two_figures_up(value: float) -> float:
+def two_figures_up(value: float) -> float:
+    """Return a number rounded up to two figures.
+
+    Examples
+    --------
+    >>> two_figures_up(2.31), two_figures_up(0.0041)
+    (2.4, 0.0041)
+    """
     if value <= 0:
         return 0.0
     digits = 1 - math.floor(math.log10(value))
@@ -111,21 +129,19 @@ def coarser_grids(grid: Cells) -> tuple[Cells, ...]:
     return tuple(grids[1:])
 
 
-def coarser_slots(grid: Cells) -> tuple[str, ...]:
-    """Return the offered timeslots that are longer than the grid's."""
-    own = grid.seconds
-    return tuple(s for s in OFFERED_SLOTS if own is not None and slot_seconds(s) > own)
-
-
 def finest_supported(plan: Plan) -> Plan | None:
     """Return the plan of the coarser grid of most cells that says more than one constant."""
     facts = plan.facts
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
     grids = coarser_grids(facts.cells.grid)
-    plans = [regrid(plan, other) for other in facts.recount(grids, facts.unit) if other is not None]
-    supported = [p for p in plans if p.support.supported]
-    return max(supported, key=lambda p: p.support.cells, default=None)
+    found = [other for other in facts.recount(grids, facts.unit) if other is not None]
+    for other in sorted(found, key=lambda one: -one.occupancy.n_cells):
+        certain = Predictor(plan, other).floor(float(plan.asked)) >= plan.support.prior_miss
+        made = None if certain else regrid(plan, other)
+        if made is not None and made.support.supported:
+            return made
+    return None
 
 
 def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:

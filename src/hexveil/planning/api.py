@@ -89,12 +89,15 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     error : "separate" or "sum"
         "sum" adds value units to squared ones, as COMP eq. (12) does: for reproduction only.
     split : number, optional
-        The mean's part of a cell's loss, for the methods that plan cells apart; default the best.
-    intervals : "none", "global" or "auto"
+        The mean's part of a cell's loss, for the methods that plan cells apart and for variances
+        under a private interval; default the best, by prediction.
+    intervals : "none", "global", "adaptive" or "auto"
         "global" finds one interval for user means privately, from a small share of ε, projects
         user means to it, and weighs users so that the predicted error is small
-        (docs/intervals.md); for means within `epsilon`, by the joint method. "auto" does so where
-        the error predicted then is below the planning error without.
+        (docs/intervals.md); within `epsilon`, by the joint method. "adaptive" adds narrower ranges
+        in a second step, for means: around users' own means or around cells', whichever is
+        predicted to be better once the first steps are known. "auto" takes the one of all three
+        whose predicted error is least.
     interval_share : number, optional
         Part of ε that finds the interval; default from the number of users.
     prior : number, optional
@@ -203,11 +206,7 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
         raise InputError(
             f'mechanism goes with method "per-cell" or "composition", not with {request.method!r}.'
         )
-    if request.split is not None and (request.method == "joint" or len(request.noised) < 2):
-        raise InputError(
-            "split goes with a method that plans cells apart and with statistics of both kinds; "
-            f"got method {request.method!r} and statistics {', '.join(request.statistics)}."
-        )
+    _check_split(request)
     if request.objective == "mean" and request.method != "joint" and request.target is None:
         raise InputError(
             f'objective "mean" goes with method "joint" or a target, not with {request.method!r}.'
@@ -218,11 +217,23 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
         )
 
 
+def _check_split(request: Request) -> None:
+    """Refuse a split where there is no second statistic, or where the joint plan finds its own."""
+    if request.split is None or (request.intervals != "none" and "variance" in request.noised):
+        return
+    if request.method == "joint" or len(request.noised) < 2:
+        raise InputError(
+            "split goes with a method that plans cells apart and with statistics of both kinds, or "
+            f"with a variance under a private interval; got method {request.method!r} and "
+            f"statistics {', '.join(request.statistics)}."
+        )
+
+
 def _share(asked: Number | None, intervals: str) -> Fraction | None:
     if asked is None:
         return None
     if intervals == "none":
-        raise InputError('interval_share goes with intervals "global" or "auto", not with "none".')
+        raise InputError('interval_share goes with intervals other than "none".')
     return check_share(exact(asked, "interval_share"))
 
 
@@ -239,8 +250,12 @@ def _with_interval(request: Request, bounds: object) -> Request:
             for is_so, sentence in (
                 (request.method != "joint", f'method "joint", not {request.method!r}'),
                 (request.epsilon is None, "epsilon, not target_error"),
-                (request.statistics != ("mean",), "the mean alone"),
+                (request.error != "separate", 'error "separate"'),
                 (request.objective != "mean", 'objective "mean"'),
+                (
+                    request.intervals == "adaptive" and request.noised != ("mean",),
+                    'the mean alone (intervals "global" publishes variances too)',
+                ),
                 (isinstance(bounds, Mapping), "one pair of bounds for all cells"),
                 (
                     request.intervals == "auto" and bounds is not None,
@@ -254,7 +269,10 @@ def _with_interval(request: Request, bounds: object) -> Request:
     if wrong is None:
         return request
     if request.intervals == "auto":
-        return replace(request, intervals="none", interval_share=None)
+        split = None if request.method == "joint" else request.split
+        plain = replace(request, intervals="none", interval_share=None, split=split)
+        _check_split(plain)
+        return plain
     raise InputError(f"intervals {request.intervals!r} goes with {wrong}.")
 
 

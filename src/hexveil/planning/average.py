@@ -72,8 +72,13 @@ class Weights:
         return float((self.mean * WORST["mean"] + self.variance * WORST["variance"]).sum())
 
 
-def least_average(exposure: Exposure, weights: Weights, loss: float) -> Joint:
-    """Return the plan within a loss whose weighed sum of errors is small."""
+def least_average(
+    exposure: Exposure, weights: Weights, loss: float, iterations: int = ITERATIONS
+) -> Joint:
+    """Return the plan within a loss whose weighed sum of errors is small.
+
+    Fewer iterations are good enough for a prediction.
+    """
     wanted = [weights.mean > 0, weights.variance > 0]
     nothing = [np.zeros(m.size) for m in wanted]
     best: tuple[float, Rates] = (weights.constant(), Rates(*nothing))
@@ -81,20 +86,25 @@ def least_average(exposure: Exposure, weights: Weights, loss: float) -> Joint:
     if all(m.any() for m in wanted):  # with constants for one of them, both ways round
         begins += [[wanted[0], nothing[1] > 0], [nothing[0] > 0, wanted[1]]]
     for live in begins:
-        best = min(best, _descents(exposure, weights, loss, live), key=lambda found: found[0])
+        found = _descents(exposure, weights, loss, live, iterations)
+        best = min(best, found, key=lambda one: one[0])
     _, rates = best
     nobody = np.ones(exposure.occupancy.n_users)
     return Joint(rates, exposure.factors(rates, loss) if rates.total.any() else nobody)
 
 
 def _descents(
-    exposure: Exposure, weights: Weights, loss: float, live: list[NDArray[np.bool_]]
+    exposure: Exposure,
+    weights: Weights,
+    loss: float,
+    live: list[NDArray[np.bool_]],
+    iterations: int,
 ) -> tuple[float, Rates]:
     """Return the least error found, making cells constants that would do better so."""
     start = _start(exposure, weights, loss)
     best: tuple[float, Rates] | None = None
     for _ in range(ROUNDS):
-        found = _descend(exposure, weights, loss, live, start)
+        found = _descend(exposure, weights, loss, live, start, iterations)
         best = found if best is None else min(best, found, key=lambda one: one[0])
         worse = _worse(exposure, found[1], loss, live)
         live = [m & ~w for m, w in zip(live, worse, strict=True)]
@@ -120,6 +130,7 @@ def _descend(
     loss: float,
     live: list[NDArray[np.bool_]],
     start: Rates,
+    iterations: int,
 ) -> tuple[float, Rates]:
     import scipy.optimize  # noqa: PLC0415  slow to import, and only this objective needs it
 
@@ -143,7 +154,7 @@ def _descend(
         jac=True,
         method="L-BFGS-B",
         bounds=np.stack((begin - REACH, begin + REACH), axis=1),
-        options={"maxiter": ITERATIONS},
+        options={"maxiter": iterations},
     )
     return float(done.fun), unpack(np.asarray(done.x))
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-Intervals = Literal["none", "global", "auto"]
+Intervals = Literal["none", "global", "adaptive", "auto"]
 
 GRAIN = 2**26
 """What the weights of a cell add up to, nearly."""
@@ -79,6 +79,9 @@ class Interval:
         The interval that was found, in quanta above the records' lower bound: after a release.
     steps : int or None
         Width of the records' bounds in quanta: after a release.
+    radius : Fraction or None
+        For variances: how far from the interval's middle a user's samples may be on quadratic
+        average before they are cut, in halves of its width; at least 1.
     """
 
     epsilon: Fraction
@@ -89,6 +92,7 @@ class Interval:
     weight: Ints
     ends: tuple[int, int] | None = None
     steps: int | None = None
+    radius: Fraction | None = None
 
     def ends_in_units(self, lower: float, span: float) -> tuple[float, float]:
         """Return the ends that were found in value units, for records of these bounds."""
@@ -101,11 +105,24 @@ class Interval:
         """Return the choice of the interval as canonical public text."""
         low, high = (decimal_text(one) for one in self.quantiles)
         stretch = decimal_text(self.stretch)
-        return {"interval": f"{low}..{high} times {stretch} at {decimal_text(self.epsilon)}"}
+        told = {"interval": f"{low}..{high} times {stretch} at {decimal_text(self.epsilon)}"}
+        return told if self.radius is None else told | {"radius": decimal_text(self.radius)}
 
     def found(self, ends: tuple[int, int], steps: int) -> Interval:
         """Return the same with the ends that a release found."""
         return replace(self, ends=ends, steps=steps, width=(ends[1] - ends[0]) / steps)
+
+    def half_and_radius(self) -> tuple[float, float]:
+        """Return how far samples may be from the middle, as parts of the span: means, and squares.
+
+        Before a release the middle is taken for that of the bounds.
+        """
+        radius = self.radius or Fraction(1)
+        if self.ends is None or self.steps is None:
+            half = self.width / 2.0
+            return half, max(half, min(float(radius) * half, 0.5))
+        _, whole, reached = around(self.ends, self.steps, radius)
+        return whole / self.steps, reached / self.steps
 
     def totals(self, occupancy: Occupancy) -> Ints:
         """Return the sum of weights of each cell."""
@@ -124,6 +141,33 @@ class Interval:
         prior = likeness(reach(self.quantiles[0], self.stretch))
         weights = off_by(occupancy, self.shares(occupancy), prior)
         return np.asarray(np.hypot(weights, self.clipped))
+
+
+def around(ends: tuple[int, int], steps: int, radius: Fraction) -> tuple[int, int, int]:
+    """Return the middle of an interval, how far it reaches from there, and the radius; in quanta.
+
+    No value is further from the middle than the bounds are: a larger radius would only be noise.
+
+    Examples
+    --------
+    >>> around((10, 21), 100, Fraction(2)), around((10, 21), 100, Fraction(50))
+    ((15, 6, 12), (15, 6, 85))
+    """
+    middle = sum(ends) // 2
+    half = ends[1] - middle
+    return middle, half, min(math.ceil(radius * half), max(middle, steps - middle))
+
+
+def stretched(ends: tuple[int, int], steps: int, stretch: Fraction) -> tuple[int, int]:
+    """Return an interval made wider around its middle, within the bounds; in quanta.
+
+    Examples
+    --------
+    >>> stretched((2, 6), 10, Fraction(3, 2)), stretched((0, 5), 10, Fraction(2))
+    ((1, 7), (0, 8))
+    """
+    more = math.ceil((ends[1] - ends[0]) * (stretch - 1) / 2)
+    return max(ends[0] - more, 0), min(ends[1] + more, steps)
 
 
 def likeness(end: float) -> Likeness:
@@ -162,12 +206,24 @@ def share_of(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
     >>> share_of(Fraction(1, 10), 4000, Fraction(1)), share_of(Fraction(1, 10), 50, Fraction(1))
     (Fraction(2, 25), Fraction(1, 5))
     """
-    wanted = Fraction(math.ceil(_wanted(quantile, n_users, epsilon) * 1000), 1000)
-    return min(max(wanted, LEAST), MOST)
+    part = Fraction(math.ceil(wanted(quantile, n_users, epsilon) * 1000), 1000)
+    return min(max(part, LEAST), MOST)
 
 
-def _wanted(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
+def wanted(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
+    """Return the part of ε at which a choice is as precise as `PRECISE` asks."""
     return PRECISE / (quantile * n_users * epsilon)
+
+
+def worth_it(n_users: int, epsilon: Fraction) -> bool:
+    """Return whether two quantiles would be found for all of ε, if not for a small part of it.
+
+    Examples
+    --------
+    >>> worth_it(200, Fraction(1)), worth_it(100, Fraction(1))
+    (True, False)
+    """
+    return wanted(TRIED[-1], n_users, epsilon) <= 1
 
 
 def check_share(share: Fraction) -> Fraction:
@@ -193,12 +249,23 @@ def planned(
     share : Fraction, optional
         Part of it for the interval; default by `share_of`.
     """
-    sure = [q for q in TRIED if _wanted(q, occupancy.n_users, epsilon) <= (share or MOST)]
-    found = [
-        _at(occupancy, epsilon, share, quantile, stretch)
-        for quantile, stretch in _worth_trying(sure or list(TRIED[-1:]))
-    ]
+    found = candidates(occupancy, epsilon, share)
     return min(found, key=lambda one: predicted(occupancy, *one))
+
+
+def candidates(
+    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None, part: float = 1.0
+) -> list[tuple[Interval, Floats]]:
+    """Return the intervals to choose from, each with the noise of the cells for a width of 1.
+
+    Weights are those for means that are given a part of the loss that is left to the cells; the
+    noise is that of means that are given all of it.
+    """
+    sure = [q for q in TRIED if wanted(q, occupancy.n_users, epsilon) <= (share or MOST)]
+    return [
+        at(occupancy, epsilon, share, pair, part)
+        for pair in _worth_trying(sure or list(TRIED[-1:]))
+    ]
 
 
 def _worth_trying(quantiles: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
@@ -212,24 +279,42 @@ def predicted(occupancy: Occupancy, interval: Interval, noise: Floats) -> float:
     return interval.width * float((noise + interval.likely_off(occupancy)).mean())
 
 
-def _at(
+def at(
     occupancy: Occupancy,
     epsilon: Fraction,
     share: Fraction | None,
-    quantile: Fraction,
-    stretch: Fraction,
+    ends: tuple[Fraction, Fraction],
+    part: float = 1.0,
+    spent: Fraction = Fraction(0),
 ) -> tuple[Interval, Floats]:
-    part = share_of(quantile, occupancy.n_users, epsilon) if share is None else share
-    left = epsilon * (1 - part)
+    """Return an interval of these quantiles and stretch, and the noise of cells for a width of 1.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    epsilon : Fraction
+        The most that a user may lose, in all.
+    share : Fraction or None
+        Part of it for the interval.
+    ends : pair of Fraction
+        The lower quantile, and the stretch.
+    part : float
+        Part of the loss that is left to the cells for which users are weighed.
+    spent : Fraction
+        Loss that goes elsewhere.
+    """
+    quantile, stretch = ends
+    first = share_of(quantile, occupancy.n_users, epsilon) if share is None else share
+    left = epsilon * (1 - first) - spent
     end = reach(quantile, stretch)
-    made = weigh(occupancy, float(left), likeness(end))
+    made = weigh(occupancy, float(left) * part, likeness(end))
     weight = np.floor(made.weight * GRAIN).astype(np.int64)
     interval = Interval(
-        epsilon * part,
+        epsilon * first,
         (quantile, 1 - quantile),
         stretch,
         2.0 * end * SPREAD,
         clipping(end),
         weight,
     )
-    return interval, made.noise
+    return interval, made.noise * part

@@ -30,6 +30,7 @@ from hexveil.planning.saved_words import (
     numbers,
     one_of,
     request_of,
+    steps_of,
 )
 from hexveil.planning.saving import EXACT, FORMAT, TABLES, WORDS, digest
 
@@ -50,9 +51,9 @@ NEEDED = {
     PAIRS: {"cell": pa.int64(), "user": pa.int64(), "n": pa.int64()},
 }
 OPTIONAL = {
-    CELLS: {"hexagon": pa.uint64(), "slot": pa.int64()},
-    USERS: {},
-    PAIRS: {"dropped": pa.bool_(), "weight": pa.int64()},
+    CELLS: {"hexagon": pa.uint64(), "slot": pa.int64(), "own_noise": pa.float64()},
+    USERS: {"class": pa.int64(), "class_weight": pa.int64()},
+    PAIRS: {"dropped": pa.bool_(), "weight": pa.int64(), "own_weight": pa.int64()},
 }
 BEGINNINGS = {TARGET: pa.float64(), LABEL: pa.string()}
 CERTIFIED = (None, "loss", "max error", "mean error")
@@ -212,11 +213,19 @@ def _plan(path: Path, words: Words, tables: Tables) -> Plan:
 
 
 def _check_interval(made: Plan) -> None:
-    """Refuse an interval that was not asked for, or that other statistics stand beside."""
-    asked, there = made.request.intervals, made.rows.interval is not None
-    fits = asked == "auto" or there == (asked == "global")
-    if not fits or (there and made.statistics != ("mean",)):
+    """Refuse an interval that was not asked for, or is for other statistics."""
+    asked, interval = made.request.intervals, made.rows.interval
+    there, squares = interval is not None, "variance" in made.request.noised
+    fits = asked == "auto" or (
+        there == (asked in ("global", "adaptive"))
+        and (made.rows.steps is not None) == (asked == "adaptive")
+    )
+    if made.rows.steps is not None:
+        fits = fits and there and made.request.noised == ("mean",)
+    if not fits or (interval is not None and (interval.radius is not None) != squares):
         raise InputError("its interval and its request do not fit together.")
+    if there and squares and not (made.rows.variance_noise > 0).all():
+        raise InputError("it has a cell without noise for its variance.")
 
 
 def _rows(said: Words, tables: Tables) -> Rows:
@@ -234,6 +243,7 @@ def _rows(said: Words, tables: Tables) -> Rows:
         lower_bound=None if bound is None else float(bound),
         certifies=one_of(said["certifies"], CERTIFIED),
         interval=None if said["interval"] is None else _interval(said["interval"], tables),
+        steps=None if said["steps"] is None else steps_of(said["steps"], cells, users, pairs),
     )
 
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.errors import InputError
-from hexveil.planning import intervals, per_cell
+from hexveil.planning import intervals, per_cell, projected
 from hexveil.planning.apart import rows_apart
 from hexveil.planning.average import Weights, least_average
 from hexveil.planning.exposure import Exposure
 from hexveil.planning.joint import Joint, least_error, least_loss
 from hexveil.planning.part import WORST, steps_of
 from hexveil.planning.plan import LATTICE, Plan
-from hexveil.planning.rows import Rows, whole
+from hexveil.planning.rows import Rows
 from hexveil.planning.targets import Separate, Targets, Total
 from hexveil.theory import clip_user
 
@@ -62,7 +62,9 @@ def rows_of(
         If the method cannot do what is asked, or the loss is too small for any plan.
     """
     if request.intervals == "global":
-        return _weighed(occupancy, request)
+        return projected.weighed(occupancy, request)
+    if request.intervals == "adaptive":
+        return projected.stepped(occupancy, request)
     if request.intervals == "auto":
         return _better(occupancy, span, request, facts)
     if request.epsilon is None and request.method != "joint":
@@ -91,32 +93,19 @@ def _joint(
 def _better(
     occupancy: Occupancy, span: Floats, request: Request, facts: PublicFacts | None
 ) -> Rows:
-    """Return rows with an interval if their predicted error is below the others' planning error."""
-    plain = rows_of(occupancy, span, replace(request, intervals="none"), facts)
-    weighed = _weighed(occupancy, request)
-    errors = [
-        _plan(occupancy, span, request, rows).parts["mean"].error for rows in (plain, weighed)
-    ]
-    return weighed if errors[1].mean() < errors[0].mean() else plain
-
-
-def _weighed(occupancy: Occupancy, request: Request) -> Rows:
-    """Return weights and noise under a private interval; the loss is fitted to what was asked."""
+    """Return the rows of least predicted error; an interval only where it would be found."""
     asked = request.epsilon
     assert asked is not None  # noqa: S101  see api
-    interval, noise = intervals.planned(occupancy, asked, request.interval_share)
-    nothing = np.zeros(occupancy.n_cells, dtype=np.int64)
-    rows = Rows(
-        mechanism="weights",
-        kept=np.maximum.reduceat(occupancy.n, occupancy.start[:-1]),
-        noise_records=noise * occupancy.records_per_cell,
-        variance_kept=nothing,
-        variance_noise=nothing.astype(np.float64),
-        factor=whole(occupancy),
-        interval=interval,
-    )
-    lost = _plan(occupancy, np.ones(occupancy.n_cells), request, rows).epsilon - interval.epsilon
-    return rows.louder(float(lost / (asked - interval.epsilon)) * (1.0 + 2.0**-40))
+    tried = [rows_of(occupancy, span, replace(request, intervals="none"), facts)]
+    if intervals.worth_it(occupancy.n_users, asked):
+        tried.append(projected.weighed(occupancy, request))
+        if projected.can_be_stepped(occupancy, request):
+            tried.append(projected.stepped(occupancy, request))
+
+    def error(rows: Rows) -> float:
+        return float(_plan(occupancy, span, request, rows).judged_errors().mean())
+
+    return min(tried, key=error)
 
 
 def _least_loss(exposure: Exposure, span: Floats, request: Request) -> Rows:

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LN20 = math.log(20.0)
+LN40 = math.log(40.0)
+"""Where two noises must both stay within their limits, each may leave them half as often."""
+SQUARED = 2.0**-20 + 2.0**-30
+"""What rounding may take from a second moment, as a part of the squared radius: it is counted in
+parts of 2^-20, and a variance is published in parts of 2^-30 (publishing/moments.py)."""
 WORST = {"mean": 0.5, "variance": 0.125}
 """What a constant can miss, for bounds of width 1."""
 
@@ -141,3 +146,70 @@ class WeighedPart(Part):
         """Predicted error of each cell: likely bias plus expected |noise|."""
         likely = np.where(self.live, self.likely, WORST[self.name])
         return np.asarray(self.unit * likely + self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class WeighedVariance(WeighedPart):
+    """A variance about the middle of a private interval; its unit is the squared radius r².
+
+    It is a second moment M about the middle, less the square of the mean's distance x from it. Let
+    h be half the interval's width and b the mean's Laplace scale. Published is
+    M + noise - (x + e)² + 2 b², e the mean's noise, of which 2 b² is the expected square: so noise
+    adds no bias. Weights and rounding move M by at most r² (most + 2^-20), x by at most
+    d = 2 h most + its rounding, and stay within h: x² moves by at most h² - (h - d)² for d <= h,
+    else by h². Of Laplace noises each is beyond ln 40 of its scales with a chance of 1/40. With a
+    chance of 95 percent neither is, and then |2 x e + e² - 2 b²| is at most
+    2 h b ln 40 + (ln² 40 - 2) b², since |x| <= h: on the other side it is at most
+    2 b² + (2 h |e| - e²), or 2 b² + h² where |e| may be above h, which is less.
+    Worst-case bias and the bound are about Σ p min(q, r²) - (Σ p clip(mean) - middle)², p the
+    users' shares of the records and q their second moments about the middle; it is at least 0
+    (Jensen, with h <= r), and the variance itself where nothing was cut. What cuts it to a
+    variance's range afterwards moves no two numbers further apart.
+
+    Attributes
+    ----------
+    half : float
+        h, as a part of the radius; at most 1.
+    mean_noise : ndarray of float, shape (n_cells,)
+        Laplace scale of the mean, as a part of 2 h.
+    rounding : ndarray of float, shape (n_cells,)
+        What rounding may take from the mean, as a part of h.
+    """
+
+    half: float
+    mean_noise: Floats
+    rounding: Floats
+
+    @property
+    def bias(self) -> Floats:
+        """Worst-case bias of each cell."""
+        away = np.minimum(2.0 * self.most + self.rounding, 1.0)
+        mean = self.half**2 * away * (2.0 - away)
+        return np.asarray(self.unit * (self.most + SQUARED + mean))
+
+    @property
+    def bound95(self) -> Floats:
+        """Error of each cell not exceeded with probability 95 percent, whatever the values."""
+        b = 2.0 * self.half * self.mean_noise
+        mean = 2.0 * self.half * b * LN40 + (LN40**2 - 2.0) * b**2
+        return np.asarray(self.bias + self.scale * LN40 + self.unit * mean)
+
+
+@dataclass(frozen=True, eq=False)
+class SteppedPart(WeighedPart):
+    """A mean by a way of several steps (planning/ways.py); its unit is the width of one of them.
+
+    `noise` is the Laplace scale of as large a variance as all noise has together.
+
+    Attributes
+    ----------
+    loud : ndarray of float, shape (n_cells,)
+        What the size of the noise exceeds with probability 5 percent at most, for a unit of 1.
+    """
+
+    loud: Floats
+
+    @property
+    def bound95(self) -> Floats:
+        """Error of each cell not exceeded with probability 95 percent."""
+        return np.asarray(self.bias + self.unit * self.loud)

@@ -23,8 +23,10 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.exact import decimal_text, float_up, sums_up
+from hexveil.planning import ways
 from hexveil.planning.average import Weights, lower_bound
 from hexveil.planning.exposure import Exposure, Rates
+from hexveil.planning.moments import part_of
 from hexveil.planning.part import WORST, Part, WeighedPart, in_quanta, spread, steps_of
 from hexveil.planning.support import Support, assess
 from hexveil.theory.sensitivity import variance_share
@@ -166,7 +168,8 @@ class Plan:
         parts = list(self.parts.values())
         if len(parts) == 1 or self.request.error == "sum":
             return np.asarray(np.sum([p.error for p in parts], axis=0), dtype=np.float64)
-        shares = np.stack([p.error / (p.unit * WORST[p.name]) for p in parts])
+        unit = {"mean": self.span, "variance": self.span**2}
+        shares = np.stack([p.error / (unit[p.name] * WORST[p.name]) for p in parts])
         over = shares.max if self.request.objective == "max" else shares.mean
         return np.asarray(over(axis=0), dtype=np.float64)
 
@@ -196,22 +199,26 @@ class Plan:
     @cached_property
     def parts(self) -> dict[str, Part]:
         """What noise and clipping do to each noised statistic, by its name."""
-        total = self.occupancy.records_per_cell
-        made = {
-            "mean": lambda: self._mean(self.noise_records / total),
-            "variance": lambda: Part(
-                "variance",
-                self.span**2,
-                self.rows.variance_noise,
-                self._away(self.kept_variance),
-            ),
-        }
+        made = {"mean": self._mean, "variance": self._variance}
         return {name: made[name]() for name in self.request.noised}
 
-    def _mean(self, noise: Floats) -> Part:
-        interval, occupancy = self.rows.interval, self.occupancy
+    @property
+    def mean_noise(self) -> Floats:
+        """Laplace scale of each cell's mean, for bounds or for an interval of width 1."""
+        return np.asarray(self.noise_records / self.occupancy.records_per_cell)
+
+    def _variance(self) -> Part:
+        interval, noise = self.rows.interval, self.rows.variance_noise
+        if interval is None:
+            return Part("variance", self.span**2, noise, self._away(self.kept_variance))
+        return part_of(interval, self.occupancy, self.span, (self.mean_noise, noise))
+
+    def _mean(self) -> Part:
+        interval, occupancy, noise = self.rows.interval, self.occupancy, self.mean_noise
         if interval is None:
             return Part("mean", self.span, noise, self._away(self.kept_mean))
+        if self.rows.steps is not None:
+            return ways.part(occupancy, self.span, interval, noise, self.rows.steps)
         return WeighedPart(
             "mean",
             self.span * interval.width,
@@ -265,16 +272,24 @@ class Plan:
         interval = self.rows.interval
         if interval is None:
             return lost
-        # Whoever is in the map may have moved the interval.
-        return np.asarray(np.nextafter(lost + float_up(interval.epsilon), np.inf))
+        # Whoever is in the map may have moved the interval, and what else all of it decides.
+        shared, steps = interval.epsilon, self.rows.steps
+        if steps is not None:
+            shared += steps.epsilon
+            in_classes, in_cells = steps.losses(self.occupancy)
+            lost = np.maximum(lost, np.nextafter(in_classes + in_cells, np.inf))
+        return np.asarray(np.nextafter(lost + float_up(shared), np.inf))
 
     def pair_losses(self) -> Floats:
         """Return what each (cell, user) pair adds to its user's loss, not yet rounded up."""
         occupancy = self.occupancy
         terms = np.zeros(occupancy.n_pairs)
         if self.rows.interval is not None:
-            part = self.parts["mean"]
-            return self.rows.interval.shares(occupancy) / part.noise[occupancy.cell]
+            # The mean is needed for the variance as well, and its loss adds to the variance's.
+            noises = [self.mean_noise]
+            noises += [self.rows.variance_noise] if "variance" in self.request.noised else []
+            shares = self.rows.interval.shares(occupancy)
+            return np.asarray(sum(shares / one[occupancy.cell] for one in noises))
         if "mean" in self.parts:
             noise = self.noise_records[occupancy.cell]
             live = (noise > 0) & (self.kept_mean > 0)
@@ -408,6 +423,7 @@ class Plan:
             "occupancy": self.occupancy.fingerprint,
             "cells": _digest((self.lower, self.upper, *self.rows.arrays())),
             **({} if self.rows.interval is None else self.rows.interval.identity()),
+            **({} if self.rows.steps is None else self.rows.steps.identity()),
         }
 
     def save(self, folder: str | Path) -> Path:

@@ -49,7 +49,7 @@ class Request:
     epsilon : Fraction or None
     target : mapping of statistic (or "sum") to ndarray of float, shape (n_cells,), or None
         In value units (squared for the variance); infinity where nothing is asked.
-    intervals : "none", "global" or "auto"
+    intervals : "none", "global", "adaptive" or "auto"
     interval_share : Fraction or None
         Part of epsilon that finds the interval; None chooses it.
     """

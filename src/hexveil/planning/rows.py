@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from hexveil.occupancy import Occupancy
     from hexveil.planning.intervals import Interval
+    from hexveil.planning.steps import Steps
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -48,6 +49,9 @@ class Rows:
     interval : Interval or None
         A private interval for user means, and their weights; then the mean's Laplace scale is the
         interval's width times r / N.
+    steps : Steps or None
+        With an interval: the further steps of a plan by intervals "adaptive"; the noise is then
+        that of its way `direct`.
     """
 
     mechanism: str
@@ -61,6 +65,7 @@ class Rows:
     lower_bound: float | None = None
     certifies: str | None = None
     interval: Interval | None = None
+    steps: Steps | None = None
 
     def arrays(self) -> tuple[Floats | Ints, ...]:
         """Return all that decides what is released, in a fixed order."""
@@ -75,6 +80,7 @@ class Rows:
             self.factor,
             dropped,
             *weighed,
+            *(() if self.steps is None else self.steps.arrays()),
         )
 
     def louder(self, times: float) -> Rows:

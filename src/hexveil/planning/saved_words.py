@@ -19,6 +19,7 @@ from hexveil.facts import UNITS, PublicFacts, ValueScale
 from hexveil.mechanisms import Baseline, OptimalClipping
 from hexveil.planning.intervals import GRAIN, Interval, Intervals
 from hexveil.planning.request import ErrorKind, Method, Objective, Request, statistics
+from hexveil.planning.steps import Steps
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +67,7 @@ def interval_words(interval: Interval) -> dict[str, Any]:
         "stretch": decimal_text(interval.stretch),
         "width": interval.width,
         "clipped": interval.clipped,
+        "radius": exact_text(interval.radius),
     }
 
 
@@ -81,7 +83,54 @@ def interval_of(said: Words, weight: NDArray[np.int64]) -> Interval:
         raise InputError("it has weights that no plan has.")
     epsilon = exact_of(said["epsilon"])
     assert epsilon is not None  # noqa: S101  text is never None
-    return Interval(epsilon, (low, high), stretch, width, clipped, weight)
+    radius = exact_of(said["radius"])
+    if radius is not None and not 1 <= radius < HUGE:
+        raise InputError("its interval has a radius that no plan has.")
+    return Interval(epsilon, (low, high), stretch, width, clipped, weight, radius=radius)
+
+
+def steps_words(steps: Steps) -> dict[str, Any]:
+    """Return what is decided of further steps; weights and classes are in the tables."""
+    return {
+        "epsilon": decimal_text(steps.epsilon),
+        "stretch": decimal_text(steps.stretch),
+        "class_noise": steps.class_noise.tolist(),
+    }
+
+
+def steps_of(said: Words, cells: pa.Table, users: pa.Table, pairs: pa.Table) -> Steps:
+    """Return the further steps of a plan, checked as far as they stand alone."""
+    epsilon, stretch = exact_of(said["epsilon"]), exact_of(said["stretch"])
+    assert epsilon is not None  # noqa: S101  text is never None
+    assert stretch is not None  # noqa: S101
+    steps = Steps(
+        epsilon=epsilon,
+        stretch=stretch,
+        of=numbers(users, "class"),
+        class_weight=numbers(users, "class_weight"),
+        class_noise=np.array(said["class_noise"], dtype=np.float64),
+        weight=numbers(pairs, "own_weight"),
+        noise=numbers(cells, "own_noise"),
+    )
+    if not epsilon > 0 or not 1 <= stretch < HUGE:
+        raise InputError("its steps have a share or a stretch that no plan has.")
+    classes = np.unique(steps.of)
+    if not np.array_equal(classes, np.arange(steps.class_noise.size)):
+        raise InputError("its classes of users are not numbered in order.")
+    _check_weights(steps.class_weight, steps.of, steps.class_noise)
+    _check_weights(steps.weight, numbers(pairs, "cell"), steps.noise)
+    return steps
+
+
+def _check_weights(
+    weight: NDArray[np.int64], group: NDArray[np.int64], noise: NDArray[np.float64]
+) -> None:
+    """Refuse weights or noise under which a cell or class has no loss at all."""
+    if (weight < 0).any() or int(weight.max()) > GRAIN:
+        raise InputError("it has weights that no plan has.")
+    weighed = np.bincount(group, weights=weight, minlength=noise.size)
+    if not (weighed > 0).all() or not (np.isfinite(noise) & (noise > 0)).all():
+        raise InputError("it has a cell or class without weights or without noise.")
 
 
 def facts_words(facts: PublicFacts) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from hexveil.planning.saved_words import (
     facts_words,
     interval_words,
     request_words,
+    steps_words,
 )
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def _words(plan: Plan) -> dict[str, Any]:
             "gap": plan.gap,
             "prior_miss": plan.prior_miss,
             "interval": None if plan.rows.interval is None else interval_words(plan.rows.interval),
+            "steps": None if plan.rows.steps is None else steps_words(plan.rows.steps),
         },
         "occupancy": {
             "cells": occupancy.n_cells,
@@ -148,7 +150,12 @@ def _tables(plan: Plan) -> dict[str, pa.Table]:
         pairs["dropped"] = np.asarray(rows.dropped, dtype=bool)
     if rows.interval is not None:
         pairs["weight"] = rows.interval.weight
-    made = (_cells(plan), plan.users, pa.table(pairs))
+    users = plan.users
+    if rows.steps is not None:
+        pairs["own_weight"] = rows.steps.weight
+        users = users.append_column("class", pa.array(rows.steps.of))
+        users = users.append_column("class_weight", pa.array(rows.steps.class_weight))
+    made = (_cells(plan), users, pa.table(pairs))
     return dict(zip(TABLES, made, strict=True))
 
 
@@ -160,6 +167,8 @@ def _cells(plan: Plan) -> pa.Table:
         name: pa.array(values, type=kind)
         for (name, kind), values in zip(EXACT.items(), exact, strict=True)
     }
+    if rows.steps is not None:
+        more["own_noise"] = pa.array(rows.steps.noise, type=pa.float64())
     for name, goal in (plan.request.target or {}).items():
         more[TARGET + name] = pa.array(goal, type=pa.float64())
     if plan.facts is not None:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 ITERATIONS = 200
 REACH = 30.0
 """How far the logarithms of the rates may go from where they began."""
+FLAT, STILL = 1e-2, 1e-6
+"""The search ends where a cell's slope is below `FLAT` of its part of the objective at the start,
+or where a step betters the objective by less than `STILL` of it."""
 ROUNDED = 1e-3
 """Below this part of its share a weight's distance from it is rounded off: a slope is needed."""
 NORMAL = math.sqrt(2.0 / math.pi)
@@ -133,7 +136,9 @@ class _Problem:
         return off, slope + prior.drift / 2.0 * away / apart
 
 
-def weigh(occupancy: Occupancy, loss: float, prior: Likeness) -> Weighing:
+def weigh(
+    occupancy: Occupancy, loss: float, prior: Likeness, iterations: int = ITERATIONS
+) -> Weighing:
     """Return weights and noise that make the average predicted error small.
 
     Parameters
@@ -142,6 +147,8 @@ def weigh(occupancy: Occupancy, loss: float, prior: Likeness) -> Weighing:
     loss : float
         The most that a user may lose, in epsilon.
     prior : Likeness
+    iterations : int
+        Fewer of them are good enough for a prediction.
 
     Examples
     --------
@@ -161,7 +168,7 @@ def weigh(occupancy: Occupancy, loss: float, prior: Likeness) -> Weighing:
         jac=True,
         method="L-BFGS-B",
         bounds=np.stack((begin - REACH, begin + REACH), axis=1),
-        options={"maxiter": ITERATIONS},
+        options={"maxiter": iterations},
     )
     return problem.weighing(np.exp(np.asarray(done.x)))
 

@@ -225,8 +225,8 @@ def _bias(facts: Facts) -> tuple[str, ...]:
         found.append(
             f"Averages of users were projected to [{up_to_digits(ends['lower'])}, "
             f"{up_to_digits(ends['upper'])}], an interval found privately at epsilon "
-            f"{ends['epsilon']}. Bias and bound are about the average of what was projected; how "
-            "far that is from the average of all records is not bounded."
+            f"{ends['epsilon']}. Bias and bound are about the numbers of what was projected; how "
+            "far these are from the numbers of all records is not bounded."
         )
     left_out = rules.get("cells left out by selection")
     if left_out:

@@ -18,7 +18,6 @@ Source: IOT section III-E for quantiles; ERRATA 12 for costs and scale.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ import numpy as np
 
 from hexveil.exact import float_up
 from hexveil.noise import secure
+from hexveil.planning.intervals import stretched
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,5 +125,4 @@ def interval(
     low, high = (int(asked.points[k]) for k in chosen)
     if low >= high:
         return 0, steps
-    more = math.ceil((high - low) * (stretch - 1) / 2)
-    return max(low - more, 0), min(high + more, steps)
+    return stretched((low, high), steps, stretch)

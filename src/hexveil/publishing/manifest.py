@@ -20,7 +20,9 @@ import numpy as np
 from hexveil.cells import Cells
 from hexveil.exact import decimal_text, float_up
 from hexveil.ledger.units import PARTS
-from hexveil.publishing import linear, variance, weighted
+from hexveil.planning.steps import INSIDE
+from hexveil.planning.ways import COARSE
+from hexveil.publishing import linear, moments, stepped, variance, weighted
 from hexveil.publishing.smoothed import statement as smoothing_statement
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
     from hexveil.planning import Plan
     from hexveil.planning.request import Request
+    from hexveil.planning.steps import Steps
     from hexveil.smoothing import Smoothed
 
     Floats = NDArray[np.float64]
@@ -113,7 +116,7 @@ def manifest(
         "plan": _plan(plan),
         "losses": _losses(plan),
         "cells": _cells(facts, plan),
-        "smoothing": smoothing_statement(smoothed or {}),
+        "smoothing": smoothing_statement(plan, smoothed or {}),
         "occupancy_fingerprint": plan.occupancy.fingerprint,
         "request": request,
         "ledger": None if ledger is None else dict(ledger),
@@ -254,11 +257,60 @@ def _private_steps(plan: Plan) -> list[dict[str, Any]]:
                 "lower": low,
                 "upper": high,
             }
+            | _squares(plan)
         )
-    rest = spent - first
-    up = Fraction(math.ceil(rest * PARTS), PARTS)
-    found.append({"step": "cells", "epsilon": decimal_text(up), "share": float(rest / spent)})
-    return found
+    if plan.rows.steps is not None:
+        return found + _further(plan, plan.rows.steps, spent - first)
+    return [*found, _step("cells", spent - first, spent) | _split(plan)]
+
+
+def _further(plan: Plan, steps: Steps, left: Fraction) -> list[dict[str, Any]]:
+    """Return the steps after the interval: h, what the way begins with, and the cells."""
+    found, spent = steps.found, plan.epsilon
+    assert found is not None  # noqa: S101  a manifest is of a release
+    unit = float(plan.span[0]) / found.steps
+    inside = _step("inside", steps.epsilon, spent) | {
+        "part": decimal_text(INSIDE),
+        "half_width": unit * found.inside,
+        "way": found.way,
+    }
+    rest = left - steps.epsilon
+    if found.way == "direct":
+        return [inside, _step("cells", rest, spent)]
+    narrow = {"half_width": unit * found.half}
+    if found.way == "cells":
+        first, last = (_step(*one, spent) for one in _coarse(rest))
+        return [inside, first, last | narrow]
+    in_classes, in_cells = (Fraction(float(one.max())) for one in steps.losses(plan.occupancy))
+    classes = _step("classes", in_classes, spent) | {"classes": int(steps.class_noise.size)}
+    return [inside, classes, _step("cells", in_cells, spent) | narrow]
+
+
+def _coarse(rest: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:
+    return ("averages", rest * COARSE), ("cells", rest * (1 - COARSE))
+
+
+def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:
+    """Return a private step, and what it costs whom it costs most, rounded up."""
+    up = Fraction(math.ceil(epsilon * PARTS), PARTS)
+    return {"step": name, "epsilon": decimal_text(up), "share": float(epsilon / spent)}
+
+
+def _squares(plan: Plan) -> dict[str, Any]:
+    """Return the radius within which squares are kept, in value units, where there are any."""
+    interval = plan.rows.interval
+    if interval is None or interval.radius is None:
+        return {}
+    return {"radius": float(plan.span[0]) * interval.half_and_radius()[1]}
+
+
+def _split(plan: Plan) -> dict[str, Any]:
+    """Return the part of what the cells cost that finds their means, asked for or not."""
+    interval = plan.rows.interval
+    if interval is None or interval.radius is None:
+        return {}
+    mean, square = plan.mean_noise, plan.rows.variance_noise
+    return {"mean_share": float((square / (mean + square)).mean())}
 
 
 def _request(request: Request) -> dict[str, Any]:
@@ -297,10 +349,11 @@ def _losses(plan: Plan) -> dict[str, Any]:
 def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
     """Return what was planned for each cell, a part for each statistic that is noised."""
     thresholds = {"mean": plan.kept, "variance": plan.rows.variance_kept}
-    means = linear if plan.rows.interval is None else weighted
+    plain = plan.rows.interval is None
+    means, squares = (linear, variance) if plain else (weighted, moments)
     grids: dict[str, Callable[[], tuple[Floats, Floats]]] = {
-        "mean": lambda: means.grid(plan, facts.scale),
-        "variance": lambda: variance.grid(plan),
+        "mean": lambda: (means if plan.rows.steps is None else stepped).grid(plan, facts.scale),
+        "variance": lambda: squares.grid(plan),
     }
     parts = [
         {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.manifest import odds_words
 from hexveil.publishing.prose import clean
+from hexveil.publishing.smoothed import quality
 from hexveil.report.facts import headed, up_to_digits
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ WIDTH = 92
 GUARDED = (
     "; a label that begins with =, +, -, @, a tab or a line break has one apostrophe more before "
     "it here, so that no spreadsheet takes it for a formula"
+)
+SPEAK_OF = (
+    "Bounds and intervals both speak of the average of these records, not of traffic: who was not "
+    "recorded is in neither. A bound holds for every data set, with the stated chance; an "
+    "interval, which only smoothed estimates have, holds by a model, on average over cells."
 )
 GEOMETRY = "outline of the hexagon (WKB, longitude and latitude), in cells.parquet only"
 FILES = {
@@ -41,6 +47,8 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
         f"{head}{unit} of {clean(data['name'])}, {cells}",
         "WHAT IS GUARANTEED",
         *(_wrap(sentence) for sentence in _statement(guarantee, manifest["losses"])),
+        "HOW GOOD IT IS",
+        *(_wrap(sentence) for sentence in _goodness(table, manifest)),
         "FILES",
         "\n".join(_wrap(f"{name}: {text}", hanging=True) for name, text in _files(table, mapped)),
     ]
@@ -86,6 +94,21 @@ def _promise(guarantee: dict[str, Any], losses: dict[str, Any]) -> list[str]:
         f"{_up(float(Fraction(guarantee['composed_epsilon'])))}."
     )
     return [odds, spread]
+
+
+def _goodness(table: pa.Table, manifest: dict[str, Any]) -> list[str]:
+    """Return how good the numbers are, from public facts and the noisy numbers alone."""
+    plan, cells = manifest["plan"], table.num_rows
+    said = [SPEAK_OF]
+    if plan["statistics"][0] == "mean":
+        better = plan["cells_better_than_constant"]
+        said.append(
+            f"By the plan, {better:,} of {cells:,} cells say more than one constant for all would."
+        )
+    for one in manifest["smoothing"]:
+        said.append(f"Smoothed estimates, {one['statistic']}: {quality(one, cells)}")
+        said.append(f"Their model: {one['model']}")
+    return said
 
 
 def _up(number: float) -> str:

@@ -12,10 +12,10 @@ from hexveil.errors import InputError, StorageError
 from hexveil.ledger import Ledger, losses_of
 from hexveil.noise import secure
 from hexveil.planning import Plan
-from hexveil.publishing import ends, linear, variance, weighted
+from hexveil.publishing import ends, linear, moments, stepped, variance, weighted
 from hexveil.publishing import folder as folders
 from hexveil.publishing.manifest import fingerprint, manifest, odds, odds_words, request_of
-from hexveil.publishing.smoothed import smoothed
+from hexveil.publishing.smoothed import groupings_of, smoothed
 from hexveil.publishing.table import check_labels, released, shown_columns
 from hexveil.records.dataset import Dataset
 
@@ -153,7 +153,8 @@ def release(
     Privacy
     -------
     Neighbours, sensitivity and loss: publishing/linear.py for means, publishing/variance.py for
-    variances. The losses booked are those of each unit, rounded up; the largest is `plan.epsilon`.
+    variances; publishing/ends.py, weighted.py and moments.py under a private interval. The losses
+    booked are those of each unit, rounded up; the largest is `plan.epsilon`.
     Noise is drawn after the booking is committed, by `noise.secure` alone, and only the numbers
     that the ledger stored are shown; the same public request again returns them and costs nothing.
     """
@@ -161,6 +162,8 @@ def release(
     where = linear.lattice(plan, dataset.public.scale)
     variance.check(dataset, plan, where)
     weighted.check(plan, dataset.public.scale)
+    moments.check(dataset, plan)
+    stepped.check(plan, dataset.public.scale)
     request = request_of(book.dataset, dataset.public, plan)
     name = fingerprint(request)
     noisy, replayed, place = _constants(plan, where), False, None
@@ -220,8 +223,12 @@ def _place(book: Ledger, name: str) -> dict[str, Any]:
 def _constants(plan: Plan, where: Lattice) -> Whole:
     """Return the whole numbers of a release without noise: the middle; variances have none."""
     none = np.zeros(plan.occupancy.n_cells, dtype=np.int64)
+    if plan.rows.steps is not None:
+        return stepped.empty(plan)
     if plan.rows.interval is not None:
-        return {ENDS: np.zeros(2, dtype=np.int64), "mean": none}
+        # Without a mean there is no variance either, asked for or not.
+        names = dict.fromkeys(("mean", *plan.parts))
+        return {ENDS: np.zeros(2, dtype=np.int64)} | {name: none.copy() for name in names}
     middle = where.steps * plan.occupancy.records_per_cell
     return {name: middle.copy() if name == "mean" else none.copy() for name in plan.parts}
 
@@ -231,6 +238,8 @@ def _draw(dataset: Dataset, plan: Plan, where: Lattice) -> Whole:
 
     Under a private interval its ends are chosen first, by calls of their own.
     """
+    if plan.rows.steps is not None:
+        return stepped.draw(dataset, plan)
     if plan.rows.interval is not None:
         return _draw_weighted(dataset, plan)
     noisy, parts = _constants(plan, where), []
@@ -249,40 +258,61 @@ def _draw(dataset: Dataset, plan: Plan, where: Lattice) -> Whole:
 
 
 def _draw_weighted(dataset: Dataset, plan: Plan) -> Whole:
-    """Return the interval's ends and the noisy weighted sums of user means within them."""
+    """Return the interval's ends, the noisy weighted sums of user means, and those of squares."""
     interval, facts = plan.rows.interval, dataset.public
     assert interval is not None  # noqa: S101  see _draw
     asked = ends.ballot(facts, interval.quantiles, interval.epsilon)
     found = ends.draw(dataset, asked)
     chosen = ends.interval(found, asked, facts.scale.steps, interval.stretch)
-    numbers = weighted.statistic(dataset, interval.weight, chosen)
-    scales = weighted.scales(plan, chosen[1] - chosen[0])
-    return {ENDS: np.array(chosen, dtype=np.int64), "mean": secure.add_laplace(numbers, scales)}
+    numbers = [weighted.statistic(dataset, interval.weight, chosen)]
+    scales = [weighted.scales(plan, chosen[1] - chosen[0])]
+    if "variance" in plan.parts:
+        numbers.append(moments.statistic(dataset, interval, chosen))
+        scales.append(moments.scales(plan))
+    drawn = secure.add_laplace(np.concatenate(numbers), np.concatenate(scales))
+    noisy = zip(("mean", "variance"), np.split(drawn, len(numbers)), strict=False)
+    return {ENDS: np.array(chosen, dtype=np.int64), **dict(noisy)}
 
 
 def _found(plan: Plan, noisy: Whole, facts: PublicFacts) -> Plan:
-    """Return the plan with the interval that was found, if it has one."""
+    """Return the plan with the interval that was found, if it has one, and what else was."""
     interval = plan.rows.interval
     if interval is None:
         return plan
-    low, high = map(int, noisy[ENDS])
-    if not 0 <= low < high <= facts.scale.steps:
+    if not _possible(plan, noisy[ENDS], facts.scale.steps):
         raise StorageError(
             "the ledger's interval of this request is not within the bounds: the file was changed "
             "by something else; restore it from a copy."
         )
+    if plan.rows.steps is not None:
+        return stepped.found_by(plan, noisy, facts)
+    low, high = map(int, noisy[ENDS])
     rows = replace(plan.rows, interval=interval.found((low, high), facts.scale.steps))
     return replace(plan, rows=rows)
 
 
+def _possible(plan: Plan, found: NDArray[np.int64], steps: int) -> bool:
+    """Return whether these are ends that a release can have found, and what goes with them."""
+    ends_fit = 0 <= found[0] < found[1] <= steps
+    return bool(ends_fit and (plan.rows.steps is None or stepped.possible(found, steps)))
+
+
 def _values(noisy: Whole, plan: Plan, scale: ValueScale) -> dict[str, NDArray[np.float64]]:
     """Return each noised statistic as published, in its own units, from its noisy numbers."""
-    mean = linear.means if plan.rows.interval is None else weighted.means
     made = {
-        "mean": lambda numbers: mean(numbers, plan, scale),
-        "variance": lambda numbers: variance.variances(numbers, plan),
+        "mean": lambda: linear.means(noisy["mean"], plan, scale),
+        "variance": lambda: variance.variances(noisy["variance"], plan),
     }
-    return {name: made[name](numbers) for name, numbers in noisy.items() if name != ENDS}
+    if plan.rows.interval is not None:
+        made = {
+            "mean": lambda: (
+                weighted.means(noisy["mean"], plan, scale)
+                if plan.rows.steps is None
+                else stepped.means(noisy, plan, scale)
+            ),
+            "variance": lambda: moments.variances(noisy, plan),
+        }
+    return {name: made[name]() for name in plan.parts}
 
 
 def _stored(numbers: Numbers, like: Whole) -> Whole:
@@ -323,6 +353,8 @@ def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicFacts) -> No
             "smoothed needs more than one cell to borrow from; ask for raw alone, or for a finer "
             "grid."
         )
+    if SMOOTHED in names:
+        groupings_of(facts.cells)  # refuses cells without a place among others
 
 
 def _check_units(dataset: Dataset) -> None:

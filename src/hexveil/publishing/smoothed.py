@@ -6,24 +6,32 @@ numbers always give the same estimates.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hexveil import smoothing
+from hexveil.planning.intervals import SPREAD, likeness, reach
 from hexveil.planning.part import WeighedPart
+from hexveil.publishing import stepped
 from hexveil.report.facts import RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from hexveil.cells import CellTable
     from hexveil.facts import PublicFacts
+    from hexveil.occupancy import Occupancy
     from hexveil.planning import Plan
-    from hexveil.smoothing import Grouping, Smoothed
+    from hexveil.smoothing import Cut, Grouping, Smoothed
 
     Floats = NDArray[np.float64]
+
+NORMAL = math.sqrt(math.pi / 2.0)
+"""Standard deviation of a normal bias, of its average size."""
 
 
 def smoothed(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> dict[str, Smoothed]:
@@ -34,8 +42,22 @@ def smoothed(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> dic
     InputError
         If there is one cell only.
     """
-    groupings = groupings_of(facts.cells)
-    return {name: _of(plan, name, numbers, groupings) for name, numbers in noisy.items()}
+    size = crowds(plan.occupancy)
+    groupings = (*groupings_of(facts.cells), *smoothing.of_crowds(size))
+    return {name: _of(plan, name, numbers, groupings, size) for name, numbers in noisy.items()}
+
+
+def crowds(occupancy: Occupancy) -> Floats:
+    """Return the users of each cell, as many as would have its records in equal parts: 1 / Σ p².
+
+    Examples
+    --------
+    >>> from hexveil.occupancy import Occupancy
+    >>> crowds(Occupancy.from_dense([[1, 8], [1, 1], [1, 1]])).round(2)
+    array([3.  , 1.52])
+    """
+    part = occupancy.n / occupancy.records_per_cell[occupancy.cell]
+    return np.asarray(1.0 / np.add.reduceat(part**2, occupancy.start[:-1]))
 
 
 def groupings_of(cells: CellTable) -> tuple[Grouping, ...]:
@@ -45,8 +67,8 @@ def groupings_of(cells: CellTable) -> tuple[Grouping, ...]:
     return smoothing.of_labels(cells.labels)
 
 
-def statement(found: Mapping[str, Smoothed]) -> list[dict[str, Any]]:
-    """Return what a manifest says of them: the model, and how much of the map is signal."""
+def statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]:
+    """Return what a manifest says of them: the model, and how good the map is."""
     return [
         {
             "statistic": name,
@@ -54,21 +76,78 @@ def statement(found: Mapping[str, Smoothed]) -> list[dict[str, Any]]:
             "deviations": dict(one.deviations),
             "signal_share": one.signal_share,
             "distinguishable": one.distinguishable,
+            "epsilon_half_distinguishable": _half(plan, one),
         }
         for name, one in found.items()
     ]
 
 
-def _of(plan: Plan, name: str, noisy: Floats, groupings: tuple[Grouping, ...]) -> Smoothed:
-    part = plan.parts[name]
-    typical = part.unit * part.likely if isinstance(part, WeighedPart) else None
-    mean = name == "mean"
+def quality(one: Mapping[str, Any], cells: int) -> str:
+    """Return how good a map is, in words, from a statement about it."""
+    share, told = one["signal_share"], one["distinguishable"]
+    epsilon = one["epsilon_half_distinguishable"]
+    more = (
+        "no epsilon that one could name would do for half of them"
+        if epsilon is None
+        else f"half of them could be at about epsilon {epsilon:.2g}, as predicted from the map's "
+        "estimated variation and from noise and bias in inverse proportion to epsilon"
+    )
+    return (
+        f"{share:.0%} of the variation between the noisy numbers is signal, the rest is noise; "
+        f"{told:,} of {cells:,} cells can be told from the overall average by their interval; "
+        f"{more}."
+    )
+
+
+def _half(plan: Plan, one: Smoothed) -> float | None:
+    """Return the ε at which half of the cells could be told from the mean, by prediction."""
+    return None if one.half_apart is None else float(plan.asked) * one.half_apart
+
+
+def _of(
+    plan: Plan, name: str, noisy: Floats, groupings: tuple[Grouping, ...], size: Floats
+) -> Smoothed:
+    part, mean = plan.parts[name], name == "mean"
+    typical, cut = _hidden(plan, part) if isinstance(part, WeighedPart) else (None, None)
+    begin, scale = noisy, part.scale
+    if plan.rows.steps is not None:
+        start = stepped.start(plan, noisy)
+        begin, scale = start.number, start.scale
+        assert typical is not None  # noqa: S101  such a mean is a WeighedPart
+        typical = np.hypot(typical, start.shared)
     return smoothing.smooth(
-        noisy,
-        part.scale,
+        begin,
+        scale,
         groupings,
+        crowd=size,
         worst_bias=part.bias,
         typical_bias=typical,
+        cut=cut,
         lower=plan.lower if mean else 0.0,
         upper=plan.upper if mean else plan.span**2 * RANGE["variance"],
     )
+
+
+def _hidden(plan: Plan, part: WeighedPart) -> tuple[Floats, Cut | None]:
+    """Return the likely size of the bias under an interval, and where it cut users' averages."""
+    interval = plan.rows.interval
+    likely = NORMAL * part.unit * part.likely
+    if part.name != "mean" or interval is None or interval.ends is None:
+        return likely, None
+    steps = plan.rows.steps
+    if steps is not None and steps.found is not None and steps.found.way != "direct":
+        return likely, None
+    quantile, stretch = interval.quantiles[0], interval.stretch
+    beyond = reach(quantile, stretch)
+    width, span = part.unit[0], float(plan.span[0])
+    weights = NORMAL * np.sqrt(np.maximum(part.likely**2 - interval.clipped**2, 0.0))
+    if interval.ends == (0, interval.steps):  # nothing was cut, and the prior says how wide it is
+        return weights * min(width, 2.0 * beyond * SPREAD * span), None
+    low, high = interval.ends_in_units(float(plan.lower[0]), span)
+    cut = smoothing.Cut(
+        low if interval.ends[0] > 0 else -math.inf,
+        high if interval.ends[1] != interval.steps else math.inf,
+        width * likeness(beyond).spread,
+    )
+    one_way = smoothing.skewed(float(quantile), float(stretch))
+    return width * np.hypot(weights, one_way), cut

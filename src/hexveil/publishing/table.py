@@ -78,6 +78,7 @@ COLUMNS = {
 }
 """What each column holds; columns that no step made are absent."""
 PROJECTED = "the average of user means projected to the interval"
+CUT = "the variance of what was projected: see docs/intervals.md"
 UNDER_INTERVAL = {
     "mean_noisy": "weighted average of user means projected to the private interval, with noise",
     "mean_bias": f"most by which the weights can make it differ from {PROJECTED}",
@@ -86,6 +87,20 @@ UNDER_INTERVAL = {
     f"{PROJECTED}, exceeded with probability 5 percent at most",
     "mean_low": f"mean_raw - mean_bound95, within the bounds; of {PROJECTED}",
     "mean_high": f"mean_raw + mean_bound95, within the bounds; of {PROJECTED}",
+    "variance_noisy": "weighted average of users' second moments about the middle of the private "
+    "interval, projected, with noise, less the square of the noisy average's distance from there, "
+    "freed of what noise adds on average",
+    "variance_scale": "Laplace scale of the second moment's noise; the average's comes on top",
+    "variance_bias": f"most by which weights and rounding can make it differ from {CUT}",
+    "variance_error": "predicted error: what weights, projection and the average's noise are "
+    "likely to cost, and variance_scale",
+    "variance_bound95": "variance_bias + variance_scale * ln 40 + what the average's noise can "
+    f"add; how far it can be from {CUT}; exceeded with probability 5 percent at most",
+    "variance_low": f"variance_raw - variance_bound95, 0 at least; of {CUT}",
+    "variance_high": "variance_raw + variance_bound95, a quarter of the squared span at most; of "
+    f"{CUT}",
+    "sd_low": f"root of the variance's lower end; of {CUT}",
+    "sd_high": f"root of the variance's upper end; of {CUT}",
 }
 """What columns hold instead where a plan has a private interval."""
 BY_MODEL = {

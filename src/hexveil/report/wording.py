@@ -17,6 +17,8 @@ from hexveil.exact import exact
 from hexveil.report.facts import NOUNS, Facts, up_to_digits, with_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
 _SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
@@ -84,17 +86,13 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
         "number) is as public as its user, place and time."
     )
     found = facts.private_interval
-    true = (
-        f"true one (of values cut to {between})"
-        if found is None
-        else f"true one of user averages cut to {facts.amount(found['lower'])} to "
-        f"{facts.amount(found['upper'])}, an interval found privately,"
-    )
+    true = f"true one (of values cut to {between})" if found is None else _cut(facts, found)
     off = (
         f"With a chance of at least 95 in 100, a published {facts.noun} is no further from the "
         f"{true} than its bound, which is at most "
         f"{facts.amount_up(float(np.median(bound)))} for half of the cells and at most "
-        f"{facts.amount_up(float(bound.max()))} for all."
+        f"{facts.amount_up(float(bound.max()))} for all; bounds and intervals speak of the "
+        f"{facts.noun} of these records, not of traffic."
     )
     return [
         ("Protected", protected),
@@ -103,6 +101,23 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
         ("Assumption", assumed),
         ("How far off", off),
     ]
+
+
+def _cut(facts: Facts, found: Mapping[str, Any]) -> str:
+    """Return which number a bound under a private interval is about."""
+    ends = " to ".join(_in_values(facts, found[end]) for end in ("lower", "upper"))
+    true = f"true one of user averages cut to {ends}, an interval found privately,"
+    if facts.statistic == "mean":
+        return true
+    radius = _in_values(facts, found["radius"])
+    return f"{true} and of average squared distances from its middle cut to {radius}, squared,"
+
+
+def _in_values(facts: Facts, number: float) -> str:
+    """Return a number in units of the values, whichever statistic is shown."""
+    if facts.statistic == "mean":
+        return facts.amount(number)
+    return with_unit(f"{number:.6g}", facts.value_unit)
 
 
 def _expected(facts: Facts) -> str:
@@ -204,10 +219,14 @@ def _smoothed(facts: Facts) -> str | None:
     found = next((one for one in told if one["statistic"] == name), None)
     if found is None:
         return None
+    epsilon = found.get("epsilon_half_distinguishable")
+    half = (
+        "" if epsilon is None else f" (half of them at about \u03b5 {epsilon:.2g}, by prediction)"
+    )
     return (
         f"in the tables, beside the raw ones of this page. {found['signal_share']:.0%} of the "
         f"map's variation is signal; {_many(found['distinguishable'], 'cell')} can be told from "
-        f"the overall average. {found['model']}"
+        f"the overall average{half}. {found['model']}"
     )
 
 
@@ -216,16 +235,18 @@ def _interval(facts: Facts) -> str | None:
     found = facts.private_interval
     if found is None:
         return None
-    low, high = (facts.amount(found[end]) for end in ("lower", "upper"))
+    low, high = (_in_values(facts, found[end]) for end in ("lower", "upper"))
     return (
         f"user means projected to {low} to {high}, found at \u03b5 {found['epsilon']}; bias and "
-        "bound are about the average of what was projected"
+        f"bound are about the {facts.noun} of what was projected"
     )
 
 
 def _bound(facts: Facts) -> str:
     if facts.statistic == "sd":
         return "larger distance to the roots of the variance's interval"
+    if facts.statistic == "variance" and facts.private_interval is not None:
+        return "bias + b \u00b7 ln 40 + what the average's noise can add, in squared value units"
     return f"bias + b \u00b7 ln 20, in {'squared ' * (facts.statistic == 'variance')}value units"
 
 

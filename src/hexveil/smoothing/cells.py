@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _DAY, _HOUR = 86_400, 3_600
 _REACH = 2.0
 """Steps of an axis over which the correlation falls to 1/e."""
+_DOUBLINGS = 5.0
+"""The same for numbers of users: a factor of 32, nearly a straight line over most maps."""
 
 
 def of_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> tuple[Grouping, ...]:
@@ -96,6 +98,25 @@ def of_labels(columns: Mapping[str, Sequence[str]]) -> tuple[Grouping, ...]:
             clock = "hour" in name.lower() and place.min() >= 0 and place.max() < 24
             found += _smooth_axis(f"near in {name}", place, 24.0 if clock else None)
     return kept(found)
+
+
+def of_crowds(crowd: ArrayLike) -> tuple[Grouping, ...]:
+    """Return the smooth grouping of cells of about as many users, if there are several sizes.
+
+    Parameters
+    ----------
+    crowd : array_like of float, shape (n_cells,)
+        Users of each cell, above 0; those of few records may count less.
+
+    Examples
+    --------
+    >>> [grouping.name for grouping in of_crowds([10.0, 20.0, 80.0])], of_crowds([7.0, 7.0])
+    (['near in number of users'], ())
+    """
+    # In quarters of a doubling, so that labels stay few.
+    place = np.round(4.0 * np.log2(np.asarray(crowd, dtype=np.float64))) / 4.0
+    smooth = along_axis("near in number of users", place, _DOUBLINGS)
+    return kept([smooth] if smooth else [])
 
 
 def _parents(index: NDArray[np.uint64]) -> list[tuple[str, NDArray[np.uint64]]]:

@@ -44,7 +44,7 @@ class Fit:
     precision : ndarray of float, shape (n_cells,)
         With which each cell spoke to the effects; 0 for a constant.
     own : float
-        Squared scale of the cells' own deviations (their variance is twice that).
+        Squared scale of the cells' own deviations (their variance is twice that), for `wide` of 1.
     variances : ndarray of float, shape (n_groupings,)
     """
 
@@ -54,7 +54,7 @@ class Fit:
     variances: Floats
 
 
-def fit(design: Design, y: Floats, scale: Floats, extra: Floats) -> Fit:
+def fit(design: Design, y: Floats, scale: Floats, wide: Floats) -> Fit:
     """Return the fitted variances and the effects under them.
 
     Parameters
@@ -63,20 +63,21 @@ def fit(design: Design, y: Floats, scale: Floats, extra: Floats) -> Fit:
     y : ndarray of float, shape (n_cells,)
     scale : ndarray of float, shape (n_cells,)
         Of the Laplace noise; 0 for a constant, which says nothing.
-    extra : ndarray of float, shape (n_cells,)
-        Variance of the bias.
+    wide : ndarray of float, shape (n_cells,)
+        Of each cell's own deviation: its variance as a multiple of the fitted one.
     """
     said = scale > 0
-    own, variances = _start(y[said], scale[said], extra[said], design.sizes.size)
+    own, variances = _start(y[said], scale[said], design.sizes.size)
     # At first a far cell speaks softly, or it would draw the centre and widen all laws.
     far = (y - np.median(y[said])) ** 2
-    p = np.where(said, 1.0 / (2.0 * own + 2.0 * scale**2 + extra + far), 0.0)
+    p = np.where(said, 1.0 / (2.0 * own * wide + 2.0 * scale**2 + far), 0.0)
     weights = tuple(np.ones(int(n)) for n in design.sizes)
     off_zero = _OFF_ZERO / (1 + design.sizes.size)
     for _ in range(_STEPS):
         effects = design.solve(y, p, variances, weights)
         misfit = (y - effects.mean) ** 2 + effects.variance
-        p[said], excess, expected = _parts(misfit[said], scale[said], extra[said], own)
+        p[said], excess, expected = _parts(misfit[said], scale[said], own * wide[said])
+        excess, expected = excess / own, expected / own
         there = (design.sizes - effects.spread / variances) / variances
         before = np.append(variances, own)
         now = _moved(
@@ -102,10 +103,10 @@ def _weights(design: Design, effects: Effects, variances: Floats) -> tuple[Float
     )
 
 
-def _start(y: Floats, scale: Floats, extra: Floats, groupings: int) -> tuple[float, Floats]:
+def _start(y: Floats, scale: Floats, groupings: int) -> tuple[float, Floats]:
     """Return first guesses: what the noise leaves of the usual deviation, in equal parts."""
     usual = 2.2 * float(np.median(np.abs(y - np.median(y)))) ** 2
-    left = max(usual - float(np.median(2.0 * scale**2 + extra)), 0.1 * usual, 1e-6)
+    left = max(usual - float(np.median(2.0 * scale**2)), 0.1 * usual, 1e-6)
     part = left / (groupings + 1)
     return part / 1.5, np.full(groupings, part)
 
@@ -118,10 +119,11 @@ def _moved(excess: Floats, expected: Floats, now: Floats, off_zero: float) -> Fl
     return np.asarray(now * (root / now) ** _STRIDE)
 
 
-def _parts(misfit: Floats, scale: Floats, extra: Floats, own: float) -> tuple[Floats, float, float]:
-    """Return each cell's precision, and the two sums that move the own variance.
+def _parts(misfit: Floats, scale: Floats, own: Floats) -> tuple[Floats, float, float]:
+    """Return each cell's precision, and the two sums that move the own variances `own`.
 
-    The sums are those of the score: c r²/V² and c/V over parts of variance own c + noise.
+    The sums are those of the score in the logarithm: c r²/V² and c/V over parts of variance
+    V = c + noise, c of the cell's own deviation.
     """
     (t_share, t_size), (l_share, l_size) = heavy_tailed(), laplace()
     share = np.log(t_share)[:, None] + np.log(l_share)
@@ -129,14 +131,15 @@ def _parts(misfit: Floats, scale: Floats, extra: Floats, own: float) -> tuple[Fl
     excess = expected = 0.0
     for start in range(0, misfit.size, _CHUNK):
         here = slice(start, start + _CHUNK)
-        noise = scale[here, None, None] ** 2 * l_size + extra[here, None, None]
-        inverse = 1.0 / (own * t_size[:, None] + noise)
+        noise = scale[here, None, None] ** 2 * l_size
+        size = own[here, None, None] * t_size[:, None]
+        inverse = 1.0 / (size + noise)
         square = misfit[here, None, None] * inverse
         weight = share + 0.5 * np.log(inverse) - 0.5 * square
         weight = np.exp(weight - weight.max(axis=(1, 2), keepdims=True))
         weight *= inverse / weight.sum(axis=(1, 2), keepdims=True)
         precision[here] = weight.sum(axis=(1, 2))
-        weight *= t_size[:, None]
+        weight *= size
         expected += float(weight.sum())
         excess += float((weight * square).sum())
     return precision, excess, expected

@@ -1,10 +1,12 @@
 """Hierarchical shrinkage of a map of noisy numbers: each cell borrows from those it resembles.
 
 Model: number = T + bias + Laplace noise of known scale; T = mu + group effects (one variance per
-grouping) + own deviation. Deviations and independent effects are Student t with four degrees, so
-that a cell or group that differs hugely from all others keeps its number; effects that are
-smooth along an axis or over edges are normal. Variances come from the numbers (`fit`), intervals
-from each cell's posterior (`posterior`).
+grouping) + own deviation, of a variance in inverse proportion to the cell's users. Deviations and
+independent effects are Student t with four degrees, so that a cell or group that differs hugely
+from all others keeps its number; effects that are smooth along an axis or over edges are normal.
+Variances come from the numbers (`fit`), intervals from each cell's posterior (`posterior`). Numbers
+do not tell bias from signal: estimates are fitted as if there were none, and intervals are then
+made wider for it (`bias`).
 Post-processing: a function of what is public already, without randomness; it costs no privacy.
 The intervals are the model's: their coverage holds on average over cells of maps like the model,
 not for every dataset and not for each cell.
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.errors import InputError
+from hexveil.smoothing.apart import half_apart
 from hexveil.smoothing.effects import Design
 from hexveil.smoothing.fit import fit
 from hexveil.smoothing.posterior import quantiles
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from hexveil.smoothing.bias import Cut
     from hexveil.smoothing.fit import Fit
     from hexveil.smoothing.structure import Grouping
 
@@ -35,6 +39,10 @@ if TYPE_CHECKING:
 
 TYPICAL = 1.0 / 3.0
 """A bias's usual size as a part of its worst case, where nothing better is given."""
+ROOM = 2.4
+"""Standard deviations of the bias that intervals have room for: a prior says it, so not 1.96."""
+OWN = "own"
+"""The name of the deviation that a cell shares with no other."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,9 @@ class Smoothed:
         Part of the variance of the noisy numbers that is the cells' own variation, 0 to 1.
     distinguishable : int
         Cells whose interval excludes the mean of all estimates.
+    half_apart : float or None
+        By what ε has to be multiplied, by prediction, for half of the cells to be distinguishable
+        (`apart`); None where no factor that one could name would do.
     deviations : mapping of str to float
         Fitted standard deviations: "own" and one per grouping used, in value units.
     text : str
@@ -62,17 +73,20 @@ class Smoothed:
     high: Floats
     signal_share: float
     distinguishable: int
+    half_apart: float | None
     deviations: Mapping[str, float]
     text: str
 
 
-def smooth(
+def smooth(  # noqa: PLR0913  a public door, most of it by keyword
     noisy: ArrayLike,
     scale: ArrayLike,
     groupings: Iterable[Grouping] = (),
     *,
+    crowd: ArrayLike = 1.0,
     worst_bias: ArrayLike = 0.0,
     typical_bias: ArrayLike | None = None,
+    cut: Cut | None = None,
     lower: ArrayLike = -np.inf,
     upper: ArrayLike = np.inf,
 ) -> Smoothed:
@@ -86,10 +100,16 @@ def smooth(
         Of their Laplace noise. 0: a constant, which says nothing; its cell is told by others.
     groupings : iterable of Grouping
         Which cells resemble each other; those that say nothing are left out.
+    crowd : array_like of float
+        Users of each cell, those of few records counting less: the variance of own deviations is
+        in inverse proportion, since a cell of few users is more unlike others.
     worst_bias : array_like of float
         Largest bias in size, in value units.
     typical_bias : array_like of float, optional
-        Standard deviation of the bias; `TYPICAL` of the worst where not given.
+        Standard deviation of the bias; `TYPICAL` of the worst where not given. Intervals are made
+        wider by it; estimates leave it alone.
+    cut : Cut, optional
+        The interval that users' averages were projected to.
     lower, upper : array_like of float
         Within which the true numbers are known to be.
 
@@ -109,6 +129,7 @@ def smooth(
     t = TYPICAL * worst if typical_bias is None else _filled("typical_bias", typical_bias, y.size)
     if np.any((t < 0) | ~np.isfinite(t)):
         raise InputError("typical_bias must be finite and not negative in every cell.")
+    wide = _wide(_filled("crowd", crowd, y.size))
     chosen = kept(list(groupings))
     if any(grouping.label.size != y.size for grouping in chosen):
         raise InputError(f"every grouping must label the map's {y.size} cells.")
@@ -117,9 +138,9 @@ def smooth(
     design = Design(chosen, y.size)
     centre, unit = _measure(y[b > 0], b[b > 0])
     z = np.where(b > 0, (y - centre) / unit, 0.0)
-    facts = b / unit, (t / unit) ** 2
-    fitted = fit(design, z, *facts)
-    points = np.clip(centre + unit * quantiles(fitted, z, *facts), low[:, None], high[:, None])
+    fitted = fit(design, z, b / unit, wide)
+    points = _widened(centre + unit * quantiles(fitted, z, b / unit, wide), t, cut)
+    points = np.clip(points, low[:, None], high[:, None])
     used = [chosen[k].name for k in design.fits]
     left = [grouping.name for k, grouping in enumerate(chosen) if k not in design.fits]
     deviations = _deviations(design, fitted, used, unit)
@@ -127,11 +148,30 @@ def smooth(
         estimate=points[:, 1],
         low=points[:, 0],
         high=points[:, 2],
-        signal_share=_share(deviations, b, t),
+        signal_share=_share(deviations, b),
         distinguishable=_apart(points),
+        half_apart=half_apart(_signal(deviations, wide), b, t),
         deviations=deviations,
-        text=_text(used, left),
+        text=_text(used, left, biased=bool(t.any()) or cut is not None),
     )
+
+
+def _wide(crowd: Floats) -> Floats:
+    """Return the variance of each cell's own deviation, the middle cell's being one."""
+    if np.any((crowd <= 0) | np.isinf(crowd)):
+        raise InputError("crowd must be finite and above zero in every cell.")
+    return np.asarray(np.median(crowd) / crowd)
+
+
+def _widened(points: Floats, typical: Floats, cut: Cut | None) -> Floats:
+    """Return low, middle and high of each cell, with room for a bias of the typical size."""
+    low, middle, high = points.T
+    if cut is not None:
+        low = np.minimum(cut.before(low), middle)
+        high = np.maximum(cut.before(high), middle)
+    more = ROOM * typical
+    ends = middle - np.hypot(middle - low, more), middle + np.hypot(high - middle, more)
+    return np.stack((ends[0], middle, ends[1]), axis=1)
 
 
 def _filled(name: str, value: ArrayLike, n: int) -> Floats:
@@ -182,6 +222,7 @@ def _alone(y: Floats, b: Floats, t: Floats, low: Floats, high: Floats) -> Smooth
         high=np.clip(y + half, low, high),
         signal_share=0.0,
         distinguishable=0,
+        half_apart=None,
         deviations={},
         text="Fewer than two cells carry information, so nothing was smoothed.",
     )
@@ -189,16 +230,21 @@ def _alone(y: Floats, b: Floats, t: Floats, low: Floats, high: Floats) -> Smooth
 
 def _deviations(design: Design, fitted: Fit, used: list[str], unit: float) -> dict[str, float]:
     """Return the standard deviations by name, in value units: fitted, or of the told effects."""
-    found = {"own": float(unit * np.sqrt(2.0 * fitted.own))}
+    found = {OWN: float(unit * np.sqrt(2.0 * fitted.own))}
     sizes = [np.sqrt(fitted.effects.squares[k].mean()) for k in design.fits]
     return found | {name: float(unit * s) for name, s in zip(used, sizes, strict=True)}
 
 
-def _share(deviations: Mapping[str, float], b: Floats, t: Floats) -> float:
-    """Return the signal's part of the variance of the numbers."""
+def _share(deviations: Mapping[str, float], b: Floats) -> float:
+    """Return the signal's part of the variance of the numbers; the rest is noise."""
     signal = sum(s**2 for s in deviations.values())
-    said = b > 0
-    return float(signal / (signal + np.mean(2.0 * b[said] ** 2 + t[said] ** 2)))
+    return float(signal / (signal + np.mean(2.0 * b[b > 0] ** 2)))
+
+
+def _signal(deviations: Mapping[str, float], wide: Floats) -> Floats:
+    """Return the fitted variance of each cell's true average around the map's centre."""
+    shared = sum(s**2 for name, s in deviations.items() if name != OWN)
+    return np.asarray(shared + deviations[OWN] ** 2 * wide)
 
 
 def _apart(points: Floats) -> int:
@@ -207,16 +253,22 @@ def _apart(points: Floats) -> int:
     return int(np.count_nonzero((points[:, 0] > overall) | (points[:, 2] < overall)))
 
 
-def _text(used: list[str], left: list[str]) -> str:
+def _text(used: list[str], left: list[str], *, biased: bool) -> str:
     """Return the model in a few sentences."""
     effects = f", plus one effect for each of: {', '.join(used)}" if used else ""
     out = f" Left out, as too large: {', '.join(left)}." if left else ""
+    allowed = (
+        "Intervals are made wider by what clipping and weights are likely to hide, by a prior; "
+        "estimates are not moved for it. "
+        if biased
+        else ""
+    )
     return (
-        f"A cell's true average is taken as the map's centre{effects}, plus its own deviation "
-        "(heavy-tailed laws: Student t with four degrees of freedom, normal for effects named "
-        "near or neighbouring); the noise is Laplace of the stated scale, the bias normal of its "
-        "typical size, and all widths are estimated from the noisy numbers. The 95% intervals, "
+        f"A cell's true average is taken as the map's centre{effects}, plus its own deviation, the "
+        "larger the fewer users it has (heavy-tailed laws: Student t with four degrees of freedom, "
+        "normal for effects named near or neighbouring); the noise is Laplace of the stated scale, "
+        f"and all widths are estimated from the noisy numbers. {allowed}The 95% intervals, "
         "made a little wider for what is estimated, hold on average over the cells of maps like "
         "this model; they guarantee nothing for a single cell, and speak of the average of these "
-        f"records.{out}"
+        f"records, not of traffic.{out}"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hexveil.cells import Cells
 from hexveil.errors import InputError
 from hexveil.facts import PublicFacts
 from hexveil.records.dataset import Dataset, Sums
@@ -91,8 +90,6 @@ def _facts(
         rules=counts,
         identity=request.identity(source.shown),
     )
-    if not isinstance(request.rules.cells, Cells):
-        return facts
     return replace(facts, recount=Recounter(source, request, facts))
 
 

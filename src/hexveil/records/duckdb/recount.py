@@ -2,7 +2,7 @@
 
 The places, times and users that stay after the rules are put in a temporary table once; then one
 scan per resolution counts them in slots of the finest length asked, and every timeslot adds up
-from there.
+from there. Labels are counted once by all columns, and every choice of columns adds up from there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
 from hexveil.records.duckdb import sums
 from hexveil.records.duckdb.expressions import local_second
@@ -20,7 +21,6 @@ from hexveil.records.duckdb.source import open_source
 from hexveil.records.progress import shown
 
 if TYPE_CHECKING:
-    from hexveil.cells import Cells
     from hexveil.facts import PublicFacts, Unit
     from hexveil.records.request import Request
     from hexveil.records.sources import Files, Table
@@ -46,18 +46,24 @@ class Recounter:
     request: Request
     facts: PublicFacts
 
-    def __call__(self, grids: tuple[Cells, ...], unit: Unit) -> tuple[PublicFacts | None, ...]:
+    def __call__(
+        self, grids: tuple[Cells | Labels, ...], unit: Unit
+    ) -> tuple[PublicFacts | None, ...]:
         """Return the public facts on each grid; None where no cell is left after selection."""
         rules = replace(self.request.rules, unit=unit)
         request = replace(self.request, rules=rules)
         for grid in grids:
-            if grid.timeslot is not None and request.columns.time is None:
+            if (
+                isinstance(grid, Cells)
+                and grid.timeslot is not None
+                and request.columns.time is None
+            ):
                 raise InputError("timeslots need times; these records were read without.")
         with shown("Counting records"), Session(request.memory) as session:
             self._keep(session, request)
-            found: dict[Cells, PublicFacts | None] = {}
-            for fine in dict.fromkeys((grid.resolution, grid.timezone) for grid in grids):
-                same = [g for g in grids if (g.resolution, g.timezone) == fine]
+            found: dict[Cells | Labels, PublicFacts | None] = {}
+            for fine in dict.fromkeys(_fine(grid) for grid in grids):
+                same = [grid for grid in grids if _fine(grid) == fine]
                 self._count_fine(session, request, same)
                 for grid in same:
                     found[grid] = self._facts(session, request, grid)
@@ -68,31 +74,38 @@ class Recounter:
         query = source.query
         if sums.dedupes(request):
             query, _ = sums.without_repeats(session, source)
-        columns = ["u", "p0", "p1", *(["t"] if source.timed else []), *(["w"] * source.local)]
+        columns = ["u", *source.places, *["t"] * source.timed, *["w"] * source.local]
         session.run(
             f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT {', '.join(columns)} "
             f"FROM ({query}) WHERE why = 0"
         )
 
-    def _count_fine(self, session: Session, request: Request, grids: list[Cells]) -> None:
-        """Count in slots of which every asked timeslot is a multiple."""
-        lengths = [grid.seconds for grid in grids if grid.seconds is not None]
+    def _count_fine(self, session: Session, request: Request, grids: list[Cells | Labels]) -> None:
+        """Count by all labels, or in slots of which every asked timeslot is a multiple."""
         grouping = sums.unit_keys(request.rules.unit)
-        grouping["hexagon"] = session.hexagon("p0", "p1", grids[0].resolution)
-        if lengths:
-            wall = local_second("t", grids[0].timezone or "UTC")
-            grouping["base"] = f"({wall} + 86400) // {math.gcd(*lengths)} * {math.gcd(*lengths)}"
+        if isinstance(request.rules.cells, Labels):
+            grouping |= {place: place for place in _places(request.rules.cells)}
+        else:
+            grouping |= _hexagons(session, [grid for grid in grids if isinstance(grid, Cells)])
         columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.items())
         session.run(
             f"CREATE OR REPLACE TEMP TABLE {_FINE} AS SELECT {', '.join(grouping)}, count(*) AS n "
             f"FROM (SELECT {columns} FROM {_KEPT}) GROUP BY ALL"
         )
 
-    def _facts(self, session: Session, request: Request, grid: Cells) -> PublicFacts | None:
+    def _facts(
+        self, session: Session, request: Request, grid: Cells | Labels
+    ) -> PublicFacts | None:
         unit = {name: name for name in sums.unit_keys(request.rules.unit)}
-        cell = {"hexagon": "hexagon"}
-        if grid.seconds is not None:
-            cell["slot"] = sums.slot("(base - 86400)", grid)
+        if isinstance(grid, Cells):
+            cell = {"hexagon": "hexagon"}
+            if grid.seconds is not None:
+                cell["slot"] = sums.slot("(base - 86400)", grid)
+        else:
+            read = request.rules.cells
+            assert isinstance(read, Labels)  # noqa: S101  labels are merged from labels
+            place = dict(zip(read.columns, _places(read), strict=True))
+            cell = {f"label{i}": place[name] for i, name in enumerate(grid.columns)}
         grouping = sums.Keys(cell, unit)
         columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.all.items())
         session.run(
@@ -115,3 +128,23 @@ class Recounter:
             identity={**self.facts.identity, "unit": request.rules.unit},
             recount=None,
         )
+
+
+def _fine(grid: Cells | Labels) -> tuple[int, str | None] | None:
+    """Return what grids have in common that are added up from one count; None for labels."""
+    return (grid.resolution, grid.timezone) if isinstance(grid, Cells) else None
+
+
+def _places(read: Labels) -> list[str]:
+    """Return the names that the labels have in the checked query."""
+    return [f"p{i}" for i in range(len(read.columns))]
+
+
+def _hexagons(session: Session, grids: list[Cells]) -> dict[str, str]:
+    """Return the grouping of places: the hexagon, and a slot that all timeslots are made of."""
+    grouping = {"hexagon": session.hexagon("p0", "p1", grids[0].resolution)}
+    lengths = [grid.seconds for grid in grids if grid.seconds is not None]
+    if lengths:
+        wall = local_second("t", grids[0].timezone or "UTC")
+        grouping["base"] = f"({wall} + 86400) // {math.gcd(*lengths)} * {math.gcd(*lengths)}"
+    return grouping

@@ -1,0 +1,327 @@
+"""How far maps are off over epsilon: one constant, plain Laplace, the papers' methods, ours.
+
+``python -m benchmarks.reach flights|big|warsaw|surat [--runs N] [--epsilons E ...]`` prints a table
+of mean absolute errors over cells, averaged over runs, and writes it as CSV and as a figure into
+`--out` (those of docs/reach.md: `--out docs/figures`). All rows are of the same records and run.
+The constant is the best there is, the median of the true averages, which nobody may know; no plan
+has it. Plans have their own defaults: nothing is tuned here, and true averages are only compared
+with.
+
+A run draws the noise of a plan by the release's own functions and the vetted noise library;
+`--ledger N` makes N whole releases of each plan of ours through a ledger beside it. Of Surat and
+Warsaw (the folder `--data`) errors alone are printed, written or drawn. Without a set: a short look
+at the flights, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import hexveil as hv
+from hexveil import atomic
+from hexveil.errors import InputError
+from hexveil.experiments.papers import drawing
+from hexveil.experiments.papers.study import Line, Outcome, Panel, Whose, line
+from hexveil.publishing import linear
+from hexveil.publishing.release import _constants, _draw, _found, _values
+from hexveil.publishing.smoothed import smoothed
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # the files beside this one, however it is started
+from intervals import flights, truth  # noqa: E402  beside this file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.planning import Plan
+
+    Floats = NDArray[np.float64]
+
+RUNS = 50
+EPSILONS = ("0.1", "0.2", "0.5", "1", "2", "5", "10")
+DATA = HERE.parents[1] / "shared" / "data"
+WRITTEN = Path("reproduced")
+CONSTANT = "best constant, from the truth"
+BUSES: dict[str, Any] = {
+    "user": "user_id",
+    "value": "value",
+    "lat": "lat",
+    "lon": "lon",
+    "time": "timestamp",
+}
+BAR = 1.96
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of planning: its name, what `hv.plan` is told, and whether it is ours."""
+
+    name: str
+    options: Mapping[str, Any]
+    ours: bool = False
+
+
+PAPERS = (
+    Way("plain Laplace, equal split", {"method": "composition", "mechanism": hv.Baseline()}),
+    Way("composition, OptimalClipping", {"method": "composition"}),
+    Way("per-cell (exact losses), OptimalClipping", {"method": "per-cell"}),
+    Way("CLIP-USER", {"method": "clip-user"}),
+)
+INTERVALS: tuple[str, ...] = ("none", "global")
+"""The private intervals that are measured, each raw and smoothed."""
+
+
+def ours(intervals: Sequence[str] = INTERVALS) -> tuple[Way, ...]:
+    """Return the joint plan with each of these intervals."""
+    return tuple(
+        Way(f'joint, intervals="{one}"', {"intervals": one}, ours=True) for one in intervals
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set: its unit, how it is read, how many maps are smoothed, what is left out."""
+
+    unit: str
+    read: Callable[[argparse.Namespace], hv.Dataset]
+    smoothed: int = RUNS
+    without: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The errors of one way at one epsilon, a number per run."""
+
+    name: str
+    epsilon: str
+    errors: tuple[float, ...]
+    ours: bool = False
+
+    @property
+    def mean(self) -> float:
+        """Mean absolute error over cells and runs."""
+        return float(np.mean(self.errors))
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean over runs; 0 of a constant."""
+        few = len(self.errors) < 2
+        return 0.0 if few else float(np.std(self.errors, ddof=1) / np.sqrt(len(self.errors)))
+
+
+def big(given: argparse.Namespace) -> hv.Dataset:
+    """Return the ten million records, which another process writes first."""
+    with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as folder:
+        file = Path(folder) / "big.parquet"
+        command = [sys.executable, str(HERE / "big.py"), str(file), "--rows", str(given.rows)]
+        subprocess.run(command, check=True)
+        return hv.read(
+            file,
+            user="user",
+            value="value",
+            bounds=(0, 65),
+            cells=hv.Labels("cell"),
+            select=hv.Select(min_users=1),
+            repeats="keep",
+            memory="2GB",
+        )
+
+
+def buses(file: str, top: int, resolution: int) -> Callable[[argparse.Namespace], hv.Dataset]:
+    """Return what reads buses in hexagons, a bus for all time as the user."""
+
+    def read(given: argparse.Namespace) -> hv.Dataset:
+        cells = hv.Cells(resolution=given.resolution or resolution, timeslot=None)
+        return hv.read(given.data / file, bounds=(0, top), cells=cells, **BUSES)
+
+    return read
+
+
+CASES = {
+    "flights": Case("mph", lambda _: flights()),
+    "big": Case(
+        "km/h", big, 3, {"CLIP-USER": "one plan takes over four minutes; --ways CLIP-USER"}
+    ),
+    "warsaw": Case("km/h", buses("warsaw_buses.parquet", 90, 5)),
+    "surat": Case("km/h", buses("surat_itms.parquet", 65, 6)),
+}
+
+
+def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[dict[str, Floats]]:
+    """Yield the raw numbers of so many releases, of the first `smooth` also smoothed ones.
+
+    Each is drawn as a release draws it, without a ledger: for studies only.
+    """
+    facts = dataset.public
+    where = linear.lattice(plan, facts.scale)
+    live = any(part.live.any() for part in plan.parts.values())
+    for run in range(runs):
+        noisy = _draw(dataset, plan, where) if live else _constants(plan, where)
+        shown = _found(plan, noisy, facts)
+        values = _values(noisy, shown, facts.scale)
+        made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}
+        if run < smooth:
+            made["smoothed"] = smoothed(shown, facts, values)["mean"].estimate
+        yield made
+
+
+def released(dataset: hv.Dataset, plan: Plan, runs: int) -> Iterator[dict[str, Floats]]:
+    """Yield the raw numbers of so many releases, each through a ledger of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        for run in range(runs):
+            book = hv.Ledger(Path(folder) / f"{run}.sqlite", dataset="reach", budget=plan.asked)
+            made = hv.release(dataset, plan, ledger=book)
+            yield {"raw": made.table["mean_raw"].to_numpy()}
+
+
+def errors(maps: Iterator[dict[str, Floats]], true: Floats) -> dict[str, list[float]]:
+    """Return the mean absolute error over cells of each map, by estimate."""
+    found: dict[str, list[float]] = {}
+    for made in maps:
+        for name, numbers in made.items():
+            found.setdefault(name, []).append(float(np.abs(numbers - true).mean()))
+    return found
+
+
+def constant(true: Floats) -> float:
+    """Return what the best constant misses on average."""
+    return float(np.abs(true - np.median(true)).mean())
+
+
+def measured(
+    dataset: hv.Dataset, true: Floats, way: Way, epsilon: str, runs: tuple[int, int, int]
+) -> Iterator[Found]:
+    """Yield the errors of a way: raw, and for ours smoothed, and through a ledger.
+
+    `runs` are those drawn, those of them that are smoothed, and those through a ledger.
+    """
+    many, smooth, whole = runs
+    plan = hv.plan(dataset, epsilon=epsilon, advise=False, **way.options)
+    for name, each in errors(drawn(dataset, plan, many, smooth * way.ours), true).items():
+        full = way.name if name == "raw" else f"{way.name}, {name}"
+        yield Found(full, epsilon, tuple(each), way.ours)
+    if way.ours and whole:
+        each = errors(released(dataset, plan, whole), true)["raw"]
+        yield Found(f"{way.name}, through a ledger", epsilon, tuple(each), way.ours)
+
+
+def reach(case: Case, dataset: hv.Dataset, given: argparse.Namespace) -> list[Found]:
+    """Return the errors of all ways at all epsilons; say which is at work, and what is left out."""
+    true = truth(dataset)
+    found = [Found(CONSTANT, epsilon, (constant(true),)) for epsilon in given.epsilons]
+    runs = (given.runs, min(given.runs, case.smoothed), given.ledger)
+    for way in (*PAPERS, *ours(given.intervals)):
+        if given.ways and not any(one in way.name for one in given.ways):
+            continue
+        if way.name in case.without and not given.ways:
+            print(f"  {way.name} is left out: {case.without[way.name]}", flush=True)
+            continue
+        for epsilon in given.epsilons:
+            began = time.monotonic()
+            try:
+                found += measured(dataset, true, way, epsilon, runs)
+            except InputError as trouble:
+                print(f"  {way.name} at {epsilon}: {trouble}", flush=True)
+            took = time.monotonic() - began
+            print(f"  {way.name} at epsilon {epsilon}: {took:.0f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def show(found: list[Found], unit: str) -> None:
+    """Print a row for each way, a column for each epsilon."""
+    epsilons = list(dict.fromkeys(one.epsilon for one in found))
+    at = {(one.name, one.epsilon): one for one in found}
+    print(f"| mean absolute error, {unit}; ε = | {' | '.join(epsilons)} | runs |")
+    print("|---|" + "---|" * (len(epsilons) + 1))
+    for name in dict.fromkeys(one.name for one in found):
+        mine = [at.get((name, epsilon)) for epsilon in epsilons]
+        cells = [f"{one.mean:.3g}" if one else "" for one in mine]
+        runs = 0 if name == CONSTANT else max(len(one.errors) for one in mine if one)
+        print(f"| {name} | {' | '.join(cells)} | {runs or ''} |", flush=True)
+
+
+def table(found: list[Found], unit: str, by: str = "epsilon") -> bytes:
+    """Return the errors as CSV."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["way", by, "mean_absolute_error", "standard_error", "runs", "unit"])
+    for one in found:
+        figures = (f"{one.mean:.5g}", f"{one.standard_error:.2g}", len(one.errors))
+        writer.writerow([one.name, one.epsilon, *figures, unit])
+    return text.getvalue().encode()
+
+
+def figure(found: list[Found], title: str, unit: str) -> dict[str, bytes]:
+    """Return the figure of error against epsilon, both logarithmic, the constant as a rule."""
+    names = dict.fromkeys(one.name for one in found if "ledger" not in one.name)
+    lines = tuple(_line([one for one in found if one.name == name]) for name in names)
+    ends = "95% interval of the mean over runs"
+    labels = ("epsilon (largest loss of a user)", f"mean absolute error over cells ({unit})")
+    panel = Panel("", *labels, lines, log_x=True, log_y=True, ends=ends)
+    return drawing.images(title, Outcome((panel,)))
+
+
+def _line(mine: list[Found]) -> Line:
+    x, y = [float(one.epsilon) for one in mine], np.array([one.mean for one in mine])
+    if mine[0].name == CONSTANT:
+        return line(CONSTANT, x, y, whose="reference")
+    half = BAR * np.array([one.standard_error for one in mine])
+    low = np.maximum(y - half, y / 10)
+    whose: Whose = "ours" if mine[0].ours else "paper"
+    return line(mine[0].name, x, y, low=low, high=y + half, whose=whose)
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command was told."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("set", nargs="?", choices=CASES)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--epsilons", nargs="+", default=list(EPSILONS))
+    parser.add_argument("--intervals", nargs="+", default=list(INTERVALS))
+    parser.add_argument("--ways", nargs="+", default=[], help="only those with this in their name")
+    parser.add_argument("--ledger", type=int, default=0, help="releases through a ledger, of ours")
+    parser.add_argument("--resolution", type=int, help="of the hexagons of buses")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the large set")
+    parser.add_argument("--data", type=Path, default=DATA, help="where the buses' files are")
+    parser.add_argument("--out", type=Path, default=WRITTEN, help="where CSV and figure go")
+    given = parser.parse_args()
+    if given.set is None:
+        given.runs, given.epsilons = 5, ["1"]
+    return given
+
+
+def main() -> int:
+    """Print the table; write CSV and figure where a set is named."""
+    given = arguments()
+    name = given.set or "flights"
+    case = CASES[name]
+    dataset = case.read(given)
+    occupancy = dataset.occupancy
+    size = f"{occupancy.n_cells:,} cells, {occupancy.n_users:,} users"
+    print(f"{name}: {size}, {int(occupancy.n.sum()):,} records", flush=True)
+    found = reach(case, dataset, given)
+    show(found, case.unit)
+    if given.set is not None:
+        name += f"-{given.resolution}" if given.resolution else ""
+        given.out.mkdir(parents=True, exist_ok=True)
+        atomic.write(given.out / f"reach-{name}.csv", table(found, case.unit))
+        images = figure(found, f"{given.set}: {size}", case.unit)
+        atomic.write(given.out / f"reach-{name}.svg", images["svg"])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

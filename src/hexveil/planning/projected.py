@@ -1,0 +1,71 @@
+"""Rows of plans under a private interval: weights and noise, fitted to the loss that was asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.planning import intervals, moments, steps
+from hexveil.planning.plan import Plan
+from hexveil.planning.rows import Rows, whole
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.occupancy import Occupancy
+    from hexveil.planning.intervals import Interval
+    from hexveil.planning.request import Request
+
+    Floats = NDArray[np.float64]
+
+
+def weighed(occupancy: Occupancy, request: Request) -> Rows:
+    """Return weights and noise under one interval, for means, or for variances too."""
+    if "variance" in request.noised:
+        chosen = moments.planned(occupancy, request)
+        return _fitted(occupancy, request, chosen.interval, (chosen.mean, chosen.variance))
+    interval, noise = intervals.planned(occupancy, _asked(request), request.interval_share)
+    return _fitted(occupancy, request, interval, (noise, np.zeros_like(noise)))
+
+
+def stepped(occupancy: Occupancy, request: Request) -> Rows:
+    """Return the same, with the ways of several steps that cost as much."""
+    asked = _asked(request)
+    interval, noise, more = steps.planned(occupancy, asked, request.interval_share)
+    direct = replace(request, epsilon=asked - more.epsilon)
+    rows = _fitted(occupancy, direct, interval, (noise, np.zeros_like(noise)))
+    return replace(rows, steps=more)
+
+
+def can_be_stepped(occupancy: Occupancy, request: Request) -> bool:
+    """Return whether there are means alone to publish, and users in several cells to compare."""
+    return request.noised == ("mean",) and bool((occupancy.cells_per_user > 1).any())
+
+
+def _fitted(
+    occupancy: Occupancy, request: Request, interval: Interval, noise: tuple[Floats, Floats]
+) -> Rows:
+    """Return rows with noise at which the most exposed user loses what was asked, no more."""
+    most = np.maximum.reduceat(occupancy.n, occupancy.start[:-1])
+    rows = Rows(
+        mechanism="weights",
+        kept=most,
+        noise_records=noise[0] * occupancy.records_per_cell,
+        variance_kept=most if "variance" in request.noised else np.zeros_like(most),
+        variance_noise=noise[1],
+        factor=whole(occupancy),
+        interval=interval,
+    )
+    flat = np.ones(occupancy.n_cells)
+    lost = Plan(occupancy, np.zeros_like(flat), flat, rows, request, prior_miss=1.0).epsilon
+    left = _asked(request) - interval.epsilon
+    return rows.louder(float((lost - interval.epsilon) / left) * (1.0 + 2.0**-40))
+
+
+def _asked(request: Request) -> Fraction:
+    assert request.epsilon is not None  # noqa: S101  a private interval goes with a loss (api)
+    return request.epsilon

@@ -1,0 +1,162 @@
+"""What the means of a plan would be off by, in a fraction of the time that planning takes.
+
+A table of many grids needs no last digits, so the searches of the joint plan of least average error
+(planning/average.py) and of the weights under a private interval (planning/intervals.py) are cut
+short. What comes out is the error of a plan that could be made, a little worse than the best.
+Under an interval one set of weights is found; the quantiles and the stretch are judged by it, and
+it is found anew for the best of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.planning import intervals
+from hexveil.planning.average import Weights, least_average
+from hexveil.planning.weighing import Likeness, off_by, weigh
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.occupancy import Occupancy
+    from hexveil.planning.exposure import Exposure
+    from hexveil.planning.request import Request
+
+    Floats = NDArray[np.float64]
+
+ITERATIONS = 15
+"""Of a search that is cut short."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What to expect of each cell, in value units.
+
+    Attributes
+    ----------
+    noise : ndarray of float, shape (n_cells,)
+        Expected |noise|.
+    off : ndarray of float, shape (n_cells,)
+        What the cell is off by besides.
+    """
+
+    noise: Floats
+    off: Floats
+
+    @property
+    def error(self) -> Floats:
+        """Error to expect of each cell."""
+        return np.asarray(self.noise + self.off)
+
+    @property
+    def mean(self) -> float:
+        """Average error to expect."""
+        return float(self.error.mean())
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A pair of quantiles, and the stretch of the interval between them.
+
+    Attributes
+    ----------
+    quantile, stretch : Fraction
+    """
+
+    quantile: Fraction
+    stretch: Fraction
+
+    @property
+    def reach(self) -> float:
+        """How far the upper end is from the centre, in standard deviations of the prior."""
+        return intervals.reach(self.quantile, self.stretch)
+
+    @property
+    def width(self) -> float:
+        """Width that is assumed, as a part of the span."""
+        return 2.0 * self.reach * intervals.SPREAD
+
+    @cached_property
+    def clipped(self) -> float:
+        """What clipping is assumed to cost, as a part of the span."""
+        return self.width * intervals.clipping(self.reach)
+
+    def left(self, n_users: int, epsilon: Fraction, share: Fraction | None) -> float:
+        """Return the loss that is left to the cells."""
+        part = intervals.share_of(self.quantile, n_users, epsilon) if share is None else share
+        return float(epsilon * (1 - part))
+
+
+EVERY = tuple(Candidate(q, s) for q in intervals.TRIED for s in intervals.STRETCHED)
+"""All that an interval could be."""
+
+
+def candidates(n_users: int, epsilon: Fraction, share: Fraction | None) -> list[Candidate]:
+    """Return what a plan chooses from: each quantile that is sure, the surest also stretched."""
+    most = intervals.MOST if share is None else share
+    sure = [q for q in intervals.TRIED if most * q * n_users * epsilon >= intervals.PRECISE]
+    quantiles = sure or list(intervals.TRIED[-1:])
+    return [Candidate(q, Fraction(1)) for q in quantiles[:-1]] + [
+        Candidate(quantiles[-1], stretch) for stretch in intervals.STRETCHED
+    ]
+
+
+def plain(exposure: Exposure, span: float, request: Request, epsilon: Fraction) -> Prediction:
+    """Return what to expect of the joint plan of least average error without an interval."""
+    spans = np.full(exposure.occupancy.n_cells, span)
+    found = least_average(exposure, Weights.of(request, spans), float(epsilon), ITERATIONS)
+    rate, away = found.rates.mean, exposure.away_in_quanta(found.factor)
+    live = rate > 0
+    noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
+    return Prediction(span * noise, span * np.where(live, away / 2.0, 0.5))
+
+
+def projected(
+    occupancy: Occupancy, span: float, epsilon: Fraction, share: Fraction | None
+) -> Prediction:
+    """Return what to expect under a private interval."""
+    tried = candidates(occupancy.n_users, epsilon, share)
+    weighed = _Weighed.of(occupancy, tried[-1], epsilon, share)
+    best = min(tried, key=lambda one: weighed.seen(one, epsilon, share).mean)
+    if best != tried[-1]:
+        weighed = _Weighed.of(occupancy, best, epsilon, share)
+    found = weighed.seen(best, epsilon, share)
+    return Prediction(span * found.noise, span * found.off)
+
+
+@dataclass(frozen=True, eq=False)
+class _Weighed:
+    """Weights that were found for one candidate, and what they cost under any.
+
+    `noise` is at a loss of 1 for the cells; `within` and `between` are what the weights make a
+    cell off by where users differ by 1 within it, or by 1 with their weight. All for width 1.
+    """
+
+    n_users: int
+    noise: Floats
+    within: Floats
+    between: Floats
+
+    @classmethod
+    def of(
+        cls, occupancy: Occupancy, one: Candidate, epsilon: Fraction, share: Fraction | None
+    ) -> _Weighed:
+        left = one.left(occupancy.n_users, epsilon, share)
+        made = weigh(occupancy, left, intervals.likeness(one.reach), ITERATIONS)
+        within, between = (
+            off_by(occupancy, made.weight, alone)
+            for alone in (Likeness(1.0, 0.0), Likeness(0.0, 1.0))
+        )
+        return cls(occupancy.n_users, made.noise * left, within, between)
+
+    def seen(self, one: Candidate, epsilon: Fraction, share: Fraction | None) -> Prediction:
+        """Return what to expect under a candidate, for bounds of width 1."""
+        prior = intervals.likeness(one.reach)
+        weights = one.width * (prior.spread * self.within + prior.drift * self.between)
+        noise = one.width * self.noise / one.left(self.n_users, epsilon, share)
+        return Prediction(noise, np.hypot(weights, one.clipped))

@@ -1,0 +1,363 @@
+"""A release in private steps: the interval, h, first averages, and what narrower ranges say.
+
+What the ways are: planning/steps.py. All numbers are in quanta above the lower bound of the
+records. Let [a, b] be the interval of first steps, h the half width of the second, W whole weights.
+
+users
+    Here [a, b] is made narrower around its middle, since users' own means differ less. A user with
+    N records of sum S over all its cells has the mean u = floor(clip(S, a N, b N) / N) and gives
+    its class floor(V clip(S, a N, b N) / N), V its weight there. A pair with m records of sum s
+    gives its cell floor(W clip(s - m u, -h m, h m) / m).
+cells
+    A pair gives its cell's first average floor(W clip(s, a m, b m) / m). The centre c of a cell is
+    a whole number, made from the noisy first averages by a stated model (smoothing/inverting.py).
+    Then a pair gives floor(W clip(s - m c, -h' m, h' m) / m).
+direct
+    As in publishing/weighted.py.
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
+counts stay. Only this user's contributions change, since u is its own and c is made of noisy
+numbers. Sensitivity: contributions lie between V a and V b, and between -W h and W h, all of them
+whole: V (b - a) in the class, and 2 W h in each cell; each is reached, if not all at once.
+Loss: discrete Laplace of scale R at integer distance d costs at most d / R (noise/secure.py). R is
+the plan's noise for a width of 1 times ΣV (b - a) or 2 h ΣW, rounded up; so a step costs a user
+what the plan says, whatever was found before. With interval and h (publishing/ends.py,
+deviations.py) the losses add up whatever earlier outputs chose (ledger/odometer.py), and the plan
+books the most that any way costs.
+Source: DESIGN's linear release of clipped user means; ERRATA 3 for the accounting.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.errors import InputError
+from hexveil.exact import float_up
+from hexveil.noise import secure
+from hexveil.noise.secure import TAIL
+from hexveil.planning.intervals import stretched
+from hexveil.planning.steps import INSIDE, WAYS, Found
+from hexveil.planning.ways import COARSE, after, cell_spread, chosen, half_of, own_ends
+from hexveil.publishing import deviations, ends
+from hexveil.publishing.linear import ROOM
+from hexveil.publishing.weighted import contributions
+from hexveil.smoothing.inverting import Look, Undone, undo
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.facts import PublicFacts, ValueScale
+    from hexveil.planning import Plan
+    from hexveil.planning.intervals import Interval
+    from hexveil.planning.steps import Steps
+    from hexveil.records import Dataset
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Whole = dict[str, Ints]
+
+RANGES, COARSE_SUMS, CENTRES, CLASSES = "interval", "coarse", "centre", "classes"
+"""Under these names the ledger keeps what steps found, beside "mean"."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a plan in steps has for certain."""
+
+    interval: Interval
+    steps: Steps
+    noise: Floats
+
+
+def parts_of(plan: Plan) -> Parts:
+    """Return interval, steps, and the noise of the way `direct`, of a plan that has them."""
+    interval, steps = plan.rows.interval, plan.rows.steps
+    assert interval is not None  # noqa: S101  only such plans come here
+    assert steps is not None  # noqa: S101
+    return Parts(interval, steps, plan.mean_noise)
+
+
+def empty(plan: Plan) -> Whole:
+    """Return the numbers that a release in steps stores, all zero."""
+    cells = plan.occupancy.n_cells
+    sizes = {
+        RANGES: 4,
+        COARSE_SUMS: cells,
+        CENTRES: cells,
+        CLASSES: parts_of(plan).steps.class_noise.size,
+        "mean": cells,
+    }
+    return {name: np.zeros(size, dtype=np.int64) for name, size in sizes.items()}
+
+
+def draw(dataset: Dataset, plan: Plan) -> Whole:
+    """Return all that the steps found, each drawn with its noise. Values leave here, through it."""
+    numbers, facts, made = empty(plan), dataset.public, parts_of(plan)
+    asked = ends.ballot(facts, made.interval.quantiles, made.interval.epsilon)
+    base = ends.interval(ends.draw(dataset, asked), asked, facts.scale.steps)
+    first = stretched(base, facts.scale.steps, made.steps.stretch)
+    inside = deviations.draw(
+        dataset,
+        deviations.measure(plan.occupancy, first[1] - first[0], INSIDE, made.steps.epsilon),
+    )
+    way = _way(plan, base, inside, facts.scale.steps)
+    numbers[RANGES] = np.array([*base, inside, WAYS.index(way)], dtype=np.int64)
+    found = ranges(plan, numbers, facts.scale.steps)
+    _DRAWN[way](dataset, plan, found, numbers)
+    return numbers
+
+
+def _way(plan: Plan, base: tuple[int, int], inside: int, steps: int) -> str:
+    """Return the way of least predicted error for what was found."""
+    made = parts_of(plan)
+    direct = made.interval.found(stretched(base, steps, made.interval.stretch), steps)
+    first = stretched(base, steps, made.steps.stretch)
+    found = Found("direct", first, 1, inside, steps)
+    return chosen(plan.occupancy, direct, made.noise, made.steps, after(direct, found))
+
+
+def possible(numbers: Ints, steps: int) -> bool:
+    """Return whether a release can have found these, beside the ends: h, and a way's number."""
+    return bool(0 < numbers[2] <= steps and 0 <= numbers[3] < len(WAYS))
+
+
+def ranges(plan: Plan, numbers: Whole, steps: int) -> Found:
+    """Return what was found before the cells' own numbers, from what the ledger stores."""
+    made = parts_of(plan)
+    low, high, inside, way = map(int, numbers[RANGES])
+    first, name = stretched((low, high), steps, made.steps.stretch), WAYS[way]
+    if name == "direct":
+        direct = stretched((low, high), steps, made.interval.stretch)
+        return Found(name, direct, 1, inside, steps)
+    own = own_ends(first, inside) if name == "users" else None
+    return Found(name, first, half_of(name, first, inside), inside, steps, own)
+
+
+def _direct(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> None:
+    """Draw the weighted averages of user means in the interval."""
+    made = parts_of(plan)
+    each = contributions(dataset.sums.total, plan.occupancy.n, made.interval.weight, found.ends)
+    scales = _scales(made.noise, made.interval.totals(plan.occupancy), _width(found))
+    numbers["mean"] = secure.add_laplace(_by_cell(plan, each), scales)
+
+
+def _users(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> None:
+    """Draw the means of classes, and the weighted averages of distances from users' own means."""
+    occupancy, steps = plan.occupancy, parts_of(plan).steps
+    assert found.own is not None  # noqa: S101  see ranges
+    total, n = deviations.own_means(dataset)
+    classed = np.zeros(steps.class_noise.size, dtype=np.int64)
+    np.add.at(classed, steps.of, contributions(total, n, steps.class_weight, found.own))
+    centre = np.clip(total, found.own[0] * n, found.own[1] * n) // n
+    each = _around(dataset, plan, centre[occupancy.user], steps.weight, found.half)
+    scales = (
+        _scales(steps.class_noise, steps.class_totals(), found.own[1] - found.own[0]),
+        _scales(steps.noise, steps.totals(occupancy), 2 * found.half),
+    )
+    drawn = secure.add_laplace(
+        np.concatenate((classed, _by_cell(plan, each))), np.concatenate(scales)
+    )
+    numbers[CLASSES], numbers["mean"] = np.split(drawn, [classed.size])
+
+
+def _cells(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> None:
+    """Draw first averages, then the weighted averages of distances from them."""
+    occupancy, made = plan.occupancy, parts_of(plan)
+    weight, total = made.interval.weight, made.interval.totals(occupancy)
+    each = contributions(dataset.sums.total, occupancy.n, weight, found.ends)
+    scales = _scales(made.noise, total, _width(found), COARSE)
+    numbers[COARSE_SUMS] = secure.add_laplace(_by_cell(plan, each), scales)
+    seen = undone(plan, replace(found, coarse=numbers[COARSE_SUMS] / total), None)
+    numbers[CENTRES] = np.clip(np.rint(seen.estimate), 0, found.steps).astype(np.int64)
+    each = _around(dataset, plan, numbers[CENTRES][occupancy.cell], weight, found.half)
+    scales = _scales(made.noise, total, 2 * found.half, 1 - COARSE)
+    numbers["mean"] = secure.add_laplace(_by_cell(plan, each), scales)
+
+
+_DRAWN = {"direct": _direct, "users": _users, "cells": _cells}
+
+
+def _around(dataset: Dataset, plan: Plan, centre: Ints, weight: Ints, half: int) -> Ints:
+    """Return what each pair gives to the average of distances from a centre. PRIVATE."""
+    n = plan.occupancy.n
+    return contributions(dataset.sums.total - n * centre, n, weight, (-half, half))
+
+
+def _by_cell(plan: Plan, each: Ints) -> Ints:
+    return np.asarray(np.add.reduceat(each, plan.occupancy.start[:-1]), dtype=np.int64)
+
+
+def _width(found: Found) -> int:
+    return found.ends[1] - found.ends[0]
+
+
+def _scales(noise: Floats, totals: Ints, width: int, part: Fraction = Fraction(1)) -> Floats:
+    """Return R of each number: its noise for a width of 1 and all of the loss, rounded up."""
+    exact = (
+        float_up(Fraction(float(r)) * int(total) * width / part)
+        for r, total in zip(noise, totals, strict=True)
+    )
+    return np.array(list(exact), dtype=np.float64)
+
+
+def found_by(plan: Plan, numbers: Whole, facts: PublicFacts) -> Plan:
+    """Return the plan with what a release found: widths, the way, first averages."""
+    made, steps = parts_of(plan), facts.scale.steps
+    found = ranges(plan, numbers, steps)
+    if found.way == "cells":
+        coarse = numbers[COARSE_SUMS] / made.interval.totals(plan.occupancy)
+        found = replace(found, coarse=coarse, centre=numbers[CENTRES])
+    if found.way == "users":
+        found = replace(found, classes=numbers[CLASSES] / made.steps.class_totals())
+    low, high = map(int, numbers[RANGES][:2])
+    direct = stretched((low, high), steps, made.interval.stretch)
+    rows = replace(
+        plan.rows,
+        interval=made.interval.found(direct, steps),
+        steps=replace(made.steps, found=found),
+    )
+    return replace(plan, rows=rows)
+
+
+def means(numbers: Whole, plan: Plan, scale: ValueScale) -> Floats:
+    """Return the published mean of each cell, in value units, on its grid."""
+    made, found = parts_of(plan), _found(plan)
+    total = _totals(plan)
+    own = numbers["mean"] / total
+    if found.way == "cells":
+        own = own + numbers[CENTRES]
+    if found.way == "users":
+        assert found.classes is not None  # noqa: S101  see found_by
+        share = made.steps.grouping(plan.occupancy).share
+        own = np.rint((own + share @ found.classes) * total) / total
+    return np.asarray(plan.lower + float(scale.quantum) * own, dtype=np.float64)
+
+
+def grid(plan: Plan, scale: ValueScale) -> tuple[Floats, Floats]:
+    """Return where each cell's published means can lie: a start, and a step."""
+    return plan.lower.copy(), float(scale.quantum) / _totals(plan)
+
+
+def undone(plan: Plan, found: Found, second: Floats | None) -> Undone:
+    """Return the cells' means with the clipping undone, in quanta; for the way `cells`.
+
+    Parameters
+    ----------
+    plan : Plan
+    found : Found
+        With the first averages.
+    second : ndarray of float, shape (n_cells,), or None
+        What the second step published, in quanta; None before it.
+    """
+    noise = parts_of(plan).noise
+    assert found.coarse is not None  # noqa: S101
+    flat = np.ones(noise.size)
+    low, high = found.ends
+    first = Look(
+        found.coarse,
+        flat * (low + high) / 2.0,
+        noise / float(COARSE) * (high - low),
+        (high - low) / 2.0,
+    )
+    spread = cell_spread(high - low, found.inside)
+    if second is None:
+        return undo([first], spread)
+    assert found.centre is not None  # noqa: S101
+    scale = noise / float(1 - COARSE) * 2.0 * found.half
+    own = Look(second, found.centre.astype(np.float64), scale, float(found.half))
+    return undo([first, own], spread, free=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What smoothing begins with, in value units.
+
+    Attributes
+    ----------
+    number, scale : ndarray of float, shape (n_cells,)
+        Each cell's number, and the Laplace scale of as much noise as cells do not share.
+    shared : float
+        Standard deviation of the noise that all cells share.
+    """
+
+    number: Floats
+    scale: Floats
+    shared: float
+
+
+def start(plan: Plan, noisy: Floats) -> Start:
+    """Return what smoothing begins with: classes clamped to their interval, clipping undone.
+
+    Parameters
+    ----------
+    plan : Plan
+        After a release.
+    noisy : ndarray of float, shape (n_cells,)
+        The published means, in value units.
+    """
+    found, part = _found(plan), plan.parts["mean"]
+    quantum = plan.span / found.steps
+    if found.way == "cells":
+        seen = undone(plan, found, (noisy - plan.lower) / quantum)
+        own = quantum * seen.deviation / math.sqrt(2.0)
+        return Start(plan.lower + quantum * seen.estimate, own, 0.0)
+    if found.way == "direct":
+        return Start(noisy, part.scale, 0.0)
+    assert found.own is not None  # noqa: S101  see ranges
+    assert found.classes is not None  # noqa: S101  see found_by
+    steps = parts_of(plan).steps
+    share = steps.grouping(plan.occupancy).share
+    moved = share @ (np.clip(found.classes, *found.own) - found.classes)
+    common = share.mean(axis=0)
+    noise = quantum[0] * (found.own[1] - found.own[0]) * steps.class_noise
+    apart = (share - common) ** 2 @ noise**2
+    own = np.sqrt(apart + (2.0 * quantum * found.half * steps.noise) ** 2)
+    return Start(noisy + quantum * moved, own, math.sqrt(2.0 * float(common**2 @ noise**2)))
+
+
+def check(plan: Plan, scale: ValueScale) -> None:
+    """Refuse, from public facts, what would not have the stated loss, or numbers too large.
+
+    Raises
+    ------
+    InputError
+        If a weight is below zero, a cell or class has none or no noise, or statistic and noise
+        could leave 64 bits.
+    """
+    if plan.rows.steps is None:
+        return
+    steps = plan.rows.steps
+    made = parts_of(plan)
+    pairs = (
+        (made.interval.weight, made.interval.totals(plan.occupancy), made.noise / float(COARSE)),
+        (steps.class_weight, steps.class_totals(), steps.class_noise),
+        (steps.weight, steps.totals(plan.occupancy), steps.noise),
+    )
+    for weight, total, noise in pairs:
+        if (weight < 0).any() or (total <= 0).any() or not (noise > 0).all():
+            raise InputError("the plan has a class or cell without weights or noise; plan again.")
+        widest = 2 * scale.steps
+        if not (2.0 * widest * total + TAIL * _scales(noise, total, widest) < ROOM).all():
+            raise InputError(
+                f"noise for epsilon {float(plan.asked):.3g} does not fit whole numbers of 64 bits; "
+                "ask for a larger epsilon or use a coarser quantum."
+            )
+
+
+def _found(plan: Plan) -> Found:
+    found = parts_of(plan).steps.found
+    assert found is not None  # noqa: S101  after a release
+    return found
+
+
+def _totals(plan: Plan) -> Ints:
+    """Return the sum of weights of each cell in the way that was taken."""
+    made = parts_of(plan)
+    if _found(plan).way == "users":
+        return made.steps.totals(plan.occupancy)
+    return made.interval.totals(plan.occupancy)

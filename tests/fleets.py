@@ -1,0 +1,30 @@
+"""A fleet of equal buses on grids of any resolution."""
+
+from dataclasses import replace
+
+import numpy as np
+
+import hexveil as hv
+from hexveil.cells import CellTable
+from hexveil.facts import PublicFacts, ValueScale
+
+GRID = hv.Cells(7, "1h", "Europe/Warsaw", "pooled")
+HEXAGON = 0x861F53527FFFFFF
+
+
+def fleet(resolution, unit="user", *, recount=None, users=200):
+    """Return a fleet of buses that crosses 4 ** (resolution - 4) cells, 1 below that."""
+    n_cells = int(4 ** max(resolution - 4, 0))
+    dense = np.ones((users, n_cells), dtype=int)
+    table = CellTable(
+        replace(GRID, resolution=resolution),
+        hexagon=np.arange(HEXAGON, HEXAGON + n_cells, dtype=np.uint64),
+        slot=np.zeros(n_cells, dtype=np.int64),
+    )
+    occupancy = hv.Occupancy.from_dense(dense)
+    return PublicFacts(occupancy, table, ValueScale.of((0, 10), "0.001"), unit, recount=recount)
+
+
+def recount(grids, unit):
+    """Count the fleet on other grids; nothing is left below resolution 2."""
+    return tuple(None if g.resolution < 2 else fleet(g.resolution, unit) for g in grids)

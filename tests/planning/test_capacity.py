@@ -1,0 +1,106 @@
+"""The table of what a fleet can support."""
+
+import math
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from fleets import fleet, recount
+from hexveil.planning.capacity import offered
+
+
+def table(**changes):
+    """Return the table of a fleet that crosses 4 ** (resolution - 4) cells."""
+    asked = {"resolutions": (1, 5, 6, 7, 9), "timeslots": ("1h",)} | changes
+    return hv.capacity(fleet(6, recount=recount), epsilon=1, **asked)
+
+
+def test_one_grid_is_proposed():
+    """The one of most cells with an error under half of one constant's is marked and named."""
+    found = table()
+    assert found.proposed.resolution == 5
+    rows = found.to_arrow().to_pylist()
+    assert [row["proposed"] for row in rows] == [row["resolution"] == 5 for row in rows]
+    assert found.sentence.startswith("proposed: resolution 5 in 1h slots, unit user: 4 cells")
+    assert "Finer, resolution 6 in 1h slots (16 cells) would do at epsilon" in found.sentence
+
+
+def test_the_named_loss_halves():
+    """Planned at the loss that is named, the error is under half of one constant's."""
+    six = next(one for one in table().offers if one.resolution == 6)
+    assert not six.halved
+    for epsilon, halved in ((six.epsilon_halved, True), (six.epsilon_halved * 0.85, False)):
+        again = hv.plan(fleet(6), epsilon=epsilon, advise=False)
+        assert again.support.halved is halved
+    assert six.epsilon_least <= six.epsilon_halved
+
+
+def test_what_is_certainly_too_fine_is_not_planned():
+    """Its error is said to be above a bound; of cells that say more nothing is said."""
+    seven, nine = table().offers[-2:]
+    for one in (seven, nine):
+        assert (one.planned, one.supported, one.halved) == (False, False, False)
+        assert one.better is None
+        assert one.predicted_error >= one.prior_miss
+    assert seven.epsilon_needed == pytest.approx(6.5, abs=0.15)
+    assert seven.epsilon_least == pytest.approx(12.8)  # 10 * 64 / 200 / 0.25
+    assert (seven.epsilon_halved, nine.epsilon_needed) == (None, None)  # above ten times 1
+
+
+def test_the_data_sets_own_grid_has_the_plans_figures():
+    """On the grid that was planned the row says what the plan says."""
+    made = hv.plan(fleet(6, recount=recount), epsilon=1, advise=False)
+    row = next(one for one in table().offers if one.resolution == 6)
+    assert row.predicted_error == pytest.approx(made.mean_error, rel=1e-12)
+    assert (row.better, row.supported) == (made.support.better, made.support.supported)
+    assert row.floor == pytest.approx(made.support.floor)
+
+
+def test_where_nothing_is_left_there_are_no_figures():
+    """A grid without cells has nulls for figures, also for machines."""
+    empty = table().offers[0]
+    assert (empty.cells, empty.supported, empty.halved) == (0, False, False)
+    assert math.isnan(empty.predicted_error)
+    row = table().to_arrow().to_pylist()[0]
+    assert row["predicted_error"] is None
+    assert row["floor"] is None
+
+
+def test_predictions_honour_the_interval():
+    """With an interval the same fleet is predicted to do with less error."""
+    errors = {
+        intervals: [one.predicted_error for one in table(intervals=intervals).offers[2:4]]
+        for intervals in ("none", "global", "auto")
+    }
+    assert errors["auto"][1] < errors["none"][1]
+    least = np.minimum(errors["none"], errors["global"])
+    assert errors["auto"] == pytest.approx(least, rel=0.02)
+
+
+def test_the_unit_of_the_data_set_is_proposed_for():
+    """Rows of other units are shown; the proposal is for the one that was read."""
+    found = table(units=("user-day", "user"))
+    assert [one.unit for one in found.offers] == ["user-day"] * 5 + ["user"] * 5
+    assert found.proposed.unit == "user"
+
+
+def test_targets_become_what_they_cost():
+    """A plan within targets is compared at the loss it takes."""
+    made = hv.plan(fleet(6, recount=recount), target_error="3%", advise=False)
+    found = offered(made)
+    assert found.epsilon == pytest.approx(float(made.epsilon))
+    assert found.proposed is not None
+
+
+def test_a_bare_occupancy_has_no_other_grids():
+    """Grids are compared for data sets."""
+    made = hv.plan(fleet(5).occupancy, bounds=(0, 10), epsilon=1, advise=False)
+    with pytest.raises(hv.InputError, match="not for a bare occupancy"):
+        offered(made)
+
+
+def test_an_unknown_unit_is_refused():
+    """Units are named."""
+    with pytest.raises(hv.InputError, match="unit must be one of user, user-day, user-week"):
+        table(units=("bus",))

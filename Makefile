@@ -38,7 +38,8 @@ test: $(STAMP)  ## the whole suite, and the examples in docstrings
 	$(TESTS) --doctest-modules tests src/hexveil
 
 attack: $(STAMP)  ## the attacks in their long form: hours, not minutes
-	HEXVEIL_ATTACK=1 $(TESTS) tests/attack tests/ledger/test_race.py tests/experiments/audit
+	HEXVEIL_ATTACK=1 $(TESTS) tests/attack tests/ledger/test_race.py tests/experiments/audit \
+		tests/publishing/test_coverage.py
 
 docs: $(STAMP)  ## links and examples of README and docs, and the examples in docstrings
 	$(TESTS) --doctest-modules tests/test_docs.py src/hexveil

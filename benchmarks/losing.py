@@ -24,7 +24,7 @@ from hexveil import atomic
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 import reach  # beside this file
-from intervals import truth  # beside this file
+from reach import truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,7 @@ def errors_of(kind: str, users: int, given: argparse.Namespace) -> Iterator[reac
             for one in reach.measured(dataset, true, way, given.epsilon, runs):
                 found[one.name, one.ours].append(one.mean)
     for (name, ours), each in found.items():
-        yield reach.Found(name, f"{kind}, {users}", tuple(each), ours)
+        yield reach.Found.of(name, f"{kind}, {users}", each, ours=ours)
 
 
 def show(found: list[reach.Found]) -> None:

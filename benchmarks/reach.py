@@ -2,15 +2,17 @@
 
 ``python -m benchmarks.reach flights|big|warsaw|surat [--runs N] [--epsilons E ...]`` prints a table
 of mean absolute errors over cells, averaged over runs, and writes it as CSV and as a figure into
-`--out` (those of docs/reach.md: `--out docs/figures`). All rows are of the same records and run.
+`--out` (those of docs/reach.md: `--out docs/figures`). All rows are of the same records.
 The constant is the best there is, the median of the true averages, which nobody may know; no plan
 has it. Plans have their own defaults: nothing is tuned here, and true averages are only compared
-with.
+with. `intervals="auto"` takes one of the other three, and has its errors.
 
 A run draws the noise of a plan by the release's own functions and the vetted noise library;
-`--ledger N` makes N whole releases of each plan of ours through a ledger beside it. Of Surat and
-Warsaw (the folder `--data`) errors alone are printed, written or drawn. Without a set: a short look
-at the flights, and nothing is written.
+`--ledger N` makes N whole releases of each plan of ours through a ledger beside it. Buses are in
+the hexagons that a plan at epsilon 1 proposes, or in those of `--resolution`, not divided by time;
+of Surat and Warsaw (the folder `--data`) errors alone are printed, written or drawn. `--ways` takes
+some ways only, and leaves the rows of others as they are in the CSV that is there. Without a set: a
+short look at the flights, and nothing is written.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,7 @@ import numpy as np
 import hexveil as hv
 from hexveil import atomic
 from hexveil.errors import InputError
+from hexveil.experiments.flights import departures
 from hexveil.experiments.papers import drawing
 from hexveil.experiments.papers.study import Line, Outcome, Panel, Whose, line
 from hexveil.publishing import linear
@@ -38,8 +41,6 @@ from hexveil.publishing.release import _constants, _draw, _found, _values
 from hexveil.publishing.smoothed import smoothed
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))  # the files beside this one, however it is started
-from intervals import flights, truth  # noqa: E402  beside this file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-RUNS = 50
+RUNS, MANY = 50, 10_000
 EPSILONS = ("0.1", "0.2", "0.5", "1", "2", "5", "10")
 DATA = HERE.parents[1] / "shared" / "data"
 WRITTEN = Path("reproduced")
@@ -80,8 +81,11 @@ PAPERS = (
     Way("per-cell (exact losses), OptimalClipping", {"method": "per-cell"}),
     Way("CLIP-USER", {"method": "clip-user"}),
 )
-INTERVALS: tuple[str, ...] = ("none", "global")
+INTERVALS: tuple[str, ...] = ("none", "global", "adaptive", "auto")
 """The private intervals that are measured, each raw and smoothed."""
+AUTO = "auto"
+CELLS = ("origin", "hour")
+"""Of flights: airport and scheduled hour."""
 
 
 def ours(intervals: Sequence[str] = INTERVALS) -> tuple[Way, ...]:
@@ -93,33 +97,55 @@ def ours(intervals: Sequence[str] = INTERVALS) -> tuple[Way, ...]:
 
 @dataclass(frozen=True)
 class Case:
-    """A data set: its unit, how it is read, how many maps are smoothed, what is left out."""
+    """A data set: its unit, how it is read, the most maps that are smoothed, what is left out."""
 
     unit: str
     read: Callable[[argparse.Namespace], hv.Dataset]
-    smoothed: int = RUNS
+    smoothed: int = MANY
     without: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Found:
-    """The errors of one way at one epsilon, a number per run."""
+    """The errors of one way at one epsilon: absolute, averaged over cells, then over runs.
+
+    The standard error is that of the mean over runs; 0 of a constant.
+    """
 
     name: str
     epsilon: str
-    errors: tuple[float, ...]
+    mean: float
+    standard_error: float
+    runs: int
     ours: bool = False
 
-    @property
-    def mean(self) -> float:
-        """Mean absolute error over cells and runs."""
-        return float(np.mean(self.errors))
+    @classmethod
+    def of(cls, name: str, epsilon: str, errors: Sequence[float], *, ours: bool = False) -> Found:
+        """Return what these errors say, one of each run."""
+        few = len(errors) < 2
+        error = 0.0 if few else float(np.std(errors, ddof=1) / np.sqrt(len(errors)))
+        return cls(name, epsilon, float(np.mean(errors)), error, len(errors), ours)
 
-    @property
-    def standard_error(self) -> float:
-        """Of the mean over runs; 0 of a constant."""
-        few = len(self.errors) < 2
-        return 0.0 if few else float(np.std(self.errors, ddof=1) / np.sqrt(len(self.errors)))
+
+def flights() -> hv.Dataset:
+    """Return the sums of aircraft in cells of airport and scheduled hour."""
+    return hv.read(
+        departures(),
+        user="tailnum",
+        value="ground speed",
+        bounds=(0, 600),
+        cells=hv.Labels(*CELLS),
+        select=hv.Select(min_users=1),
+        repeats="keep",
+    )
+
+
+def truth(dataset: hv.Dataset) -> Floats:
+    """Return the true average of each cell."""
+    occupancy, scale = dataset.occupancy, dataset.public.scale
+    sums = np.bincount(occupancy.cell, weights=dataset.sums.total.astype(float))
+    means = float(scale.lower) + float(scale.quantum) * sums / occupancy.records_per_cell
+    return np.asarray(means, dtype=np.float64)
 
 
 def big(given: argparse.Namespace) -> hv.Dataset:
@@ -140,12 +166,12 @@ def big(given: argparse.Namespace) -> hv.Dataset:
         )
 
 
-def buses(file: str, top: int, resolution: int) -> Callable[[argparse.Namespace], hv.Dataset]:
+def buses(file: str, top: int, proposed: hv.Cells) -> Callable[[argparse.Namespace], hv.Dataset]:
     """Return what reads buses in hexagons, a bus for all time as the user."""
 
     def read(given: argparse.Namespace) -> hv.Dataset:
-        cells = hv.Cells(resolution=given.resolution or resolution, timeslot=None)
-        return hv.read(given.data / file, bounds=(0, top), cells=cells, **BUSES)
+        finer = hv.Cells(given.resolution, timeslot=None) if given.resolution else proposed
+        return hv.read(given.data / file, bounds=(0, top), cells=finer, **BUSES)
 
     return read
 
@@ -155,8 +181,10 @@ CASES = {
     "big": Case(
         "km/h", big, 3, {"CLIP-USER": "one plan takes over four minutes; --ways CLIP-USER"}
     ),
-    "warsaw": Case("km/h", buses("warsaw_buses.parquet", 90, 5)),
-    "surat": Case("km/h", buses("surat_itms.parquet", 65, 6)),
+    "warsaw": Case("km/h", buses("warsaw_buses.parquet", 90, hv.Cells(4, timeslot=None))),
+    "surat": Case(
+        "km/h", buses("surat_itms.parquet", 65, hv.Cells(5, "6h", "Asia/Kolkata", "pooled"))
+    ),
 }
 
 
@@ -212,16 +240,35 @@ def measured(
     plan = hv.plan(dataset, epsilon=epsilon, advise=False, **way.options)
     for name, each in errors(drawn(dataset, plan, many, smooth * way.ours), true).items():
         full = way.name if name == "raw" else f"{way.name}, {name}"
-        yield Found(full, epsilon, tuple(each), way.ours)
+        yield Found.of(full, epsilon, each, ours=way.ours)
     if way.ours and whole:
         each = errors(released(dataset, plan, whole), true)["raw"]
-        yield Found(f"{way.name}, through a ledger", epsilon, tuple(each), way.ours)
+        yield Found.of(f"{way.name}, through a ledger", epsilon, each, ours=way.ours)
+
+
+def taken(plan: Plan) -> str:
+    """Return which intervals a plan by "auto" took."""
+    if plan.rows.interval is None:
+        return "none"
+    return "global" if plan.rows.steps is None else "adaptive"
+
+
+def automatic(
+    dataset: hv.Dataset, way: Way, epsilon: str, found: Sequence[Found]
+) -> Iterator[Found]:
+    """Yield the errors of "auto", which are those of the plan that it takes; say which."""
+    plan = hv.plan(dataset, epsilon=epsilon, advise=False, **way.options)
+    like = ours((taken(plan),))[0]
+    print(f"  {way.name} at {epsilon} is {like.name}", flush=True)
+    for one in found:
+        if one.name in (like.name, f"{like.name}, smoothed") and one.epsilon == epsilon:
+            yield replace(one, name=one.name.replace(like.name, way.name))
 
 
 def reach(case: Case, dataset: hv.Dataset, given: argparse.Namespace) -> list[Found]:
     """Return the errors of all ways at all epsilons; say which is at work, and what is left out."""
     true = truth(dataset)
-    found = [Found(CONSTANT, epsilon, (constant(true),)) for epsilon in given.epsilons]
+    found = [Found.of(CONSTANT, epsilon, [constant(true)]) for epsilon in given.epsilons]
     runs = (given.runs, min(given.runs, case.smoothed), given.ledger)
     for way in (*PAPERS, *ours(given.intervals)):
         if given.ways and not any(one in way.name for one in given.ways):
@@ -232,7 +279,10 @@ def reach(case: Case, dataset: hv.Dataset, given: argparse.Namespace) -> list[Fo
         for epsilon in given.epsilons:
             began = time.monotonic()
             try:
-                found += measured(dataset, true, way, epsilon, runs)
+                if way.options.get("intervals") == AUTO:
+                    found += automatic(dataset, way, epsilon, found)
+                else:
+                    found += measured(dataset, true, way, epsilon, runs)
             except InputError as trouble:
                 print(f"  {way.name} at {epsilon}: {trouble}", flush=True)
             took = time.monotonic() - began
@@ -249,7 +299,7 @@ def show(found: list[Found], unit: str) -> None:
     for name in dict.fromkeys(one.name for one in found):
         mine = [at.get((name, epsilon)) for epsilon in epsilons]
         cells = [f"{one.mean:.3g}" if one else "" for one in mine]
-        runs = 0 if name == CONSTANT else max(len(one.errors) for one in mine if one)
+        runs = 0 if name == CONSTANT else max(one.runs for one in mine if one)
         print(f"| {name} | {' | '.join(cells)} | {runs or ''} |", flush=True)
 
 
@@ -259,14 +309,36 @@ def table(found: list[Found], unit: str, by: str = "epsilon") -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["way", by, "mean_absolute_error", "standard_error", "runs", "unit"])
     for one in found:
-        figures = (f"{one.mean:.5g}", f"{one.standard_error:.2g}", len(one.errors))
+        figures = (f"{one.mean:.5g}", f"{one.standard_error:.2g}", one.runs)
         writer.writerow([one.name, one.epsilon, *figures, unit])
     return text.getvalue().encode()
 
 
+def kept(file: Path, found: list[Found]) -> list[Found]:
+    """Return what was found and what a CSV has of other ways and epsilons, in the usual order."""
+    now = {(one.name, one.epsilon): one for one in found}
+    with file.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            name, epsilon = row["way"], row["epsilon"]
+            numbers = float(row["mean_absolute_error"]), float(row["standard_error"])
+            old = Found(name, epsilon, *numbers, int(row["runs"]), name.startswith("joint"))
+            now.setdefault((name, epsilon), old)
+    first = [CONSTANT, *(way.name for way in (*PAPERS, *ours()))]
+
+    def place(one: Found) -> tuple[int, str, float]:
+        way = next(k for k, name in enumerate(first) if one.name.startswith(name))
+        return way, one.name, float(one.epsilon)
+
+    return sorted(now.values(), key=place)
+
+
 def figure(found: list[Found], title: str, unit: str) -> dict[str, bytes]:
-    """Return the figure of error against epsilon, both logarithmic, the constant as a rule."""
-    names = dict.fromkeys(one.name for one in found if "ledger" not in one.name)
+    """Return the figure of error against epsilon, both logarithmic, the constant as a rule.
+
+    Left out are releases through a ledger, which repeat, and "auto", which is one of the others.
+    """
+    again = (AUTO, "ledger")
+    names = dict.fromkeys(one.name for one in found if not any(x in one.name for x in again))
     lines = tuple(_line([one for one in found if one.name == name]) for name in names)
     ends = "95% interval of the mean over runs"
     labels = ("epsilon (largest loss of a user)", f"mean absolute error over cells ({unit})")
@@ -313,13 +385,15 @@ def main() -> int:
     size = f"{occupancy.n_cells:,} cells, {occupancy.n_users:,} users"
     print(f"{name}: {size}, {int(occupancy.n.sum()):,} records", flush=True)
     found = reach(case, dataset, given)
-    show(found, case.unit)
     if given.set is not None:
         name += f"-{given.resolution}" if given.resolution else ""
         given.out.mkdir(parents=True, exist_ok=True)
+        if given.ways and (given.out / f"reach-{name}.csv").exists():
+            found = kept(given.out / f"reach-{name}.csv", found)
         atomic.write(given.out / f"reach-{name}.csv", table(found, case.unit))
         images = figure(found, f"{given.set}: {size}", case.unit)
         atomic.write(given.out / f"reach-{name}.svg", images["svg"])
+    show(found, case.unit)
     return 0
 
 

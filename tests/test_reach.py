@@ -29,7 +29,7 @@ def benchmark():
     yield load
     sys.path[:] = path
     for name in set(sys.modules) - before:
-        if name.startswith("hexveil_bench_") or name in ("reach", "intervals"):
+        if name.startswith("hexveil_bench_") or name == "reach":
             del sys.modules[name]
 
 
@@ -85,6 +85,7 @@ def test_errors_are_those_of_releases(benchmark):
     (found,) = reach.measured(dataset, true, way, "400", (60, 60, 0))
     scale = hv.plan(dataset, epsilon="400", advise=False, **way.options).parts["mean"].scale
     assert found.mean == pytest.approx(scale.mean(), rel=0.25)
+    assert found.runs == 60
     names = [one.name for one in reach.measured(dataset, true, reach.ours()[1], "20", (3, 2, 2))]
     first = 'joint, intervals="global"'
     assert names == [first, f"{first}, smoothed", f"{first}, through a ledger"]
@@ -98,6 +99,55 @@ def test_whole_releases_agree_with_drawn_ones(benchmark):
     drawn, whole = found
     gap = np.hypot(drawn.standard_error, whole.standard_error)
     assert abs(drawn.mean - whole.mean) < 10 * gap
+
+
+@pytest.mark.parametrize(
+    ("users", "epsilon", "like"), [(20, "1", "none"), (200, "1", None), (200, "10", None)]
+)
+def test_auto_has_the_errors_of_what_it_takes(users, epsilon, like, benchmark):
+    """The row of "auto" is that of the plan it takes: its noise and weights are the same."""
+    reach, losing = benchmark("reach"), benchmark("losing")
+    dataset = losing.world("few users", users, 3)
+    *others, auto = reach.ours()
+    assert auto.options == {"intervals": reach.AUTO}
+    plans = [hv.plan(dataset, epsilon=epsilon, advise=False, **way.options) for way in others]
+    found = [
+        reach.Found.of(f"{way.name}{more}", epsilon, [k, k + 2.0], ours=True)
+        for k, way in enumerate(others)
+        for more in ("", ", smoothed", ", through a ledger")
+    ]
+    taken = hv.plan(dataset, epsilon=epsilon, advise=False, **auto.options)
+    name = reach.taken(taken)
+    assert like in (None, name)
+    k = [way.options["intervals"] for way in others].index(name)
+    for one, other in zip(plans[k].rows.arrays(), taken.rows.arrays(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    rows = list(reach.automatic(dataset, auto, epsilon, found))
+    assert [(one.name, one.mean) for one in rows] == [
+        (auto.name, k + 1.0),
+        (f"{auto.name}, smoothed", k + 1.0),
+    ]
+
+
+def test_rows_of_other_ways_are_kept(tmp_path, benchmark):
+    """What a CSV has of ways and epsilons that were not measured stays; the rest is new."""
+    reach = benchmark("reach")
+    laplace, joint = reach.PAPERS[0].name, reach.ours()[0].name
+    old = [
+        reach.Found.of(reach.CONSTANT, "1", [4.0]),
+        reach.Found.of(laplace, "1", [9.0, 11.0]),
+        reach.Found.of(joint, "1", [7.0, 7.0], ours=True),
+        reach.Found.of(joint, "2", [6.0, 6.0], ours=True),
+        reach.Found.of(f"{joint}, smoothed", "1", [3.0, 3.0], ours=True),
+    ]
+    file = tmp_path / "reach.csv"
+    file.write_bytes(reach.table(old, "km/h"))
+    new = [
+        reach.Found.of(reach.CONSTANT, "1", [4.0]),
+        reach.Found.of(joint, "1", [5.0, 6.0, 7.0], ours=True),
+    ]
+    kept = reach.kept(file, new)
+    assert kept == [old[0], old[1], new[1], old[3], old[4]]
 
 
 def test_table_and_figure(benchmark):

@@ -88,6 +88,8 @@ def nothing(here):
     """Leave the records alone."""
 
 
+ADAPTIVE = ("--intervals", "adaptive", "--epsilon", "1")
+
 CASES = {
     "missing file": (missing_file, (), r"buses\.parquet"),
     "no file matches": (nothing, ("--source", "none-*.parquet"), r"none-\*\.parquet"),
@@ -170,6 +172,66 @@ CASES = {
     "ledger in no folder": (nothing, ("--ledger", "none/book.sqlite"), "none"),
     "unknown statistic": (nothing, ("--statistics", "median"), "statistics must be"),
     "prior zero": (nothing, ("--prior", "0"), "prior must be positive"),
+    "prior negative": (nothing, ("--prior", "-1"), "prior must be positive and finite, got -1"),
+    "prior nan": (nothing, ("--prior", "nan"), "prior must be a finite number"),
+    "prior inf": (nothing, ("--prior", "inf"), "prior must be a finite number"),
+    "prior beyond the bounds": (
+        nothing,
+        ("--prior", "32.6"),
+        r"prior must be at most 32\.5, half the width of the bounds, got 32\.6",
+    ),
+    "unknown intervals": (
+        nothing,
+        ("--intervals", "some"),
+        "intervals must be one of none, global, adaptive, auto",
+    ),
+    "share without an interval": (nothing, ("--interval-share", "0.1"), "interval_share goes with"),
+    "share of nothing": (nothing, (*ADAPTIVE, "--interval-share", "0"), "between 0 and 1, got 0"),
+    "share of all": (nothing, (*ADAPTIVE, "--interval-share", "1"), "between 0 and 1, got 1"),
+    "share below nothing": (nothing, (*ADAPTIVE, "--interval-share", "-0.1"), "between 0 and 1"),
+    "share that leaves nothing": (
+        nothing,
+        (*ADAPTIVE, "--interval-share", "0.97"),
+        r"interval_share 0\.97 leaves nothing for the cells: the second step takes 0\.1 of",
+    ),
+    "steps for a variance": (
+        nothing,
+        (*ADAPTIVE, "--statistics", "mean,variance"),
+        "'adaptive' goes with the mean alone",
+    ),
+    "steps for a deviation": (
+        nothing,
+        (*ADAPTIVE, "--statistics", "sd"),
+        "'adaptive' goes with the mean alone",
+    ),
+    "steps for users in one cell each": (
+        nothing,
+        (*ADAPTIVE, "--resolution", "3"),
+        'intervals "adaptive" compares .* no user was in two; ask for "global"',
+    ),
+    "steps with targets": (
+        nothing,
+        (*ADAPTIVE[:2], "--target-error", "2"),
+        "'adaptive' goes with epsilon, not target_error|'adaptive' goes with objective",
+    ),
+    **{
+        f"steps by {method}": (
+            nothing,
+            (*ADAPTIVE, "--method", method),
+            """'adaptive' goes with method "joint", not""",
+        )
+        for method in ("per-cell", "composition", "clip-user")
+    },
+    "steps for the worst cell": (
+        nothing,
+        (*ADAPTIVE, "--objective", "max"),
+        """'adaptive' goes with objective "mean\"""",
+    ),
+    "split of one mean": (
+        nothing,
+        (*ADAPTIVE, "--split", "0.5"),
+        "split goes with a method .* private interval",
+    ),
     "unknown option": (nothing, ("--speed", "5"), "No such option"),
     "too fine": (nothing, ("--epsilon", "0.01"), "nothing was spent: this grid is too fine"),
 }
@@ -195,6 +257,22 @@ def test_bad_input_is_one_sentence_and_spends_nothing(here, call, case):
     assert listing(here) == before
     assert "secret" not in said.err
     assert re.search(sentence, said.err), said.err
+
+
+@pytest.mark.parametrize("command", ["plan", "publish"])
+@pytest.mark.parametrize("case", [name for name in CASES if re.match("prior|share|steps", name)])
+def test_the_same_is_said_by_plan_and_publish(here, call, case, command):
+    """A run file with the mistake in it ends the same way in the other commands that plan."""
+    spoil, options, sentence = CASES[case]
+    spoil(here)
+    clock = ("--timezone", "Asia/Kolkata")
+    dated = ("--date", "2022-01-01", "--accept-noise", *clock) if command == "publish" else ()
+    before = listing(here)
+    said = call(command, "run.toml", *options, *dated)
+    assert said.code == 2, said.err
+    assert re.search(sentence, " ".join((said.err + said.out).split())), said
+    assert {path: data for path, data in listing(here).items() if path in before} == before
+    assert not (here / "map").exists()
 
 
 def test_an_unknown_estimate_spends_nothing(here, call):

@@ -57,6 +57,76 @@ def test_a_private_interval_is_said_and_released(here, call):
     assert (wrong.code, "intervals" in wrong.err) == (2, True)
 
 
+def test_further_private_steps_are_said_with_their_shares(here, call):
+    """Of steps: their price and share, the ways, and that grids without them do not stop it."""
+    run = (here / "run.toml").read_text()
+    (here / "run.toml").write_text(
+        run.replace("epsilon = 1", 'epsilon = 8\nintervals = "adaptive"')
+    )
+    said = call("plan", "run.toml")
+    assert said.code == 0, said.err
+    assert said.err == ""
+    text = " ".join(said.out.split())
+    made = hv.plan(_facts(), epsilon=8, intervals="adaptive", advise=False)
+    interval, more = made.rows.interval, made.rows.steps
+    for share, epsilon in (("10%", interval.epsilon), ("5%", more.epsilon)):
+        assert f"at epsilon {float(epsilon):g} ({share})" in text
+    assert "holds 80% of the distances from users' own averages" in text
+    assert "the interval alone; the average of one class of users" in text
+    assert "a first average of each cell (30% of the rest)" in text
+    assert max(map(len, said.out.splitlines())) <= 100
+    found = json.loads(call("plan", "run.toml", "--json", "--grids").out)
+    assert found["epsilon"] <= 8
+    assert found["composed_epsilon"] >= found["epsilon"]
+    assert found["mean_error"] == pytest.approx(made.mean_error)
+    assert {one["cells"] for one in found["grids"]} >= {1, 3}  # one cell has nobody in two
+    assert found["coarser"]["cells"] == 2
+    assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "run.toml"]
+
+
+def _facts():
+    """Return the public facts of the buses in the run file's cells."""
+    return hv.read(
+        "buses.parquet", user="bus", value="speed", lat="lat", lon="lon", time="time",
+        bounds=(0, 65), cells=hv.Cells(6, None),
+    ).public  # fmt: skip
+
+
+def test_a_coarser_grid_without_users_in_two_cells_is_planned_without_steps(here, call):
+    """Where nobody was in two of the coarser cells the interval alone is planned there."""
+    asked = ("--epsilon", "8", "--resolution", "5", "--intervals")
+    steps, alone = (
+        json.loads(call("plan", "run.toml", *asked, way, "--json").out)
+        for way in ("adaptive", "global")
+    )
+    assert steps["mean_error"] != alone["mean_error"]
+    said = call("plan", "run.toml", "--epsilon", "0.01", "--intervals", "adaptive", "--json")
+    assert said.code == 0, said.err
+    assert "too fine" in json.loads(said.out)["warning"]
+
+
+@pytest.mark.parametrize("statistics", ["mean,variance", "sd"])
+def test_variances_under_an_interval_are_said(here, call, statistics):
+    """How far squares count, and what the mean has of a cell's loss."""
+    asked = ("--intervals", "global", "--statistics", statistics, "--epsilon", "8")
+    text = " ".join(call("plan", "run.toml", *asked, "--split", "0.25").out.split())
+    assert re.search(r"Squares count up to [\d.]+ halves of its width from its middle", text)
+    assert "the mean takes 25% of a cell's loss" in text
+    plain = " ".join(call("plan", "run.toml", *asked[:2], "--epsilon", "8").out.split())
+    assert "Squares" not in plain
+    assert "distances" not in plain
+
+
+def test_methods_beside_a_plan_with_an_interval_are_themselves(here, call):
+    """The table of methods shows the others as they are without an interval."""
+    asked = ("plan", "run.toml", "--epsilon", "8", "--compare", "--json")
+    plain, more = (
+        json.loads(call(*asked, "--intervals", way).out)["methods"] for way in ("none", "adaptive")
+    )
+    assert more[0]["average"] != plain[0]["average"]
+    assert more[1:] == plain[1:]
+
+
 def test_json(here, call):
     """--json prints the same for machines."""
     said = json.loads(call("plan", "run.toml", "--json").out)
@@ -283,7 +353,7 @@ def test_a_city_is_proposed_a_grid_that_holds(here, call):
     options = (
         "city.parquet", "--user", "license_plate", "--value", "speed", "--bounds", "0,65",
         "--location", "location.coordinates", "--time", "observationDateTime",
-        "--timezone", "Asia/Kolkata", "--slot", "pooled", "--unit", "user-day", "--epsilon", "1",
+        "--timezone", "Asia/Kolkata", "--slot", "pooled", "--unit", "user-day", "--epsilon", "2",
         "--intervals", "auto", "--json",
     )  # fmt: skip
     said = json.loads(call("plan", *options, "--timeslot", "6h", "--resolution", "7").out)
@@ -297,3 +367,63 @@ def test_a_city_is_proposed_a_grid_that_holds(here, call):
     assert (found["cells"], found["users"]) == (chosen["cells"], chosen["users"])
     assert found["mean_error"] == pytest.approx(chosen["predicted_error"], rel=0.1)
     assert found["mean_error"] < found["prior_miss"] / 2
+
+
+def test_a_city_is_planned_and_released_in_steps(here, call):
+    """On a simulated city with the steps asked for in the run file: plan, release, verify."""
+    city = ("--users", "40", "--days", "2", "--seed", "2", "--interval", "15min")
+    assert call("simulate", *city, "--out", "city.parquet").code == 0
+    (here / "city.toml").write_text(CITY)
+    said = call("plan", "city.toml", "--json", "--no-grids")
+    assert said.code == 0, said.err
+    planned = json.loads(said.out)
+    assert 4.999 < planned["epsilon"] <= 5
+    said = call("release", "city.toml", "--json")
+    assert said.code == 0, said.err
+    released = json.loads(said.out)
+    for name in ("cells", "epsilon", "mean_error", "prior_miss"):
+        assert released[name] == planned[name]
+    assert call("verify", "map").code == 0
+    steps = json.loads((here / "map" / "manifest.json").read_text())["plan"]["private_steps"]
+    assert len(steps) >= 3
+    assert call("release", "city.toml", "--out", "again").code == 0
+    tables = [pq.read_table(here / name / "cells.parquet") for name in ("map", "again")]
+    assert tables[0].equals(tables[1])
+    spent = hv.Ledger("book.sqlite", dataset="city").spent
+    assert float(spent) == pytest.approx(planned["epsilon"])
+
+
+CITY = """\
+source = "city.parquet"
+
+[columns]
+user = "license_plate"
+value = "speed"
+location = "location.coordinates"
+time = "observationDateTime"
+
+[values]
+bounds = [0, 65]
+
+[cells]
+resolution = 6
+timeslot = "6h"
+timezone = "Asia/Kolkata"
+slot = "pooled"
+
+[read]
+unit = "user-day"
+
+[plan]
+epsilon = 5
+intervals = "adaptive"
+
+[release]
+out = "map"
+accept_noise = true
+
+[ledger]
+url = "book.sqlite"
+dataset = "city"
+budget = 9
+"""

@@ -102,6 +102,21 @@ def test_a_day_is_published_once(daily, call):
     assert folders(daily / "maps" / "buses") == [folder]
 
 
+def test_days_are_published_in_steps(daily, call):
+    """With the steps asked for in the run file each day is booked once and its folder verifies."""
+    run = Path("run.toml").read_text().replace("epsilon = 1", 'epsilon = 1\nintervals = "adaptive"')
+    Path("run.toml").write_text(run)
+    said = call("publish", "run.toml", "--from", DAYS[0], "--to", DAYS[1], "--json")
+    assert said.code == 0, said.err + said.out
+    assert [one["state"] for one in json.loads(said.out)] == ["published", "published"]
+    assert spent() == pytest.approx(2, rel=1e-6)
+    before = spent()
+    for folder in folders(daily / "maps" / "buses"):
+        assert checking.problems(daily / "maps" / "buses" / folder) == ()
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert (again.code, spent()) == (0, before)
+
+
 def test_a_range_is_a_day_at_a_time_until_the_budget_ends(daily, call):
     """The third day does not fit: it is refused with exit 3, and the first two stand."""
     said = call("publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2], "--json")

@@ -8,6 +8,7 @@ import pytest
 import hexveil as hv
 from fleets import fleet, recount
 from hexveil.planning.capacity import offered
+from hexveil.planning.support import of_few
 
 
 def table(**changes):
@@ -44,7 +45,7 @@ def test_what_is_certainly_too_fine_is_not_planned():
         assert one.better is None
         assert one.predicted_error >= one.prior_miss
     assert seven.epsilon_needed == pytest.approx(6.5, abs=0.15)
-    assert seven.epsilon_least == pytest.approx(12.8)  # 10 * 64 / 200 / 0.25
+    assert seven.epsilon_least == pytest.approx(12.8 / of_few(64))  # 10 * 64 / 200 / 0.25
     assert (seven.epsilon_halved, nine.epsilon_needed) == (None, None)  # above ten times 1
 
 
@@ -104,3 +105,11 @@ def test_an_unknown_unit_is_refused():
     """Units are named."""
     with pytest.raises(hv.InputError, match="unit must be one of user, user-day, user-week"):
         table(units=("bus",))
+
+
+@pytest.mark.parametrize("cells", [2, 3, 4, 5, 8, 15, 40])
+def test_one_constant_misses_less_on_few_cells(cells):
+    """The median of simulated normal cells misses what is said, to a hundredth or two."""
+    found = np.random.default_rng(cells).normal(size=(100_000, cells))
+    missed = np.abs(found - np.median(found, axis=1, keepdims=True)).mean()
+    assert of_few(cells) == pytest.approx(missed / np.sqrt(2 / np.pi), rel=0.015)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.cells import CellTable
 from hexveil.facts import PublicFacts, ValueScale
-from hexveil.planning import quick
-from hexveil.planning.intervals import planned as planned_interval
+from hexveil.planning import intervals, quick
 from hexveil.planning.predicting import LARGEST, Predictor, loss_for, predicted
 from hexveil.planning.quick import Prediction
 
@@ -43,7 +42,10 @@ def test_a_prediction_is_near_the_plan(intervals, epsilon):
         known = facts(crowd(seed))
         made = hv.plan(known, epsilon=epsilon, intervals=intervals, advise=False)
         quick_error = Predictor(made, known).at(Fraction(epsilon)).mean
-        assert 0.98 < quick_error / made.mean_error < 1.08
+        ratio = quick_error / made.mean_error
+        assert ratio > 0.98
+        # What steps would gain is left out.
+        assert ratio < 1.08 or made.rows.steps is not None
 
 
 @pytest.mark.parametrize("intervals", SETTINGS)
@@ -95,19 +97,23 @@ def test_other_requests_are_planned_in_full():
     assert predictor.floor(2.0) == predictor.least(1.0) == 0.0
 
 
-def test_candidates_hold_what_a_plan_chooses():
-    """The pair of quantiles and the stretch of a plan are among those that are predicted."""
-    for users in (30, 300, 3000):
-        occupancy = hv.Occupancy.from_dense(np.ones((users, 3), dtype=int))
-        for epsilon in (Fraction(1, 2), Fraction(4)):
-            chosen, _ = planned_interval(occupancy, epsilon)
-            tried = quick.candidates(users, epsilon, None)
-            assert (chosen.quantiles[0], chosen.stretch) in {(c.quantile, c.stretch) for c in tried}
-            one = next(
-                c for c in tried if (c.quantile, c.stretch) == (chosen.quantiles[0], chosen.stretch)
-            )
-            assert one.width == pytest.approx(chosen.width)
-            assert one.left(users, epsilon, None) == pytest.approx(float(epsilon - chosen.epsilon))
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(4)])
+@pytest.mark.parametrize("users", [30, 300, 3000])
+def test_a_plan_chooses_what_is_predicted_to_be_best(users, epsilon):
+    """Nearly: no pair of quantiles and stretch makes a plan that is better by a tenth."""
+    seed = np.random.default_rng(users)
+    occupancy = hv.Occupancy.from_dense(1 + seed.poisson(2, (users, 3)) * seed.integers(1, 9, 3))
+    made = hv.plan(occupancy, epsilon=epsilon, bounds=(0, 1), intervals="global", advise=False)
+    chosen = made.rows.interval
+    tried = quick.candidates(users, epsilon, None)
+    assert (chosen.quantiles[0], chosen.stretch) in {one.ends for one in tried}
+    errors = []
+    for one in tried:
+        interval, noise = intervals.at(occupancy, epsilon, None, one.ends)
+        assert one.width == pytest.approx(interval.width)
+        assert one.left(users, epsilon, None) == pytest.approx(float(epsilon - interval.epsilon))
+        errors.append(interval.width * float((noise + interval.likely_off(occupancy)).mean()))
+    assert made.mean_error <= 1.1 * min(errors)
 
 
 @given(

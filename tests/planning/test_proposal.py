@@ -55,7 +55,7 @@ def test_one_cell_is_no_map():
     """A grid of one cell always does well, and says nothing of differences."""
     alone = replace(OFFER, cells=1)
     assert finest((alone,), "user") is None
-    assert sentence((alone,), "user", 1.0) == "no grid tried leaves a map of two cells."
+    assert sentence((alone,), "user", 1.0) == "no grid tried leaves a map of three cells."
 
 
 def test_where_no_grid_halves_the_cheapest_is_named():

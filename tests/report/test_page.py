@@ -245,7 +245,7 @@ def test_a_page_of_another_statistic(city, name, heading, unit):
     assert data["value"]["name"] == heading.removesuffix(" of speed")
     sentences = re.findall(r'<span class="sentence">(.*?)</span>', html)
     noun = heading.removesuffix(" of speed").lower()
-    assert f"a published {noun} is no further from the true one" in sentences[4]
+    assert f"a published {noun} is no further than its bound from the true one" in sentences[4]
     assert "cut to 0 to 65\u00a0km/h)" in sentences[4]
     quarter = {"variance": "264.062", "sd": "8.125"}[name]
     assert f"\u00b1{quarter}\u00a0{unit}" in html

@@ -76,6 +76,17 @@ def test_slices_of_the_eliminated_grouping(monkeypatch):
     assert Design(made, y.size).solve(y, p, s, weights).variance == pytest.approx(whole.variance)
 
 
+@pytest.mark.parametrize("kinds", [["free"], ["free", "free", "smooth"], ["smooth", "free"]])
+def test_small_and_large_maps_are_solved_alike(kinds, monkeypatch):
+    """A dense regression on the eliminated grouping says what a sparse one says."""
+    made, y, p, s, weights = a_case(7, kinds)
+    dense = Design(made, y.size).solve(y, p, s, weights)
+    monkeypatch.setattr(module, "_SMALL", 0)
+    sparse = Design(made, y.size).solve(y, p, s, weights)
+    for name in ("mean", "variance", "energy", "spread"):
+        assert getattr(sparse, name) == pytest.approx(getattr(dense, name), abs=1e-10)
+
+
 def test_later_groupings_are_left_out(monkeypatch):
     """Where not all fit, the earliest stay: a choice of what to eliminate never drops them."""
     monkeypatch.setattr(module, "MOST_DENSE", 12)

@@ -17,11 +17,16 @@ from hexveil.cli import side_by_side, steps, words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.planning.compare import Line, compare
+from hexveil.planning.steps import INSIDE
+from hexveil.planning.ways import COARSE
 from hexveil.records.progress import shown
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from hexveil.facts import PublicFacts
     from hexveil.planning import Capacity, Plan
+    from hexveil.planning.intervals import Interval
 
     Files = dict[str, list[Path]]
 
@@ -238,16 +243,53 @@ def _errors(made: Plan, unit: str) -> str:
 
 
 def _interval(made: Plan) -> list[str]:
-    """Return what finding a private interval would cost, and what is assumed of it."""
+    """Return what private steps beside the cells' own would cost, and what is assumed of them."""
     found = made.rows.interval
     if found is None:
         return []
     low, high = (f"{float(one):.0%}" for one in found.quantiles)
+    wider = "" if found.stretch == 1 else f" and made {float(found.stretch):g} times as wide"
     return words.wrapped(
         "Interval",
         f"averages of users are projected between their quantiles {low} and {high}, found "
-        f"privately at epsilon {words.price(float(found.epsilon))}; it is assumed to have "
-        f"{found.width:.0%} of the span. The error is predicted from that, and is no bound.",
+        f"privately at {_part(made, found.epsilon)}{wider}; it is assumed to have "
+        f"{found.width:.0%} of the span.{_squares(made, found)}{_steps(made)} The error is "
+        "predicted from that, and is no bound.",
+    )
+
+
+def _part(made: Plan, epsilon: Fraction) -> str:
+    """Return what a step costs, and its share of all."""
+    return f"epsilon {words.price(float(epsilon))} ({100 * float(epsilon / made.asked):.3g}%)"
+
+
+def _squares(made: Plan, found: Interval) -> str:
+    """Return what is done for variances under an interval."""
+    if found.radius is None:
+        return ""
+    # The scales of both are the same in every cell but for a factor: their losses have one ratio.
+    mean, square = float(made.mean_noise[0]), float(made.rows.variance_noise[0])
+    return (
+        f" Squares count up to {float(found.radius):g} halves of its width from its middle; the "
+        f"mean takes {square / (mean + square):.0%} of a cell's loss."
+    )
+
+
+def _steps(made: Plan) -> str:
+    """Return what further private steps would cost, and what they find."""
+    more = made.rows.steps
+    if more is None:
+        return ""
+    in_classes, in_cells = (float(one.max()) for one in more.losses(made.occupancy))
+    size = more.class_noise.size
+    classes = f"averages of {size} classes" if size > 1 else "the average of one class"
+    return (
+        f" A range that holds {float(INSIDE):.0%} of the distances from users' own averages is "
+        f"found at {_part(made, more.epsilon)}. The rest then goes the way of least predicted "
+        f"error: the interval alone; {classes} of users (at most {words.price(in_classes)} of a "
+        f"user's loss) and distances from users' own averages (at most {words.price(in_cells)}); "
+        f"or a first average of each cell ({float(COARSE):.0%} of the rest) and distances from "
+        "that."
     )
 
 

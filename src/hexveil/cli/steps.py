@@ -63,7 +63,10 @@ def price_named(run: Run) -> None:
 
 def planned(run: Run, facts: PublicFacts) -> Plan:
     """Return the run's plan for public facts; nothing is spent."""
-    given = arguments.plan_arguments(run, make_plan)
+    return _made(arguments.plan_arguments(run, make_plan), facts)
+
+
+def _made(given: dict[str, Any], facts: PublicFacts) -> Plan:
     with shown("Planning"):
         return make_plan(facts, **given, advise=False)
 
@@ -74,7 +77,12 @@ def coarser(run: Run, facts: PublicFacts) -> Plan | None:
     if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
         return None
     (found,) = facts.recount((replace(grid, resolution=grid.resolution - 1),), facts.unit)
-    return None if found is None else planned(run, found)
+    if found is None:
+        return None
+    given = arguments.plan_arguments(run, make_plan)
+    if given.get("intervals") == "adaptive" and not (found.occupancy.cells_per_user > 1).any():
+        given["intervals"] = "global"
+    return _made(given, found)
 
 
 def too_fine(plan: Plan) -> str | None:

@@ -119,14 +119,21 @@ class Planning(Section):
     error: Judged | None = _field(
         '"separate"; "sum" adds the errors of mean and variance, for study.', "separate"
     )
-    split: Exact | None = _field("The mean's part of a cell's loss, where cells are planned apart.")
+    split: Exact | None = _field(
+        "The mean's part of a cell's loss, where cells are planned apart, and for variances under "
+        "a private interval."
+    )
     intervals: Ends | None = _field(
-        '"global" finds one interval for the means of users privately, and weighs users; "auto" '
-        "does so where it is predicted to help.",
+        '"global" finds one interval for the means of users privately, and weighs users; '
+        '"adaptive" adds narrower ranges in a second step, for means alone; "auto" takes the best '
+        "by prediction.",
         "none",
     )
     interval_share: Exact | None = _field("Part of epsilon that finds the interval.")
-    prior: Exact | None = _field("What one constant for all cells is assumed to miss.")
+    prior: Exact | None = _field(
+        "What one constant for all cells is assumed to miss, at most half the width of the bounds.",
+        "a twentieth of it",
+    )
 
 
 class Publishing(Section):

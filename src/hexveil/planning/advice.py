@@ -14,6 +14,7 @@ from hexveil.planning.levels import coarser_slots
 from hexveil.planning.methods import rows_of
 from hexveil.planning.plan import Plan
 from hexveil.planning.predicting import Predictor, loss_for, predicted
+from hexveil.planning.projected import elsewhere
 
 if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
@@ -107,6 +108,7 @@ def regrid(plan: Plan, facts: PublicFacts) -> Plan:
     request = plan.request
     if request.target is not None:
         request = replace(request, epsilon=plan.asked, target=None)
+    request = elsewhere(facts.occupancy, request)
     return Plan(
         occupancy=facts.occupancy,
         lower=lower,

@@ -101,8 +101,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     interval_share : number, optional
         Part of ε that finds the interval; default from the number of users.
     prior : number, optional
-        What one constant for all cells is assumed to miss on average, in value units; default
-        span / 20. It comes from outside the records, never from their values.
+        What one constant for all cells is assumed to miss on average, in value units, at most half
+        the span; default span / 20. It comes from outside the records, never from their values.
     advise : bool
         Warn when the grid is too fine, naming the finest that is not (which may count the
         records again on coarser grids).
@@ -131,6 +131,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     if not occupancy.n_cells:
         raise InputError("there is no cell to plan.")
     lower, upper = _bounds(bounds, facts, occupancy)
+    miss = default_prior(lower, upper, prior)
     names = facts.cells.names() if facts is not None else _numbers(occupancy)
     request = _request(
         Request(
@@ -155,7 +156,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         upper=upper,
         rows=rows_of(occupancy, upper - lower, request, facts),
         request=request,
-        prior_miss=default_prior(float((upper - lower).mean()), prior),
+        prior_miss=miss,
         facts=facts,
     )
     if advise and not made.support.supported:

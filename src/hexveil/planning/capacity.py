@@ -20,6 +20,7 @@ from hexveil.planning.advice import UNDER, two_figures_up
 from hexveil.planning.api import HasFacts, plan
 from hexveil.planning.levels import counted, grids_to_try
 from hexveil.planning.predicting import Predictor, predicted
+from hexveil.planning.support import is_assumed, of_few
 from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
@@ -282,6 +283,8 @@ def _offer(
     )
     if facts is None:
         return empty
+    if is_assumed(made):
+        miss *= of_few(facts.occupancy.n_cells)
     predictor, asked = Predictor(made, facts), made.asked
     error, seen = predictor.floor(float(asked)), None
     if own or error < miss:
@@ -292,6 +295,7 @@ def _offer(
         empty,
         cells=cells,
         users=users,
+        prior_miss=miss,
         floor=noise_floor(predictor.span, cells, users, float(asked)),
         predicted_error=error,
         better=None if seen is None else int((seen.error < miss).sum()),

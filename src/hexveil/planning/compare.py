@@ -79,7 +79,10 @@ def compare(plan: Plan) -> list[Line]:
 
 
 def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
-    """Return the same request by another method; raise InputError if it cannot do it."""
+    """Return the same request by another method; raise InputError if it cannot do it.
+
+    A private interval goes with the plan's own method and objective alone.
+    """
     if (method, objective) == (plan.method, plan.request.objective):
         return plan
     apart = method in ("per-cell", "composition")
@@ -89,6 +92,8 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
         objective=objective,
         mechanism=plan.request.mechanism if apart else OptimalClipping(),
         split=plan.request.split if method != "joint" else None,
+        intervals="none",
+        interval_share=None,
     )
     return replace(
         plan, rows=rows_of(plan.occupancy, plan.span, request, plan.facts), request=request

@@ -236,23 +236,6 @@ def check_share(share: Fraction) -> Fraction:
     return share
 
 
-def planned(
-    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None = None
-) -> tuple[Interval, Floats]:
-    """Return the interval of least predicted error, and each cell's noise for a width of 1.
-
-    Parameters
-    ----------
-    occupancy : Occupancy
-    epsilon : Fraction
-        The most that a user may lose, in all.
-    share : Fraction, optional
-        Part of it for the interval; default by `share_of`.
-    """
-    found = candidates(occupancy, epsilon, share)
-    return min(found, key=lambda one: predicted(occupancy, *one))
-
-
 def candidates(
     occupancy: Occupancy, epsilon: Fraction, share: Fraction | None, part: float = 1.0
 ) -> list[tuple[Interval, Floats]]:
@@ -272,11 +255,6 @@ def _worth_trying(quantiles: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
     """Return quantiles with stretches: each by itself, and the surest one also stretched."""
     alone = [(one, Fraction(1)) for one in quantiles]
     return alone + [(quantiles[-1], stretch) for stretch in STRETCHED[1:]]
-
-
-def predicted(occupancy: Occupancy, interval: Interval, noise: Floats) -> float:
-    """Return the average error to expect, as a part of the span."""
-    return interval.width * float((noise + interval.likely_off(occupancy)).mean())
 
 
 def at(

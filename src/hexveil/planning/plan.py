@@ -14,6 +14,7 @@ is charged that step in each of its cells as well (publishing/variance.py).
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -269,16 +270,18 @@ class Plan:
         # Each term was made by a few correctly rounded operations: eight ulps cover them.
         terms = self.pair_losses() * (1.0 + 2.0**-49)
         lost = sums_up(self.occupancy.user, terms, self.occupancy.n_users)
-        interval = self.rows.interval
-        if interval is None:
+        if self.rows.interval is None:
             return lost
-        # Whoever is in the map may have moved the interval, and what else all of it decides.
-        shared, steps = interval.epsilon, self.rows.steps
-        if steps is not None:
-            shared += steps.epsilon
-            in_classes, in_cells = steps.losses(self.occupancy)
+        if self.rows.steps is not None:
+            in_classes, in_cells = self.rows.steps.losses(self.occupancy)
             lost = np.maximum(lost, np.nextafter(in_classes + in_cells, np.inf))
-        return np.asarray(np.nextafter(lost + float_up(shared), np.inf))
+        return np.asarray(np.nextafter(lost + float_up(self._shared), np.inf))
+
+    @property
+    def _shared(self) -> Fraction:
+        """Return what everybody loses: whoever is in the map may have moved what it decides."""
+        parts = (self.rows.interval, self.rows.steps)
+        return sum((one.epsilon for one in parts if one is not None), Fraction(0))
 
     def pair_losses(self) -> Floats:
         """Return what each (cell, user) pair adds to its user's loss, not yet rounded up."""
@@ -347,7 +350,12 @@ class Plan:
             return self.cell_epsilon * int(cells.max(initial=0))
         most = np.maximum.reduceat(terms, occupancy.start[:-1])[occupancy.cell]
         charged = sums_up(occupancy.user, np.where(terms > 0, most, 0.0), occupancy.n_users)
-        return Fraction(float(charged.max(initial=0.0)))
+        if self.rows.steps is not None:
+            charged = np.maximum(charged, self.rows.steps.composed(occupancy))
+        claimed = float(charged.max(initial=0.0))
+        if self.rows.interval is None:
+            return Fraction(claimed)
+        return Fraction(math.nextafter(claimed + float_up(self._shared), math.inf))
 
     @property
     def max_error(self) -> float | dict[str, float]:

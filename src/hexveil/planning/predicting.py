@@ -9,7 +9,8 @@ Cauchy and Schwarz, an average error below E U needs L ε / G >= (1 - δ)²/(E -
 d. For E < 1/4 that grows with δ, so it is least at δ = 0: ε >= G / (L E). Where one constant
 misses less than a quarter of the span, a grid whose noise floor is above it need not be planned.
 Under an interval weights sum to one in each cell and nothing is put at the middle: the same with
-δ = 0, the interval's width for U, and what clipping costs by the prior taken off the error.
+δ = 0, the interval's width for U, and what clipping costs by the prior taken off the error. Plans
+in several steps may go below that; what they would gain is left out of tables.
 
 ε for an error. With what is kept unchanged, noise is in proportion to 1/ε and the rest stays: a
 straight line in 1/ε, on or above the least error, which it touches. Where it crosses the wanted
@@ -28,8 +29,10 @@ import numpy as np
 
 from hexveil.planning import quick
 from hexveil.planning.exposure import Exposure
+from hexveil.planning.intervals import worth_it
 from hexveil.planning.methods import rows_of
 from hexveil.planning.part import steps_of
+from hexveil.planning.projected import elsewhere
 from hexveil.planning.quick import Prediction
 
 if TYPE_CHECKING:
@@ -44,7 +47,8 @@ STEPS = 12
 NEAR = 1.04
 """Ratio of two losses at which the search for the one needed ends."""
 QUICK = {"none": ("plain",), "global": ("projected",), "auto": ("plain", "projected")}
-"""How requests with these intervals are predicted: the best of these ways."""
+"""How requests with these intervals are predicted: the best of these ways. What several steps would
+gain (intervals "adaptive") is left out for "auto", which keeps tables on the cautious side."""
 
 
 def predicted(plan: Plan) -> Prediction:
@@ -130,10 +134,15 @@ class Predictor:
         found = []
         if "plain" in self.ways:
             found.append(quick.plain(self._exposure, self.span, self.plan.request, epsilon))
-        if "projected" in self.ways:
-            share = self.plan.request.interval_share
-            found.append(quick.projected(self.facts.occupancy, self.span, epsilon, share))
+        if "projected" in self.ways and self._worth_it(epsilon):
+            occupancy, share = self.facts.occupancy, self.plan.request.interval_share
+            found.append(quick.projected(occupancy, self.span, epsilon, share))
         return min(found, key=lambda one: one.mean) if found else predicted(self.planned(epsilon))
+
+    def _worth_it(self, epsilon: Fraction) -> bool:
+        """Return whether a plan would look at an interval at all (planning/methods.py)."""
+        users = self.facts.occupancy.n_users
+        return self.plan.request.intervals != "auto" or worth_it(users, epsilon)
 
     @cached_property
     def _exposure(self) -> Exposure:
@@ -144,7 +153,8 @@ class Predictor:
         """Return the plan in full at a loss."""
         size = self.facts.occupancy.n_cells
         lower, upper = np.full(size, self.plan.lower.min()), np.full(size, self.plan.upper.max())
-        request = replace(self.plan.request, epsilon=epsilon, target=None)
+        asked = replace(self.plan.request, epsilon=epsilon, target=None)
+        request = elsewhere(self.facts.occupancy, asked)
         return replace(
             self.plan,
             occupancy=self.facts.occupancy,

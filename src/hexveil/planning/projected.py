@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.planning import intervals, moments, steps
+from hexveil.planning import intervals, moments, quick, steps
 from hexveil.planning.plan import Plan
 from hexveil.planning.rows import Rows, whole
 
@@ -28,7 +28,10 @@ def weighed(occupancy: Occupancy, request: Request) -> Rows:
     if "variance" in request.noised:
         chosen = moments.planned(occupancy, request)
         return _fitted(occupancy, request, chosen.interval, (chosen.mean, chosen.variance))
-    interval, noise = intervals.planned(occupancy, _asked(request), request.interval_share)
+    asked, share = _asked(request), request.interval_share
+    tried = quick.candidates(occupancy.n_users, asked, share)
+    ends = quick.best(occupancy, tried, asked, share).ends
+    interval, noise = intervals.at(occupancy, asked, share, ends)
     return _fitted(occupancy, request, interval, (noise, np.zeros_like(noise)))
 
 
@@ -44,6 +47,16 @@ def stepped(occupancy: Occupancy, request: Request) -> Rows:
 def can_be_stepped(occupancy: Occupancy, request: Request) -> bool:
     """Return whether there are means alone to publish, and users in several cells to compare."""
     return request.noised == ("mean",) and bool((occupancy.cells_per_user > 1).any())
+
+
+def elsewhere(occupancy: Occupancy, request: Request) -> Request:
+    """Return a request as it is planned on another grid than the one it was made for.
+
+    Steps need users in several cells; where there are none, the interval alone is planned.
+    """
+    if request.intervals == "adaptive" and not can_be_stepped(occupancy, request):
+        return replace(request, intervals="global")
+    return request
 
 
 def _fitted(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hexveil.facts import Unit
     from hexveil.planning.capacity import Offer
 
-FEWEST = 2
+FEWEST = 3
 """Cells of a map."""
 WEAKER: dict[Unit, tuple[Unit, ...]] = {
     "user": ("user-week", "user-day"),
@@ -76,7 +76,7 @@ def _nothing(offers: tuple[Offer, ...], unit: Unit, epsilon: float) -> str:
     """Return that no grid is proposed, and the grid and the loss that would do."""
     maps = [one for one in offers if one.unit == unit and one.cells >= FEWEST]
     if not maps:
-        return "no grid tried leaves a map of two cells."
+        return "no grid tried leaves a map of three cells."
     said = f"no grid tried says much at epsilon {epsilon:g}"
     would = cheapest(maps, unit)
     if would is None:

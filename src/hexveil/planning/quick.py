@@ -4,7 +4,7 @@ A table of many grids needs no last digits, so the searches of the joint plan of
 (planning/average.py) and of the weights under a private interval (planning/intervals.py) are cut
 short. What comes out is the error of a plan that could be made, a little worse than the best.
 Under an interval one set of weights is found; the quantiles and the stretch are judged by it, and
-it is found anew for the best of them.
+it is found anew for the best of them: plans choose their interval in the same way.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from hexveil.planning.average import Weights, least_average
 from hexveil.planning.weighing import Likeness, off_by, weigh
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from hexveil.occupancy import Occupancy
@@ -70,6 +72,11 @@ class Candidate:
 
     quantile: Fraction
     stretch: Fraction
+
+    @property
+    def ends(self) -> tuple[Fraction, Fraction]:
+        """The lower quantile, and the stretch."""
+        return self.quantile, self.stretch
 
     @property
     def reach(self) -> float:
@@ -122,11 +129,18 @@ def projected(
     """Return what to expect under a private interval."""
     tried = candidates(occupancy.n_users, epsilon, share)
     weighed = _Weighed.of(occupancy, tried[-1], epsilon, share)
-    best = min(tried, key=lambda one: weighed.seen(one, epsilon, share).mean)
-    if best != tried[-1]:
-        weighed = _Weighed.of(occupancy, best, epsilon, share)
-    found = weighed.seen(best, epsilon, share)
+    chosen = weighed.best(tried, epsilon, share)
+    if chosen != tried[-1]:
+        weighed = _Weighed.of(occupancy, chosen, epsilon, share)
+    found = weighed.seen(chosen, epsilon, share)
     return Prediction(span * found.noise, span * found.off)
+
+
+def best(
+    occupancy: Occupancy, tried: Sequence[Candidate], epsilon: Fraction, share: Fraction | None
+) -> Candidate:
+    """Return the candidate of least predicted error, all judged by the weights of the last one."""
+    return _Weighed.of(occupancy, tried[-1], epsilon, share).best(tried, epsilon, share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +167,12 @@ class _Weighed:
             for alone in (Likeness(1.0, 0.0), Likeness(0.0, 1.0))
         )
         return cls(occupancy.n_users, made.noise * left, within, between)
+
+    def best(
+        self, tried: Sequence[Candidate], epsilon: Fraction, share: Fraction | None
+    ) -> Candidate:
+        """Return the candidate of least predicted error by these weights."""
+        return min(tried, key=lambda one: self.seen(one, epsilon, share).mean)
 
     def seen(self, one: Candidate, epsilon: Fraction, share: Fraction | None) -> Prediction:
         """Return what to expect under a candidate, for bounds of width 1."""

@@ -81,8 +81,7 @@ def interval_of(said: Words, weight: NDArray[np.int64]) -> Interval:
         raise InputError("its interval has quantiles or a width that no plan has.")
     if (weight < 0).any() or not 0 < int(weight.max()) <= GRAIN:
         raise InputError("it has weights that no plan has.")
-    epsilon = exact_of(said["epsilon"])
-    assert epsilon is not None  # noqa: S101  text is never None
+    epsilon = stated(said["epsilon"])
     radius = exact_of(said["radius"])
     if radius is not None and not 1 <= radius < HUGE:
         raise InputError("its interval has a radius that no plan has.")
@@ -100,22 +99,21 @@ def steps_words(steps: Steps) -> dict[str, Any]:
 
 def steps_of(said: Words, cells: pa.Table, users: pa.Table, pairs: pa.Table) -> Steps:
     """Return the further steps of a plan, checked as far as they stand alone."""
-    epsilon, stretch = exact_of(said["epsilon"]), exact_of(said["stretch"])
-    assert epsilon is not None  # noqa: S101  text is never None
-    assert stretch is not None  # noqa: S101
     steps = Steps(
-        epsilon=epsilon,
-        stretch=stretch,
+        epsilon=stated(said["epsilon"]),
+        stretch=stated(said["stretch"]),
         of=numbers(users, "class"),
         class_weight=numbers(users, "class_weight"),
         class_noise=np.array(said["class_noise"], dtype=np.float64),
         weight=numbers(pairs, "own_weight"),
         noise=numbers(cells, "own_noise"),
     )
-    if not epsilon > 0 or not 1 <= stretch < HUGE:
-        raise InputError("its steps have a share or a stretch that no plan has.")
+    if not 1 <= steps.stretch < HUGE:
+        raise InputError("its steps have a stretch that no plan has.")
     classes = np.unique(steps.of)
-    if not np.array_equal(classes, np.arange(steps.class_noise.size)):
+    if steps.class_noise.ndim != 1 or not np.array_equal(
+        classes, np.arange(steps.class_noise.size)
+    ):
         raise InputError("its classes of users are not numbered in order.")
     _check_weights(steps.class_weight, steps.of, steps.class_noise)
     _check_weights(steps.weight, numbers(pairs, "cell"), steps.noise)
@@ -239,9 +237,12 @@ def one_of(word: Any, known: tuple[Any, ...]) -> Any:  # noqa: ANN401  words of 
 
 
 def exact_of(text: str | None) -> Fraction | None:
-    """Return a number above 0 from its exact text."""
-    if text is None:
-        return None
+    """Return a number above 0 from its exact text, None where there is none."""
+    return None if text is None else stated(text)
+
+
+def stated(text: str) -> Fraction:
+    """Return a number above 0 from its exact text; TypeError where there is none."""
     number = Fraction(text)
     if number <= 0:
         raise InputError(f"{text} must be above 0.")

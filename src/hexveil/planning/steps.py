@@ -41,8 +41,17 @@ import numpy as np
 from hexveil.errors import InputError
 from hexveil.exact import decimal_text, sums_up
 from hexveil.planning import classes
-from hexveil.planning.intervals import DRIFT, GRAIN, MOST, Interval, at, predicted, wanted
-from hexveil.planning.ways import COARSE, EXPECTED, INSIDE_REACH, OWN_DRIFT, REACHED, by_users
+from hexveil.planning.intervals import DRIFT, GRAIN, MOST, Interval, at, wanted
+from hexveil.planning.quick import Candidate, best
+from hexveil.planning.ways import (
+    COARSE,
+    EXPECTED,
+    INSIDE_REACH,
+    NARROW,
+    OWN_DRIFT,
+    REACHED,
+    by_users,
+)
 from hexveil.planning.weighing import Likeness, weigh
 
 if TYPE_CHECKING:
@@ -149,7 +158,8 @@ class Steps:
     def identity(self) -> dict[str, str]:
         """Return the rest of it as canonical public text."""
         within = f"{decimal_text(INSIDE)} at {decimal_text(self.epsilon)}"
-        return {"steps": f"{within}, times {decimal_text(self.stretch)}, {decimal_text(COARSE)}"}
+        ranges = f"{decimal_text(self.stretch)}, {decimal_text(COARSE)}, {NARROW}, {REACHED}"
+        return {"steps": f"{within}, times {ranges}"}
 
     def grouping(self, occupancy: Occupancy) -> classes.Grouping:
         """Return the classes as an occupancy."""
@@ -184,6 +194,17 @@ class Steps:
         in_cells = sums_up(occupancy.user, terms, occupancy.n_users)
         return np.asarray(parts * (1.0 + 2.0**-49)), in_cells
 
+    def composed(self, occupancy: Occupancy) -> Floats:
+        """Return the same together, if all of a class and of a cell are charged its most."""
+        parts = self.class_weight / self.class_totals()[self.of] / self.class_noise[self.of]
+        most = np.zeros(self.class_noise.size)
+        np.maximum.at(most, self.of, parts)
+        shares = self.weight / self.totals(occupancy)[occupancy.cell]
+        each = np.maximum.reduceat(shares, occupancy.start[:-1]) / self.noise
+        terms = np.where(shares > 0, each[occupancy.cell] * (1.0 + 2.0**-49), 0.0)
+        in_cells = sums_up(occupancy.user, terms, occupancy.n_users)
+        return np.asarray(np.nextafter(most[self.of] * (1.0 + 2.0**-49) + in_cells, np.inf))
+
 
 def planned(
     occupancy: Occupancy, epsilon: Fraction, share: Fraction | None
@@ -211,11 +232,9 @@ def planned(
         )
     sure = [q for q in ENDS if wanted(q, occupancy.n_users, epsilon) <= (share or MOST)]
     quantile = (sure or list(ENDS)[-1:])[0]
-    tried = (
-        at(occupancy, epsilon, share, (quantile, stretch), spent=epsilon * inside)
-        for stretch in DIRECT
-    )
-    interval, noise = min(tried, key=lambda one: predicted(occupancy, *one))
+    tried = [Candidate(quantile, stretch) for stretch in DIRECT]
+    ends = best(occupancy, tried, epsilon * (1 - inside), share).ends
+    interval, noise = at(occupancy, epsilon, share, ends, spent=epsilon * inside)
     left = epsilon * (1 - inside) - interval.epsilon
     steps = _by_users(occupancy, left, epsilon * inside, ENDS[quantile])
     return interval, noise, steps
@@ -244,7 +263,7 @@ def _by_users(occupancy: Occupancy, left: Fraction, inside: Fraction, stretch: F
     whole = np.arange(occupancy.n_users)
     points = classes.features(occupancy)
     fine = weigh(occupancy, 1.0, Likeness(1.0 / (2.0 * INSIDE_REACH), OWN_DRIFT))
-    best: tuple[float, Steps] | None = None
+    least: tuple[float, Steps] | None = None
     for number in _numbers(occupancy.n_users):
         grouping = classes.group(occupancy, points, number)
         made = weigh(grouping.occupancy, float(left), Likeness(0.5 / REACHED, DRIFT))
@@ -263,10 +282,10 @@ def _by_users(occupancy: Occupancy, left: Fraction, inside: Fraction, stretch: F
             steps = fitted(occupancy, steps, left)
             noise, likely = by_users(occupancy, steps, *EXPECTED)
             error = float(np.hypot(noise, likely).mean())
-            if best is None or error < best[0]:
-                best = error, steps
-    assert best is not None  # noqa: S101  there are numbers to try
-    return best[1]
+            if least is None or error < least[0]:
+                least = error, steps
+    assert least is not None  # noqa: S101  there are numbers to try
+    return least[1]
 
 
 def _numbers(users: int) -> list[int]:

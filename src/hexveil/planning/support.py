@@ -11,15 +11,22 @@ most, U²/8 in place of U/2.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hexveil.exact import Number, positive
+from hexveil.errors import InputError
+from hexveil.exact import Number, exact, positive
 from hexveil.theory import noise_floor
 from hexveil.theory.support import PRIOR_SHARE
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hexveil.planning.plan import Plan
+
+    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -57,9 +64,46 @@ class Support:
         return self.cells > 0 and self.mean_error < self.prior_miss / 2.0
 
 
-def default_prior(span: float, prior: Number | None) -> float:
-    """Return what one constant misses on average: `prior`, or span / 20."""
-    return span / PRIOR_SHARE if prior is None else float(positive(prior, "prior"))
+def default_prior(lower: Floats, upper: Floats, prior: Number | None) -> float:
+    """Return what one constant misses on average: `prior`, or an average span / 20.
+
+    Raises
+    ------
+    InputError
+        If it is not above 0, or above half the width of all bounds: their middle is a constant, and
+        misses nothing by more.
+    """
+    if prior is None:
+        return float((upper - lower).mean()) / PRIOR_SHARE
+    asked = positive(prior, "prior")
+    most = (exact(float(upper.max()), "upper bound") - exact(float(lower.min()), "lower bound")) / 2
+    if asked > most:
+        raise InputError(
+            f"prior must be at most {float(most):.12g}, half the width of the bounds, got {prior}: "
+            "it is what one constant misses on average, and the middle of the bounds misses no "
+            "more."
+        )
+    return float(asked)
+
+
+def of_few(cells: int) -> float:
+    """Return what one constant misses on a map of so many cells, as a part of that on a large one.
+
+    The median of few cells is among them, or between two of them, so that it misses less. For
+    normal cells it is within a hundredth of this. One cell counts as two, as if there were another.
+
+    Examples
+    --------
+    >>> [round(of_few(cells), 2) for cells in (1, 2, 3, 5, 20, 2000)]
+    [0.71, 0.71, 0.71, 0.84, 0.96, 1.0]
+    """
+    odd = max(cells, 2) // 2 * 2 + 1
+    return math.sqrt(1.0 - 1.5 / odd)
+
+
+def is_assumed(plan: Plan) -> bool:
+    """Return whether what one constant misses is the default, which speaks of large maps."""
+    return plan.prior_miss == default_prior(plan.lower, plan.upper, None)
 
 
 def assess(plan: Plan) -> Support:

@@ -209,13 +209,21 @@ def _users_part(
     occupancy: Occupancy, span: Floats, steps: Steps, widths: tuple[float, float]
 ) -> SteppedPart:
     (width, half), grouping = widths, steps.grouping(occupancy)
-    own = own_width(width, half)
+    found = steps.found
+    # What was found is whole quanta, and its noise is for that.
+    own = own_width(width, half) if found is None else _width_of(found)
     fine = 2.0 * half / own
-    rough, likely = by_users(occupancy, steps, width, half)
+    rough = np.hypot(np.sqrt(grouping.share**2 @ steps.class_noise**2), fine * steps.noise)
+    _, likely = by_users(occupancy, steps, width, half)
     shares = steps.weight / steps.totals(occupancy)[occupancy.cell]
     most = mixed_off(occupancy, grouping, steps) + fine * most_off(occupancy, shares)
     loud = tail(grouping.share * steps.class_noise, fine * steps.noise)
-    return _stepped(span * own, rough / own, most, likely / own, loud)
+    return _stepped(span * own, rough, most, likely / own, loud)
+
+
+def _width_of(found: Found) -> float:
+    assert found.own is not None  # noqa: S101  the way `users` has it
+    return (found.own[1] - found.own[0]) / found.steps
 
 
 def _stepped(
@@ -248,7 +256,7 @@ def tail(parts: Floats, own: Floats) -> Floats:
 
     Examples
     --------
-    >>> bool(LN20 <= tail(np.zeros((1, 1)), np.ones(1))[0] < 5.4)
+    >>> bool(LN20 <= tail(np.zeros((1, 1)), np.ones(1))[0] < 6)
     True
     """
     most = np.maximum(parts.max(axis=1), own)

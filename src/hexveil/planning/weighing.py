@@ -36,9 +36,12 @@ if TYPE_CHECKING:
 ITERATIONS = 200
 REACH = 30.0
 """How far the logarithms of the rates may go from where they began."""
-FLAT, STILL = 1e-2, 1e-6
+FLAT, STILL = 1e-3, 1e-6
 """The search ends where a cell's slope is below `FLAT` of its part of the objective at the start,
 or where a step betters the objective by less than `STILL` of it."""
+STRIDE = 0.3
+"""What the first step changes the logarithm of some rate by, at least: it would be the slope, which
+is next to nothing on maps of many cells or of little noise."""
 ROUNDED = 1e-3
 """Below this part of its share a weight's distance from it is rounded off: a slope is needed."""
 NORMAL = math.sqrt(2.0 / math.pi)
@@ -162,13 +165,24 @@ def weigh(
     problem = _Problem(occupancy, loss, prior)
     typical = float(np.quantile(problem.by_user(problem.share), 0.9))
     begin = np.full(occupancy.n_cells, -math.log(typical))
+    first, slope = problem.value(begin)
+    scale = max(STRIDE / max(float(np.abs(slope).max()), 1e-300), 1.0)
+
+    def scaled(logs: Floats) -> tuple[float, Floats]:
+        value, slope = problem.value(logs)
+        return value * scale, slope * scale
+
     done = scipy.optimize.minimize(
-        problem.value,
+        scaled,
         begin,
         jac=True,
         method="L-BFGS-B",
         bounds=np.stack((begin - REACH, begin + REACH), axis=1),
-        options={"maxiter": iterations},
+        options={
+            "maxiter": iterations,
+            "gtol": FLAT * first * scale / begin.size,
+            "ftol": STILL * min(first * scale, 1.0),  # the search takes it of 1 or more
+        },
     )
     return problem.weighing(np.exp(np.asarray(done.x)))
 

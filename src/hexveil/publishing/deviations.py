@@ -3,8 +3,8 @@
 Only users who were in two cells or more count: for others there is nothing to compare. Of a user in
 C cells every (cell, user) mean counts V = floor(GRAIN / C); its distance is that from the user's
 own mean, both in whole quanta, rounded down. The points are evenly spaced up to the width of the
-interval. Each point's cost is |Σ V over the pairs at or below it - the target|; the point of least
-cost is chosen by the vetted noisy max (permute-and-flip).
+interval, and none is below 1. Each point's cost is |Σ V over the pairs at or below it - the
+target|; the point of least cost is chosen by the vetted noisy max (permute-and-flip).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
 counts stay. Then only this user's distances change, all of them at once, and Σ V at or below a
@@ -74,7 +74,8 @@ def measure(occupancy: Occupancy, width: int, inside: Fraction, epsilon: Fractio
     epsilon : Fraction
         What the choice costs every user.
     """
-    points = np.unique([width * k // POINTS for k in range(1, POINTS + 1)]).astype(np.int64)
+    evenly = [max(width * k // POINTS, 1) for k in range(1, POINTS + 1)]
+    points = np.unique(evenly).astype(np.int64)
     cells = occupancy.cells_per_user[occupancy.user]
     vote = np.where(cells > 1, GRAIN // cells, 0).astype(np.int64)
     target = int(int(vote.sum()) * inside + Fraction(1, 2))

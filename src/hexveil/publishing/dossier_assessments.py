@@ -13,7 +13,6 @@ from hexveil.exact import decimal_text
 from hexveil.publishing import dossier_words as words
 from hexveil.publishing.manifest import odds, odds_words
 from hexveil.publishing.prose import Bullets, Section, Text, ToFill
-from hexveil.report.facts import up_to_digits
 
 if TYPE_CHECKING:
     from hexveil.publishing.dossier_facts import Facts
@@ -65,12 +64,18 @@ def _description(facts: Facts) -> Section:
 def _noise(facts: Facts) -> str:
     if not facts.loss:
         return "No value was read and no noise drawn: every number is a constant."
-    plan, ends = facts.said["plan"], words.interval(facts)
-    chosen = "" if ends is None else " The two ends of an interval were chosen before, privately."
-    return (
-        f"Made by: plan {plan['method']}, {plan['mechanism']}; each cell is a whole number with "
-        f"independent discrete Laplace noise, drawn once.{chosen}"
-    )
+    plan, steps = facts.said["plan"], words.steps(facts)
+    each = "each cell is a whole number with independent discrete Laplace noise, drawn once."
+    if words.way(facts) == "users":
+        each = (
+            "each cell is a whole number with independent discrete Laplace noise, and so is each "
+            "average of a class of users, which cells share; drawn once."
+        )
+    if steps:
+        each += f" Private steps, each with its price for whom it costs most: {' '.join(steps)}"
+    if len(steps) > 2:
+        each += " Each unit is charged the most that any way would cost it."
+    return f"Made by: plan {plan['method']}, {plan['mechanism']}; {each}"
 
 
 def _necessity(facts: Facts) -> Section:
@@ -220,13 +225,10 @@ def _bias(facts: Facts) -> tuple[str, ...]:
             "should not be used."
         ),
     ]
-    ends = words.interval(facts)
-    if ends is not None:
+    if words.interval(facts) is not None:
         found.append(
-            f"Averages of users were projected to [{up_to_digits(ends['lower'])}, "
-            f"{up_to_digits(ends['upper'])}], an interval found privately at epsilon "
-            f"{ends['epsilon']}. Bias and bound are about the numbers of what was projected; how "
-            "far these are from the numbers of all records is not bounded."
+            f"The numbers are of {words.cut(facts)}. Bias and bound are about what was cut so; "
+            "how far this is from the numbers of all records is not bounded."
         )
     left_out = rules.get("cells left out by selection")
     if left_out:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.errors import InputError
@@ -49,8 +50,24 @@ def _exact(found: object) -> bool:
     return "/" not in found or int(found.split("/")[1]) > 0
 
 
+def _end(found: object) -> bool:
+    return isinstance(found, float) and math.isfinite(found)
+
+
+def _positive(found: object) -> bool:
+    return _number(found) and isinstance(found, (int, float)) and found > 0
+
+
 def _loss(found: object) -> bool:
     return _exact(found) and not str(found).startswith("-")
+
+
+def _part(found: object) -> bool:
+    return _loss(found) and 0 < Fraction(str(found)) <= 1
+
+
+def _share(found: object) -> bool:
+    return _number(found) and isinstance(found, (int, float)) and found <= 1
 
 
 def _odds(found: object) -> bool:
@@ -96,17 +113,24 @@ def _noised(found: object) -> bool:
 
 
 def _steps(found: object) -> bool:
-    """Return whether these are steps that look at values, an interval with its ends."""
-    return isinstance(found, list) and all(map(_step, found))
+    """Return whether these are steps that look at values, each with what it found."""
+    if not isinstance(found, list) or not all(map(_step, found)):
+        return False
+    names = tuple(step["step"] for step in found)
+    if names in ((), ("cells",), ("interval", "cells")):
+        return True
+    ways = [way for way, steps in _WAYS.items() if names == steps and found[1]["way"] == way]
+    return bool(ways) and ("direct" in ways or _positive(found[-1].get("half_width")))
 
 
 def _step(found: object) -> bool:
-    if not (isinstance(found, dict) and _text(found.get("epsilon"))):
+    """Return whether this is a step of a known name, with its price and what else it must have."""
+    if not isinstance(found, dict) or not isinstance(found.get("step"), str):
         return False
-    ends = found.get("lower"), found.get("upper")
-    return found.get("step") == "cells" or (
-        found.get("step") == "interval" and all(map(_number, ends))
-    )
+    needed = _STEPS.get(found["step"])
+    if needed is None or not _loss(found.get("epsilon")) or not _share(found.get("share")):
+        return False
+    return all(good(found.get(key)) for key, good in needed.items())
 
 
 def _cell(found: object) -> bool:
@@ -121,6 +145,20 @@ def _cells(found: object) -> bool:
 def _statistics(found: object) -> bool:
     return isinstance(found, list) and bool(found) and set(map(str, found)) <= _STATISTICS
 
+
+_STEPS: Mapping[str, Mapping[str, Check]] = {
+    "interval": {"lower": _end, "upper": _end},
+    "inside": {"part": _part, "half_width": _positive, "way": _text},
+    "classes": {"classes": _whole, "lower": _end, "upper": _end},
+    "averages": {},
+    "cells": {"half_width": lambda found: found is None or _positive(found)},
+}
+_WAYS = {
+    "direct": ("interval", "inside", "cells"),
+    "users": ("interval", "inside", "classes", "cells"),
+    "cells": ("interval", "inside", "averages", "cells"),
+}
+"""The steps of each way, in their order."""
 
 FIELDS: Mapping[str, Mapping[str, Check] | Check] = {
     "software": _mapping(_text),

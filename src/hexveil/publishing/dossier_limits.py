@@ -25,6 +25,10 @@ TESTS = (
         "tests/publishing/test_variance.py",
     ),
     (
+        "The same of means made in several private steps, whatever was found",
+        "tests/publishing/test_stepped.py",
+    ),
+    (
         "A unit's loss is never less than the largest ratio of probabilities over its neighbours",
         "tests/theory/test_loss.py",
     ),

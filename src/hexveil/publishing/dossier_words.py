@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from hexveil.exact import decimal_text
 from hexveil.publishing.manifest import odds, odds_words
 from hexveil.publishing.prose import Table
+from hexveil.report import cutting
 from hexveil.report.facts import NOUNS, headed, squared, up_to_digits, with_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hexveil.publishing.dossier_facts import Facts
 
 PROTECTED = {
@@ -143,10 +146,28 @@ def _error(name: str, mean: float, most: float, facts: Facts) -> str:
     )
 
 
-def interval(facts: Facts) -> dict[str, Any] | None:
+def interval(facts: Facts) -> Mapping[str, Any] | None:
     """Return what the manifest says of a private interval; None if there is none."""
-    steps = facts.said["plan"]["private_steps"]
-    return next((step for step in steps if step["step"] == "interval"), None)
+    return cutting.step(facts.said["plan"]["private_steps"], "interval")
+
+
+def steps(facts: Facts) -> list[str]:
+    """Return each private step under an interval with what it found and its price."""
+    return cutting.told(facts.said["plan"]["private_steps"], lambda number: _six(number, facts))
+
+
+def cut(facts: Facts) -> str:
+    """Return which averages of users the numbers are about, under a private interval."""
+    return cutting.cut(facts.said["plan"]["private_steps"], lambda number: _six(number, facts))
+
+
+def way(facts: Facts) -> str | None:
+    """Return the way that a release with a private interval went; None if it has none."""
+    return cutting.way(facts.said["plan"]["private_steps"])
+
+
+def _six(number: float, facts: Facts) -> str:
+    return _measured(f"{number:.6g}", facts)
 
 
 def _measured(number: str, facts: Facts) -> str:

@@ -19,10 +19,8 @@ import numpy as np
 
 from hexveil.cells import Cells
 from hexveil.exact import decimal_text, float_up
-from hexveil.ledger.units import PARTS
-from hexveil.planning.steps import INSIDE
-from hexveil.planning.ways import COARSE
 from hexveil.publishing import linear, moments, stepped, variance, weighted
+from hexveil.publishing.private_steps import private_steps
 from hexveil.publishing.smoothed import statement as smoothing_statement
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
     from hexveil.planning import Plan
     from hexveil.planning.request import Request
-    from hexveil.planning.steps import Steps
     from hexveil.smoothing import Smoothed
 
     Floats = NDArray[np.float64]
@@ -234,83 +231,8 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "prior_miss": support.prior_miss,
         "noise_floor": support.floor,
         "cells_better_than_constant": support.better,
-        "private_steps": _private_steps(plan),
+        "private_steps": private_steps(plan),
     }
-
-
-def _private_steps(plan: Plan) -> list[dict[str, Any]]:
-    """Return each step that looks at values, what it costs the most exposed user, and its part."""
-    interval, spent = plan.rows.interval, plan.epsilon
-    found: list[dict[str, Any]] = []
-    if not spent:
-        return found
-    first = Fraction(0) if interval is None else interval.epsilon
-    if interval is not None:
-        low, high = interval.ends_in_units(plan.lower[0], plan.span[0])
-        found.append(
-            {
-                "step": "interval",
-                "epsilon": decimal_text(first),
-                "share": float(first / spent),
-                "quantiles": [decimal_text(one) for one in interval.quantiles],
-                "stretch": decimal_text(interval.stretch),
-                "lower": low,
-                "upper": high,
-            }
-            | _squares(plan)
-        )
-    if plan.rows.steps is not None:
-        return found + _further(plan, plan.rows.steps, spent - first)
-    return [*found, _step("cells", spent - first, spent) | _split(plan)]
-
-
-def _further(plan: Plan, steps: Steps, left: Fraction) -> list[dict[str, Any]]:
-    """Return the steps after the interval: h, what the way begins with, and the cells."""
-    found, spent = steps.found, plan.epsilon
-    assert found is not None  # noqa: S101  a manifest is of a release
-    unit = float(plan.span[0]) / found.steps
-    inside = _step("inside", steps.epsilon, spent) | {
-        "part": decimal_text(INSIDE),
-        "half_width": unit * found.inside,
-        "way": found.way,
-    }
-    rest = left - steps.epsilon
-    if found.way == "direct":
-        return [inside, _step("cells", rest, spent)]
-    narrow = {"half_width": unit * found.half}
-    if found.way == "cells":
-        first, last = (_step(*one, spent) for one in _coarse(rest))
-        return [inside, first, last | narrow]
-    in_classes, in_cells = (Fraction(float(one.max())) for one in steps.losses(plan.occupancy))
-    classes = _step("classes", in_classes, spent) | {"classes": int(steps.class_noise.size)}
-    return [inside, classes, _step("cells", in_cells, spent) | narrow]
-
-
-def _coarse(rest: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:
-    return ("averages", rest * COARSE), ("cells", rest * (1 - COARSE))
-
-
-def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:
-    """Return a private step, and what it costs whom it costs most, rounded up."""
-    up = Fraction(math.ceil(epsilon * PARTS), PARTS)
-    return {"step": name, "epsilon": decimal_text(up), "share": float(epsilon / spent)}
-
-
-def _squares(plan: Plan) -> dict[str, Any]:
-    """Return the radius within which squares are kept, in value units, where there are any."""
-    interval = plan.rows.interval
-    if interval is None or interval.radius is None:
-        return {}
-    return {"radius": float(plan.span[0]) * interval.half_and_radius()[1]}
-
-
-def _split(plan: Plan) -> dict[str, Any]:
-    """Return the part of what the cells cost that finds their means, asked for or not."""
-    interval = plan.rows.interval
-    if interval is None or interval.radius is None:
-        return {}
-    mean, square = plan.mean_noise, plan.rows.variance_noise
-    return {"mean_share": float((square / (mean + square)).mean())}
 
 
 def _request(request: Request) -> dict[str, Any]:
@@ -346,6 +268,14 @@ def _losses(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _centres(plan: Plan) -> dict[str, list[float]]:
+    """Return what distances were cut around, in the way `cells`; in value units."""
+    found = None if plan.rows.steps is None else plan.rows.steps.found
+    if found is None or found.centre is None:
+        return {}
+    return {"centre": (plan.lower + plan.span * (found.centre / found.steps)).tolist()}
+
+
 def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
     """Return what was planned for each cell, a part for each statistic that is noised."""
     thresholds = {"mean": plan.kept, "variance": plan.rows.variance_kept}
@@ -356,7 +286,8 @@ def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
         "variance": lambda: squares.grid(plan),
     }
     parts = [
-        {
+        _centres(plan)
+        | {
             "statistic": [name] * plan.occupancy.n_cells,
             "kept": thresholds[name].tolist(),
             "scale": part.scale.tolist(),

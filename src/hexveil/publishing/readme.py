@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.publishing.manifest import odds_words
 from hexveil.publishing.prose import clean
 from hexveil.publishing.smoothed import quality
+from hexveil.report import cutting
 from hexveil.report.facts import headed, up_to_digits
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
         f"{head}{unit} of {clean(data['name'])}, {cells}",
         "WHAT IS GUARANTEED",
         *(_wrap(sentence) for sentence in _statement(guarantee, manifest["losses"])),
+        *_steps(manifest),
         "HOW GOOD IT IS",
         *(_wrap(sentence) for sentence in _goodness(table, manifest)),
         "FILES",
@@ -109,6 +111,23 @@ def _goodness(table: pa.Table, manifest: dict[str, Any]) -> list[str]:
         said.append(f"Smoothed estimates, {one['statistic']}: {quality(one, cells)}")
         said.append(f"Their model: {one['model']}")
     return said
+
+
+def _steps(manifest: dict[str, Any]) -> list[str]:
+    """Return what was cut under a private interval, step by step, and what that leaves open."""
+    steps, unit = manifest["plan"]["private_steps"], clean(manifest["dataset"]["value_unit"])
+    if cutting.way(steps) is None:
+        return []
+
+    def amount(number: float) -> str:
+        return f"{number:.4g} {unit}".strip()
+
+    told = "\n".join(_wrap(f"- {one}", hanging=True) for one in cutting.told(steps, amount))
+    about = (
+        f"Bias and bound are about {cutting.cut(steps, amount)}; how far these are from the "
+        "averages of all records is not bounded."
+    )
+    return ["PRIVATE STEPS, EACH WITH ITS PRICE FOR WHOM IT COSTS MOST", told, _wrap(about)]
 
 
 def _up(number: float) -> str:

@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 
 NORMAL = math.sqrt(math.pi / 2.0)
 """Standard deviation of a normal bias, of its average size."""
+UNDONE = {
+    "users": "First, noisy averages of classes of users are clamped to the range that users' own "
+    "averages were cut to. ",
+    "cells": "First, what both steps cut off is undone: within each cell averages of users are "
+    "taken as normal, with one standard deviation for all cells, which is estimated too, and "
+    "averages of cells as normal around one centre; where they are skewed, estimates are off by "
+    "what this misses. ",
+}
+"""What is done to the numbers of a release in several steps before its model, by the way taken."""
 
 
 def smoothed(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> dict[str, Smoothed]:
@@ -72,7 +81,7 @@ def statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]
     return [
         {
             "statistic": name,
-            "model": one.text,
+            "model": UNDONE.get(stepped.way(plan), "") + one.text,
             "deviations": dict(one.deviations),
             "signal_share": one.signal_share,
             "distinguishable": one.distinguishable,
@@ -110,11 +119,10 @@ def _of(
     part, mean = plan.parts[name], name == "mean"
     typical, cut = _hidden(plan, part) if isinstance(part, WeighedPart) else (None, None)
     begin, scale = noisy, part.scale
-    if plan.rows.steps is not None:
+    if stepped.narrowed(plan):
         start = stepped.start(plan, noisy)
         begin, scale = start.number, start.scale
-        assert typical is not None  # noqa: S101  such a mean is a WeighedPart
-        typical = np.hypot(typical, start.shared)
+        typical = np.hypot(NORMAL * start.off, start.shared)
     return smoothing.smooth(
         begin,
         scale,
@@ -134,8 +142,7 @@ def _hidden(plan: Plan, part: WeighedPart) -> tuple[Floats, Cut | None]:
     likely = NORMAL * part.unit * part.likely
     if part.name != "mean" or interval is None or interval.ends is None:
         return likely, None
-    steps = plan.rows.steps
-    if steps is not None and steps.found is not None and steps.found.way != "direct":
+    if stepped.narrowed(plan):
         return likely, None
     quantile, stretch = interval.quantiles[0], interval.stretch
     beyond = reach(quantile, stretch)

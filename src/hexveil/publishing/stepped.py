@@ -6,8 +6,8 @@ records. Let [a, b] be the interval of first steps, h the half width of the seco
 users
     Here [a, b] is made narrower around its middle, since users' own means differ less. A user with
     N records of sum S over all its cells has the mean u = floor(clip(S, a N, b N) / N) and gives
-    its class floor(V clip(S, a N, b N) / N), V its weight there. A pair with m records of sum s
-    gives its cell floor(W clip(s - m u, -h m, h m) / m).
+    its class V u, V its weight there. A pair with m records of sum s gives its cell
+    floor(W clip(s - m u, -h m, h m) / m): what u was rounded by is in that.
 cells
     A pair gives its cell's first average floor(W clip(s, a m, b m) / m). The centre c of a cell is
     a whole number, made from the noisy first averages by a stated model (smoothing/inverting.py).
@@ -41,8 +41,17 @@ from hexveil.exact import float_up
 from hexveil.noise import secure
 from hexveil.noise.secure import TAIL
 from hexveil.planning.intervals import stretched
+from hexveil.planning.part import SteppedPart
 from hexveil.planning.steps import INSIDE, WAYS, Found
-from hexveil.planning.ways import COARSE, after, cell_spread, chosen, half_of, own_ends
+from hexveil.planning.ways import (
+    COARSE,
+    after,
+    by_cells,
+    cell_spread,
+    chosen,
+    half_of,
+    own_ends,
+)
 from hexveil.publishing import deviations, ends
 from hexveil.publishing.linear import ROOM
 from hexveil.publishing.weighted import contributions
@@ -151,9 +160,9 @@ def _users(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> None:
     occupancy, steps = plan.occupancy, parts_of(plan).steps
     assert found.own is not None  # noqa: S101  see ranges
     total, n = deviations.own_means(dataset)
-    classed = np.zeros(steps.class_noise.size, dtype=np.int64)
-    np.add.at(classed, steps.of, contributions(total, n, steps.class_weight, found.own))
     centre = np.clip(total, found.own[0] * n, found.own[1] * n) // n
+    classed = np.zeros(steps.class_noise.size, dtype=np.int64)
+    np.add.at(classed, steps.of, steps.class_weight * centre)
     each = _around(dataset, plan, centre[occupancy.user], steps.weight, found.half)
     scales = (
         _scales(steps.class_noise, steps.class_totals(), found.own[1] - found.own[0]),
@@ -281,13 +290,27 @@ class Start:
     ----------
     number, scale : ndarray of float, shape (n_cells,)
         Each cell's number, and the Laplace scale of as much noise as cells do not share.
+    off : ndarray of float, shape (n_cells,)
+        What else each number is likely off by, on average: weights and clipping.
     shared : float
         Standard deviation of the noise that all cells share.
     """
 
     number: Floats
     scale: Floats
+    off: Floats
     shared: float
+
+
+def narrowed(plan: Plan) -> bool:
+    """Return whether a release found narrower ranges to be better than the interval alone."""
+    return way(plan) not in ("", "direct")
+
+
+def way(plan: Plan) -> str:
+    """Return the way that a release went; nothing where it has no steps, or is not made yet."""
+    steps = plan.rows.steps
+    return "" if steps is None or steps.found is None else steps.found.way
 
 
 def start(plan: Plan, noisy: Floats) -> Start:
@@ -296,18 +319,20 @@ def start(plan: Plan, noisy: Floats) -> Start:
     Parameters
     ----------
     plan : Plan
-        After a release.
+        After a release that found narrower ranges to be better.
     noisy : ndarray of float, shape (n_cells,)
         The published means, in value units.
     """
     found, part = _found(plan), plan.parts["mean"]
+    assert isinstance(part, SteppedPart)  # noqa: S101  so are all of plans in steps
     quantum = plan.span / found.steps
     if found.way == "cells":
         seen = undone(plan, found, (noisy - plan.lower) / quantum)
         own = quantum * seen.deviation / math.sqrt(2.0)
-        return Start(plan.lower + quantum * seen.estimate, own, 0.0)
-    if found.way == "direct":
-        return Start(noisy, part.scale, 0.0)
+        made = parts_of(plan)
+        _, width, half = after(made.interval, found)
+        _, off = by_cells(plan.occupancy, made.interval, made.noise, width, half)
+        return Start(plan.lower + quantum * seen.estimate, own, plan.span * off, 0.0)
     assert found.own is not None  # noqa: S101  see ranges
     assert found.classes is not None  # noqa: S101  see found_by
     steps = parts_of(plan).steps
@@ -317,7 +342,12 @@ def start(plan: Plan, noisy: Floats) -> Start:
     noise = quantum[0] * (found.own[1] - found.own[0]) * steps.class_noise
     apart = (share - common) ** 2 @ noise**2
     own = np.sqrt(apart + (2.0 * quantum * found.half * steps.noise) ** 2)
-    return Start(noisy + quantum * moved, own, math.sqrt(2.0 * float(common**2 @ noise**2)))
+    return Start(
+        noisy + quantum * moved,
+        own,
+        part.unit * part.likely,
+        math.sqrt(2.0 * float(common**2 @ noise**2)),
+    )
 
 
 def check(plan: Plan, scale: ValueScale) -> None:

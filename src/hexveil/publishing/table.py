@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.errors import InputError
+from hexveil.publishing import stepped
 from hexveil.report.facts import RANGE, squared
 
 if TYPE_CHECKING:
@@ -103,6 +104,41 @@ UNDER_INTERVAL = {
     "sd_high": f"root of the variance's upper end; of {CUT}",
 }
 """What columns hold instead where a plan has a private interval."""
+ABOUT = {
+    "users": "the average of user means taken in two parts: the user's own mean over all cells and "
+    "its distance from that here, each projected to a range found privately",
+    "cells": "the average of user means projected to the half width around the cell's centre that "
+    "manifest.json says",
+}
+BY_WAY = {
+    way: {
+        "mean_bias": f"most by which weights{' and classes' * (way == 'users')} can make it differ "
+        f"from {about}",
+        "mean_low": f"mean_raw - mean_bound95, within the bounds; of {about}",
+        "mean_high": f"mean_raw + mean_bound95, within the bounds; of {about}",
+    }
+    for way, about in ABOUT.items()
+}
+BY_WAY["users"] |= {
+    "mean_noisy": "means of classes of users, mixed as in the cell's records, and the weighted "
+    "average of distances of user means from users' own means, all projected, with noise",
+    "mean_scale": "Laplace scale of as large a variance as all noise of the cell has; the noise of "
+    "classes is shared by cells",
+    "mean_error": "predicted error: what weights, classes and projection are likely to cost, and "
+    "mean_scale",
+    "mean_bound95": "mean_bias + what all noise of the cell exceeds with probability 5 percent at "
+    f"most; how far it can be from {ABOUT['users']}",
+}
+BY_WAY["cells"] |= {
+    "mean_noisy": "the cell's centre, made of a first noisy average, and the weighted average of "
+    "distances of user means from it, projected, with noise",
+    "mean_scale": "Laplace scale of the noise of the last step, also its expected size",
+    "mean_error": "predicted error of mean_smoothed, which undoes the projection: what weights and "
+    "its model are likely to cost, and the noise that undoing makes larger",
+    "mean_bound95": "mean_bias + mean_scale * ln 20; how far it can be from "
+    f"{ABOUT['cells']}, exceeded with probability 5 percent at most",
+}
+"""And where it was made in several steps, by the way that they went."""
 BY_MODEL = {
     key: text.format(s=s, **words)
     for s, words in (*WORDS.items(), ("sd", {"name": "standard deviation"}))
@@ -114,6 +150,16 @@ BY_MODEL = {
     }.items()
 }
 """What smoothing adds, and what low and high hold then."""
+BY_MODEL_AND_WAY = {
+    "users": {
+        "mean_smoothed": "average, noisy means of classes first clamped to their range, drawn "
+        "towards cells that it resembles, as far as noise is large"
+    },
+    "cells": {
+        "mean_smoothed": "average, the projection of both steps first undone by a normal model, "
+        "drawn towards cells that it resembles, as far as noise is large"
+    },
+}
 ALL = COLUMNS | BY_MODEL
 """Every column that a release can have."""
 
@@ -152,16 +198,23 @@ def released(
     for name in plan.statistics:
         columns |= {f"{name}_{key}": column for key, column in made[name].items()}
     table = pa.table(columns)
-    told = COLUMNS if plan.rows.interval is None else COLUMNS | UNDER_INTERVAL
-    told = told | BY_MODEL if smoothed else told
+    words = _words(plan, smoothed=bool(smoothed))
     fields = [
         field.with_metadata(
-            {"description": told.get(field.name, "public label of the cell")}
+            {"description": words.get(field.name, "public label of the cell")}
             | _unit(field.name, facts.value_unit)
         )
         for field in table.schema
     ]
     return table.cast(pa.schema(fields, metadata={"value": facts.value}))
+
+
+def _words(plan: Plan, *, smoothed: bool) -> dict[str, str]:
+    """Return what each column holds, under this plan."""
+    way = stepped.way(plan)
+    told = COLUMNS if plan.rows.interval is None else COLUMNS | UNDER_INTERVAL
+    told = told | BY_WAY.get(way, {})
+    return told | BY_MODEL | BY_MODEL_AND_WAY.get(way, {}) if smoothed else told
 
 
 def check_labels(facts: PublicFacts) -> None:

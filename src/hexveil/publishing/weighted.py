@@ -31,6 +31,7 @@ import numpy as np
 from hexveil.errors import InputError
 from hexveil.exact import float_up
 from hexveil.noise.secure import TAIL
+from hexveil.planning.intervals import GRAIN
 from hexveil.publishing.linear import ROOM
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def check(plan: Plan, scale: ValueScale) -> None:
     ------
     InputError
         If a weight is below zero, a cell has none or no noise, the plan's bounds are not the
-        records', or statistic and noise could leave 64 bits.
+        records', or contributions, statistic and noise could leave 64 bits.
     """
     interval = plan.rows.interval
     if interval is None:
@@ -111,6 +112,12 @@ def check(plan: Plan, scale: ValueScale) -> None:
         raise InputError(
             "a private interval is found within the bounds that the records were read with; leave "
             "bounds out of the plan."
+        )
+    occupancy = plan.occupancy
+    if GRAIN * np.bincount(occupancy.user, weights=occupancy.n).max() >= ROOM:
+        raise InputError(
+            "so many records of one user do not fit whole numbers of 64 bits with their weight; "
+            'ask for intervals "none".'
         )
     if plan.rows.steps is not None:
         return  # publishing/stepped.py looks at all its numbers

@@ -76,8 +76,12 @@ class Facts:
     @property
     def private_interval(self) -> Mapping[str, Any] | None:
         """The private interval of the release, as its manifest says it; None if there is none."""
-        steps = self.manifest["plan"].get("private_steps", ())
-        return next((step for step in steps if step["step"] == "interval"), None)
+        return next((step for step in self.steps if step["step"] == "interval"), None)
+
+    @property
+    def steps(self) -> tuple[Mapping[str, Any], ...]:
+        """The steps of the release that look at values."""
+        return tuple(self.manifest["plan"].get("private_steps") or ())
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any]) -> Facts:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_FLOOR, Context, Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.errors import InputError
 from hexveil.exact import exact
+from hexveil.report import cutting
 from hexveil.report.facts import NOUNS, Facts, up_to_digits, with_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
 
 _SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
@@ -86,10 +86,10 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
         "number) is as public as its user, place and time."
     )
     found = facts.private_interval
-    true = f"true one (of values cut to {between})" if found is None else _cut(facts, found)
+    true = f"true one (of values cut to {between})" if found is None else _cut(facts)
     off = (
-        f"With a chance of at least 95 in 100, a published {facts.noun} is no further from the "
-        f"{true} than its bound, which is at most "
+        f"With a chance of at least 95 in 100, a published {facts.noun} is no further than its "
+        f"bound from the {true}; that bound is at most "
         f"{facts.amount_up(float(np.median(bound)))} for half of the cells and at most "
         f"{facts.amount_up(float(bound.max()))} for all; bounds and intervals speak of the "
         f"{facts.noun} of these records, not of traffic."
@@ -103,14 +103,10 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
     ]
 
 
-def _cut(facts: Facts, found: Mapping[str, Any]) -> str:
+def _cut(facts: Facts) -> str:
     """Return which number a bound under a private interval is about."""
-    ends = " to ".join(_in_values(facts, found[end]) for end in ("lower", "upper"))
-    true = f"true one of user averages cut to {ends}, an interval found privately,"
-    if facts.statistic == "mean":
-        return true
-    radius = _in_values(facts, found["radius"])
-    return f"{true} and of average squared distances from its middle cut to {radius}, squared,"
+    squares = facts.statistic != "mean"
+    return f"true one of {cutting.cut(facts.steps, partial(_in_values, facts), squares=squares)}"
 
 
 def _in_values(facts: Facts, number: float) -> str:
@@ -124,6 +120,8 @@ def _expected(facts: Facts) -> str:
     """Return whether the error is one that clipping and noise allow, or one that a prior says."""
     if facts.private_interval is None:
         return "expected to be off by at most"
+    if cutting.way(facts.steps) == "cells":
+        return "off, once smoothed estimates have undone what was cut, by a stated prior, by about"
     return "off, by a stated prior, by about"
 
 
@@ -162,7 +160,7 @@ def mathematics(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
         ("Not protected", guarantee.get("not_protected")),
         ("Planning method", plan.get("method")),
         ("Mechanism", plan.get("mechanism")),
-        ("Private interval", _interval(facts)),
+        ("Private interval" if len(facts.steps) < 3 else "Private steps", _interval(facts)),
         ("Published", ", ".join(NOUNS[name] for name in facts.statistics)),
         ("Noise scale (Laplace b)", _spread(table, "scale", facts)),
         ("Worst-case bias", _spread(table, "bias", facts)),
@@ -199,7 +197,10 @@ def _spread(table: pa.Table, key: str, facts: Facts) -> str | None:
         return None
     numbers = np.asarray(table[f"{facts.statistic}_{key}"].to_numpy(), dtype=np.float64)
     low, middle, high = (facts.amount_up(float(np.quantile(numbers, q))) for q in (0, 0.5, 1))
-    return low if low == high else f"from {low} to {high}, median {middle}"
+    said = low if low == high else f"from {low} to {high}, median {middle}"
+    if key == "scale" and cutting.way(facts.steps) == "users":
+        said += ", as one noise of as large a variance as all that a cell has"
+    return said
 
 
 def _planning(facts: Facts) -> str | None:
@@ -209,7 +210,8 @@ def _planning(facts: Facts) -> str | None:
         return None
     most = "" if worst is None else f", {facts.amount_up(worst)} at most"
     bias = "worst-case" if facts.private_interval is None else "predicted"
-    return f"{facts.amount_up(error)} on average{most} ({bias} bias + expected noise)"
+    about = ", of smoothed estimates" if cutting.way(facts.steps) == "cells" else ""
+    return f"{facts.amount_up(error)} on average{most} ({bias} bias + expected noise{about})"
 
 
 def _smoothed(facts: Facts) -> str | None:
@@ -235,6 +237,9 @@ def _interval(facts: Facts) -> str | None:
     found = facts.private_interval
     if found is None:
         return None
+    if cutting.step(facts.steps, "inside") is not None:
+        said = " ".join(cutting.told(facts.steps, partial(_in_values, facts)))
+        return f"{said} Bias and bound are about the {facts.noun} of what was cut."
     low, high = (_in_values(facts, found[end]) for end in ("lower", "upper"))
     return (
         f"user means projected to {low} to {high}, found at \u03b5 {found['epsilon']}; bias and "
@@ -245,6 +250,8 @@ def _interval(facts: Facts) -> str | None:
 def _bound(facts: Facts) -> str:
     if facts.statistic == "sd":
         return "larger distance to the roots of the variance's interval"
+    if cutting.way(facts.steps) == "users":
+        return "bias + what the noise of classes and cell together exceeds 5 times in 100 at most"
     if facts.statistic == "variance" and facts.private_interval is not None:
         return "bias + b \u00b7 ln 40 + what the average's noise can add, in squared value units"
     return f"bias + b \u00b7 ln 20, in {'squared ' * (facts.statistic == 'variance')}value units"

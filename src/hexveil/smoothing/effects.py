@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MOST_DENSE = 1_000
 _ROWS = 2_000_000
 """Numbers in a dense slice of the eliminated grouping at most."""
+_SMALL = 20_000
+"""Numbers in its regression up to which that is a dense matrix: much faster on a small map."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class Design:
         self.blocks, self.n_dense = tuple(blocks), stop
         # Where each pair of a cell's effects stands in the flattened system.
         self.flat = (self.columns[:, :, None] * stop + self.columns[:, None, :]).ravel()
+        self.crossed = (self.big_label[:, None] * stop + self.columns).ravel()
 
     def solve(self, y: Floats, p: Floats, s: Floats, weights: tuple[Floats, ...]) -> Effects:
         """Return the posterior of the effects.
@@ -115,8 +118,8 @@ class Design:
         own: Floats = np.bincount(self.big_label, p, self.n_big).astype(np.float64)
         own = np.full(1, np.inf) if self.big is None else own + weights[self.big] / s[self.big]
         share = self._crossed(p, own)
-        root = share.multiply(np.sqrt(np.where(np.isinf(own), 0.0, own))[:, None])
-        cover = np.linalg.inv(self._dense(p, s, weights) - (root.T @ root).toarray())
+        known = np.where(np.isinf(own), 0.0, own)[:, None]
+        cover = np.linalg.inv(self._dense(p, s, weights) - _array(share.T @ (share * known)))
         cover = (cover + cover.T) / 2.0
         told = np.bincount(self.big_label, p * y, self.n_big)
         right = np.zeros(self.n_dense)
@@ -129,14 +132,17 @@ class Design:
         return Effects(mean, variance, *self._sizes((rest, cover), (first, alone), weights))
 
     def _crossed(self, p: Floats, own: Floats) -> Any:  # noqa: ANN401  scipy is not typed
-        """Return the eliminated grouping's regression on the dense effects, sparse."""
+        """Return the eliminated grouping's regression on the dense effects; sparse where large."""
+        n = self.columns.shape[1]
+        shape = (self.n_big, self.n_dense)
+        if self.n_big * self.n_dense <= _SMALL:
+            each = np.bincount(self.crossed, np.repeat(p, n), self.n_big * self.n_dense)
+            return each.reshape(shape) / own[:, None]
         from scipy import sparse  # noqa: PLC0415  importing hexveil must stay light
 
-        n = self.columns.shape[1]
         rows = np.repeat(self.big_label, n)
-        shape = (self.n_big, self.n_dense)
         crossed = sparse.csr_array((np.repeat(p, n), (rows, self.columns.ravel())), shape=shape)
-        return sparse.csr_array(crossed.multiply(1.0 / own[:, None]))
+        return sparse.csr_array(crossed * (1.0 / own[:, None]))
 
     def _dense(self, p: Floats, s: Floats, weights: tuple[Floats, ...]) -> Floats:
         """Return the precision of the dense effects, before the elimination."""
@@ -152,9 +158,7 @@ class Design:
     def _variances(self, cover: Floats, share: Any, own: Floats) -> tuple[Floats, Floats]:  # noqa: ANN401
         """Return the variance of each cell, and of each eliminated effect."""
         inside = np.zeros(self.columns.shape[0])
-        for one in self.columns.T:
-            for other in self.columns.T:
-                inside += cover[one, other]
+        inside += cover.ravel()[self.flat].reshape(inside.size, -1).sum(axis=1)
         if self.big is None:
             return inside, np.zeros(1)
         order = np.argsort(self.big_label, kind="stable")
@@ -163,7 +167,7 @@ class Design:
         for start in range(0, self.n_big, step):
             rows = share[start : start + step]
             mixed = rows @ cover
-            alone[start : start + step] += np.asarray(rows.multiply(mixed).sum(axis=1)).ravel()
+            alone[start : start + step] += np.asarray((rows * mixed).sum(axis=1)).ravel()
             first, last = np.searchsorted(self.big_label[order], [start, start + step])
             cells = order[first:last]
             of = self.big_label[cells] - start
@@ -191,6 +195,11 @@ class Design:
             energy[self.big], spread[self.big] = w @ u**2, w @ alone
             squares[self.big] = u**2 + alone
         return energy, spread, tuple(squares)
+
+
+def _array(matrix: Any) -> Floats:  # noqa: ANN401  scipy is not typed
+    """Return a matrix, sparse or not, as an array."""
+    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
 
 
 def _chosen(free: tuple[bool, ...], sizes: list[int]) -> tuple[int | None, list[int]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_STEPS = 26
+_STEPS = 20
 _NUMBERS = 400_000
 """Cells times parts that are worked on at once."""
 _MANY = 4_000

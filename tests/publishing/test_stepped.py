@@ -450,6 +450,7 @@ TAMPERED = {
     "fewer classes": (stepped.CLASSES, lambda one: one[:-1]),
     "more centres": (stepped.CENTRES, lambda one: [*one, 1]),
     "no first averages": (stepped.COARSE_SUMS, lambda _: []),
+    "a number beyond 64 bits": ("mean", lambda one: [2**70, *one[1:]]),
 }
 
 
@@ -463,7 +464,7 @@ def test_numbers_that_no_release_stored_are_refused(way, what, flock, book, monk
 
     def tampered(*arguments):
         numbers = real(*arguments)
-        numbers[name] = np.array(change(numbers[name].tolist()), dtype=np.int64)
+        numbers[name] = np.array(change(numbers[name].tolist()), dtype=object)
         return numbers
 
     monkeypatch.setattr(stepped, "draw", tampered)

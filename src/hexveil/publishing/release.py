@@ -317,10 +317,13 @@ def _values(noisy: Whole, plan: Plan, scale: ValueScale) -> dict[str, NDArray[np
 
 def _stored(numbers: Numbers, like: Whole) -> Whole:
     """Return the noisy whole numbers that the ledger holds for this request."""
-    noisy = {name: np.array(numbers.get(name, ()), dtype=np.int64) for name in like}
-    if any(noisy[name].shape != like[name].shape for name in like):
+    try:
+        noisy = {name: np.array(numbers.get(name, ()), dtype=np.int64) for name in like}
+    except OverflowError:  # a whole number of more than 64 bits
+        noisy = {}
+    if any(name not in noisy or noisy[name].shape != like[name].shape for name in like):
         raise StorageError(
-            "the ledger's numbers of this request do not have one entry for each cell: the file "
+            "the ledger's numbers of this request are not one of 64 bits for each cell: the file "
             "was changed by something else; restore it from a copy."
         )
     return noisy

@@ -56,9 +56,10 @@ def add_laplace(values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArr
     """
     _check(values, scales)
     noisy = np.empty(values.size, dtype=np.int64)
-    distinct, which = np.unique(scales, return_inverse=True)
-    for i, scale in enumerate(distinct):
-        rows = np.flatnonzero(which == i)
+    distinct, count = np.unique(scales, return_counts=True)
+    order, end = np.argsort(scales, kind="stable"), np.cumsum(count)
+    for scale, first, last in zip(distinct, end - count, end, strict=True):
+        rows = order[first:last]
         noisy[rows] = _measurement(float(scale))(values[rows])
     return noisy
 

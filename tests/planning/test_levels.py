@@ -130,4 +130,4 @@ def test_labels_of_one_column_have_themselves():
     found = hv.capacity(hv.from_sums(table, bounds=(0, 10)), epsilon=1)
     assert [one.labels for one in found.offers] == [("cell",)]
     assert found.proposed is None
-    assert found.sentence == "no grid tried leaves a map of two cells."
+    assert found.sentence == "no grid tried leaves a map of three cells."

@@ -5,7 +5,7 @@ import itertools
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from scipy.optimize import minimize
 
 from hexveil.occupancy import Occupancy
@@ -111,6 +111,7 @@ def test_light_users_of_a_heavy_one_s_cell_are_raised_unless_drift_is_feared():
 
 
 @settings(max_examples=20, deadline=None)
+@example(Occupancy.from_dense([[1, 1], [3, 0]]), 0.5)
 @given(fleets(4), st.sampled_from([0.5, 2.0]))
 def test_no_better_weights_are_found_by_trying(occupancy, loss):
     """Of rates on a grid around the answer none has an objective smaller by three hundredths.

@@ -131,8 +131,8 @@ class Planning(Section):
     )
     interval_share: Exact | None = _field("Part of epsilon that finds the interval.")
     prior: Exact | None = _field(
-        "What one constant for all cells is assumed to miss, at most half the width of the bounds.",
-        "a twentieth of it",
+        "What one constant for all cells is assumed to miss: a twentieth of the width of the "
+        "bounds unless said otherwise, at most half of it."
     )
 
 

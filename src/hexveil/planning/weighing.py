@@ -39,6 +39,9 @@ REACH = 30.0
 FLAT, STILL = 1e-3, 1e-6
 """The search ends where a cell's slope is below `FLAT` of its part of the objective at the start,
 or where a step betters the objective by less than `STILL` of it."""
+BEGIN, BEGIN_TOO, SMALL = (0.9,), (0.5, 1.0), 2_000
+"""Quantiles of what users would lose at equal rates, where the search begins; of few pairs, where
+the objective is rough, at the others too."""
 STRIDE = 0.3
 """What the first step changes the logarithm of some rate by, at least: it would be the slope, which
 is next to nothing on maps of many cells or of little noise."""
@@ -160,11 +163,18 @@ def weigh(
     >>> weigh(crowd, 1.0, Likeness(0.3, 0.1)).noise  # span G / (epsilon L), in both cells
     array([0.04, 0.04])
     """
+    problem = _Problem(occupancy, loss, prior)
+    lost = problem.by_user(problem.share)
+    begins = BEGIN if occupancy.n_pairs > SMALL else (*BEGIN, *BEGIN_TOO)
+    found = (_search(problem, float(np.quantile(lost, one)), iterations) for one in begins)
+    return problem.weighing(np.exp(min(found, key=lambda logs: problem.value(logs)[0])))
+
+
+def _search(problem: _Problem, typical: float, iterations: int) -> Floats:
+    """Return logarithms of rates that L-BFGS finds from where users of this loss lose it all."""
     import scipy.optimize  # noqa: PLC0415  slow to import
 
-    problem = _Problem(occupancy, loss, prior)
-    typical = float(np.quantile(problem.by_user(problem.share), 0.9))
-    begin = np.full(occupancy.n_cells, -math.log(typical))
+    begin = np.full(problem.occupancy.n_cells, -math.log(typical))
     first, slope = problem.value(begin)
     scale = max(STRIDE / max(float(np.abs(slope).max()), 1e-300), 1.0)
 
@@ -184,7 +194,7 @@ def weigh(
             "ftol": STILL * min(first * scale, 1.0),  # the search takes it of 1 or more
         },
     )
-    return problem.weighing(np.exp(np.asarray(done.x)))
+    return np.asarray(done.x)
 
 
 def off_by(occupancy: Occupancy, weight: Floats, prior: Likeness) -> Floats:

@@ -106,9 +106,14 @@ def _check(values: NDArray[np.int64], scales: NDArray[np.float64]) -> None:
         )
 
 
+@lru_cache(maxsize=1)
+def _space() -> tuple[dp.Domain, dp.Metric]:
+    """Return integer vectors under their L1 distance: made once, since making takes long."""
+    return dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+
+
 def _measurement(scale: float) -> dp.Measurement:
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-    return dp.m.make_laplace(*space, scale=scale)
+    return dp.m.make_laplace(*_space(), scale=scale)
 
 
 @lru_cache(maxsize=64)

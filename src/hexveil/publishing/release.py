@@ -323,8 +323,8 @@ def _stored(numbers: Numbers, like: Whole) -> Whole:
         noisy = {}
     if any(name not in noisy or noisy[name].shape != like[name].shape for name in like):
         raise StorageError(
-            "the ledger's numbers of this request are not one of 64 bits for each cell: the file "
-            "was changed by something else; restore it from a copy."
+            "the ledger's numbers of this request are not one entry for each cell, of 64 bits at "
+            "most: the file was changed by something else; restore it from a copy."
         )
     return noisy
 

@@ -1,5 +1,6 @@
 """Looking hexagons up by pixel gives exactly the hexagons that computing gives."""
 
+import h3
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -23,7 +24,7 @@ def edge(resolution):
     return 9.95 / 7 ** (resolution / 2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.tuples(st.floats(-90, 90), st.floats(-180, 180)),
     st.integers(4, 15),
@@ -49,21 +50,68 @@ def test_looked_up_is_computed_around_pentagons_and_face_edges(centre, resolutio
         assert pixels.of_places(lat, lon).equals(hexagons.of_places(lat, lon, resolution))
 
 
+def borders(centre, resolution, seed):
+    """Return places within a quarter of a pixel of the borders of hexagons around a centre."""
+    rng = np.random.default_rng(seed)
+    cells = h3.grid_disk(h3.latlng_to_cell(*centre, resolution), 3)
+    found = []
+    for cell in cells:
+        ring = np.array(h3.cell_to_boundary(cell))
+        ends = np.stack((ring, np.roll(ring, -1, axis=0)))
+        if np.ptp(ring[:, 1]) > 180 or np.abs(ring[:, 0]).max() > 85:
+            continue
+        part = rng.uniform(0, 1, (60, len(ring), 1))
+        found.append((ends[0] + part * (ends[1] - ends[0])).reshape(-1, 2))
+    near = np.concatenate(found) if found else np.array([centre])
+    near = near + rng.uniform(-1, 1, near.shape) * edge(resolution) / 64
+    return pa.array(near[:, 0]), pa.array(np.clip(near[:, 1], -180, 180))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.tuples(st.floats(-70, 70), st.floats(-180, 180)),
+    st.integers(5, 15),
+    st.integers(0, 2**32),
+)
+def test_beside_a_border_looked_up_is_computed(centre, resolution, seed):
+    """Where two hexagons meet, anywhere on the globe: each place is on the side H3 says."""
+    pixels = Pixels(resolution, frequent=1)
+    for part in range(2):
+        lat, lon = borders(centre, resolution, seed + part)
+        found = pixels.of_places(lat, lon)
+        assert found.equals(hexagons.of_places(lat, lon, resolution))
+
+
+def test_lines_decide_most_places_beside_a_border(monkeypatch):
+    """Of places within a quarter of a pixel of a border most are decided by its line."""
+    pixels = Pixels(9, frequent=1)
+    lat, lon = borders((21.2, 72.8), 9, 1)
+    pixels.of_places(lat, lon)
+    computed = counting(monkeypatch)
+    pixels.of_places(lat, lon)
+    assert sum(computed) < 0.4 * len(lat)
+
+
 def test_most_places_of_a_city_are_looked_up(monkeypatch):
     """Once tiles are filled, few places are computed: the table is of use."""
     pixels = Pixels(8, frequent=1)
     lat, lon = places((52.2, 21.0), 0.02, 20_000, 1)
     pixels.of_places(lat, lon)
-    computed = []
-    of_places = hexagons.of_places
+    computed = counting(monkeypatch)
+    pixels.of_places(lat, lon)
+    assert sum(computed) < 1000
+
+
+def counting(monkeypatch):
+    """Return a list that will hold how many places each call computed."""
+    computed, of_places = [], hexagons.of_places
 
     def counted(lat, lon, resolution):
         computed.append(len(lat))
         return of_places(lat, lon, resolution)
 
     monkeypatch.setattr(hexagons, "of_places", counted)
-    pixels.of_places(lat, lon)
-    assert sum(computed) < 6000
+    return computed
 
 
 def test_absent_places_stay_absent_and_tiles_have_an_end():

@@ -51,7 +51,7 @@ SKEWED = 0.1
 """What is wrong on average where a cell's law is taken for normal, in the same deviations."""
 WITHIN_USERS = 0.6
 """Deviation within users as a part of τ, before h is known."""
-ALIKE = 0.75
+ALIKE = 0.8
 """Above this part of τ users are not said to differ among themselves."""
 EXPECTED = (2.0 * REACHED * SPREAD, INSIDE_REACH * WITHIN_USERS * SPREAD)
 """Width of the interval at 1.28 deviations, and h, before a release; parts of the span."""

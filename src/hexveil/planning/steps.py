@@ -125,7 +125,7 @@ class Steps:
     Attributes
     ----------
     epsilon : Fraction
-        What finding h costs every user who was in two cells or more.
+        What finding h costs every user: it is charged to those in one cell too.
     stretch : Fraction
         By how much the interval found is made wider, for the ways `users` and `cells`.
     of : ndarray of int64, shape (n_users,)
@@ -171,9 +171,17 @@ class Steps:
         np.add.at(total, self.of, self.class_weight)
         return total
 
+    def class_shares(self) -> Floats:
+        """Return each user's part of its class's mean."""
+        return np.asarray(self.class_weight / self.class_totals()[self.of])
+
     def totals(self, occupancy: Occupancy) -> Ints:
         """Return the sum of weights of each cell, in the way `users`."""
         return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
+
+    def shares(self, occupancy: Occupancy) -> Floats:
+        """Return each pair's part of its cell's number, in the way `users`."""
+        return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
 
     def louder(self, times: float) -> Steps:
         """Return the same with noise of the way `users` larger by a factor, rounded up."""
@@ -188,18 +196,16 @@ class Steps:
 
         Rounded up: each term was made by a few correctly rounded operations.
         """
-        parts = self.class_weight / self.class_totals()[self.of] / self.class_noise[self.of]
-        shares = self.weight / self.totals(occupancy)[occupancy.cell]
-        terms = shares / self.noise[occupancy.cell] * (1.0 + 2.0**-49)
+        parts = self.class_shares() / self.class_noise[self.of]
+        terms = self.shares(occupancy) / self.noise[occupancy.cell] * (1.0 + 2.0**-49)
         in_cells = sums_up(occupancy.user, terms, occupancy.n_users)
         return np.asarray(parts * (1.0 + 2.0**-49)), in_cells
 
     def composed(self, occupancy: Occupancy) -> Floats:
         """Return the same together, if all of a class and of a cell are charged its most."""
-        parts = self.class_weight / self.class_totals()[self.of] / self.class_noise[self.of]
         most = np.zeros(self.class_noise.size)
-        np.maximum.at(most, self.of, parts)
-        shares = self.weight / self.totals(occupancy)[occupancy.cell]
+        np.maximum.at(most, self.of, self.class_shares() / self.class_noise[self.of])
+        shares = self.shares(occupancy)
         each = np.maximum.reduceat(shares, occupancy.start[:-1]) / self.noise
         terms = np.where(shares > 0, each[occupancy.cell] * (1.0 + 2.0**-49), 0.0)
         in_cells = sums_up(occupancy.user, terms, occupancy.n_users)
@@ -260,14 +266,14 @@ def share_inside(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
 
 def _by_users(occupancy: Occupancy, left: Fraction, inside: Fraction, stretch: Fraction) -> Steps:
     """Return the classes, weights and noise of least predicted error in the way `users`."""
-    whole = np.arange(occupancy.n_users)
     points = classes.features(occupancy)
     fine = weigh(occupancy, 1.0, Likeness(1.0 / (2.0 * INSIDE_REACH), OWN_DRIFT))
+    own = np.floor(fine.weight * GRAIN).astype(np.int64)
     least: tuple[float, Steps] | None = None
     for number in _numbers(occupancy.n_users):
         grouping = classes.group(occupancy, points, number)
         made = weigh(grouping.occupancy, float(left), Likeness(0.5 / REACHED, DRIFT))
-        weight = np.empty(whole.size, dtype=np.int64)
+        weight = np.empty(occupancy.n_users, dtype=np.int64)
         weight[grouping.occupancy.user] = np.floor(made.weight * GRAIN).astype(np.int64)
         for part in CLASS_PARTS:
             steps = Steps(
@@ -276,7 +282,7 @@ def _by_users(occupancy: Occupancy, left: Fraction, inside: Fraction, stretch: F
                 grouping.of,
                 weight,
                 made.noise / float(part),
-                np.floor(fine.weight * GRAIN).astype(np.int64),
+                own,
                 fine.noise / float(left * (1 - part)),
             )
             steps = fitted(occupancy, steps, left)

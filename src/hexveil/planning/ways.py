@@ -75,8 +75,7 @@ def by_users(
     grouping = steps.grouping(occupancy)
     rough = own_width(width, half) * np.sqrt(grouping.share**2 @ steps.class_noise**2)
     prior = Likeness(1.0 / (2.0 * INSIDE_REACH), OWN_DRIFT)
-    shares = steps.weight / steps.totals(occupancy)[occupancy.cell]
-    off = 2.0 * half * off_by(occupancy, shares, prior)
+    off = 2.0 * half * off_by(occupancy, steps.shares(occupancy), prior)
     left = width / (2.0 * REACHED) / math.sqrt(steps.class_noise.size)
     return np.hypot(rough, 2.0 * half * steps.noise), np.hypot(left, off)
 
@@ -114,7 +113,7 @@ def cell_spread(width: float, half: float) -> float:
 def chosen(
     occupancy: Occupancy, interval: Interval, noise: Floats, steps: Steps, found: tuple[float, ...]
 ) -> str:
-    """Return the way of least predicted error.
+    """Return `direct`, or the one other way that fits what was found if predicted to be better.
 
     Parameters
     ----------
@@ -215,8 +214,8 @@ def _users_part(
     fine = 2.0 * half / own
     rough = np.hypot(np.sqrt(grouping.share**2 @ steps.class_noise**2), fine * steps.noise)
     _, likely = by_users(occupancy, steps, width, half)
-    shares = steps.weight / steps.totals(occupancy)[occupancy.cell]
-    most = mixed_off(occupancy, grouping, steps) + fine * most_off(occupancy, shares)
+    own_off = most_off(occupancy, steps.shares(occupancy))
+    most = mixed_off(occupancy, grouping, steps) + fine * own_off
     loud = tail(grouping.share * steps.class_noise, fine * steps.noise)
     return _stepped(span * own, rough, most, likely / own, loud)
 
@@ -238,8 +237,8 @@ def mixed_off(occupancy: Occupancy, grouping: Grouping, steps: Steps) -> Floats:
     Half of Σ |p - P v| over all users: those of a class who were not in the cell count too.
     """
     own = occupancy.n / occupancy.records_per_cell[occupancy.cell]
-    weight = steps.class_weight / steps.class_totals()[steps.of]
-    classed = grouping.share[occupancy.cell, steps.of[occupancy.user]] * weight[occupancy.user]
+    weight = steps.class_shares()[occupancy.user]
+    classed = grouping.share[occupancy.cell, steps.of[occupancy.user]] * weight
     here = np.add.reduceat(np.abs(own - classed) - classed, occupancy.start[:-1])
     return np.asarray((here + grouping.share.sum(axis=1)) / 2.0)
 

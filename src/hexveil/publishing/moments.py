@@ -43,7 +43,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.errors import InputError
-from hexveil.exact import float_up
 from hexveil.noise.secure import TAIL
 from hexveil.planning.intervals import around
 from hexveil.publishing import weighted
@@ -109,11 +108,7 @@ def statistic(dataset: Dataset, interval: Interval, ends: tuple[int, int]) -> In
 
 def scales(plan: Plan) -> Floats:
     """Return R of each cell, its noise rounded up: the same for every interval."""
-    exact = (
-        float_up(Fraction(float(n)) * int(total) * 2**BITS)
-        for n, total in zip(plan.rows.variance_noise, _totals(plan), strict=True)
-    )
-    return np.array(list(exact), dtype=np.float64)
+    return weighted.scales_of(plan.rows.variance_noise, _totals(plan), 2**BITS)
 
 
 def variances(noisy: Mapping[str, Ints], plan: Plan) -> Floats:

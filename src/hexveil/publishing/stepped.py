@@ -31,13 +31,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.errors import InputError
-from hexveil.exact import float_up
 from hexveil.noise import secure
 from hexveil.noise.secure import TAIL
 from hexveil.planning.intervals import stretched
@@ -54,7 +52,7 @@ from hexveil.planning.ways import (
 )
 from hexveil.publishing import deviations, ends
 from hexveil.publishing.linear import ROOM
-from hexveil.publishing.weighted import contributions
+from hexveil.publishing.weighted import contributions, scales_of, statistic
 from hexveil.smoothing.inverting import Look, Undone, undo
 
 if TYPE_CHECKING:
@@ -150,9 +148,9 @@ def ranges(plan: Plan, numbers: Whole, steps: int) -> Found:
 def _direct(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> None:
     """Draw the weighted averages of user means in the interval."""
     made = parts_of(plan)
-    each = contributions(dataset.sums.total, plan.occupancy.n, made.interval.weight, found.ends)
-    scales = _scales(made.noise, made.interval.totals(plan.occupancy), _width(found))
-    numbers["mean"] = secure.add_laplace(_by_cell(plan, each), scales)
+    sums = statistic(dataset, made.interval.weight, found.ends)
+    scales = scales_of(made.noise, made.interval.totals(plan.occupancy), _width(found))
+    numbers["mean"] = secure.add_laplace(sums, scales)
 
 
 def _users(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> None:
@@ -165,8 +163,8 @@ def _users(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> None:
     np.add.at(classed, steps.of, steps.class_weight * centre)
     each = _around(dataset, plan, centre[occupancy.user], steps.weight, found.half)
     scales = (
-        _scales(steps.class_noise, steps.class_totals(), found.own[1] - found.own[0]),
-        _scales(steps.noise, steps.totals(occupancy), 2 * found.half),
+        scales_of(steps.class_noise, steps.class_totals(), found.own[1] - found.own[0]),
+        scales_of(steps.noise, steps.totals(occupancy), 2 * found.half),
     )
     drawn = secure.add_laplace(
         np.concatenate((classed, _by_cell(plan, each))), np.concatenate(scales)
@@ -178,13 +176,13 @@ def _cells(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> None:
     """Draw first averages, then the weighted averages of distances from them."""
     occupancy, made = plan.occupancy, parts_of(plan)
     weight, total = made.interval.weight, made.interval.totals(occupancy)
-    each = contributions(dataset.sums.total, occupancy.n, weight, found.ends)
-    scales = _scales(made.noise, total, _width(found), COARSE)
-    numbers[COARSE_SUMS] = secure.add_laplace(_by_cell(plan, each), scales)
+    sums = statistic(dataset, weight, found.ends)
+    scales = scales_of(made.noise, total, _width(found), COARSE)
+    numbers[COARSE_SUMS] = secure.add_laplace(sums, scales)
     seen = undone(plan, replace(found, coarse=numbers[COARSE_SUMS] / total), None)
     numbers[CENTRES] = np.clip(np.rint(seen.estimate), 0, found.steps).astype(np.int64)
     each = _around(dataset, plan, numbers[CENTRES][occupancy.cell], weight, found.half)
-    scales = _scales(made.noise, total, 2 * found.half, 1 - COARSE)
+    scales = scales_of(made.noise, total, 2 * found.half, 1 - COARSE)
     numbers["mean"] = secure.add_laplace(_by_cell(plan, each), scales)
 
 
@@ -203,15 +201,6 @@ def _by_cell(plan: Plan, each: Ints) -> Ints:
 
 def _width(found: Found) -> int:
     return found.ends[1] - found.ends[0]
-
-
-def _scales(noise: Floats, totals: Ints, width: int, part: Fraction = Fraction(1)) -> Floats:
-    """Return R of each number: its noise for a width of 1 and all of the loss, rounded up."""
-    exact = (
-        float_up(Fraction(float(r)) * int(total) * width / part)
-        for r, total in zip(noise, totals, strict=True)
-    )
-    return np.array(list(exact), dtype=np.float64)
 
 
 def found_by(plan: Plan, numbers: Whole, facts: PublicFacts) -> Plan:
@@ -372,7 +361,7 @@ def check(plan: Plan, scale: ValueScale) -> None:
         if (weight < 0).any() or (total <= 0).any() or not (noise > 0).all():
             raise InputError("the plan has a class or cell without weights or noise; plan again.")
         widest = 2 * scale.steps
-        if not (2.0 * widest * total + TAIL * _scales(noise, total, widest) < ROOM).all():
+        if not (2.0 * widest * total + TAIL * scales_of(noise, total, widest) < ROOM).all():
             raise InputError(
                 f"noise for epsilon {float(plan.asked):.3g} does not fit whole numbers of 64 bits; "
                 "ask for a larger epsilon or use a coarser quantum."

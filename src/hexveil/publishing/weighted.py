@@ -74,9 +74,25 @@ def statistic(dataset: Dataset, weight: Ints, ends: tuple[int, int]) -> Ints:
 
 def scales(plan: Plan, width: int) -> Floats:
     """Return R of each cell for an interval of `width` quanta: its noise, rounded up."""
+    return scales_of(plan.mean_noise, _totals(plan), width)
+
+
+def scales_of(noise: Floats, totals: Ints, width: int, part: Fraction = Fraction(1)) -> Floats:
+    """Return R of each number: its noise for a width of 1 and all of the loss, rounded up.
+
+    Parameters
+    ----------
+    noise : ndarray of float, shape (n,)
+    totals : ndarray of int64, shape (n,)
+        Sums of weights.
+    width : int
+        How far a weight of 1 can move the number.
+    part : Fraction
+        Part of the loss that goes here.
+    """
     exact = (
-        float_up(Fraction(float(r)) * int(total) * width)
-        for r, total in zip(plan.mean_noise, _totals(plan), strict=True)
+        float_up(Fraction(float(r)) * int(total) * width / part)
+        for r, total in zip(noise, totals, strict=True)
     )
     return np.array(list(exact), dtype=np.float64)
 

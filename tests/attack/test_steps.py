@@ -347,13 +347,13 @@ def detected(given):
 @contextmanager
 def second_halved():
     """Draw the last step's averages with half the noise."""
-    real = stepped._scales
+    real = stepped.scales_of
 
     def scales(noise, totals, width, part=Fraction(1)):
         found = real(noise, totals, width, part)
         return found if part == COARSE or noise.size == 1 else found / 2  # there is one class
 
-    with patch.object(stepped, "_scales", scales):
+    with patch.object(stepped, "scales_of", scales):
         yield
 
 

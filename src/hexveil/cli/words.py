@@ -85,9 +85,17 @@ def unit_of(statistic: str, value_unit: str) -> str:
 
 
 def plain(number: float) -> str:
-    """Return a loss or price in three figures, without an exponent."""
+    """Return a loss or price in three figures, without an exponent.
+
+    Examples
+    --------
+    >>> plain(1234.5), plain(0.25), plain(6.01e-7)
+    ('1,234', '0.25', '0.000000601')
+    """
     text = f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
-    return f"{number:.6f}".rstrip("0") if "e" in text else text
+    if "e" not in text:
+        return text
+    return f"{number:.{2 - math.floor(math.log10(abs(number)))}f}".rstrip("0")
 
 
 def grid_words(grid: Cells | Labels) -> str:

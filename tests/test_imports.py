@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
-BASE = ("errors", "atomic", "exact", "hexagons", "occupancy", "cells", "facts")
+BASE = ("errors", "atomic", "exact", "hexagons", "occupancy", "spread", "cells", "facts")
 API = "hexveil"  # the package itself, whose names load the other rooms
 EVERY_ROOM = "*"
 
@@ -35,6 +35,7 @@ TABLE = {
     "exact": Room(("errors",), ("numpy",)),
     "hexagons": Room(("errors",), ("numpy", "pyarrow", "h3", "h3ronpy")),
     "occupancy": Room(("errors", "exact"), ("numpy",)),
+    "spread": Room(("errors", "occupancy"), ("numpy",)),
     "cells": Room(("errors", "exact", "hexagons"), ("numpy",)),
     "facts": Room(("errors", "exact", "occupancy", "cells"), ("numpy",)),
     # The public side: no record, no engine, no noise library.
@@ -46,7 +47,14 @@ TABLE = {
     "records": Room(
         BASE,
         ("numpy", "pyarrow"),
-        (("duckdb", "duckdb"), ("rich", "progress.py"), ("pandas", ""), ("polars", "")),
+        (
+            ("duckdb", "duckdb"),
+            ("pyspark", "spark"),
+            ("py4j", "spark"),
+            ("rich", "progress.py"),
+            ("pandas", ""),
+            ("polars", ""),
+        ),
     ),
     "noise": Room(("errors",), ("numpy",), (("opendp", "secure.py"),)),
     "ledger": Room((*BASE, "sheets"), ("numpy", "pyarrow", "sqlalchemy")),
@@ -79,7 +87,7 @@ TABLE = {
 NOT_AT_TOP = {"pandas", "polars", "matplotlib"}
 HEAVY = (
     "duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic",
-    "matplotlib", "scipy", "jsonschema",
+    "matplotlib", "scipy", "jsonschema", "pyspark",
 )  # fmt: skip
 
 
@@ -161,6 +169,7 @@ def test_imports_are_in_the_table(file):
         ("planning/x.py", "import hexveil as hv"),
         ("noise/other.py", "import opendp.prelude as dp"),
         ("records/read.py", "import duckdb"),
+        ("records/read.py", "def f():\n    from pyspark.sql import SparkSession"),
         ("records/sources.py", "import pandas as pd"),
         ("report/page.py", "from hexveil.records import Dataset"),
         ("errors.py", "from hexveil.exact import exact"),

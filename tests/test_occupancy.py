@@ -151,3 +151,28 @@ def test_unsorted_pairs_are_refused(cell, user, message):
     arrays = (np.array(a) for a in (cell, user, [1, 1]))
     with pytest.raises(InputError, match=message):
         Occupancy(*arrays, 2, 2)
+
+
+def _largest_and_last(pairs, bonus, factor, extra):
+    first = pairs.start[:-1]
+    weighed = pairs.n * factor[pairs.user] + extra + bonus[pairs.cell]
+    return np.maximum.reduceat(weighed, first), pairs.user[pairs.start[1:] - 1]
+
+
+@given(occupancies(), st.integers(1, 12))
+def test_what_is_asked_of_cells_is_asked_run_by_run(occupancy, block):
+    """Where pairs are many a function of cells gets runs of whole cells: the same answers."""
+    draw = np.random.default_rng(block)
+    sizes = occupancy.n_cells, occupancy.n_users, occupancy.n_pairs
+    arrays = [[draw.random(size)] for size in sizes]
+    at_once = occupancy.of_cells(_largest_and_last, *arrays)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hexveil.occupancy.BLOCK", block)
+        seen = []
+        found = occupancy.of_cells(_largest_and_last, *arrays)
+        occupancy.of_cells(lambda some: seen.append(some.n_cells) or some.start[1:])
+    assert sum(seen) == occupancy.n_cells
+    assert min(seen) > 0
+    assert len(seen) <= -(-occupancy.n_pairs // block)
+    for one, other in zip(at_once, found, strict=True):
+        assert (one == other).all()

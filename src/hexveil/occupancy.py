@@ -10,19 +10,81 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from hexveil.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
     from numpy.typing import ArrayLike, NDArray
+
+    Arrays = Sequence[NDArray[Any]]
+
+BLOCK = 2**17
+"""Pairs of which cells are asked at once: what is made of so many stays in a processor's cache."""
+
+
+class Pairs(Protocol):
+    """Some (cell, user) pairs: all those of the cells, or of the users, that are asked about.
+
+    Attributes
+    ----------
+    cell, user, n : ndarray of int64, shape (n_pairs,)
+        Cell number, user number and record count of each pair. Public. All of a cell's pairs stand
+        together if cells are asked about.
+    n_cells, n_users : int
+        Numbers go from 0 up to these, and so do figures per cell and per user.
+    start : ndarray of int64, shape (n_cells + 1,)
+        If cells are asked about: the position of each cell's first pair, then the number of pairs.
+    """
+
+    @property
+    def cell(self) -> NDArray[np.int64]:
+        """Cell number of each pair."""
+
+    @property
+    def user(self) -> NDArray[np.int64]:
+        """User number of each pair."""
+
+    @property
+    def n(self) -> NDArray[np.int64]:
+        """Record count of each pair."""
+
+    @property
+    def n_cells(self) -> int:
+        """Cell numbers are below this."""
+
+    @property
+    def n_users(self) -> int:
+        """User numbers are below this."""
+
+    @property
+    def start(self) -> NDArray[np.int64]:
+        """Position of each cell's first pair, then the number of pairs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """All pairs of some cells in a row, which count from 0: see `Pairs`. Public."""
+
+    cell: NDArray[np.int64]
+    user: NDArray[np.int64]
+    n: NDArray[np.int64]
+    n_cells: int
+    n_users: int
+    start: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Occupancy:
     """Counts of records per (cell, user) pair, sorted by cell, then user.
+
+    What is computed from pairs is asked through `of_cells` and `of_users`, so that the pairs need
+    not be here (`hexveil.spread.SpreadOccupancy`).
 
     Attributes
     ----------
@@ -107,6 +169,56 @@ class Occupancy:
         """Number of (cell, user) pairs."""
         return int(self.cell.size)
 
+    def of_cells(
+        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Return what a function makes of all pairs, cell by cell.
+
+        Parameters
+        ----------
+        work : callable
+            From `Pairs` and the arrays, in this order, to an array with an entry per cell, or a
+            tuple of them. A function of a module, whose answer for a cell depends on that cell's
+            pairs alone.
+        cells, users, pairs : sequence of ndarray
+            Arrays with an entry per cell, per user, and per pair.
+        """
+        if self.n_pairs <= BLOCK:
+            return work(self, *cells, *users, *pairs)
+        return _joined(
+            work(
+                some,
+                *(array[run] for array in cells),
+                *users,
+                *(array[self.start[run.start] : self.start[run.stop]] for array in pairs),
+            )
+            for run, some in self._runs()
+        )
+
+    def _runs(self) -> Iterator[tuple[slice, Run]]:
+        """Yield runs of cells with about `BLOCK` pairs, and their pairs."""
+        found = np.searchsorted(self.start, np.arange(0, self.n_pairs, BLOCK)).tolist()
+        for first, end in pairwise(dict.fromkeys([*found, self.n_cells])):
+            start = self.start[first : end + 1]
+            rows = slice(start[0], start[-1])
+            yield (
+                slice(first, end),
+                Run(
+                    self.cell[rows] - first,
+                    self.user[rows],
+                    self.n[rows],
+                    end - first,
+                    self.n_users,
+                    start - start[0],
+                ),
+            )
+
+    def of_users(
+        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Return what a function makes of all pairs, user by user; see `of_cells`."""
+        return work(self, *cells, *users, *pairs)
+
     @cached_property
     def start(self) -> NDArray[np.int64]:
         """Position of each cell's first pair, then the number of pairs; shape (n_cells + 1,)."""
@@ -123,6 +235,24 @@ class Occupancy:
         if not self.n_pairs:
             return np.zeros(0, dtype=np.int64)
         return np.add.reduceat(self.n, self.start[:-1])
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return int(self.records_per_cell.sum())
+
+    @cached_property
+    def records_per_user(self) -> NDArray[np.int64]:
+        """Records of each user; shape (n_users,)."""
+        counted = np.bincount(self.user, weights=self.n, minlength=self.n_users)
+        return counted.astype(np.int64)
+
+    @cached_property
+    def largest(self) -> NDArray[np.int64]:
+        """Largest count of a user in each cell; shape (n_cells,)."""
+        if not self.n_pairs:
+            return np.zeros(0, dtype=np.int64)
+        return np.maximum.reduceat(self.n, self.start[:-1])
 
     @cached_property
     def cells_per_user(self) -> NDArray[np.int64]:
@@ -148,6 +278,14 @@ class Occupancy:
         for array, _ in self._named_arrays():
             digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
         return digest.hexdigest()
+
+
+def _joined(answers: Iterable[Any]) -> Any:  # noqa: ANN401  what the work returns
+    """Return the answers of runs of cells as one array, or as a tuple of them."""
+    found = list(answers)
+    if isinstance(found[0], tuple):
+        return tuple(np.concatenate(column) for column in zip(*found, strict=True))
+    return np.concatenate(found)
 
 
 def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:

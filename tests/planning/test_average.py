@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.experiments.papers.comp_setting import comp_setting
-from hexveil.planning.average import Weights, _value, lower_bound
+from hexveil.planning.average import Weights, _by_price, _by_rank, _value, lower_bound
 from hexveil.planning.exposure import Exposure, Rates
 from strategies import occupancies
 
@@ -141,3 +141,27 @@ def test_more_epsilon_never_means_more_average_error():
     occupancy = comp_setting(3, 2, cells=6)
     errors = [planned(occupancy, epsilon=e).mean_error for e in np.geomspace(0.05, 50, 12)]
     assert all(b <= a * 1.001 for a, b in itertools.pairwise(errors))
+
+
+@given(occupancies(), st.sampled_from([0.3, 2, 9]), st.sampled_from([("mean",), BOTH]))
+@settings(max_examples=20)
+def test_the_bound_is_the_same_run_by_run(occupancy, epsilon, statistics):
+    """The lower bound does not depend on how many pairs are looked at together."""
+    one, other = (planned(occupancy, epsilon=epsilon, statistics=statistics) for _ in range(2))
+    bound = one.lower_bound
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hexveil.planning.average.BLOCK", 3)
+        assert other.lower_bound == pytest.approx(bound, rel=1e-9, abs=1e-12)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=8), st.randoms())
+def test_pairs_in_the_order_of_ranks(sizes, random):
+    """Sorting one packed number per pair gives the order of ranks in each cell, as sorting does."""
+    start = np.cumsum([0, *sizes])
+    rank = np.array([random.randrange(5) for _ in range(start[-1])])
+    cell = np.repeat(np.arange(len(sizes)), sizes)
+    expected = np.lexsort((rank, cell))
+    assert (_by_rank(rank, start) == expected).all()
+    assert (_by_price(rank / 7.0, start) == expected).all()
+    large = rank + 2**58  # beside which a cell and a number have no room
+    assert (_by_rank(large, start) == expected).all()

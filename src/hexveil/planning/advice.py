@@ -15,6 +15,7 @@ from hexveil.planning.methods import rows_of
 from hexveil.planning.plan import Plan
 from hexveil.planning.predicting import Predictor, loss_for, predicted
 from hexveil.planning.projected import elsewhere
+from hexveil.spread import SpreadOccupancy
 
 if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
@@ -49,7 +50,9 @@ class Advice:
 
 
 def advice(plan: Plan) -> Advice:
-    """Return what would help a plan whose grid is too fine."""
+    """Return what would help a plan whose grid is too fine; where pairs stay elsewhere, nothing."""
+    if isinstance(plan.occupancy, SpreadOccupancy):  # each plan tried would be a search of its own
+        return Advice(None, None, _text(plan, None, None))
     needed = epsilon_needed(plan)
     coarser = finest_supported(plan)
     return Advice(needed, coarser, _text(plan, needed, coarser))

@@ -17,6 +17,7 @@ import numpy as np
 
 from hexveil.planning.part import WORST, spread
 from hexveil.planning.rows import Rows, whole
+from hexveil.planning.scales import few
 from hexveil.theory.sensitivity import variance_share
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def rows_apart(
     return Rows(
         mechanism=request.mechanism.name if kept_pairs is None else "CLIP-USER",
         kept=kept if mean else none.astype(np.int64),
-        noise_records=np.nextafter(kept / (loss * share), np.inf) * (kept > 0) if mean else none,
+        noise_records=_noise(kept, loss * share) if mean else none,
         # The variance of one record is a constant: nothing is kept, and no noise is needed.
         variance_kept=np.where(varied > 0, kept, 0) if variance else none.astype(np.int64),
         variance_noise=np.divide(varied, loss * (1.0 - share), out=none.copy(), where=varied > 0)
@@ -75,15 +76,19 @@ def rows_apart(
     )
 
 
+def _noise(kept: NDArray[np.int64], loss: Floats) -> Floats:
+    """Return the mean's noise in records at each cell's part of the loss, rounded up; few sizes."""
+    return few(np.nextafter(kept / loss, np.inf) * (kept > 0), np.ceil)
+
+
 def _varied(
     occupancy: Occupancy, kept: NDArray[np.int64], kept_pairs: NDArray[np.bool_] | None
 ) -> Floats:
     """Return the most that a user moves the variance of each cell."""
     total = occupancy.records_per_cell
-    cut = np.minimum(occupancy.n, kept[occupancy.cell]) < occupancy.n
+    untouched = occupancy.largest <= kept
     if kept_pairs is not None:
-        cut |= ~kept_pairs
-    untouched = ~np.logical_or.reduceat(cut, occupancy.start[:-1])
+        untouched &= np.logical_and.reduceat(kept_pairs, occupancy.start[:-1])
     bound = spread(kept / total)
     return np.where(untouched, variance_share(np.maximum(kept, 1), total), bound)
 

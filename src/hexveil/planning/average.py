@@ -15,6 +15,7 @@ which is more than the class allows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ from hexveil.planning.joint import PROOF, Joint
 from hexveil.planning.part import BIAS, WORST
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from hexveil.planning.request import Request
@@ -39,6 +42,8 @@ TIGHT = 0.99
 """Part of the allowed loss from which a user who is not reduced counts as held by it."""
 ASCENT, ROOM = 300, 3e7
 """Steps towards the best lower bound, and how many pairs they may look at in all."""
+BLOCK = 2**18
+"""Pairs that the answer of the cells looks at together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +78,22 @@ class Weights:
 
 
 def least_average(
-    exposure: Exposure, weights: Weights, loss: float, iterations: int = ITERATIONS
+    exposure: Exposure,
+    weights: Weights,
+    loss: float,
+    iterations: int = ITERATIONS,
+    begin: Rates | None = None,
 ) -> Joint:
     """Return the plan within a loss whose weighed sum of errors is small.
 
-    Fewer iterations are good enough for a prediction.
+    Fewer iterations are good enough for a prediction, and from rates to begin with that are those
+    of a like occupancy; the constants of these are kept.
     """
+    if begin is not None:
+        live = [begin.mean > 0, begin.variance > 0]
+        if any(m.any() for m in live):
+            begin = _descend(exposure, weights, loss, live, begin, iterations)[1]
+        return Joint(begin, exposure.factors(begin, loss))
     wanted = [weights.mean > 0, weights.variance > 0]
     nothing = [np.zeros(m.size) for m in wanted]
     best: tuple[float, Rates] = (weights.constant(), Rates(*nothing))
@@ -197,11 +212,10 @@ def _multipliers(
     held: NDArray[np.bool_],
 ) -> Floats:
     """Return how much the weighed error falls per loss that a user who is held is allowed more."""
-    away = exposure.away(factor)
     steep = np.where(rates.mean > 0, weights.mean / 2.0, 0.0)
-    steep += np.where(
-        rates.variance > 0, weights.variance * np.maximum(1.0 - 2.0 * away, 0.0) / 2.0, 0.0
-    )
+    if rates.variance.any():
+        left = np.maximum(1.0 - 2.0 * exposure.away(factor), 0.0)
+        steep += np.where(rates.variance > 0, weights.variance * left / 2.0, 0.0)
     gain = exposure.weighed(steep)
     cost = exposure.slope(rates, factor)
     return np.divide(gain, cost, out=np.zeros_like(gain), where=held & (cost > 0))
@@ -250,45 +264,99 @@ def lower_bound(
 
 def _answer(exposure: Exposure, weights: Weights, multiplier: Floats) -> tuple[float, Floats]:
     """Return the least weighed error plus price of all cells, and what each user then loses."""
-    price = multiplier[exposure.occupancy.user]
-    total, lost = 0.0, np.zeros(exposure.occupancy.n_pairs)
-    curved = 1.0 - exposure.share
-    for name, weight, cost in (
-        ("mean", weights.mean, np.ones_like(curved)),
-        ("variance", weights.variance, curved),
-    ):
-        if weight.any():
-            least, moved = _least(exposure, weight, price * cost, name)
-            total += least
-            lost += moved * cost
-    return total, exposure.by_user(lost)
-
-
-def _least(exposure: Exposure, weight: Floats, price: Floats, name: str) -> tuple[float, Floats]:
-    """Return the least of bias + 2 √(price of what is kept), or of constants, and x / noise."""
     occupancy = exposure.occupancy
-    first = occupancy.start[:-1]
-    order = np.lexsort((price, occupancy.cell))
-    share = exposure.share[order]
-    away = np.maximum(1.0 - _running(share, occupancy.start), 0.0)
-    paid = _running((exposure.share * price)[order], occupancy.start)
-    w = exposure.spread_out(weight)
+    rank = np.empty(occupancy.n_users, dtype=np.int64)
+    rank[np.argsort(multiplier, kind="stable")] = np.arange(occupancy.n_users)
+    total, lost = 0.0, np.zeros(occupancy.n_users)
+    for cells in _blocks(occupancy.start):
+        start = occupancy.start[cells.start : cells.stop + 1]
+        rows, start = slice(start[0], start[-1]), start - start[0]
+        user, share = occupancy.user[rows], exposure.share[rows]
+        price, moved = multiplier[user], np.zeros(user.size)
+        if (weight := weights.mean[cells]).any():
+            least, x = _least(weight, price, share, (start, _by_rank(rank[user], start)), "mean")
+            total += least
+            moved += x
+        if (weight := weights.variance[cells]).any():
+            curved = 1.0 - share
+            price *= curved
+            order = start, _by_price(price, start)
+            least, x = _least(weight, price, share, order, "variance")
+            total += least
+            moved += x * curved
+        lost += np.bincount(user, weights=moved, minlength=lost.size)
+    return total, lost
+
+
+def _blocks(start: NDArray[np.int64]) -> Iterator[slice]:
+    """Yield runs of cells with about so many pairs that what is made of them stays in caches."""
+    found = np.searchsorted(start, np.arange(0, start[-1], BLOCK)).tolist()
+    for first, end in pairwise(dict.fromkeys([*found, start.size - 1])):
+        yield slice(first, end)
+
+
+def _by_rank(rank: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the pairs of each cell in the order of their users' ranks.
+
+    A pair's cell, rank and number stand in one whole number: those are sorted many times as fast
+    as two columns.
+    """
+    numbers = int(rank.size).bit_length()
+    ranks = int(rank.max()).bit_length()
+    if numbers + ranks + int(start.size).bit_length() > 63:
+        return _by_price(rank, start)
+    key = np.repeat(np.arange(start.size - 1), np.diff(start)) << ranks
+    key |= rank
+    key <<= numbers
+    key |= np.arange(rank.size)
+    key.sort()
+    key &= (1 << numbers) - 1
+    return key
+
+
+def _by_price(price: Floats | NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the pairs of each cell in the order of their prices, equal ones as they stand."""
+    order = np.empty(price.size, dtype=np.int64)
+    for first, end in pairwise(start.tolist()):
+        order[first:end] = np.argsort(price[first:end], kind="stable")
+        order[first:end] += first
+    return order
+
+
+def _least(
+    weight: Floats,
+    price: Floats,
+    share: Floats,
+    by_price: tuple[NDArray[np.int64], NDArray[np.int64]],
+    name: str,
+) -> tuple[float, Floats]:
+    """Return the least of bias + 2 √(price of what is kept), or of constants, and x / noise.
+
+    `by_price` is where each cell's pairs begin, and their order by price.
+    """
+    start, order = by_price
+    first, size = start[:-1], np.diff(start)
+    share = share[order]
+    away = np.maximum(1.0 - _running(share, start), 0.0)
+    paid = _running(share * price[order], start)
+    w = np.repeat(weight, size)
     errors = w * BIAS[name](away) + 2.0 * np.sqrt(w * paid)
     least = np.minimum.reduceat(errors, first)
     constant = weight * WORST[name]
-    places = np.flatnonzero(errors == exposure.spread_out(least))
+    places = np.flatnonzero(errors == np.repeat(least, size))
     last = places[np.searchsorted(places, first)]  # the first place of the least in each cell
-    taken = np.arange(order.size) <= exposure.spread_out(last.astype(np.float64))
-    live = exposure.spread_out(((least < constant) & (paid[last] > 0)).astype(np.float64)) > 0
+    live = (least < constant) & (paid[last] > 0)
     noise = np.sqrt(paid[last] / np.where(weight > 0, weight, 1.0))
+    end = np.where(live, last + 1, first)  # of the pairs that are taken
+    kept = np.arange(order.size) < np.repeat(end, size)
     moved = np.zeros(order.size)
-    kept = taken & live
-    moved[order[kept]] = (share / np.maximum(exposure.spread_out(noise), 1e-300))[kept]
+    moved[order[kept]] = (share / np.repeat(np.maximum(noise, 1e-300), size))[kept]
     return float(np.minimum(least, constant).sum()), moved
 
 
 def _running(terms: Floats, start: NDArray[np.int64]) -> Floats:
     """Return running sums that begin anew in each cell."""
     total = np.cumsum(terms)
-    before = np.concatenate(([0.0], total))[start[:-1]]
-    return np.asarray(total - np.repeat(before, np.diff(start)))
+    before = np.concatenate(([0.0], total[start[1:-1] - 1]))
+    total -= np.repeat(before, np.diff(start))
+    return np.asarray(total)

@@ -8,23 +8,29 @@ with f. So each user has a largest factor, at most 1, whose loss is within a giv
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.planning.part import in_quanta, spread
-from hexveil.theory.sensitivity import variance_share
+from hexveil.planning import pairs
+from hexveil.spread import SpreadOccupancy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from hexveil.occupancy import Occupancy
+    from hexveil.spread import Whole
 
     Floats = NDArray[np.float64]
 
-HALVINGS = 60
+
+REMEMBERED = 4
+"""Answers about pairs that stay elsewhere that are kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +69,7 @@ class Exposure:
     def share(self) -> Floats:
         """Share of each pair in its cell: m/N."""
         occupancy = self.occupancy
-        return np.asarray(occupancy.n / self._total)
-
-    @property
-    def _total(self) -> NDArray[np.int64]:
-        """Records of each pair's cell."""
-        return np.repeat(self.occupancy.records_per_cell, self.occupancy.users_per_cell)
+        return pairs.share(occupancy, occupancy.records_per_cell)
 
     @cached_property
     def _of_cells(self) -> Any:  # noqa: ANN401  scipy has no types
@@ -111,39 +112,47 @@ class Exposure:
         """Return a figure of each cell for each of its pairs."""
         return np.repeat(per_cell, self.occupancy.users_per_cell)
 
+    def _weighed_squares(self, per_cell: Floats) -> Floats:
+        """Return per user the sum of squared shares times a figure of the cell."""
+        return np.asarray(self._squares @ per_cell, dtype=np.float64)
+
+    def _gathered(self, per_user: Floats) -> Floats:
+        """Return per cell the sum over its users of their share times a figure of the user."""
+        return np.asarray(self._of_cells @ per_user, dtype=np.float64)
+
+    def _gathered_both(self, per_user: Floats, squared: Floats) -> tuple[Floats, Floats]:
+        """Return the same, and per cell the sum of squared shares times another figure."""
+        bent = np.asarray(self._squares_of_cells @ squared, dtype=np.float64)
+        return self._gathered(per_user), bent
+
     def away(self, factor: Floats) -> Floats:
         """Return the share of each cell's samples that the factors put at the middle."""
-        taken = np.asarray(self._of_cells @ (1.0 - factor), dtype=np.float64)
-        return np.minimum(taken, 1.0)
+        return np.minimum(self._gathered(1.0 - factor), 1.0)
 
     def away_in_quanta(self, factor: Floats) -> Floats:
         """Return the same share when what is kept is whole in quanta, as the mean's is."""
         if self.steps is None:
             return self.away(factor)
-        n = self.occupancy.n
-        kept = in_quanta(n * factor[self.occupancy.user], self.spread_out(self.steps))
-        taken = self.by_cell(np.maximum(n - kept, 0.0)) / self.occupancy.records_per_cell
-        return np.maximum(taken, self.away(factor))
+        occupancy = self.occupancy
+        cut = occupancy.of_cells(pairs.cut_by, (occupancy.largest, self.steps), (factor,))
+        return np.asarray(np.maximum(cut / occupancy.records_per_cell, self.away(factor)))
 
     def losses(self, rates: Rates, factor: Floats) -> Floats:
         """Return the loss of each user, not rounded; the plan itself rounds up."""
-        share = self.share * factor[self.occupancy.user]
-        terms = self.spread_out(rates.mean) * share
-        if rates.variance.any():
-            terms += self.spread_out(rates.variance) * spread(share)
-        return self.by_user(terms)
+        cells = self.occupancy.records_per_cell, rates.mean, rates.variance
+        return np.asarray(self.occupancy.of_users(pairs.lost, cells, (factor,)))
 
     @cached_property
     def largest(self) -> Floats:
         """Largest share of a user in each cell."""
-        return np.asarray(np.maximum.reduceat(self.share, self.occupancy.start[:-1]))
+        return np.asarray(self.occupancy.largest / self.occupancy.records_per_cell)
 
     def pushed(self, weight: Floats, factor: Floats) -> tuple[Floats, Floats]:
         """Return per cell the sums over its users of a weight times x, and times spread(x)."""
-        mean = np.asarray(self._of_cells @ (weight * factor), dtype=np.float64)
-        bent = np.asarray(self._squares_of_cells @ (weight * factor**2), dtype=np.float64)
-        x, user, cell = self._large_share(factor)
+        mean, bent = self._gathered_both(weight * factor, weight * factor**2)
+        cell, user, share = self._large
         # Beyond one half the spread is 1/4, which is x (1 - x) + (x - 1/2)².
+        x = np.maximum(share * factor[user], 0.5)
         more = np.bincount(cell, weights=weight[user] * (x - 0.5) ** 2, minlength=mean.size)
         return mean, np.asarray(mean - bent + more)
 
@@ -152,16 +161,11 @@ class Exposure:
         flat = self.weighed(rates.total)
         if not rates.variance.any():
             return flat
-        bent = np.asarray(self._squares @ rates.variance, dtype=np.float64)
-        x, user, cell = self._large_share(factor)
-        more = self.share[self._large] * rates.variance[cell] * (2.0 * x - 1.0)
+        cell, user, share = self._large
+        x = np.maximum(share * factor[user], 0.5)
+        more = share * rates.variance[cell] * (2.0 * x - 1.0)
         large = np.bincount(user, weights=np.where(x > 0.5, more, 0.0), minlength=flat.size)
-        return np.asarray(flat - 2.0 * factor * bent + large)
-
-    def _large_share(self, factor: Floats) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
-        """Return what is kept of the pairs of more than half a cell, at least 1/2; user, cell."""
-        user, cell = (a[self._large] for a in (self.occupancy.user, self.occupancy.cell))
-        return np.maximum(self.share[self._large] * factor[user], 0.5), user, cell
+        return np.asarray(flat - 2.0 * factor * self._weighed_squares(rates.variance) + large)
 
     def factors(self, rates: Rates, loss: float, *, least: bool = False) -> Floats:
         """Return each user's largest factor, at most 1, with a loss of at most `loss`.
@@ -175,50 +179,65 @@ class Exposure:
             return np.minimum(
                 1.0, np.divide(loss, linear, out=np.ones_like(linear), where=linear > 0)
             )
-        bent = np.asarray(self._squares @ rates.variance, dtype=np.float64)
+        bent = self._weighed_squares(rates.variance)
         root = np.sqrt(np.maximum(linear**2 - 4.0 * bent * loss, 0.0))
         down = linear + root
         solved = np.divide(2.0 * loss, down, out=np.ones_like(down), where=down > 0)
         factor = np.where(linear - bent <= loss, 1.0, np.minimum(solved, 1.0))
-        return self._large_users(rates, loss, factor, least=least)
+        if not (rates.variance[self._large[0]] > 0).any():
+            return factor
+        cells = self.occupancy.records_per_cell, rates.mean, rates.variance
+        halved = partial(pairs.bisected, loss=loss, least=least)
+        return np.asarray(self.occupancy.of_users(halved, cells, (factor,)))
 
     @cached_property
-    def _large(self) -> NDArray[np.int64]:
-        """Pairs of more than half a cell."""
-        return np.flatnonzero(self.share > 0.5)
-
-    def _large_users(self, rates: Rates, loss: float, factor: Floats, *, least: bool) -> Floats:
-        if not self._large.size:
-            return factor
-        large = np.zeros(self.occupancy.n_pairs, dtype=bool)
-        large[self._large] = rates.variance[self.occupancy.cell[self._large]] > 0
-        who = np.unique(self.occupancy.user[large])
-        pairs = np.flatnonzero(np.isin(self.occupancy.user, who))
-        share, at = self.share[pairs], np.searchsorted(who, self.occupancy.user[pairs])
-        mean, variance = (self.spread_out(r)[pairs] for r in (rates.mean, rates.variance))
-        most = variance_share(self.occupancy.n[pairs], self._total[pairs])
-        low, high = np.zeros(who.size), np.ones(who.size)
-        for _ in range(HALVINGS):
-            tried = (low + high) / 2.0 if _ else high
-            x = share * tried[at]
-            terms = mean * x + variance * spread(x)
-            if least:
-                terms = _least_charge(x, most, mean, variance)
-            lost = np.bincount(at, weights=terms, minlength=who.size)
-            low, high = np.where(lost <= loss, tried, low), np.where(lost <= loss, high, tried)
-        factor[who] = high if least else low
-        return factor
+    def _large(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+        """Cells of which one user holds more than half, that user, and its share."""
+        total = self.occupancy.records_per_cell
+        who, n = self.occupancy.of_cells(pairs.holder, (total,))
+        cell = np.flatnonzero(who >= 0)
+        return cell, who[cell], n[cell] / total[cell]
 
 
-def _least_charge(x: Floats, most: Floats, mean: Floats, variance: Floats) -> Floats:
-    """Return what a pair is charged at least, whether or not its cell is reduced.
+class SpreadExposure(Exposure):
+    """The same of pairs that stay elsewhere: every sum is asked of their blocks.
 
-    Where nothing of a cell is put at the middle a plan charges COMP Proposition III.1 (`most`)
-    and, of both statistics, no more than the joint formula (theory/loss.py).
+    A step of a search asks for some sums twice, so the last answers are remembered.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        far = np.where(variance > 0, (1.0 + mean / variance) / 2.0, np.inf)
-    z = np.minimum(x, far)
-    together = mean * z + variance * z * (1.0 - z)
-    plain = mean * x + variance * np.minimum(spread(x), most)
-    return np.asarray(np.where(variance > 0, np.minimum(plain, together), mean * x))
+
+    def weighed(self, per_cell: Floats) -> Floats:
+        """Return per user the sum over its cells of its share times a figure of the cell."""
+        return self._remembered("users", pairs.weighed, per_cell)
+
+    def _weighed_squares(self, per_cell: Floats) -> Floats:
+        return self._remembered("users", pairs.weighed_squares, per_cell)
+
+    def _gathered(self, per_user: Floats) -> Floats:
+        return self._remembered("cells", pairs.gathered, per_user)
+
+    def _gathered_both(self, per_user: Floats, squared: Floats) -> tuple[Floats, Floats]:
+        total = self.occupancy.records_per_cell
+        found = self.occupancy.of_cells(pairs.gathered_both, (total,), (per_user, squared))
+        return found[0], found[1]
+
+    def _remembered(self, whole: Whole, work: Callable[..., Floats], figure: Floats) -> Floats:
+        key = f"{work.__name__} {hashlib.sha256(figure.tobytes()).hexdigest()}"
+        last = self._last
+        if key not in last:
+            if len(last) >= REMEMBERED:
+                del last[next(iter(last))]
+            total = self.occupancy.records_per_cell
+            ask = self.occupancy.of_users if whole == "users" else self.occupancy.of_cells
+            given = ((total, figure),) if whole == "users" else ((total,), (figure,))
+            last[key] = np.asarray(ask(work, *given), dtype=np.float64)
+        return last[key]
+
+    @cached_property
+    def _last(self) -> dict[str, Floats]:
+        return {}
+
+
+def exposure_of(occupancy: Occupancy, steps: Floats | None = None) -> Exposure:
+    """Return the exposure of an occupancy, wherever its pairs are."""
+    kind = SpreadExposure if isinstance(occupancy, SpreadOccupancy) else Exposure
+    return kind(occupancy, steps)

@@ -15,14 +15,18 @@ import numpy as np
 
 from hexveil.errors import InputError
 from hexveil.planning import intervals, per_cell, projected
+from hexveil.planning.afar import least_average_afar
 from hexveil.planning.apart import rows_apart
 from hexveil.planning.average import Weights, least_average
-from hexveil.planning.exposure import Exposure
+from hexveil.planning.exposure import Exposure, Rates, SpreadExposure, exposure_of
 from hexveil.planning.joint import Joint, least_error, least_loss
+from hexveil.planning.pairs import LATTICE
 from hexveil.planning.part import WORST, steps_of
-from hexveil.planning.plan import LATTICE, Plan
+from hexveil.planning.plan import Plan
 from hexveil.planning.rows import Rows
+from hexveil.planning.scales import few
 from hexveil.planning.targets import Separate, Targets, Total
+from hexveil.spread import SpreadOccupancy
 from hexveil.theory import clip_user
 
 if TYPE_CHECKING:
@@ -77,7 +81,7 @@ def rows_of(
 def _joint(
     occupancy: Occupancy, span: Floats, request: Request, facts: PublicFacts | None = None
 ) -> Rows:
-    exposure = Exposure(occupancy, None if facts is None else steps_of(span, facts))
+    exposure = exposure_of(occupancy, None if facts is None else steps_of(span, facts))
     if request.epsilon is None:
         if request.objective == "mean":
             return _least_loss_on_average(exposure, span, request, facts)
@@ -87,7 +91,8 @@ def _joint(
         return _average(exposure, span, request, loss)
     top, targets_at = _error_scale(request, span)
     found = least_error(exposure, targets_at, loss, top)
-    return _used_up(exposure, span, request, _rows(exposure, found.joint, found.bound, "max error"))
+    joint = _in_few_scales(exposure, found.joint, loss)
+    return _used_up(exposure, span, request, _rows(exposure, joint, found.bound, "max error"))
 
 
 def _better(
@@ -97,6 +102,8 @@ def _better(
     asked = request.epsilon
     assert asked is not None  # noqa: S101  see api
     tried = [rows_of(occupancy, span, replace(request, intervals="none"), facts)]
+    if isinstance(occupancy, SpreadOccupancy):  # weights of pairs need the pairs at hand
+        return tried[0]
     if intervals.worth_it(occupancy.n_users, asked):
         tried.append(projected.weighed(occupancy, request))
         if projected.can_be_stepped(occupancy, request):
@@ -134,8 +141,22 @@ def _few_digits(factor: Floats) -> Floats:
 
 
 def _average(exposure: Exposure, span: Floats, request: Request, loss: float) -> Rows:
-    joint = least_average(exposure, Weights.of(request, span), loss)
+    found = least_average_afar if isinstance(exposure, SpreadExposure) else least_average
+    joint = _in_few_scales(exposure, found(exposure, Weights.of(request, span), loss), loss)
     return _used_up(exposure, span, request, _rows(exposure, joint, None, "mean error"))
+
+
+def _in_few_scales(exposure: Exposure, joint: Joint, loss: float) -> Joint:
+    """Return few noise scales for very many, and the factors that keep users within the loss."""
+    total, rates = exposure.occupancy.records_per_cell, joint.rates
+    live = rates.mean > 0
+    noise = np.divide(total, rates.mean, out=np.zeros_like(rates.mean), where=live)
+    near = few(noise)
+    if near is noise:
+        return joint
+    mean = np.divide(total, near, out=np.zeros_like(near), where=live)
+    chosen = Rates(mean, rates.variance)
+    return Joint(chosen, exposure.factors(chosen, loss))
 
 
 def _used_up(exposure: Exposure, span: Floats, request: Request, rows: Rows) -> Rows:
@@ -153,10 +174,13 @@ def _used_up(exposure: Exposure, span: Floats, request: Request, rows: Rows) -> 
 
 
 def _rows(exposure: Exposure, joint: Joint, bound: float | None, certifies: str) -> Rows:
-    """Return rows from rates and factors; a cell where nobody loses anything keeps nothing."""
+    """Return rows from rates and factors; a cell where nobody loses anything keeps nothing.
+
+    Of very many scales of noise few are made: where targets must be met, by less noise.
+    """
     occupancy, rates = exposure.occupancy, joint.rates
     factor = _few_digits(joint.factor)
-    most = np.maximum.reduceat(occupancy.n, occupancy.start[:-1])
+    most = occupancy.largest
     total = occupancy.records_per_cell
 
     def scale(rate: Floats) -> Floats:
@@ -167,7 +191,7 @@ def _rows(exposure: Exposure, joint: Joint, bound: float | None, certifies: str)
     return Rows(
         mechanism="factors",
         kept=np.where(rates.mean > 0, most, 0),
-        noise_records=scale(rates.mean) * total,
+        noise_records=few(scale(rates.mean) * total, np.floor if certifies == "loss" else np.rint),
         variance_kept=np.where(rates.variance > 0, most, 0),
         variance_noise=scale(rates.variance),
         factor=factor,

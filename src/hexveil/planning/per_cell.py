@@ -18,13 +18,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.errors import InputError
-from hexveil.exact import ULP, float_up, sums_up
+from hexveil.exact import ULP, float_up
+from hexveil.planning.pairs import threshold_shares
 from hexveil.planning.rows import Rows, whole
+from hexveil.spread import Block, SpreadOccupancy
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hexveil.mechanisms import ThresholdMechanism
     from hexveil.occupancy import Occupancy
 
+FEW = 1_000
+"""Users whose exposure is asked first."""
 SHRINK = 1 - Fraction(1, 2**40)
 """Keeps a loss rounded up within the ε it was solved for, and a rank inside its open range."""
 
@@ -70,25 +76,28 @@ def largest_cell_epsilon(
     InputError
         If the mechanism has no rank that fits.
     """
+    exposures = _Exposures(occupancy)
     rank, step = 1, 1
     last = int(occupancy.users_per_cell.max()) + 1
     while rank <= last:
         reach = mechanism.epsilon_range(rank)
         if reach is None:
             break
-        best = _best_in_range(occupancy, epsilon, rank, reach)
+        best = _best_in_range(exposures, epsilon, rank, reach)
         if best is not None:
             return best
-        rank, step = _skip(occupancy, epsilon, rank, step, mechanism)
+        rank, step = _skip(exposures, epsilon, rank, step, mechanism)
     raise InputError(f"{mechanism.name} has no plan for this occupancy within epsilon.")
 
 
 def _best_in_range(
-    occupancy: Occupancy, epsilon: Fraction, rank: int, reach: tuple[Fraction, Fraction | None]
+    exposures: _Exposures, epsilon: Fraction, rank: int, reach: tuple[Fraction, Fraction | None]
 ) -> Fraction | None:
     """Return the largest ε' of this rank that fits, or None."""
     low, high = reach
-    weight = exposure(occupancy, rank, rank)
+    if Fraction(exposures.least(rank, rank)) * low > epsilon * SHRINK:
+        return None
+    weight = exposures.exact(rank)
     best = epsilon * SHRINK / Fraction(weight) if weight else high
     if best is None:  # nobody loses anything at any ε': any will do
         return epsilon
@@ -98,15 +107,49 @@ def _best_in_range(
 
 
 def _skip(
-    occupancy: Occupancy, epsilon: Fraction, rank: int, step: int, mechanism: ThresholdMechanism
+    exposures: _Exposures, epsilon: Fraction, rank: int, step: int, mechanism: ThresholdMechanism
 ) -> tuple[int, int]:
     """Return the next rank to try and the next step length."""
     while step > 1:
         reach = mechanism.epsilon_range(rank + step)
-        if reach is not None and exposure(occupancy, rank, rank + step) * reach[0] > epsilon:
+        if reach is not None and exposures.least(rank, rank + step) * reach[0] > epsilon:
             return rank + step + 1, step * 2
         step //= 2
     return rank + 1, 2
+
+
+class _Exposures:
+    """Exposures at many ranks: of a few users first, who were exposed most where all were asked.
+
+    What these few lose alone rules out most ranks; no rank is taken before all were asked.
+    """
+
+    def __init__(self, occupancy: Occupancy) -> None:
+        self._occupancy = occupancy
+        self._few: Block | None = None
+
+    def exact(self, rank: int) -> float:
+        """Return `exposure` of all cells with users of this rank."""
+        total = _totals(self._occupancy, rank, rank)
+        if not isinstance(self._occupancy, SpreadOccupancy) and total.size > FEW:
+            self._few = _pairs_of(self._occupancy, np.argpartition(total, -FEW)[-FEW:])
+        return _largest(total)
+
+    def least(self, rank: int, users: int) -> float:
+        """Return what `exposure` is at least; 0 where `exact` is asked next anyway."""
+        if self._few is None:
+            return exposure(self._occupancy, rank, users) if users > rank else 0.0
+        return _largest(threshold_shares(self._few, _thresholds(self._occupancy, rank, users)))
+
+
+def _pairs_of(occupancy: Occupancy, users: NDArray[np.int64]) -> Block:
+    """Return the pairs of some users, numbered anew."""
+    number = np.full(occupancy.n_users, -1)
+    number[users] = np.arange(users.size)
+    who = number[occupancy.user]
+    rows = np.flatnonzero(who >= 0)
+    pairs = occupancy.cell[rows], who[rows], occupancy.n[rows]
+    return Block("cells", 0, *pairs, occupancy.n_cells, users.size)
 
 
 def exposure(occupancy: Occupancy, rank: int, users: int) -> float:
@@ -114,8 +157,16 @@ def exposure(occupancy: Occupancy, rank: int, users: int) -> float:
 
     Only cells with at least `users` users count.
     """
-    kept = occupancy.kth_largest(rank) * (occupancy.users_per_cell >= users)
-    t = kept[occupancy.cell].astype(np.float64)
-    shares = np.divide(occupancy.n, t, out=np.zeros_like(t), where=t > 0)
-    total = sums_up(occupancy.user, np.minimum(shares, 1.0), occupancy.n_users)
+    return _largest(_totals(occupancy, rank, users))
+
+
+def _totals(occupancy: Occupancy, rank: int, users: int) -> NDArray[np.float64]:
+    return np.asarray(occupancy.of_users(threshold_shares, (_thresholds(occupancy, rank, users),)))
+
+
+def _thresholds(occupancy: Occupancy, rank: int, users: int) -> NDArray[np.int64]:
+    return np.asarray(occupancy.kth_largest(rank) * (occupancy.users_per_cell >= users))
+
+
+def _largest(total: NDArray[np.float64]) -> float:
     return float(total.max()) * (1.0 + ULP)

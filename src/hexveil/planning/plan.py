@@ -24,13 +24,13 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.exact import decimal_text, float_up, sums_up
-from hexveil.planning import ways
+from hexveil.planning import pairs, ways
 from hexveil.planning.average import Weights, lower_bound
 from hexveil.planning.exposure import Exposure, Rates
 from hexveil.planning.moments import part_of
-from hexveil.planning.part import WORST, Part, WeighedPart, in_quanta, spread, steps_of
+from hexveil.planning.part import WORST, Part, WeighedPart, steps_of
 from hexveil.planning.support import Support, assess
-from hexveil.theory.sensitivity import variance_share
+from hexveil.spread import SpreadOccupancy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from hexveil.planning.rows import Rows
 
     Floats = NDArray[np.float64]
-
-LATTICE = 2.0**-30
-"""Step of a published variance, as a part of its noise scale; charged to each user of the cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +139,13 @@ class Plan:
 
     @property
     def certifies(self) -> str | None:
-        """Whether `lower_bound` is about the "loss", the "max error" or the "mean error"."""
-        return self.rows.certifies
+        """Whether `lower_bound` is about the "loss", the "max error" or the "mean error".
+
+        None without one: a bound of the mean error looks at each pair, so that there is none where
+        pairs stay elsewhere.
+        """
+        afar = isinstance(self.occupancy, SpreadOccupancy)
+        return None if afar and self.rows.certifies == "mean error" else self.rows.certifies
 
     @property
     def gap(self) -> float | None:
@@ -182,20 +184,27 @@ class Plan:
     @cached_property
     def kept_mean(self) -> Floats:
         """Samples of each pair that the mean keeps; with records at hand, in whole quanta."""
-        kept = self._kept(self.kept)
-        if self.facts is None or (kept == np.floor(kept)).all():
-            return kept
-        return in_quanta(kept, steps_of(self.span, self.facts)[self.occupancy.cell])
+        return self._kept("mean")
 
     @cached_property
     def kept_variance(self) -> Floats:
         """Samples of each pair that the variance keeps."""
-        return self._kept(self.rows.variance_kept)
+        return self._kept("variance")
 
-    def _kept(self, threshold: NDArray[np.int64]) -> Floats:
-        occupancy, rows = self.occupancy, self.rows
-        kept = np.minimum(occupancy.n, threshold[occupancy.cell]) * rows.factor[occupancy.user]
+    def _kept(self, name: str) -> Floats:
+        rows = self.rows
+        kept = pairs.kept(self.occupancy, *self.thresholds(name), rows.factor)
         return kept if rows.dropped is None else np.where(rows.dropped, 0.0, kept)
+
+    def thresholds(self, name: str) -> tuple[NDArray[np.int64], Floats]:
+        """Return what a statistic keeps of a user in each cell, and the quanta in its bounds.
+
+        Zeros for the quanta if what is kept need not be whole in them.
+        """
+        nothing = np.zeros(self.occupancy.n_cells)
+        if name == "variance":
+            return self.rows.variance_kept, nothing
+        return self.rows.kept, nothing if self.facts is None else steps_of(self.span, self.facts)
 
     @cached_property
     def parts(self) -> dict[str, Part]:
@@ -211,13 +220,13 @@ class Plan:
     def _variance(self) -> Part:
         interval, noise = self.rows.interval, self.rows.variance_noise
         if interval is None:
-            return Part("variance", self.span**2, noise, self._away(self.kept_variance))
+            return Part("variance", self.span**2, noise, self._away("variance"))
         return part_of(interval, self.occupancy, self.span, (self.mean_noise, noise))
 
     def _mean(self) -> Part:
         interval, occupancy, noise = self.rows.interval, self.occupancy, self.mean_noise
         if interval is None:
-            return Part("mean", self.span, noise, self._away(self.kept_mean))
+            return Part("mean", self.span, noise, self._away("mean"))
         if self.rows.steps is not None:
             return ways.part(occupancy, self.span, interval, noise, self.rows.steps)
         return WeighedPart(
@@ -229,12 +238,14 @@ class Plan:
             likely=interval.likely_off(occupancy),
         )
 
-    def _away(self, kept: Floats) -> Floats:
-        """Return the share of each cell's samples that is put at the middle."""
-        cut = np.maximum(self.occupancy.n - kept, 0.0)
-        return np.asarray(
-            np.add.reduceat(cut, self.occupancy.start[:-1]) / self.occupancy.records_per_cell
-        )
+    def _away(self, name: str) -> Floats:
+        """Return the share of each cell's samples that a statistic has at the middle."""
+        occupancy, rows = self.occupancy, self.rows
+        if rows.dropped is None:
+            cut = occupancy.of_cells(pairs.cut_by, self.thresholds(name), (rows.factor,))
+        else:
+            cut = occupancy.of_cells(pairs.cut, pairs=(self._kept(name),))
+        return np.asarray(cut / occupancy.records_per_cell, dtype=np.float64)
 
     @property
     def first(self) -> Part:
@@ -267,11 +278,11 @@ class Plan:
 
     @cached_property
     def _losses(self) -> Floats:
+        if self.rows.interval is None:
+            return np.asarray(self.occupancy.of_users(pairs.losses, *self._charges))
         # Each term was made by a few correctly rounded operations: eight ulps cover them.
         terms = self.pair_losses() * (1.0 + 2.0**-49)
         lost = sums_up(self.occupancy.user, terms, self.occupancy.n_users)
-        if self.rows.interval is None:
-            return lost
         if self.rows.steps is not None:
             in_classes, in_cells = self.rows.steps.losses(self.occupancy)
             lost = np.maximum(lost, np.nextafter(in_classes + in_cells, np.inf))
@@ -286,54 +297,37 @@ class Plan:
     def pair_losses(self) -> Floats:
         """Return what each (cell, user) pair adds to its user's loss, not yet rounded up."""
         occupancy = self.occupancy
-        terms = np.zeros(occupancy.n_pairs)
         if self.rows.interval is not None:
             # The mean is needed for the variance as well, and its loss adds to the variance's.
             noises = [self.mean_noise]
             noises += [self.rows.variance_noise] if "variance" in self.request.noised else []
             shares = self.rows.interval.shares(occupancy)
             return np.asarray(sum(shares / one[occupancy.cell] for one in noises))
-        if "mean" in self.parts:
-            noise = self.noise_records[occupancy.cell]
-            live = (noise > 0) & (self.kept_mean > 0)
-            terms += np.divide(self.kept_mean, noise, out=np.zeros_like(noise), where=live)
-        if "variance" in self.parts:
-            terms += self._variance_losses()
-        return terms if len(self.parts) < 2 else np.minimum(terms, self._joint_losses(terms))
+        cells, users, dropped = self._charges
+        return pairs.charged(occupancy, *cells, *users, *dropped)
 
-    def _variance_losses(self) -> Floats:
-        occupancy = self.occupancy
-        total = occupancy.records_per_cell[occupancy.cell]
-        noise = self.rows.variance_noise[occupancy.cell]
-        whole = (self.parts["variance"].away == 0)[occupancy.cell]
-        bound = spread(self.kept_variance / total)
-        moved = np.where(whole, variance_share(occupancy.n, total), bound)
-        live = (noise > 0) & (self.kept_variance > 0)
-        return np.where(
-            live, np.divide(moved, noise, out=np.zeros_like(noise), where=live) + LATTICE, 0.0
+    @cached_property
+    def _charges(self) -> tuple[pairs.Charges, tuple[Floats, ...], tuple[NDArray[np.bool_], ...]]:
+        """What decides the loss of pairs: figures of cells, of users, and of pairs."""
+        occupancy, rows, parts = self.occupancy, self.rows, self.parts
+        nothing = np.zeros(occupancy.n_cells)
+
+        def whole(name: str) -> NDArray[np.bool_]:
+            return np.equal(parts[name].away if name in parts else nothing, 0.0)
+
+        cells = pairs.Charges(
+            total=occupancy.records_per_cell,
+            kept=rows.kept,
+            noise=rows.noise_records,
+            steps=self.thresholds("mean")[1],
+            variance_kept=rows.variance_kept,
+            variance_noise=rows.variance_noise,
+            whole=whole("mean"),
+            variance_whole=whole("variance"),
+            mean_live=np.full(occupancy.n_cells, "mean" in parts),
+            variance_live=np.full(occupancy.n_cells, "variance" in parts),
         )
-
-    def _joint_losses(self, plain: Floats) -> Floats:
-        """Return what a user of more than half a cell loses at most by both statistics.
-
-        Only where nothing of the cell is put at the middle (theory/loss.py).
-        """
-        occupancy = self.occupancy
-        total = occupancy.records_per_cell
-        mean, variance = self.noise_records / total, self.rows.variance_noise
-        whole = (mean > 0) & (variance > 0) & (self.parts["mean"].away == 0)
-        whole &= self.parts["variance"].away == 0
-        large = np.flatnonzero(
-            whole[occupancy.cell] & (2 * occupancy.n > total[occupancy.cell] + 1)
-        )
-        if not large.size:
-            return plain
-        cell = occupancy.cell[large]
-        reach, b, c = occupancy.n[large] / total[cell], mean[cell], variance[cell]
-        z = np.minimum(reach, (1.0 + c / b) / 2.0)
-        joint = plain.copy()
-        joint[large] = z / b + z * (1.0 - z) / c + LATTICE
-        return joint
+        return cells, (rows.factor,), () if rows.dropped is None else (rows.dropped,)
 
     @cached_property
     def epsilon(self) -> Fraction:
@@ -344,17 +338,20 @@ class Plan:
     def composed_epsilon(self) -> Fraction:
         """What counting cells would claim: each cell's loss charged to all who are in it."""
         occupancy = self.occupancy
+        if self.rows.interval is None:
+            if self.cell_epsilon is not None:
+                cells = occupancy.of_users(pairs.live_cells, *self._charges)
+                return self.cell_epsilon * int(cells.max(initial=0))
+            given, users, dropped = self._charges
+            most = occupancy.of_cells(pairs.most_charged, given, users, dropped)
+            charged = occupancy.of_users(pairs.losses_at_most, (most, *given), users, dropped)
+            return Fraction(float(charged.max(initial=0.0)))
         terms = self.pair_losses()
-        if self.cell_epsilon is not None:
-            cells = np.bincount(occupancy.user[terms > 0], minlength=1)
-            return self.cell_epsilon * int(cells.max(initial=0))
         most = np.maximum.reduceat(terms, occupancy.start[:-1])[occupancy.cell]
         charged = sums_up(occupancy.user, np.where(terms > 0, most, 0.0), occupancy.n_users)
         if self.rows.steps is not None:
             charged = np.maximum(charged, self.rows.steps.composed(occupancy))
         claimed = float(charged.max(initial=0.0))
-        if self.rows.interval is None:
-            return Fraction(claimed)
         return Fraction(math.nextafter(claimed + float_up(self._shared), math.inf))
 
     @property
@@ -410,12 +407,11 @@ class Plan:
     def users(self) -> pa.Table:
         """A row per user (by number): cells, records, factor and loss."""
         occupancy = self.occupancy
-        records = np.bincount(occupancy.user, weights=occupancy.n, minlength=occupancy.n_users)
         return pa.table(
             {
                 "user": np.arange(occupancy.n_users),
                 "cells": occupancy.cells_per_user,
-                "records": records.astype(np.int64),
+                "records": occupancy.records_per_user,
                 "factor": self.rows.factor,
                 "loss": self._losses,
             }

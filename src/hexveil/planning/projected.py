@@ -63,7 +63,7 @@ def _fitted(
     occupancy: Occupancy, request: Request, interval: Interval, noise: tuple[Floats, Floats]
 ) -> Rows:
     """Return rows with noise at which the most exposed user loses what was asked, no more."""
-    most = np.maximum.reduceat(occupancy.n, occupancy.start[:-1])
+    most = occupancy.largest
     rows = Rows(
         mechanism="weights",
         kept=most,

@@ -38,11 +38,13 @@ import numpy as np
 from hexveil.errors import InputError
 from hexveil.exact import float_up
 from hexveil.noise.secure import TAIL
+from hexveil.planning.pairs import kept as kept_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.facts import ValueScale
+    from hexveil.occupancy import Pairs
     from hexveil.planning import Plan
     from hexveil.records import Dataset
 
@@ -90,13 +92,16 @@ def lattice(plan: Plan, scale: ValueScale) -> Lattice:
         dtype=np.int64,
     )[which.reshape(-1)]
     steps = ends[:, 1] - ends[:, 0]
-    noise = [
-        float_up(2 * int(s) * Fraction(float(r)))
-        for s, r in zip(steps, plan.noise_records, strict=True)
-    ]
-    where = Lattice(ends[:, 0], steps, np.array(noise, dtype=np.float64))
+    where = Lattice(ends[:, 0], steps, _noise(steps, plan.noise_records))
     _check_noise(plan, where)
     return where
+
+
+def _noise(steps: NDArray[np.int64], noise_records: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return R of each cell; plans of many cells have few (planning/scales.py)."""
+    asked = list(zip(steps.tolist(), noise_records.tolist(), strict=True))
+    scale = {(s, r): float_up(2 * s * Fraction(r)) for s, r in set(asked)}
+    return np.array([scale[one] for one in asked], dtype=np.float64)
 
 
 def live_cells(plan: Plan) -> NDArray[np.int64]:
@@ -131,14 +136,36 @@ def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]
     It leaves only through the noise door. One user moves entry g by at most 2 w (module head).
     The sums of cells without noise are not looked at.
     """
-    occupancy, live = plan.occupancy, live_cells(plan)
-    rows = np.flatnonzero(plan.noise_records[occupancy.cell] > 0)
-    cell, m = occupancy.cell[rows], occupancy.n[rows]
-    steps = where.steps[cell]
-    inside = np.clip(dataset.sums.total[rows] - where.lower[cell] * m, 0, steps * m)
-    width = half_widths(plan.kept_mean[rows], m, steps)
-    contribution = np.clip(2 * inside, steps * m - width, steps * m + width)
-    first = np.searchsorted(cell, live)  # pairs are sorted by cell, and no cell is empty
+    rows = plan.rows
+    cells = where.lower, where.steps, plan.noise_records, *plan.thresholds("mean")
+    dropped = () if rows.dropped is None else (rows.dropped,)
+    return np.asarray(dataset.of_cells(_statistic, cells, (rows.factor,), dropped))
+
+
+def _statistic(  # noqa: PLR0913, PLR0917  what `of_cells` hands over
+    pairs: Pairs,
+    total: NDArray[np.int64],
+    _squares: object,
+    lower: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    noise: NDArray[np.float64],
+    threshold: NDArray[np.int64],
+    quanta: NDArray[np.float64],
+    factor: NDArray[np.float64],
+    *dropped: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    kept = kept_of(pairs, threshold, quanta, factor)
+    for off in dropped:
+        kept = np.where(off, 0.0, kept)
+    rows = np.flatnonzero(noise[pairs.cell] > 0)
+    cell, m = pairs.cell[rows], pairs.n[rows]
+    span = steps[cell]
+    inside = np.clip(total[rows] - lower[cell] * m, 0, span * m)
+    width = half_widths(kept[rows], m, span)
+    contribution = np.clip(2 * inside, span * m - width, span * m + width)
+    first = np.searchsorted(cell, np.flatnonzero(noise > 0))  # pairs are sorted, no cell is empty
+    if not first.size:
+        return np.zeros(0, dtype=np.int64)
     return np.asarray(np.add.reduceat(contribution, first), dtype=np.int64)
 
 

@@ -76,6 +76,15 @@ class Release:
 
         return pl.from_arrow(self.table)
 
+    def to_spark(self, session: Any) -> Any:  # noqa: ANN401  pyspark may not be installed
+        """Return the numbers as a Spark data frame, for example to be written as a table.
+
+        Parameters
+        ----------
+        session : pyspark.sql.SparkSession
+        """
+        return session.createDataFrame(self.table)
+
     def write(self, folder: str | Path, *, context: str | Path | None = None) -> Path:
         """Write the release folder and return it.
 

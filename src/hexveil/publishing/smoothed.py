@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil import smoothing
+from hexveil.planning import pairs
 from hexveil.planning.intervals import SPREAD, likeness, reach
 from hexveil.planning.part import WeighedPart
 from hexveil.publishing import stepped
@@ -65,8 +66,7 @@ def crowds(occupancy: Occupancy) -> Floats:
     >>> crowds(Occupancy.from_dense([[1, 8], [1, 1], [1, 1]])).round(2)
     array([3.  , 1.52])
     """
-    part = occupancy.n / occupancy.records_per_cell[occupancy.cell]
-    return np.asarray(1.0 / np.add.reduceat(part**2, occupancy.start[:-1]))
+    return np.asarray(occupancy.of_cells(pairs.crowds, (occupancy.records_per_cell,)))
 
 
 def groupings_of(cells: CellTable) -> tuple[Grouping, ...]:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.facts import ValueScale
+    from hexveil.occupancy import Pairs
     from hexveil.planning import Plan
     from hexveil.publishing.linear import Lattice
     from hexveil.records import Dataset
@@ -101,22 +102,39 @@ def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]
     2^30 (its sensitivity) / b + 1, by nothing if nothing of it is kept (module head). The sums of
     cells without noise are not looked at.
     """
-    occupancy, live = plan.occupancy, live_cells(plan)
-    rows = np.flatnonzero(plan.rows.variance_noise[occupancy.cell] > 0)
-    total, squares = dataset.sums.total, dataset.sums.total_sq
-    assert squares is not None  # noqa: S101  see check
-    steps = where.steps[occupancy.cell[rows]]
+    rows, occupancy = plan.rows, plan.occupancy
+    cells = where.steps, occupancy.records_per_cell, rows.variance_noise, rows.variance_kept
+    dropped = () if rows.dropped is None else (rows.dropped,)
+    return np.asarray(dataset.of_cells(_statistic, cells, (rows.factor,), dropped))
+
+
+def _statistic(  # noqa: PLR0913, PLR0917  what `of_cells` hands over
+    pairs: Pairs,
+    total: NDArray[np.int64],
+    squares: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    records: NDArray[np.int64],
+    noise: NDArray[np.float64],
+    threshold: NDArray[np.int64],
+    factor: NDArray[np.float64],
+    *dropped: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    rows = np.flatnonzero(noise[pairs.cell] > 0)
+    cell, n = pairs.cell[rows], pairs.n[rows]
     # Half quanta around the middle: 2 k - S. Their squares add up to S² m at most, which fits.
-    first = 2 * total[rows] - steps * occupancy.n[rows]
-    second = 4 * (squares[rows] - steps * total[rows]) + steps**2 * occupancy.n[rows]
-    weight, divisor = _weights(plan, rows)
-    cells = _cell_sums(occupancy.cell[rows], divisor, weight * second, weight * first)
-    records = occupancy.records_per_cell
-    noise = plan.rows.variance_noise
+    span = steps[cell]
+    first = 2 * total[rows] - span * n
+    second = 4 * (squares[rows] - span * total[rows]) + span**2 * n
+    parts = (factor * GRAIN).astype(np.int64)[pairs.user[rows]]
+    for off in dropped:
+        parts = np.where(off[rows], 0, parts)
+    weight, divisor = _weights(np.minimum(n, threshold[cell]), n, parts)
+    cells = _cell_sums(cell, divisor, weight * second, weight * first)
+    live = np.flatnonzero(noise > 0).tolist()
     return np.array(
         [
-            _steps(sums, int(records[g]), int(where.steps[g]), Fraction(float(noise[g])))
-            for g, sums in zip(live.tolist(), cells, strict=True)
+            _steps(sums, int(records[g]), int(steps[g]), Fraction(float(noise[g])))
+            for g, sums in zip(live, cells, strict=True)
         ],
         dtype=np.int64,
     )
@@ -157,14 +175,13 @@ def _check_bounds(where: Lattice, live: NDArray[np.int64], scale: ValueScale) ->
         )
 
 
-def _weights(plan: Plan, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return 2^30 q/m of each pair as numerator (Python integers) and divisor, in lowest terms."""
-    occupancy = plan.occupancy
-    m, user = occupancy.n[rows], occupancy.user[rows]
-    kept = np.minimum(m, plan.rows.variance_kept[occupancy.cell[rows]])
-    parts = (plan.rows.factor * GRAIN).astype(np.int64)[user]
-    if plan.rows.dropped is not None:
-        parts = np.where(plan.rows.dropped[rows], 0, parts)
+def _weights(
+    kept: NDArray[np.int64], m: NDArray[np.int64], parts: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return 2^30 q/m of each pair as numerator (Python integers) and divisor, in lowest terms.
+
+    q is `kept` of m samples times the factor, which comes in parts of 2^-30.
+    """
     common = np.gcd(kept, m)
     kept, m = kept // common, m // common
     common = np.gcd(parts, m)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +11,12 @@ from hexveil.errors import HexveilError
 from hexveil.records.possible import squares_fit, squares_range
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from hexveil.facts import PublicFacts, ValueScale
-    from hexveil.occupancy import Occupancy
+    from hexveil.occupancy import Arrays, Occupancy, Pairs
     from hexveil.records.units import Units
 
 
@@ -42,6 +44,36 @@ class Sums:
     def __reduce__(self) -> tuple[object, ...]:
         raise HexveilError("private sums are not pickled; read the records where they are used.")
 
+    @property
+    def squared(self) -> bool:
+        """Whether sums of squares are kept."""
+        return self.total_sq is not None
+
+    def of_cells(
+        self,
+        occupancy: Occupancy,
+        work: Callable[..., Any],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: Arrays = (),
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Return what a function makes of the pairs and their sums: see `Dataset.of_cells`."""
+        sums = (self.total,) if self.total_sq is None else (self.total, self.total_sq)
+        others = len(cells) + len(users)
+
+        def summed(some: Pairs, *given: NDArray[Any]) -> Any:  # noqa: ANN401
+            before, own, after = given[:others], given[others:], given[others + len(sums) :]
+            return work(some, own[0], None if len(sums) == 1 else own[1], *before, *after)
+
+        return occupancy.of_cells(summed, cells, users, (*sums, *pairs))
+
+    def check(self, facts: PublicFacts) -> None:
+        """Raise HexveilError unless these can be sums of the counts of such records."""
+        n = facts.occupancy.n
+        if self.total.shape != n.shape or self.total.dtype != np.int64:
+            raise HexveilError("sums and occupancy do not belong together.")
+        check_sums(n, self.total, self.total_sq, facts.scale)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
@@ -61,16 +93,24 @@ class Dataset:
     units: Units | None = None
 
     def __post_init__(self) -> None:
-        n, steps = self.public.occupancy.n, self.public.scale.steps
-        total = self.sums.total
-        if total.shape != n.shape or total.dtype != np.int64:
-            raise HexveilError("sums and occupancy do not belong together.")
-        if ((total < 0) | (total > n * steps)).any():
-            raise HexveilError("sums are outside the bounds of their counts.")
+        self.sums.check(self.public)
         if self.units is not None and len(self.units.users) != self.public.occupancy.n_users:
             raise HexveilError("ids and occupancy do not belong together.")
-        if self.sums.total_sq is not None:
-            _check_squares(n, total, self.sums.total_sq, self.public.scale)
+
+    def of_cells(
+        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Return what a function makes of all pairs and their sums, cell by cell. PRIVATE.
+
+        Parameters
+        ----------
+        work : callable
+            From `Pairs`, their sums, their sums of squares (or None) and the arrays, in this
+            order, to an array: as for `Occupancy.of_cells`.
+        cells, users, pairs : sequence of ndarray
+            Arrays with an entry per cell, per user, and per pair.
+        """
+        return self.sums.of_cells(self.public.occupancy, work, cells, users, pairs)
 
     @property
     def has_squares(self) -> bool:
@@ -78,7 +118,7 @@ class Dataset:
 
         Public: it depends on counts, bounds, quantum, and the columns of a table of sums.
         """
-        return self.sums.total_sq is not None
+        return self.sums.squared
 
     @property
     def occupancy(self) -> Occupancy:
@@ -91,6 +131,19 @@ class Dataset:
             f"Dataset({facts.value!r}, unit={facts.unit!r}, n_cells={facts.occupancy.n_cells}, "
             f"n_users={facts.occupancy.n_users}, n_pairs={facts.occupancy.n_pairs})"
         )
+
+
+def check_sums(
+    n: NDArray[np.int64],
+    total: NDArray[np.int64],
+    squares: NDArray[np.int64] | None,
+    scale: ValueScale,
+) -> None:
+    """Raise HexveilError unless n values within the bounds can have these sums (and squares)."""
+    if ((total < 0) | (total > n * scale.steps)).any():
+        raise HexveilError("sums are outside the bounds of their counts.")
+    if squares is not None:
+        _check_squares(n, total, squares, scale)
 
 
 def _check_squares(

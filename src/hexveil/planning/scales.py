@@ -1,0 +1,49 @@
+"""Few noise scales: a release of many cells draws its noise in groups of equal scale.
+
+A draw of a scale of its own costs the noise library about fifteen times one of many of a scale.
+So where a plan would have very many scales its noise is rounded to eight binary digits, before
+factors and noise are fitted to the loss that was asked: what the plan states, what is booked and
+what is drawn are then one number. A noise moves by at most a 256th of itself where it is rounded to
+the nearest, by less than a 128th where it is rounded to one side. Times one factor they are as few
+as before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+MANY = 1_000
+"""Scales that are drawn apart without much ado."""
+BITS = 8
+"""Binary digits that are kept of more: at most 128 scales between a scale and its double."""
+
+
+def few(noise: Floats, rounding: np.ufunc = np.rint) -> Floats:
+    """Return noise of few different sizes: as it is, or rounded to eight binary digits.
+
+    Parameters
+    ----------
+    noise : ndarray of float, shape (n,)
+        Zero or above; zeros stay.
+    rounding : np.rint, np.floor or np.ceil
+        Whether it may become a little larger and smaller, smaller only, or larger only.
+
+    Examples
+    --------
+    >>> np.unique(few(np.linspace(1.0, 2.0, 5000))).size
+    129
+    >>> few(np.array([0.0, 1.001]))
+    array([0.   , 1.001])
+    """
+    if np.unique(noise).size <= MANY:
+        return noise
+    part, power = np.frexp(noise)
+    # Only the rounding itself rounds: the other steps move the binary point.
+    return np.asarray(np.ldexp(rounding(np.ldexp(part, BITS)), power - BITS), dtype=np.float64)

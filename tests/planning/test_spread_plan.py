@@ -1,0 +1,159 @@
+"""A plan of pairs that stay elsewhere is the plan of the same pairs at hand."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from hexveil.errors import InputError
+from hexveil.planning.advice import GridTooFineWarning
+from hexveil.planning.exposure import Exposure, Rates, exposure_of
+from hexveil.spread import SpreadOccupancy
+from spread_blocks import blocks_of, spread_out
+from strategies import occupancies
+
+BOUNDS = (0, 60)
+BOTH = ("mean", "variance")
+ASKED = {
+    "joint": {"epsilon": 2},
+    "largest": {"epsilon": 2, "objective": "max"},
+    "target": {"target_error": 12},
+    "target on average": {"target_error": 14, "objective": "mean"},
+    "per-cell": {"epsilon": 2, "method": "per-cell"},
+    "baseline": {"epsilon": 2, "method": "per-cell", "mechanism": hv.Baseline()},
+    "composition": {"epsilon": 2, "method": "composition"},
+    "both": {"epsilon": 3, "statistics": BOTH},
+    "both, largest": {"epsilon": 3, "statistics": BOTH, "objective": "max"},
+    "both, apart": {"epsilon": 3, "statistics": BOTH, "method": "per-cell"},
+    "variance": {"epsilon": 3, "statistics": ("variance",)},
+}
+ROWS = ("kept", "noise_records", "variance_kept", "variance_noise", "factor")
+
+
+def fleet(seed, users=30, cells=12):
+    """Return an occupancy where few report much."""
+    draw = np.random.default_rng(seed)
+    counts = draw.poisson(draw.pareto(1.2, (users, 1)) + 0.3, (users, cells))
+    counts[0] += 1
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    return hv.Occupancy.from_dense(counts)
+
+
+def planned(occupancy, **asked):
+    """Return a plan without advice."""
+    return hv.plan(occupancy, bounds=BOUNDS, advise=False, **asked)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_plans_are_the_same(name, monkeypatch):
+    """Rows, losses and errors agree; what a search decides may differ in its last digits."""
+    monkeypatch.setattr("hexveil.planning.afar.ITERATIONS", 300)
+    whole = fleet(1)
+    here, there = planned(whole, **ASKED[name]), planned(spread_out(whole, 40), **ASKED[name])
+    for row in ROWS:
+        np.testing.assert_allclose(
+            getattr(there.rows, row), getattr(here.rows, row), rtol=1e-3, atol=1e-9, err_msg=row
+        )
+    np.testing.assert_allclose(there.losses(), here.losses(), rtol=1e-3)
+    assert float(there.composed_epsilon) == pytest.approx(float(here.composed_epsilon), rel=1e-3)
+    for part, other in zip(here.parts.values(), there.parts.values(), strict=True):
+        np.testing.assert_allclose(other.error, part.error, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_plan_states_the_losses_of_the_same_rows_at_hand(name):
+    """Whatever rows were found: what is stated of them is what is stated of pairs at hand."""
+    whole = fleet(2)
+    there = planned(spread_out(whole, 25), **ASKED[name])
+    here = hv.Plan(whole, there.lower, there.upper, there.rows, there.request, there.prior_miss)
+    np.testing.assert_array_equal(there.losses(), here.losses())
+    assert there.epsilon == here.epsilon
+    assert there.composed_epsilon == here.composed_epsilon
+    np.testing.assert_array_equal(there.judged_errors(), here.judged_errors())
+    assert there.users.equals(here.users)
+    assert there.table.equals(here.table)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_where_blocks_begin_changes_no_bit_of_a_plan(name):
+    """One block, many blocks: the same rows, hence the same request in a ledger."""
+    whole = fleet(3)
+    plans = [planned(spread_out(whole, room), **ASKED[name]) for room in (1, 33, 10_000)]
+    assert len({str(made.identity()) for made in plans}) == 1
+
+
+@given(occupancies(users=6, cells=5), st.integers(0, 2**32 - 1), st.integers(1, 10))
+def test_every_sum_over_pairs_is_the_same(occupancy, seed, room):
+    """All that a search asks of pairs, for random rates and factors."""
+    draw = np.random.default_rng(seed)
+    here, there = Exposure(occupancy), exposure_of(spread_out(occupancy, room))
+    rates = Rates(*(draw.exponential(1, (2, occupancy.n_cells)) * draw.integers(0, 2, (2, 1))))
+    factor, weight = draw.uniform(0, 1, (2, occupancy.n_users))
+    loss = float(draw.exponential(1))
+    asked = [
+        lambda e: e.away(factor),
+        lambda e: e.losses(rates, factor),
+        lambda e: e.largest,
+        lambda e: e.slope(rates, factor),
+        lambda e: np.concatenate(e.pushed(weight, factor)),
+        lambda e: e.factors(rates, loss),
+        lambda e: e.factors(rates, loss, least=True),
+    ]
+    for ask in asked:
+        np.testing.assert_allclose(ask(there), ask(here), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("fetched", [10**9, 1500])
+@pytest.mark.parametrize("statistics", [("mean",), BOTH])
+def test_few_steps_from_a_sample_come_near(statistics, fetched, monkeypatch):
+    """What a search in blocks gives up for asking seldom: a fiftieth with a seventh of users."""
+    monkeypatch.setattr("hexveil.planning.afar.FETCHED", fetched)
+    whole = fleet(4, users=600, cells=60)
+    store = blocks_of(whole, 3000)
+    apart = SpreadOccupancy(store, whole.n_cells, whole.n_users, whole.n_pairs)
+    here, there = (planned(one, epsilon=3, statistics=statistics) for one in (whole, apart))
+    assert there.judged_errors().mean() <= here.judged_errors().mean() * 1.02
+    assert there.epsilon <= 3
+    assert len(store.asked) < 150
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"method": "clip-user"},
+        {"intervals": "global"},
+        {"intervals": "adaptive"},
+    ],
+)
+def test_what_needs_pairs_at_hand_is_refused(asked):
+    """One sentence names what can be used instead."""
+    with pytest.raises(InputError, match=r'use method "joint", "per-cell" or "composition"'):
+        planned(spread_out(fleet(5), 40), epsilon=1, **asked)
+
+
+def test_auto_is_no_interval_where_pairs_stay_elsewhere():
+    """The choice is made among what can be planned."""
+    apart = spread_out(fleet(6), 40)
+    chosen, plain = (planned(apart, epsilon=1, intervals=i) for i in ("auto", "none"))
+    assert chosen.rows.interval is None
+    np.testing.assert_array_equal(chosen.rows.noise_records, plain.rows.noise_records)
+
+
+def test_a_plan_of_the_mean_error_has_no_certificate_there_and_others_have():
+    """The bound of an average looks at each pair; that of a largest error does not."""
+    apart = spread_out(fleet(7), 40)
+    assert planned(apart, epsilon=1).certifies is None
+    assert planned(apart, epsilon=1).gap is None
+    assert planned(apart, epsilon=1, objective="max").gap <= 0.05
+
+
+def test_the_warning_of_a_fine_grid_tries_no_other_plans():
+    """It says that the grid is too fine, and counts nothing again."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        hv.plan(spread_out(fleet(8), 40), bounds=BOUNDS, epsilon="0.01")
+    assert [w.category for w in caught] == [GridTooFineWarning]
+    assert "would need" not in str(caught[0].message)

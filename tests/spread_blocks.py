@@ -1,0 +1,76 @@
+"""Blocks of pairs in memory: what a store elsewhere answers, and how often it was asked."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hexveil.records.dataset import Dataset
+from hexveil.records.spread import SpreadSums
+from hexveil.spread import Block, SpreadOccupancy, cuts
+
+
+@dataclass
+class Blocks:
+    """Blocks of whole cells (with their sums, if any) and of whole users."""
+
+    by_cell: list
+    by_user: list
+    sums: list = field(default_factory=list)
+    asked: list = field(default_factory=list)
+
+    def ask(self, whole, work, cells, users):
+        """Return the answers of all blocks of a kind."""
+        self.asked.append((whole, getattr(work, "func", work).__name__))
+        blocks = self.by_cell if whole == "cells" else self.by_user
+        return [block.answer(work, cells, users) for block in blocks]
+
+    def ask_sums(self, work, cells, users):
+        """Return the answers of blocks of cells with their sums."""
+        self.asked.append(("sums", work.__name__))
+        both = zip(self.by_cell, self.sums, strict=True)
+
+        def privately(sums):
+            return lambda pairs, *given: work(pairs, *sums, *given)
+
+        return [block.answer(privately(sums), cells, users) for block, sums in both]
+
+
+def blocks_of(occupancy, room, total=None, squares=None):
+    """Return an occupancy's blocks of about `room` pairs."""
+    of_cell = cuts(occupancy.users_per_cell, room)[occupancy.cell]
+    order = np.lexsort((occupancy.cell, occupancy.user))
+    of_user = cuts(occupancy.cells_per_user, room)[occupancy.user[order]]
+    by_cell, sums, by_user = [], [], []
+    for number in np.unique(of_cell):
+        rows = np.flatnonzero(of_cell == number)
+        cell, user, n = (a[rows] for a in (occupancy.cell, occupancy.user, occupancy.n))
+        first, last = int(cell[0]), int(cell[-1])
+        by_cell.append(
+            Block("cells", first, cell - first, user, n, last - first + 1, occupancy.n_users)
+        )
+        sums.append(tuple(None if one is None else one[rows] for one in (total, squares)))
+    for number in np.unique(of_user):
+        rows = order[of_user == number]
+        cell, user, n = (a[rows] for a in (occupancy.cell, occupancy.user, occupancy.n))
+        first, last = int(user[0]), int(user[-1])
+        by_user.append(
+            Block("users", first, cell, user - first, n, occupancy.n_cells, last - first + 1)
+        )
+    return Blocks(by_cell, by_user, sums)
+
+
+def spread_out(occupancy, room):
+    """Return the same occupancy with its pairs in blocks."""
+    store = blocks_of(occupancy, room)
+    return SpreadOccupancy(store, occupancy.n_cells, occupancy.n_users, occupancy.n_pairs)
+
+
+def spread_dataset(dataset, room):
+    """Return the same data set with its pairs and sums in blocks."""
+    from dataclasses import replace  # noqa: PLC0415  beside its use
+
+    occupancy, sums = dataset.public.occupancy, dataset.sums
+    store = blocks_of(occupancy, room, sums.total, sums.total_sq)
+    spread = SpreadOccupancy(store, occupancy.n_cells, occupancy.n_users, occupancy.n_pairs)
+    facts = replace(dataset.public, occupancy=spread, recount=None)
+    return Dataset(facts, SpreadSums(store, squares=dataset.has_squares), dataset.units)

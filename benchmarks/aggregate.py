@@ -1,12 +1,16 @@
-"""Reading 20 million records, beside the floor of the same work on cells computed beforehand.
+"""Reading 50 million records, beside the floors of the same work on cells computed beforehand.
 
 ``python benchmarks/aggregate.py [--rows N] [--folder F]``. Every measurement runs in a process
 of its own, on the same file and memory limit. CPU seconds count all threads of that process
 between opening the file and having the result; the interpreter's start and imports do not count.
-The floors are DuckDB's group-by, with and without its own DISTINCT ON (user, time), on a file
-that already holds each record's cell and slot. That DISTINCT ON keeps any of several records, so
-that its result changes from run to run; reading keeps the one of smallest place and value. Exits
-1 if a target is missed.
+Each is measured several times in turn with the others, and the least is taken.
+
+The floors: DuckDB's bare scan of the five columns, with an aggregate over each; and its group-by,
+with and without its own DISTINCT ON (user, time), on a file that already holds each record's cell
+and slot. That DISTINCT ON keeps any of several records, so that its result changes from run to
+run; reading keeps the one of smallest place and value. Exits 1 if a target is missed.
+
+``--alone --memory 2GB --rows 500000000`` reads so many records, without any floor.
 """
 
 from __future__ import annotations
@@ -18,22 +22,39 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
+
+import measuring  # beside this file
+
 USERS, DAYS, RESOLUTION, MEMORY = 20_000, 7, 8, "1GB"
-KEEP_TARGET, DROP_TARGET, MEMORY_TARGET, PAIRS_TARGET = 5.0, 2.0, 2 * 2**30, 5_000_000
+SEED, ROW_GROUP, TIMES = 0.5, 122_880, 3
+TARGETS = {
+    ("read keep", "floor keep"): 2.0,
+    ("read keep", "scan"): 6.0,
+    ("read drop", "floor drop"): 1.5,
+}
+BASES = {
+    "floor keep": "a group-by",
+    "scan": "a bare scan",
+    "floor drop": "a deduplication and group-by",
+}
+MEMORY_TARGET, PAIRS_TARGET = 2 * 2**30, 5_000_000
 START = 1_708_300_800  # a Monday at midnight in Asia/Kolkata, on the hour in UTC
 
 
 def generate(rows: int, folder: Path) -> None:
-    """Write records.parquet and, with cells and slots computed, ready.parquet."""
+    """Write records.parquet."""
     import duckdb  # noqa: PLC0415  only where it is used
 
-    from hexveil import hexagons  # noqa: PLC0415  only where it is used
-
-    connection = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(folder)})
+    # One thread: with more, who draws which random number changes from run to run.
+    connection = duckdb.connect(
+        config={"memory_limit": MEMORY, "temp_directory": str(folder), "threads": 1}
+    )
     connection.execute("SET TimeZone='UTC'")
-    connection.execute("SELECT setseed(0.5)")
+    connection.execute(f"SELECT setseed({SEED})")
     # Few users drive much, most little; a place is held for half an hour, give or take 200 metres.
     connection.execute(
         f"""COPY (
@@ -45,8 +66,20 @@ def generate(rows: int, folder: Path) -> None:
             21.05 + 0.3 * (block % 100003) / 100003 + 0.004 * (a - 0.5) AS lat,
             72.65 + 0.35 * (block % 99991) / 99991 + 0.004 * (b - 0.5) AS lon,
             make_timestamptz(({START} + second) * 1000000) AS "time", 65 * c AS value
-        FROM placed) TO '{folder}/records.parquet' (FORMAT parquet, COMPRESSION zstd)"""
+        FROM placed) TO '{folder}/records.parquet'
+        (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"""
     )
+    connection.close()
+
+
+def prepare(folder: Path) -> None:
+    """Write ready.parquet: the records with their cells and slots computed."""
+    import duckdb  # noqa: PLC0415  only where it is used
+
+    from hexveil import hexagons  # noqa: PLC0415  only where it is used
+
+    connection = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(folder)})
+    connection.execute("SET TimeZone='UTC'")
     connection.create_function(
         "hexagon",
         lambda lat, lon: hexagons.of_places(lat, lon, RESOLUTION),
@@ -57,16 +90,32 @@ def generate(rows: int, folder: Path) -> None:
     connection.execute(
         f"""COPY (SELECT hexagon(lat, lon) AS cell, (epoch_us("time") // 1000000 + 19800)
             // 3600 * 3600 AS slot, user_id, "time", value FROM '{folder}/records.parquet')
-        TO '{folder}/ready.parquet' (FORMAT parquet, COMPRESSION zstd)"""
+        TO '{folder}/ready.parquet'
+        (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"""
     )
     connection.close()
 
 
-def floor(folder: Path, *, drop: bool) -> int:
+def scan(folder: Path, _memory: str) -> int:
+    """Return the records that DuckDB finds in reading all five columns."""
+    import duckdb  # noqa: PLC0415  only where it is used
+
+    start = cpu()
+    connection = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(folder)})
+    # Aggregates that need every value, and that no statistics of the file can answer.
+    found = connection.execute(
+        'SELECT count(*), sum(strlen(user_id)), sum(lat), sum(lon), max(epoch_us("time")), '
+        f"sum(value) FROM '{folder}/records.parquet'"
+    ).fetchone()
+    connection.close()
+    return report(start, found[0])
+
+
+def floor(folder: Path, _memory: str, *, drop: bool) -> int:
     """Return the pairs that DuckDB finds on ready cells."""
     import duckdb  # noqa: PLC0415  only where it is used
 
-    start = _cpu()
+    start = cpu()
     connection = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(folder)})
     connection.execute("SET preserve_insertion_order=false")
     records = f"SELECT cell, slot, user_id, value FROM '{folder}/ready.parquet'"
@@ -78,19 +127,19 @@ def floor(folder: Path, *, drop: bool) -> int:
     )
     pairs = connection.execute("SELECT count(*) FROM pairs").fetchone()[0]
     connection.close()
-    return _report(start, pairs)
+    return report(start, pairs)
 
 
-def reading(folder: Path, *, drop: bool) -> int:
+def reading(folder: Path, memory: str, *, drop: bool, name: str = "records.parquet") -> int:
     """Return the pairs that `hexveil.read` finds."""
     import hexveil.records.duckdb.reading  # noqa: F401, PLC0415  imported before the clock starts
     from hexveil.cells import Cells  # noqa: PLC0415  only where it is used
     from hexveil.records.read import read  # noqa: PLC0415  only where it is used
     from hexveil.records.select import Select  # noqa: PLC0415  only where it is used
 
-    start = _cpu()
+    start = cpu()
     found = read(
-        str(folder / "records.parquet"),
+        str(folder / name),
         user="user_id",
         value="value",
         bounds=(0, 65),
@@ -100,38 +149,41 @@ def reading(folder: Path, *, drop: bool) -> int:
         cells=Cells(RESOLUTION, "1h", "Asia/Kolkata"),
         select=Select(min_users=1),
         repeats="drop" if drop else "keep",
-        memory=MEMORY,
+        memory=memory,
     )
-    return _report(start, found.occupancy.n_pairs)
+    return report(start, found.occupancy.n_pairs)
 
 
-def _cpu() -> float:
+def cpu() -> float:
+    """Return the CPU seconds of this process so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
-def _report(start: float, pairs: int) -> int:
-    cpu = _cpu() - start
+def report(start: float, rows: int) -> int:
+    """Print what was needed since the start, and what was found."""
+    used = cpu() - start
     # The process's own high-water mark: ru_maxrss would start from its parent's.
     status = Path("/proc/self/status").read_text("utf-8")
     peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
-    print(json.dumps({"cpu": cpu, "peak": peak, "pairs": pairs}))
+    print(json.dumps({"cpu": used, "peak": peak, "rows": rows}))
     return 0
 
 
 TASKS = {
-    "floor keep": (floor, False),
-    "read keep": (reading, False),
-    "floor drop": (floor, True),
-    "read drop": (reading, True),
+    "scan": scan,
+    "floor keep": partial(floor, drop=False),
+    "read keep": partial(reading, drop=False),
+    "floor drop": partial(floor, drop=True),
+    "read drop": partial(reading, drop=True),
 }
 
 
-def measure(task: str, folder: Path) -> dict[str, float]:
+def measure(task: str, folder: Path, memory: str) -> dict[str, float]:
     """Return what one task needs, in a process of its own."""
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, __file__, "--task", task, "--folder", str(folder)],
+        [sys.executable, __file__, "--task", task, "--folder", str(folder), "--memory", memory],
         check=True,
         capture_output=True,
         text=True,
@@ -139,46 +191,83 @@ def measure(task: str, folder: Path) -> dict[str, float]:
     found: dict[str, float] = json.loads(done.stdout)
     print(
         f"  {task:10}  {found['cpu']:7.1f} s CPU  {time.monotonic() - began:7.1f} s wall  "
-        f"{found['peak'] / 2**20:7.0f} MiB  {found['pairs']:>12,.0f} pairs",
+        f"{found['peak'] / 2**20:7.0f} MiB  {found['rows']:>12,.0f} rows found",
         flush=True,
     )
     return found
 
 
-def compare(rows: int, folder: Path) -> int:
+def lines(rows: int, runs: list[dict[str, dict[str, float]]]) -> list[measuring.Measured]:
+    """Return what was measured, each beside its floor."""
+    return [
+        measuring.Measured(
+            "aggregate",
+            f"{task}, over {BASES[base]}",
+            {"rows": rows},
+            min(run[task]["cpu"] for run in runs),
+            min(run[base]["cpu"] for run in runs),
+            int(max(run[task]["peak"] for run in runs)),
+            limits={"ratio": target, "peak": MEMORY_TARGET},
+        )
+        for (task, base), target in TARGETS.items()
+    ]
+
+
+def compare(rows: int, folder: Path, times: int, file: Path | None = None) -> int:
     """Print the ratios and return 1 if a target is missed."""
     if not (folder / "ready.parquet").exists():
-        generate(rows, folder)
-    print(f"{rows:,} records, {USERS:,} users, resolution {RESOLUTION}, 1h calendar slots:")
-    found = {task: measure(task, folder) for task in TASKS}
-    missed = 0
-    for kind, target in (("keep", KEEP_TARGET), ("drop", DROP_TARGET)):
-        ratio = found[f"read {kind}"]["cpu"] / found[f"floor {kind}"]["cpu"]
+        prepare(folder)
+    runs = [{task: measure(task, folder, MEMORY) for task in TASKS} for _ in range(times)]
+    least = {task: min(run[task]["cpu"] for run in runs) for task in TASKS}
+    measuring.save(file, lines(rows, runs))
+    missed = False
+    for (task, base), target in TARGETS.items():
+        ratio = least[task] / least[base]
         missed |= ratio > target
-        print(f'repeats="{kind}": {ratio:.2f} times the floor (at most {target:g})')
-    peak = max(found["read keep"]["peak"], found["read drop"]["peak"])
+        each = least[task] / rows * 1e9
+        print(f"{task}: {ratio:.2f} times {base} (at most {target:g}); {each:.0f} ns a record")
+    peak = max(run[task]["peak"] for run in runs for task in ("read keep", "read drop"))
     missed |= peak >= MEMORY_TARGET
     print(f'peak memory with memory="{MEMORY}": {peak / 2**30:.2f} GiB (under 2)')
     if rows >= 20_000_000:
-        missed |= found["read keep"]["pairs"] < PAIRS_TARGET
+        missed |= runs[0]["read keep"]["rows"] < PAIRS_TARGET
     return int(missed)
+
+
+def run(given: argparse.Namespace, folder: Path) -> int:
+    """Make the records if they are not there, and measure."""
+    if not (folder / "records.parquet").exists():
+        generate(given.rows, folder)
+    print(
+        f"{given.rows:,} records, seed {SEED}, row groups of {ROW_GROUP:,}, {USERS:,} users, "
+        f"resolution {RESOLUTION}, 1h calendar slots:",
+        flush=True,
+    )
+    if given.alone:
+        peaks = [measure(f"read {kind}", folder, given.memory)["peak"] for kind in ("keep", "drop")]
+        print(f'peak memory with memory="{given.memory}": {max(peaks) / 2**30:.2f} GiB')
+        return 0
+    return compare(given.rows, folder, given.times, given.json)
 
 
 def main() -> int:
     """Run the comparison, or one task of it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--rows", type=int, default=50_000_000)
+    parser.add_argument("--times", type=int, default=TIMES, help="how often each is measured")
     parser.add_argument("--folder", type=Path, help="where the generated files are kept")
+    parser.add_argument("--memory", default=MEMORY, help="what reading alone may use")
+    parser.add_argument("--alone", action="store_true", help="read only, without the floors")
     parser.add_argument("--task", choices=TASKS, help=argparse.SUPPRESS)
+    measuring.add_json(parser)
     given = parser.parse_args()
     if given.task:
-        run, drop = TASKS[given.task]
-        return run(given.folder, drop=drop)
+        return TASKS[given.task](given.folder, given.memory)
     if given.folder:
         given.folder.mkdir(parents=True, exist_ok=True)
-        return compare(given.rows, given.folder)
+        return run(given, given.folder)
     with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as folder:
-        return compare(given.rows, Path(folder))
+        return run(given, Path(folder))
 
 
 if __name__ == "__main__":

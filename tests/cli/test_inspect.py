@@ -95,3 +95,16 @@ def test_labels_are_counted_by_each_choice_of_columns(here, call):
     found = json.loads(call("inspect", "run.toml", "--json").out)
     assert [one["labels"] for one in found["capacity"]] == [["lat", "lon"], ["lat"], ["lon"]]
     assert found["proposal"].startswith("proposed: l")
+
+
+def test_a_cache_stands_beside_the_run_file_and_changes_nothing(here, call):
+    """With a cache the same facts are shown; without a version it is refused in one sentence."""
+    before = call("inspect", "run.toml")
+    said = call("inspect", "run.toml", "--cache", "sums")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "cache needs a version" in said.err
+    with (here / "run.toml").open("a") as file:
+        file.write('[read]\nversion = { "*.parquet" = "1" }\ncache = "sums"\n')
+    assert call("inspect", "run.toml") == before
+    assert len(list((here / "sums").glob("*.entry"))) == 1
+    assert call("inspect", "run.toml") == before

@@ -178,3 +178,17 @@ def test_options_are_unique_over_sections():
     """Every field has an option of its own."""
     options = [option(section, name) for section, name in FIELDS]
     assert len(options) == len(set(options))
+
+
+def test_versions_by_file_and_a_cache(file, tmp_path, monkeypatch):
+    """A table of versions stands in the file; the cache starts where the file or the caller is."""
+    file.write_text(BUSES + '[read]\ncache = "sums"\nversion = { "a.*" = "2", "*" = "1" }\n')
+    run = load(str(file))
+    assert run.read.given() == {"cache": "sums", "version": {"a.*": "2", "*": "1"}}
+    monkeypatch.chdir(tmp_path.parent)
+    run = load(str(file), {("read", "cache"): "other", ("read", "version"): "3"})
+    assert run.read.given() == {"cache": "../other", "version": "3"}
+    for wrong in ("1", '{ "a" = 1 }', '{ "a" = "" }'):
+        file.write_text(BUSES + f"[read]\nversion = {wrong}\n")
+        with pytest.raises(InputError, match=r"^buses.toml: \[read\] version must be text"):
+            load(str(file))

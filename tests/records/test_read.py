@@ -334,6 +334,7 @@ def test_places_in_one_field_read_like_two_columns(kind):
         (pa.array(["2024-02-19T01:00:00", "2024-02-19 01:00:01"]), WARSAW),
         (pa.array(["2024-02-19 05:30", "2024-02-19T05:30:01.0"]), "Asia/Kolkata"),
         (pa.array([1708300800, 1708300801], pa.timestamp("s", "UTC")), None),
+        (pa.array([1708300800 * 10**9, 1708300801 * 10**9], pa.timestamp("ns", "UTC")), None),
         (pa.array([1708304400, 1708304401], pa.timestamp("s")), WARSAW),
         (pa.array([1708304400_000, 1708304401_000], pa.timestamp("ms")), WARSAW),
     ],
@@ -649,7 +650,10 @@ def test_repeats_are_found_the_same_way_by_sorting_and_by_the_engine(monkeypatch
         )
 
     in_memory = found()
-    monkeypatch.setattr("hexveil.records.duckdb.sums.MOST_SORTED", size - 1)
+    monkeypatch.setattr("hexveil.records.duckdb.session.SORTED", size / 3 / 1e9)
+    in_parts = found()
+    assert rows_of(in_memory) == rows_of(in_parts)
+    monkeypatch.setattr("hexveil.records.duckdb.session.SORTED", size / 30 / 1e9)
     grouped = found()
     assert in_memory.public.rules["repeats of a user and time"] > 500
     assert dict(in_memory.public.rules) == dict(grouped.public.rules)

@@ -75,7 +75,7 @@ def refused(source, sentence, **more):
         ({"max_bad_rows": True}, "max_bad_rows must be a share"),
         ({"memory": "a lot"}, "memory must be a size"),
         ({"memory": "1MB"}, "memory must be a size"),
-        ({"engine": "spark"}, "engine must be"),
+        ({"engine": "sparks"}, "engine must be"),
         ({"cells": 8}, "cells must be"),
         ({"select": {}}, "select must be"),
         ({"lon": None}, "lat and lon are named together"),
@@ -405,3 +405,21 @@ def test_no_error_hangs_on_one_that_quotes_rows(tmp_path):
     assert refused(tmp_path / "r.csv", "not a readable CSV file in UTF-8").__context__ is None
     (tmp_path / "r.json").write_text(f'[{{"user": "{SENTINEL_ID}", "speed": {SENTINEL}')
     assert refused(tmp_path / "r.json", "could not be read to its end").__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("column", "counted"),
+    [
+        ("speed", "without a usable value"),
+        ("time", "without a usable time"),
+        ("lat", "without a usable place"),
+        ("lon", "without a usable place"),
+    ],
+)
+def test_nan_that_a_file_does_not_announce_is_counted(tmp_path, column, counted):
+    """The least and largest number that a Parquet file states know of no NaN in it."""
+    numbers = [float(value) for value in table()[column].to_pylist()[:-1]]
+    pq.write_table(table(**{column: [*numbers, float("nan")]}), tmp_path / "r.parquet")
+    found = reading(tmp_path / "r.parquet")
+    assert found.public.rules[counted] == 1
+    assert found.public.rules["records read"] == 40

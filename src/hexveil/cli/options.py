@@ -34,6 +34,7 @@ PANELS = {
 SHAPES = (
     (kinds.Paths, "PATH"),
     (kinds.Text, "TEXT"),
+    (kinds.Version, "TEXT"),
     (kinds.Way, "TEXT"),
     (kinds.Aim, "TEXT"),
     (kinds.Judged, "TEXT"),

@@ -114,6 +114,13 @@ def _goals(value: object) -> str | dict[str, str]:
     return _named([(name.strip(), goal.strip()) for name, _, goal in pairs])
 
 
+def _version(value: object) -> str | dict[str, str]:
+    """Return a version, or versions by the names of files."""
+    if isinstance(value, dict):
+        return {_text(name): _text(version) for name, version in value.items()}
+    return _text(value)
+
+
 def _named(goals: list[tuple[str, str]]) -> dict[str, str]:
     """Return targets by statistic; each must be known, named once and given a number."""
     names = [name for name, _ in goals]
@@ -147,6 +154,7 @@ Numbers = Annotated[tuple[str, ...], BeforeValidator(_numbers)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(_paths)]
 Goals = Annotated[str | dict[str, str], BeforeValidator(_goals)]
+Version = Annotated[str | dict[str, str], BeforeValidator(_version)]
 Way = Annotated[str, BeforeValidator(_one_of(get_args(Method)))]
 Aim = Annotated[str, BeforeValidator(_one_of(get_args(Objective)))]
 Judged = Annotated[str, BeforeValidator(_one_of(get_args(ErrorKind)))]

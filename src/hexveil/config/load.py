@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Raw = dict[str, Any]
 _PATHS = (
     ("", "source"),
+    ("read", "cache"),
     ("release", "out"),
     ("release", "context"),
     ("ledger", "url"),

@@ -24,6 +24,7 @@ from hexveil.config.kinds import (  # noqa: TC001  pydantic reads annotations
     Share,
     Switch,
     Text,
+    Version,
     Way,
     Whole,
     Words,
@@ -96,8 +97,14 @@ class Reading(Section):
     repeats: Text | None = _field('Records of one user at one time: "drop" or "keep".', "drop")
     max_bad_rows: Share | None = _field("Share of unreadable rows that is put up with.", "0.1")
     memory: Text | None = _field('Memory for reading, for example "1GB".', "1GB")
-    engine: Text | None = _field("Engine that reads.")
-    version: Text | None = _field("Version of the records, as their holder declares it.")
+    engine: Text | None = _field('What reads the records: "duckdb" or "spark".')
+    version: Version | None = _field(
+        "Version of the records, as their holder declares it; with a cache also a table, by the "
+        "names of files."
+    )
+    cache: Text | None = _field(
+        "Private folder of sums per file: only files that are new, or whose version is, are read."
+    )
 
 
 class Planning(Section):

@@ -6,18 +6,25 @@ Rules: DESIGN, "Rules that guard the proof". Assumption: whether a record carrie
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
 from hexveil.facts import Unit, ValueScale
+from hexveil.records.cache import cache_of
 from hexveil.records.request import Columns, Repeats, Request, Rules
 from hexveil.records.select import Select
-from hexveil.records.sources import find
+from hexveil.records.sources import find, find_for_spark, is_spark
 
 if TYPE_CHECKING:
+    import os
+
     from hexveil.exact import Number
     from hexveil.records.dataset import Dataset
+    from hexveil.records.versions import Version
 
 _ALL = Select()
 
@@ -40,9 +47,10 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     value_unit: str | None = None,
     max_bad_rows: float = 0.1,
     memory: str = "1GB",
-    engine: str | None = None,
-    version: str | None = None,
+    engine: object = None,
+    version: Version | None = None,
     timezone: str | None = None,
+    cache: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """Return the records of a source as public facts and private sums per (cell, user).
 
@@ -56,7 +64,9 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         A Parquet, CSV (.gz) or JSON (array or one document a line) file; a folder or glob of such
         files with the same columns; a list of files, whose columns may differ; or a pandas,
         polars or Arrow table. Folders of Parquet files that are all named like `ward=7` are a
-        column of text, unless the files have it themselves.
+        column of text, unless the files have it themselves. With Spark also a Spark DataFrame, or
+        the addresses of Parquet files, like `s3://...`; local files must then be where every
+        executor finds them, and a table in memory goes through the driver.
     user, value : str
         Column of the user id and of the value. Ids are kept apart byte for byte.
     bounds : pair of numbers
@@ -84,13 +94,21 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     max_bad_rows : float
         Share of records that may be unusable, 0 to 1.
     memory : str
-        What the engine may use, like "1GB"; more goes to a private temporary folder.
-    engine : "duckdb" or None
-    version : str, optional
-        Version of the records, as their holder declares it.
+        What the engine may use here, like "1GB"; more goes to a private temporary folder. What it
+        may use in each of Spark's tasks is Spark's setting `spark.hexveil.taskMemory`.
+    engine : "duckdb", "spark", SparkSession or None
+        What reads the records: DuckDB here, or Spark's executors, with the same result. "spark"
+        is the session that is there, or else a new one; None is DuckDB, and for a Spark DataFrame
+        its own session.
+    version : str or mapping of str to str, optional
+        Version of the records, as their holder declares it; with `cache` also by the names of
+        files or patterns of them, of which the first that fits counts.
     timezone : str, optional
         Time zone of times without an offset, and with `Labels` the local clock; default the
         time zone of `cells`.
+    cache : str or path, optional
+        Private folder of sums per file, made if it is not there: only files that are new are
+        read, or whose declared `version` is. What is returned is the same.
 
     Returns
     -------
@@ -115,21 +133,51 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     ...      select=Select(min_users=1))
     Dataset('speed', unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
-    from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
 
-    _check_kinds(cells, select, engine)
+    _check_kinds(cells, select)
+    spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     columns = Columns(user, value, lat, lon, location, time)
     scale = ValueScale.of(bounds, quantum)
     rules = Rules(scale, cells, select, unit, repeats, timezone, max_bad_rows)
-    request = Request(columns, rules, check_memory(memory), value_unit or "", version)
-    return read_dataset(find(source), request)
+    stated = None if isinstance(version, Mapping) else version
+    request = Request(columns, rules, check_memory(memory), value_unit or "", stated)
+    if spark is not None:
+        from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
+
+        return read_by_spark(spark, find_for_spark(source), request)
+    from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
+
+    found = find(source, unpack=cache is None)
+    return read_dataset(found, replace(request, cache=cache_of(cache, version, source, found)))
 
 
-def _check_kinds(cells: object, select: object, engine: object) -> None:
+def _check_kinds(cells: object, select: object) -> None:
     if not isinstance(cells, (Cells, Labels)):
         raise InputError(f"cells must be Cells(...) or Labels(...), got {type(cells).__name__}.")
     if not isinstance(select, Select):
         raise InputError(f"select must be Select(...), got {type(select).__name__}.")
-    if engine not in (None, "duckdb"):
-        raise InputError(f'engine must be "duckdb" or left out, got {engine!r}.')
+
+
+def _spark(engine: object, source: object, *, by_file: bool) -> Any:  # noqa: ANN401  pyspark is not loaded
+    """Return the Spark session that reads the records, None where DuckDB does."""
+    frame = is_spark(source, "DataFrame")
+    if engine is None and not frame:
+        return None
+    if engine == "duckdb":
+        if frame:
+            raise InputError('engine "duckdb" reads no Spark DataFrame; leave engine out.')
+        return None
+    if not (engine is None or engine == "spark" or is_spark(engine, "SparkSession")):
+        raise InputError(
+            f'engine must be "duckdb", "spark", a Spark session or left out, got {engine!r}.'
+        )
+    if by_file:
+        raise InputError(
+            "cache and versions by file are for DuckDB alone; leave them out where Spark reads."
+        )
+    if find_spec("pyspark") is None:
+        raise InputError('engine "spark" needs the package pyspark: pip install "hexveil[spark]".')
+    from hexveil.records.spark.session import session_of  # noqa: PLC0415  the engine
+
+    return session_of(engine, source)

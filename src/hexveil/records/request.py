@@ -12,6 +12,7 @@ from hexveil.exact import decimal_text
 from hexveil.facts import UNITS, Unit, ValueScale
 
 if TYPE_CHECKING:
+    from hexveil.records.cache import Cache
     from hexveil.records.select import Select
 
 Repeats = Literal["drop", "keep"]
@@ -116,6 +117,7 @@ class Request:
     memory: str = "1GB"
     value_unit: str = ""
     version: str | None = None
+    cache: Cache | None = None
 
     def __post_init__(self) -> None:
         columns, rules = self.columns, self.rules

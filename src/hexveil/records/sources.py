@@ -10,14 +10,18 @@ import contextlib
 import glob
 import gzip
 import os
+import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from hexveil.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FileKind = Literal["parquet", "csv", "json"]
 
@@ -31,6 +35,16 @@ _SUFFIXES: dict[str, FileKind] = {
     ".ndjson": "json",
 }
 MEMORY_NAME = "in-memory table"
+FRAME_NAME = "Spark DataFrame"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""How a file's address begins, like `s3://`; one letter alone would be a drive."""
+_TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
+"""The name of a table."""
+FRAME_NAME = "Spark DataFrame"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""How a file's address begins, like `s3://`; one letter alone would be a drive."""
+_TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
+"""The name of a table."""
 _BLOCK = 1 << 20
 
 
@@ -66,7 +80,77 @@ class Table:
         return f"Table(columns={self.data.num_columns}, private)"
 
 
-def find(source: object) -> Files | Table:
+@dataclass(frozen=True, repr=False)
+class Frame:
+    """PRIVATE. A Spark DataFrame, of which nothing is read yet; its repr shows nothing of it."""
+
+    data: Any
+    shown: str = FRAME_NAME
+
+    def __repr__(self) -> str:
+        return "Frame(private)"
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Files that only Spark can find, by their addresses.
+
+    Attributes
+    ----------
+    paths : tuple of str
+    shown : str
+        The source as the caller wrote it.
+    """
+
+    paths: tuple[str, ...]
+    shown: str
+
+
+def is_spark(thing: object, kind: str) -> bool:
+    """Return whether a thing is of one of Spark's types, such as "DataFrame", which stays unloaded.
+
+    Examples
+    --------
+    >>> is_spark(7, "DataFrame")
+    False
+    """
+    return any(
+        base.__name__ == kind and base.__module__.startswith("pyspark.")
+        for base in type(thing).__mro__
+    )
+
+
+def find_for_spark(source: object) -> Files | Table | Frame | Remote:
+    """Return what the caller's source stands for, where Spark reads it.
+
+    Raises
+    ------
+    InputError
+        As `find` does, and if addresses and local files are mixed.
+    """
+    if is_spark(source, "DataFrame"):
+        return Frame(source)
+    names = source if isinstance(source, (list, tuple)) else [source]
+    remote = [name for name in names if isinstance(name, str) and _ADDRESS.match(name)]
+    if not remote:
+        _refuse_name_of_table(source)
+        return find(source)
+    if len(remote) < len(names):
+        raise InputError("source: addresses and local files cannot be combined; name one kind.")
+    return Remote(tuple(remote), ", ".join(remote))
+
+
+def _refuse_name_of_table(source: object) -> None:
+    if not isinstance(source, str) or not _TABLE.fullmatch(source):
+        return
+    if _kind(Path(source)) is None and not Path(source).exists():
+        raise InputError(
+            f"source: there is no file {source!r}; for a table of Spark's catalog pass "
+            f"spark.table({source!r})."
+        )
+
+
+def find(source: object, *, unpack: bool = True) -> Files | Table:
     """Return what the caller's source stands for.
 
     Parameters
@@ -74,6 +158,8 @@ def find(source: object) -> Files | Table:
     source : str, path, list of them, or table
         A file, folder or glob; a list of files; or a pandas, polars or Arrow table (anything
         with the Arrow PyCapsule interface).
+    unpack : bool
+        Whether packed files are checked to their end (`check_pack`), or left to the caller.
 
     Raises
     ------
@@ -81,13 +167,13 @@ def find(source: object) -> Files | Table:
         If a file is missing or empty, no kind of file is recognised, or kinds are mixed.
     """
     if isinstance(source, (str, os.PathLike)):
-        return _files(str(source), _expand(str(source)), listed=False)
+        return _files(str(source), _expand(str(source)), listed=False, unpack=unpack)
     if isinstance(source, (list, tuple)):
         if not source or not all(isinstance(s, (str, os.PathLike)) for s in source):
             raise InputError("source, given as a list, must name one file or more.")
         names = [str(s) for s in source]
         paths = [path for name in names for path in _expand(name)]
-        return _files(", ".join(names), paths, listed=True)
+        return _files(", ".join(names), paths, listed=True, unpack=unpack)
     return Table(_readable(_table(source)))
 
 
@@ -113,6 +199,7 @@ def _expand(name: str) -> list[str]:
 def _found(name: str) -> list[str]:
     path = Path(name)
     if path.is_dir():
+        _refuse_tables(path)
         inside = (p for p in path.rglob("*") if p.is_file() and _kind(p) is not None)
         found = [str(p) for p in inside if not p.name.startswith((".", "_"))]
         if not found:
@@ -124,10 +211,25 @@ def _found(name: str) -> list[str]:
     if path.exists():
         return [name]
     found = [p for p in glob.glob(name, recursive=True) if Path(p).is_file()]  # noqa: PTH207
+    if not found and _ADDRESS.match(name):
+        raise InputError(
+            f'source: {name!r} is an address, which Spark alone reads; engine="spark".'
+        )
     if not found:
         what = "no file matches" if glob.has_magic(name) else "there is no file"
         raise InputError(f"source: {what} {name!r}; check the path.")
     return sorted(found)
+
+
+def _refuse_tables(folder: Path) -> None:
+    """Refuse a folder whose files are not all records now: a table's log says which are."""
+    for kind, sign in (("Delta", "_delta_log"), ("Iceberg", "metadata/version-hint.text")):
+        if (folder / sign).exists():
+            raise InputError(
+                f"source: the folder {str(folder)!r} is a {kind} table, whose log says which of "
+                "its files count; read it with Spark and pass the DataFrame, as "
+                f'spark.read.format("{kind.lower()}").load(...) returns it.'
+            )
 
 
 def _kind(path: Path) -> FileKind | None:
@@ -137,7 +239,7 @@ def _kind(path: Path) -> FileKind | None:
     return None if kind == "parquet" and name.endswith(".gz") else kind
 
 
-def _files(shown: str, paths: list[str], *, listed: bool) -> Files:
+def _files(shown: str, paths: list[str], *, listed: bool, unpack: bool) -> Files:
     kinds = set()
     for path in paths:
         kind = _kind(Path(path))
@@ -149,6 +251,8 @@ def _files(shown: str, paths: list[str], *, listed: bool) -> Files:
         kinds.add(kind)
         _check_name(path)
         _check_filled(path)
+        if unpack:
+            check_pack(path)
     if len(kinds) > 1:
         raise InputError(
             f"source: {shown!r} holds files of several kinds ({', '.join(sorted(kinds))}); "
@@ -164,15 +268,27 @@ def _check_name(path: str) -> None:
 
 
 def _check_filled(path: str) -> None:
-    """Refuse a file without a byte, packed or not, one that cannot be opened, or a damaged pack.
+    """Refuse a file without a byte, packed or not, or one that cannot be opened."""
+    with _whole(path):
+        if not first_bytes(path, 1):
+            raise InputError(f"source: the file {path!r} is empty.")
+
+
+def check_pack(path: str) -> None:
+    """Refuse a packed file that is damaged.
 
     Engines unpack without comparing checksums, so that a damaged file could become other records.
     """
-    try:
-        if not first_bytes(path, 1):
-            raise InputError(f"source: the file {path!r} is empty.")
-        if path.lower().endswith(".gz"):
+    if path.lower().endswith(".gz"):
+        with _whole(path):
             _unpack(path)
+
+
+@contextlib.contextmanager
+def _whole(path: str) -> Iterator[None]:
+    """Raise what goes wrong with a file as a sentence."""
+    try:
+        yield
     except (OSError, EOFError, zlib.error):
         raise InputError(
             f"source: the file {path!r} cannot be opened or unpacked; it may be damaged."

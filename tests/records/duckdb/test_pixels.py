@@ -69,7 +69,7 @@ def borders(centre, resolution, seed):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.tuples(st.floats(-70, 70), st.floats(-180, 180)),
+    st.tuples(st.floats(-65, 65), st.floats(-180, 180)),
     st.integers(5, 15),
     st.integers(0, 2**32),
 )

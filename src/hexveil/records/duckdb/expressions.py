@@ -161,8 +161,8 @@ def _from_text(found: str, naive: str | None) -> Instant:
 def _from_epoch(value: str) -> str:
     scaled = f"CASE WHEN abs({value}) >= {FROM_MILLISECONDS:.0f} THEN {value} * 1e3 "
     return (
-        f"CASE WHEN abs({value}) < 1e13 THEN CAST(round({scaled}ELSE {value} * 1e6 END) "
-        "AS BIGINT) END"
+        f"CASE WHEN isfinite({value}) AND abs({value}) < 1e13 "
+        f"THEN CAST(round({scaled}ELSE {value} * 1e6 END) AS BIGINT) END"
     )
 
 

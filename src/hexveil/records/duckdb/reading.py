@@ -9,6 +9,8 @@ from hexveil.errors import InputError
 from hexveil.facts import PublicFacts
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import refusals, sums
+from hexveil.records.duckdb.cached import count_cached
+from hexveil.records.duckdb.counting import count_all
 from hexveil.records.duckdb.recount import Recounter
 from hexveil.records.duckdb.rules import (
     BOX,
@@ -16,14 +18,13 @@ from hexveil.records.duckdb.rules import (
     DROPPED,
     HOURS,
     REASONS,
-    UNPARSABLE,
     UNUSABLE,
-    checked,
 )
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.possible import LARGEST_SUM, squares_fit
-from hexveil.records.progress import shown
+from hexveil.records.progress import shown as in_progress
+from hexveil.records.sources import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from hexveil.cells import CellTable
     from hexveil.occupancy import Occupancy
     from hexveil.records.request import Request
-    from hexveil.records.sources import Files, Table
+    from hexveil.records.sources import Files
 
 
 def read_dataset(source: Files | Table, request: Request) -> Dataset:
@@ -42,20 +43,16 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    with shown("Reading records"), Session(request.memory) as session:
+    with in_progress("Reading records"), Session(request.memory) as session:
         relation = open_source(session, source)
-        records = checked(session, relation, request)
-        rules = request.rules
-        grouping = sums.keys(session, rules.cells, rules.unit, records.places)
-        query, repeats = records.query, 0
-        if sums.dedupes(request):
-            query, repeats = sums.without_repeats(session, records)
-        sums.make_pairs(session, query, grouping, squares=squares_fit(1, rules.scale))
-        left_out = sums.reasons(session, grouping)
-        left_out[0] = left_out.get(0, 0) + repeats
-        left_out[UNPARSABLE] = left_out.get(UNPARSABLE, 0) + relation.skipped(session)
-        refusals.refuse_unusable(session, records, request, left_out)
-        _refuse_overflow(left_out[0], request)
+        if request.cache is None or isinstance(source, Table):
+            counted = count_all(session, relation, request)
+        else:
+            counted = count_cached(session, source, relation, request, request.cache)
+        request, grouping = counted.request, counted.grouping
+        rules, left_out, repeats = request.rules, counted.left_out, counted.repeats
+        refusals.refuse_unusable(session, counted.records, request, left_out)
+        refuse_overflow(left_out.get(0, 0), request)
         everything, enough, used = sums.choose_cells(session, grouping, rules.select)
         refusals.refuse_no_cell(everything, enough, request)
         cells = sums.cell_table(session, rules.cells, grouping)
@@ -68,19 +65,21 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
     occupancy, found, used_units = sums.in_order(pairs)
     counts = rule_counts(request, left_out, repeats)
     counts.update(sums.cell_counts(everything, used, int(occupancy.n.sum())))
-    facts = _facts(source, request, occupancy, cells, counts)
+    facts = facts_of(source.shown, request, occupancy, cells, counts)
+    facts = replace(facts, recount=Recounter(source, request, facts))
     private = Sums(found[sums.TOTAL], found.get(sums.SQUARES))
     return Dataset(facts, private, units.take(used_units))
 
 
-def _facts(
-    source: Files | Table,
+def facts_of(
+    shown: str,
     request: Request,
     occupancy: Occupancy,
     cells: CellTable,
     counts: Mapping[str, int],
 ) -> PublicFacts:
-    facts = PublicFacts(
+    """Return what is public of a reading, without a way to count again."""
+    return PublicFacts(
         occupancy=occupancy,
         cells=cells,
         scale=request.rules.scale,
@@ -88,9 +87,8 @@ def _facts(
         value=request.columns.value,
         value_unit=request.value_unit,
         rules=counts,
-        identity=request.identity(source.shown),
+        identity=request.identity(shown),
     )
-    return replace(facts, recount=Recounter(source, request, facts))
 
 
 def rule_counts(request: Request, left_out: Mapping[int, int], repeats: int) -> dict[str, int]:
@@ -110,7 +108,8 @@ def rule_counts(request: Request, left_out: Mapping[int, int], repeats: int) -> 
     return counts
 
 
-def _refuse_overflow(records: int, request: Request) -> None:
+def refuse_overflow(records: int, request: Request) -> None:
+    """Raise InputError if sums of so many records could overflow."""
     if records * request.rules.scale.steps >= LARGEST_SUM:
         raise InputError(
             f"quantum: sums of {records} records in steps this fine could overflow; use a coarser "

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hexveil.records.sources import Files, Table
 
 _KEPT = "kept_records"
-_FINE = "fine_counts"
+FINE = "fine_counts"
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,21 +52,14 @@ class Recounter:
         """Return the public facts on each grid; None where no cell is left after selection."""
         rules = replace(self.request.rules, unit=unit)
         request = replace(self.request, rules=rules)
-        for grid in grids:
-            if (
-                isinstance(grid, Cells)
-                and grid.timeslot is not None
-                and request.columns.time is None
-            ):
-                raise InputError("timeslots need times; these records were read without.")
+        refuse_slots(grids, request)
         with shown("Counting records"), Session(request.memory) as session:
             self._keep(session, request)
             found: dict[Cells | Labels, PublicFacts | None] = {}
-            for fine in dict.fromkeys(_fine(grid) for grid in grids):
-                same = [grid for grid in grids if _fine(grid) == fine]
+            for same in alike(grids):
                 self._count_fine(session, request, same)
                 for grid in same:
-                    found[grid] = self._facts(session, request, grid)
+                    found[grid] = facts_on(session, request, self.facts, grid)
         return tuple(found[grid] for grid in grids)
 
     def _keep(self, session: Session, request: Request) -> None:
@@ -82,52 +75,72 @@ class Recounter:
 
     def _count_fine(self, session: Session, request: Request, grids: list[Cells | Labels]) -> None:
         """Count by all labels, or in slots of which every asked timeslot is a multiple."""
-        grouping = sums.unit_keys(request.rules.unit)
-        if isinstance(request.rules.cells, Labels):
-            grouping |= {place: place for place in _places(request.rules.cells)}
-        else:
-            grouping |= _hexagons(session, [grid for grid in grids if isinstance(grid, Cells)])
+        grouping = fine_keys(session, request, grids)
         columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.items())
         session.run(
-            f"CREATE OR REPLACE TEMP TABLE {_FINE} AS SELECT {', '.join(grouping)}, count(*) AS n "
+            f"CREATE OR REPLACE TEMP TABLE {FINE} AS SELECT {', '.join(grouping)}, count(*) AS n "
             f"FROM (SELECT {columns} FROM {_KEPT}) GROUP BY ALL"
         )
 
-    def _facts(
-        self, session: Session, request: Request, grid: Cells | Labels
-    ) -> PublicFacts | None:
-        unit = {name: name for name in sums.unit_keys(request.rules.unit)}
-        if isinstance(grid, Cells):
-            cell = {"hexagon": "hexagon"}
-            if grid.seconds is not None:
-                cell["slot"] = sums.slot("(base - 86400)", grid)
-        else:
-            read = request.rules.cells
-            assert isinstance(read, Labels)  # noqa: S101  labels are merged from labels
-            place = dict(zip(read.columns, _places(read), strict=True))
-            cell = {f"label{i}": place[name] for i, name in enumerate(grid.columns)}
-        grouping = sums.Keys(cell, unit)
-        columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.all.items())
-        session.run(
-            f"CREATE OR REPLACE TEMP TABLE {sums.PAIRS} AS SELECT "
-            f"{', '.join(grouping.all)}, CAST(sum(n) AS BIGINT) AS n "
-            f"FROM (SELECT {columns}, n FROM {_FINE}) GROUP BY ALL"
-        )
-        everything, _, used = sums.choose_cells(session, grouping, request.rules.select)
-        if not used:
-            return None
-        occupancy, *_ = sums.in_order(sums.fetch_pairs(session, grouping, ()))
-        counts = dict(self.facts.rules)
-        counts.update(sums.cell_counts(everything, used, int(occupancy.n.sum())))
-        return replace(
-            self.facts,
-            occupancy=occupancy,
-            cells=sums.cell_table(session, grid, grouping),
-            unit=request.rules.unit,
-            rules=counts,
-            identity={**self.facts.identity, "unit": request.rules.unit},
-            recount=None,
-        )
+
+def facts_on(
+    session: Session, request: Request, facts: PublicFacts, grid: Cells | Labels
+) -> PublicFacts | None:
+    """Return the public facts on a grid from the table of fine counts; None without a cell."""
+    unit = {name: name for name in sums.unit_keys(request.rules.unit)}
+    if isinstance(grid, Cells):
+        cell = {"hexagon": "hexagon"}
+        if grid.seconds is not None:
+            cell["slot"] = sums.slot("(base - 86400)", grid)
+    else:
+        read = request.rules.cells
+        assert isinstance(read, Labels)  # noqa: S101  labels are merged from labels
+        place = dict(zip(read.columns, _places(read), strict=True))
+        cell = {f"label{i}": place[name] for i, name in enumerate(grid.columns)}
+    grouping = sums.Keys(cell, unit)
+    columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.all.items())
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {sums.PAIRS} AS SELECT "
+        f"{', '.join(grouping.all)}, CAST(sum(n) AS BIGINT) AS n "
+        f"FROM (SELECT {columns}, n FROM {FINE}) GROUP BY ALL"
+    )
+    everything, _, used = sums.choose_cells(session, grouping, request.rules.select)
+    if not used:
+        return None
+    occupancy, *_ = sums.in_order(sums.fetch_pairs(session, grouping, ()))
+    counts = dict(facts.rules)
+    counts.update(sums.cell_counts(everything, used, int(occupancy.n.sum())))
+    return replace(
+        facts,
+        occupancy=occupancy,
+        cells=sums.cell_table(session, grid, grouping),
+        unit=request.rules.unit,
+        rules=counts,
+        identity={**facts.identity, "unit": request.rules.unit},
+        recount=None,
+    )
+
+
+def refuse_slots(grids: tuple[Cells | Labels, ...], request: Request) -> None:
+    """Raise InputError if slots are asked for of records without a time."""
+    if request.columns.time is None and any(
+        isinstance(grid, Cells) and grid.timeslot is not None for grid in grids
+    ):
+        raise InputError("timeslots need times; these records were read without.")
+
+
+def alike(grids: tuple[Cells | Labels, ...]) -> list[list[Cells | Labels]]:
+    """Return the grids in parts, each of which is added up from one count."""
+    fine = dict.fromkeys(_fine(grid) for grid in grids)
+    return [[grid for grid in grids if _fine(grid) == one] for one in fine]
+
+
+def fine_keys(session: Session, request: Request, grids: list[Cells | Labels]) -> dict[str, str]:
+    """Return what kept records are counted by for grids that are alike."""
+    keys = sums.unit_keys(request.rules.unit)
+    if isinstance(request.rules.cells, Labels):
+        return keys | {place: place for place in _places(request.rules.cells)}
+    return keys | _hexagons(session, [grid for grid in grids if isinstance(grid, Cells)])
 
 
 def _fine(grid: Cells | Labels) -> tuple[int, str | None] | None:

@@ -63,6 +63,10 @@ class Checked:
         Names of the columns of a place.
     timed, local : bool
         Whether `t`, and whether `w`, is there.
+    labelled : bool
+        Whether places are labels.
+    columnar : bool
+        Whether one column can be scanned without all others, so that looking twice costs little.
     """
 
     query: str
@@ -70,6 +74,8 @@ class Checked:
     places: tuple[str, ...]
     timed: bool
     local: bool
+    labelled: bool = False
+    columnar: bool = False
 
 
 def checked(session: Session, relation: Relation, request: Request) -> Checked:
@@ -90,7 +96,8 @@ def checked(session: Session, relation: Relation, request: Request) -> Checked:
         + f", {quanta('v', request.rules.scale)} AS k FROM ({raw.query})"
     )
     names = tuple(f"p{i}" for i in range(len(places)))
-    return Checked(query, raw.query, names, timed, local)
+    columnar = not (relation.documents or relation.skips)
+    return Checked(query, raw.query, names, timed, local, bool(raw.labels), columnar)
 
 
 def quanta(value: str, scale: ValueScale) -> str:
@@ -194,9 +201,9 @@ def _why(request: Request, raw: _Raw) -> str:
 def _place_tests(request: Request, raw: _Raw) -> list[tuple[int, str]]:
     tests = [(NO_PLACE, f"{label} IS NULL") for label in raw.labels]
     if not raw.labels or request.rules.select.box is not None:
-        # NaN is above every number in DuckDB, so a range refuses it too.
+        # The engine leaves out ranges that a file's statistics promise, and those know of no NaN.
         inside = "lat BETWEEN -90 AND 90 AND lon BETWEEN -180 AND 180"
-        tests.append((NO_PLACE, f"({inside}) IS NOT TRUE"))
+        tests.append((NO_PLACE, f"(isfinite(lat) AND isfinite(lon) AND {inside}) IS NOT TRUE"))
     return tests
 
 

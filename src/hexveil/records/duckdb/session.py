@@ -20,31 +20,38 @@ from hexveil.errors import HexveilError, InputError, StorageError
 from hexveil.records.duckdb.pixels import Pixels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    from hexveil.records.duckdb.packed import Packed
 
 T = TypeVar("T")
 
 _MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", re.IGNORECASE)
 SMALLEST_MEMORY = 64 * 10**6
 LARGEST_MEMORY = 10**15
+SORTED = 0.5 / 8
+"""Whole numbers that may be sorted in memory at once per byte that may be used: half of it."""
 _BATCH = 1 << 17
 
 
 def check_memory(memory: str) -> str:
     """Return a size like "1GB"; refuse one that is not, is below 64 MB or beyond any machine."""
-    match = _MEMORY.fullmatch(memory) if isinstance(memory, str) else None
-    powers = "KMGT"
-    size = float(match[1]) * 1000 ** (powers.index(match[2][0].upper()) + 1) if match else 0.0
-    if match is None or not SMALLEST_MEMORY <= size <= LARGEST_MEMORY:
+    if not SMALLEST_MEMORY <= memory_size(memory) <= LARGEST_MEMORY:
         raise InputError(
             'memory must be a size of at least 64MB (and at most 1000TB), like "500MB" or "1GB", '
             f"got {memory!r}."
         )
     return memory
+
+
+def memory_size(memory: str) -> float:
+    """Return the bytes in a size like "1GB"; 0 if it is none. A GiB counts as a GB."""
+    match = _MEMORY.fullmatch(memory) if isinstance(memory, str) else None
+    return float(match[1]) * 1000 ** ("KMGT".index(match[2][0].upper()) + 1) if match else 0.0
 
 
 class Session:
@@ -55,17 +62,17 @@ class Session:
     memory : str
         What DuckDB may use; more goes to a temporary folder only this user can read, which is
         removed at the end.
+    threads : int, optional
+        By default as many as there are processors.
     """
 
-    def __init__(self, memory: str) -> None:
+    def __init__(self, memory: str, threads: int | None = None) -> None:
         self._folder = tempfile.mkdtemp(prefix="hexveil-")
         self._connection = duckdb.connect(
             config={
                 "memory_limit": memory,
                 "temp_directory": self._folder,
-                "threads": len(os.sched_getaffinity(0))
-                if hasattr(os, "sched_getaffinity")
-                else os.cpu_count() or 1,
+                "threads": threads or _processors(),
                 "preserve_insertion_order": False,
                 "autoinstall_known_extensions": False,
                 "autoload_known_extensions": False,
@@ -74,7 +81,11 @@ class Session:
         )
         self._connection.execute("SET TimeZone='UTC'")
         self._connection.execute("SET enable_progress_bar=false")
-        self._resolutions: set[int] = set()
+        self._pixels: dict[int, Pixels] = {}
+        self.sortable = int(memory_size(memory) * SORTED)
+        """How many whole numbers may be sorted in memory at once."""
+        self.packed: Packed | None = None
+        """The pairs, where they are not in the table of pairs."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,24 +102,27 @@ class Session:
     def __repr__(self) -> str:
         return "Session(private)"
 
-    def register(self, name: str, table: pa.Table) -> None:
+    def register(self, name: str, table: pa.Table | pa.RecordBatchReader) -> None:
         """Give a table in memory a name in queries."""
         _apart(lambda: self._connection.register(name, table))
 
     def hexagon(self, lat: str, lon: str, resolution: int) -> str:
         """Return the expression of the hexagon of a place; both must be null or in range."""
         name = f"hexagon_{resolution}"
-        if resolution not in self._resolutions:
+        if resolution not in self._pixels:
             double = duckdb.sqltypes.DOUBLE
             self._connection.create_function(
                 name,
-                Pixels(resolution).of_places,
+                self.pixels(resolution).of_places,
                 [double, double],
                 duckdb.sqltypes.UBIGINT,
                 type=PythonUDFType.ARROW,
             )
-            self._resolutions.add(resolution)
         return f"{name}({lat}, {lon})"
+
+    def pixels(self, resolution: int) -> Pixels:
+        """Return the table of hexagons that this session has at a resolution."""
+        return self._pixels.setdefault(resolution, Pixels(resolution))
 
     def run(self, query: str) -> None:
         """Run a statement."""
@@ -117,6 +131,12 @@ class Session:
     def arrow(self, query: str) -> pa.Table:
         """Return the rows of a query."""
         return _apart(lambda: self._connection.sql(query).to_arrow_table())
+
+    def stream(self, query: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a query in batches; they need not fit in memory."""
+        reader = _apart(lambda: self._connection.sql(query).to_arrow_reader(_BATCH))
+        while (batch := _apart(lambda: _next_batch(reader))) is not None:
+            yield batch
 
     def repeated(self, query: str, most: int) -> NDArray[np.uint64] | None:
         """Return what a query's only column, whole numbers, holds more than once.
@@ -150,6 +170,36 @@ class Session:
             seen[size : size + len(batch)] = batch.column(0).to_numpy()
             size += len(batch)
         return seen[:size]
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _next_batch(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
+    """Return the next batch; raise the engine's failure, which Arrow passes on as text, as its own.
+
+    Its text begins with the kind of failure.
+    """
+    failed: duckdb.Error = duckdb.InternalException("")
+    try:
+        return reader.read_next_batch()
+    except StopIteration:
+        return None
+    except (OSError, ValueError, NotImplementedError) as error:  # what Arrow makes of a stream's
+        kinds = (kind for name, kind in _FAILURES.items() if str(error).startswith(name))
+        failed = next(kinds, duckdb.InternalException)(str(error))
+    raise failed
+
+
+_FAILURES = {
+    "IO Error": duckdb.IOException,
+    "Invalid Input": duckdb.InvalidInputException,
+    "Conversion": duckdb.ConversionException,
+    "Out of Memory": duckdb.OutOfMemoryException,
+}
 
 
 def _apart(work: Callable[[], T]) -> T:

@@ -67,20 +67,28 @@ class Relation:
         Whether each row is one JSON document.
     skips : bool
         Whether malformed lines are missing from the rows; `skipped` then counts them.
+    part : function, or None
+        The SELECT of the rows of some of the files, by their paths; None for a table.
     """
 
     query: str
     schema: Schema
     documents: bool = False
     skips: bool = False
+    part: Callable[[Sequence[str]], str] | None = None
 
-    def skipped(self, session: Session) -> int:
-        """Return how many malformed lines the scans so far skipped, each counted once."""
+    def skipped(self, session: Session, paths: Sequence[str] | None = None) -> int:
+        """Return how many malformed lines the scans so far skipped, each counted once.
+
+        Of all files, or of some.
+        """
         if not self.skips:
             return 0
+        named = "" if paths is None else ", ".join(literal(path) for path in paths)
         query = (
             "SELECT count(DISTINCT (s.file_path, e.line)) FROM reject_errors e "
             "JOIN reject_scans s USING (scan_id, file_id)"
+            + (f" WHERE s.file_path IN ({named})" if named else "")
         )
         return int(str(session.rows(query)[0][0]))
 
@@ -156,8 +164,12 @@ def _open_parquet(session: Session, source: Files) -> Relation:
         columns.append({f.name: str(f.type) for f in found})
     _check_same(source, [sorted(c.items()) for c in columns], [set(c) for c in columns])
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
-    query = f"SELECT * FROM read_parquet({_paths(source.paths)}, union_by_name=true, {folders})"
-    return Relation(query, _typed_schema(session, query))
+
+    def part(paths: Sequence[str]) -> str:
+        return f"SELECT * FROM read_parquet({_paths(paths)}, union_by_name=true, {folders})"
+
+    query = part(source.paths)
+    return Relation(query, _typed_schema(session, query), part=part)
 
 
 def _folder_columns(paths: Sequence[str], own: set[str]) -> str:
@@ -181,9 +193,14 @@ def _open_csv(_session: Session, source: Files) -> Relation:
     layouts: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for path, layout in zip(source.paths, headers, strict=True):
         layouts.setdefault(layout, []).append(path)
-    parts = [_csv_scan(mark, header, paths) for (mark, header), paths in layouts.items()]
+
+    def part(paths: Sequence[str]) -> str:
+        some = [(layout, [p for p in own if p in paths]) for layout, own in layouts.items()]
+        scans = [_csv_scan(mark, header, own) for (mark, header), own in some if own]
+        return " UNION ALL BY NAME ".join(scans)
+
     schema: Schema = {name: Kind("text") for _, header in headers for name in header}
-    return Relation(" UNION ALL BY NAME ".join(parts), schema, skips=True)
+    return Relation(part(source.paths), schema, skips=True, part=part)
 
 
 def _csv_scan(mark: str, header: Sequence[str], paths: Sequence[str]) -> str:
@@ -238,17 +255,15 @@ def _opened(path: str) -> IO[bytes] | gzip.GzipFile:
 
 def _open_json(session: Session, source: Files) -> Relation:
     scans = [_json_scan(path) for path in source.paths]
-    if len(scans) == 1:
-        return _documents(scans[0], _document_schema(session, scans[0]))
     schemas = [_document_schema(session, scan) for scan in scans]
     names = [set(schema) for schema in schemas]
     _check_same(source, [sorted(n) for n in names], names)
     merged = {name: kind for schema in schemas for name, kind in schema.items()}
-    return _documents(" UNION ALL ".join(scans), merged)
+    return Relation(_json_part(source.paths), merged, documents=True, part=_json_part)
 
 
-def _documents(query: str, schema: Schema) -> Relation:
-    return Relation(query, schema, documents=True)
+def _json_part(paths: Sequence[str]) -> str:
+    return " UNION ALL ".join(_json_scan(path) for path in paths)
 
 
 def _json_scan(path: str) -> str:
@@ -335,6 +350,7 @@ _KINDS: dict[str, KindName] = {
     "timestamp_ms": "naive time",
     "timestamp_ns": "naive time",
     "timestamp with time zone": "time",
+    "timestamptz_ns": "time",
     "float": "number",
     "double": "number",
     "decimal": "number",

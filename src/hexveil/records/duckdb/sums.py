@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from hexveil.records.select import Select
 
 PAIRS = "pairs"
+CELLS = "all_cells"
 CHOSEN = "chosen"
 TOTAL, SQUARES = "q", "qq"
-"""Temporary tables: counts and sums per (cell, unit of privacy), and the cells that are used."""
-MOST_SORTED = 2**25
-"""Records whose hashes are sorted in memory, 8 bytes each, to find repeats."""
+"""Temporary tables: counts and sums per (cell, unit of privacy), all cells, those that are used."""
+MOST_PARTS = 8
+"""Times that records are read at most to find repeats: some hashes are sorted after others."""
 
 
 @dataclass(frozen=True)
@@ -141,16 +142,36 @@ def without_repeats(session: Session, source: Checked) -> tuple[str, int]:
 def _make_suspects(session: Session, source: Checked) -> None:
     """Make the table of hashes that more than one record has.
 
-    They are sorted in memory where that is possible, and grouped by the engine where not.
+    They are sorted in memory where that is possible, those of one remainder after those of
+    another if they are too many at once, and grouped by the engine where not.
     """
     hashes = f"SELECT hash(u, t) AS h FROM ({source.raw}) WHERE u IS NOT NULL AND t IS NOT NULL"
-    found = session.repeated(hashes, MOST_SORTED)
+    found = _repeated(session, source, hashes)
     if found is None:
         query = f"SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1"
     else:
         session.register("repeated_hashes", pa.table({"h": found}))
         query = "SELECT h FROM repeated_hashes"
     session.run(f"CREATE OR REPLACE TEMP TABLE suspects AS {query}")
+
+
+def _repeated(session: Session, source: Checked, hashes: str) -> NDArray[np.uint64] | None:
+    """Return the hashes that a query has more than once; None if they are too many to sort."""
+    parts = 1
+    if source.columnar:
+        records = int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
+        # Remainders are not quite as frequent as each other.
+        parts = -(-records * 21 // (20 * session.sortable)) or 1
+    if parts > MOST_PARTS:
+        return None
+    found = []
+    for part in range(parts):
+        some = "" if parts == 1 else f" WHERE h % {parts} = {part}"
+        one = session.repeated(f"SELECT h FROM ({hashes}){some}", session.sortable)
+        if one is None:
+            return None
+        found.append(one)
+    return np.concatenate(found)
 
 
 def _guarded(columns: dict[str, str]) -> dict[str, str]:
@@ -175,6 +196,8 @@ def _smallest(source: Checked, query: str) -> str:
 
 def reasons(session: Session, grouping: Keys) -> dict[int, int]:
     """Return per reason (0: kept) how many records it covers, repeats not counted."""
+    if session.packed is not None:
+        return dict(session.packed.left_out)
     why = f"CASE WHEN {next(iter(grouping.cell))} IS NULL THEN CAST(u AS TINYINT) ELSE 0 END"
     rows = session.rows(f"SELECT {why} AS why, CAST(sum(n) AS BIGINT) FROM {PAIRS} GROUP BY ALL")
     return {int(str(why)): int(str(n)) for why, n in rows}
@@ -183,20 +206,33 @@ def reasons(session: Session, grouping: Keys) -> dict[int, int]:
 def choose_cells(session: Session, grouping: Keys, select: Select) -> tuple[int, int, int]:
     """Make the table of used cells; return how many cells there were, have users, are used."""
     names = ", ".join(grouping.cell)
+    if session.packed is not None:
+        session.register("packed_cells", session.packed.cells)
+        session.run(
+            f"CREATE OR REPLACE TEMP TABLE {CELLS} AS SELECT {names}, users, records "
+            "FROM packed_cells"
+        )
+        return choose_of(session, grouping, select)
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE all_cells AS SELECT {names}, count(*) AS users, "
+        f"CREATE OR REPLACE TEMP TABLE {CELLS} AS SELECT {names}, count(*) AS users, "
         f"sum(n) AS records FROM {PAIRS} WHERE {next(iter(grouping.cell))} IS NOT NULL "
         f"GROUP BY {names}"
     )
+    return choose_of(session, grouping, select)
+
+
+def choose_of(session: Session, grouping: Keys, select: Select) -> tuple[int, int, int]:
+    """Make the table of used cells from that of all cells, as `choose_cells` does."""
+    names = ", ".join(grouping.cell)
     top = "" if select.top is None else f" ORDER BY records DESC, {names} LIMIT {select.top}"
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {CHOSEN} AS SELECT {names}, "
         f"row_number() OVER (ORDER BY {names}) - 1 AS cell FROM ("
-        f"SELECT * FROM all_cells WHERE users >= {select.min_users}{top})"
+        f"SELECT * FROM {CELLS} WHERE users >= {select.min_users}{top})"
     )
     counts = session.rows(
         "SELECT count(*), count(*) FILTER (WHERE users >= "
-        f"{select.min_users}), (SELECT count(*) FROM {CHOSEN}) FROM all_cells"
+        f"{select.min_users}), (SELECT count(*) FROM {CHOSEN}) FROM {CELLS}"
     )[0]
     everything, enough, used = (int(str(count)) for count in counts)
     return everything, enough, used
@@ -216,6 +252,8 @@ def cell_table(session: Session, grid: Cells | Labels, grouping: Keys) -> CellTa
 
 def largest_count(session: Session, grouping: Keys) -> int:
     """Return the most records of a pair, of any cell."""
+    if session.packed is not None:
+        return int(session.packed.sums["n"].max())
     kept = f"{next(iter(grouping.cell))} IS NOT NULL"
     return int(str(session.rows(f"SELECT max(n) FROM {PAIRS} WHERE {kept}")[0][0]))
 
@@ -226,15 +264,14 @@ def fetch_pairs(session: Session, grouping: Keys, sums: Sequence[str]) -> pa.Tab
     Units are numbered in the order of their ids' bytes, then days; those that no used cell has
     are numbered too.
     """
+    if session.packed is not None:
+        return session.packed.pairs(_chosen_rows(session, grouping), sums)
     on_cell = " AND ".join(f"p.{name} = c.{name}" for name in grouping.cell)
     on_unit = " AND ".join(f"p.{name} = u.{name}" for name in grouping.unit)
     units = ", ".join(grouping.unit)
     kept = f"{next(iter(grouping.cell))} IS NOT NULL"
     used = f"{PAIRS} p JOIN {CHOSEN} c ON {on_cell}"
-    session.run(
-        "CREATE OR REPLACE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY "
-        f"{units}) - 1 AS unit FROM (SELECT DISTINCT {units} FROM {PAIRS} WHERE {kept})"
-    )
+    number_units(session, f"SELECT DISTINCT {units} FROM {PAIRS} WHERE {kept}", grouping)
     summed = "".join(f", CAST(p.{name} AS BIGINT) AS {name}" for name in sums)
     return session.arrow(
         f"SELECT CAST(c.cell AS INTEGER) AS cell, CAST(u.unit AS INTEGER) AS unit, p.n{summed} "
@@ -242,9 +279,31 @@ def fetch_pairs(session: Session, grouping: Keys, sums: Sequence[str]) -> pa.Tab
     )
 
 
+def _chosen_rows(session: Session, grouping: Keys) -> NDArray[np.int64]:
+    """Return which rows of the packed table of cells are used."""
+    names = ", ".join(grouping.cell)
+    found = session.arrow(
+        f"SELECT place FROM (SELECT {names}, row_number() OVER (ORDER BY {names}) - 1 AS place "
+        f"FROM {CELLS}) JOIN {CHOSEN} USING ({names}) ORDER BY cell"
+    )
+    return np.asarray(found["place"].to_numpy(), dtype=np.int64)
+
+
+def number_units(session: Session, query: str, grouping: Keys) -> None:
+    """Make the table of units, each of which the query has once, numbered in their order."""
+    names = ", ".join(grouping.unit)
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY {names}) - 1 "
+        f"AS unit FROM ({query})"
+    )
+
+
 def fetch_units(session: Session, unit: Unit, grouping: Keys) -> Units:
     """Return the ids and days of all units, those of no used cell too. Private."""
-    table = session.arrow(f"SELECT {', '.join(grouping.unit)} FROM units ORDER BY unit")
+    if session.packed is not None:
+        table = session.packed.units
+    else:
+        table = session.arrow(f"SELECT {', '.join(grouping.unit)} FROM units ORDER BY unit")
     keys = [name for name in grouping.unit if name != "u"]
     days = first_days(table[keys[0]].to_numpy().astype(np.int64), unit) if keys else None
     return Units(table["u"].combine_chunks(), days)
@@ -268,11 +327,13 @@ def in_order(pairs: pa.Table) -> tuple[Occupancy, dict[str, NDArray[np.int64]], 
     return Occupancy(cell, place[unit], n, n_cells, used.size), sums, used
 
 
-def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64] | slice, NDArray[np.int64]]:
     """Return the order of keys that are 0 or more, and the sorted keys.
 
     Key and position are sorted as one number where they fit: sooner than by position alone.
     """
+    if bool((key[1:] > key[:-1]).all()):
+        return slice(None), key
     bits = int(key.size).bit_length()
     if int(key.max(initial=0)) >= 1 << (63 - bits):
         order = np.argsort(key)

@@ -1,0 +1,800 @@
+"""Sums kept per file: the same data set as without, only new files read, and nothing told."""
+
+import gzip
+import json
+import multiprocessing
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from hexveil import atomic
+from hexveil.cells import Cells, Labels
+from hexveil.errors import InputError, StorageError
+from hexveil.records import cache as cached_files
+from hexveil.records.duckdb import cached
+from hexveil.records.read import read
+from hexveil.records.select import Select
+from records.test_read import arrow, records, rules
+
+DAY = 86_400
+FIRST = 19_800 * DAY  # 2024-03-18
+HOURLY = Cells(7, "1h", "UTC")
+CANARY = "canary"
+
+
+def day(number, seed=0, rows=60, hours=24):
+    """Return records of a day in UTC, some of which repeat a user and time."""
+    rng = np.random.default_rng([number, seed])
+    return pa.table(
+        {
+            "bus": [f"{CANARY}{i}" for i in rng.integers(0, 9, rows)],
+            "speed": rng.integers(0, 700, rows) / 10 + 4321,
+            "lat": rng.uniform(52.1, 52.3, rows),
+            "lon": rng.uniform(21.0, 21.1, rows),
+            "t": FIRST + number * DAY + rng.integers(0, hours * 60, rows) * 60,
+            "ward": [f"w{i}" for i in rng.integers(0, 4, rows)],
+        }
+    )
+
+
+def fill(folder, days=3):
+    """Write a file for each day; return their folder."""
+    folder.mkdir(exist_ok=True)
+    for number in range(days):
+        pq.write_table(day(number), folder / f"day{number}.parquet")
+    return folder
+
+
+def ask(source, **more):
+    """Return the records of a source, in hexagons unless asked otherwise."""
+    given = {
+        "user": "bus",
+        "value": "speed",
+        "lat": "lat",
+        "lon": "lon",
+        "time": "t",
+        "bounds": (4321, 4380),
+        "cells": HOURLY,
+        "select": Select(min_users=1),
+        "version": "1",
+    }
+    return read(source, **(given | more))
+
+
+def sums_of(dataset):
+    """Return counts and sums, in their order."""
+    o, sums = dataset.occupancy, dataset.sums
+    squares = None if sums.total_sq is None else sums.total_sq.tolist()
+    return [*(c.tolist() for c in (o.cell, o.user, o.n, sums.total)), squares]
+
+
+def same(one, other):
+    """Check that two data sets are one, to the last id and count."""
+    assert sums_of(one) == sums_of(other)
+    assert repr(one.public.cells) == repr(other.public.cells)
+    assert one.public.cells.names() == other.public.cells.names()
+    assert one.public.rules == other.public.rules
+    assert one.public.identity == other.public.identity
+    assert one.units.ids() == other.units.ids()
+    assert one.units.periods() == other.units.periods()
+
+
+@pytest.fixture
+def days(tmp_path):
+    """Return a folder of three days."""
+    return fill(tmp_path / "days")
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Return a folder for the cache, which is not there yet."""
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def scans(monkeypatch):
+    """Return the list that gets the names of the files whose records are read."""
+    seen = []
+    scan = cached._Reading._scanned
+
+    def counting(self, paths, records):
+        seen.extend(sorted(Path(path).name for path in paths))
+        return scan(self, paths, records)
+
+    monkeypatch.setattr(cached._Reading, "_scanned", counting)
+    return seen
+
+
+def outcome(source, **more):
+    """Return a data set, or what is said of why there is none."""
+    try:
+        return ask(source, **more)
+    except InputError as error:
+        return str(error)
+
+
+def agree(source, folder, times=2, **more):
+    """Check that reading with a cold cache, and then a warm one, is reading without."""
+    plain = outcome(source, **more)
+    for _ in range(times):
+        found = outcome(source, cache=folder, **more)
+        if isinstance(plain, str):
+            assert found == plain
+        else:
+            same(found, plain)
+
+
+# On the clock of UTC, whose queries are short: the clock itself is tested where it is read.
+utc_grids = st.builds(
+    Cells,
+    resolution=st.sampled_from([4, 7]),
+    timeslot=st.sampled_from(["1h", "1d", None]),
+    timezone=st.just("UTC"),
+    slot=st.sampled_from(["calendar", "pooled"]),
+)
+
+
+@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(st.lists(records, min_size=1, max_size=3), utc_grids, rules)
+@example(
+    [[(1.0, "x", FIRST * 10**6, 52.1, 21.0)], [(0.0, "x", FIRST * 10**6, 52.1, 21.0)]],
+    Cells(4, "1h", "UTC"),
+    {"repeats": "drop", "min_users": 1, "bounds": (0, 90), "quantum": "0.5"},
+)
+def test_cached_sums_are_those_of_reading_at_once(files, grid, rule):
+    """Any records in any files: facts, ids, sums, squares and refusals do not change."""
+    chosen = ("hours", "dates", "box", "min_users", "top", "drop_values")
+    arguments = {
+        "user": "u",
+        "value": "v",
+        "cells": grid,
+        "select": Select(**{k: rule[k] for k in chosen if k in rule}),
+        "max_bad_rows": 0.9,
+    }
+    arguments |= {k: v for k, v in rule.items() if k not in chosen}
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name) / "days"
+        source.mkdir()
+        for number, rows in enumerate(files):
+            pq.write_table(arrow(rows), source / f"{number}.parquet")
+        agree(source, Path(name) / "cache", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("grid", "unit", "repeats"),
+    [
+        (HOURLY, "user", "drop"),
+        (HOURLY, "user-week", "keep"),
+        (Cells(8, None, "UTC"), "user-day", "keep"),
+        (Cells(8, None, "UTC"), "user", "drop"),
+        (Cells(7, "1h", "UTC", slot="pooled"), "user-week", "drop"),
+        (Cells(7, "1h", "UTC", slot="pooled"), "user", "keep"),
+        (Labels("ward"), "user-day", "drop"),
+        (Labels("ward", "bus"), "user", "keep"),
+    ],
+    ids=str,
+)
+def test_every_unit_grid_and_way_with_repeats_agrees(tmp_path, days, place, grid, unit, repeats):
+    """Units, hexagons with and without slots, labels; more cells and users than a day has."""
+    select = Select(min_users=5, top=6, box=(21.0, 52.1, 21.09, 52.3), hours="3-20")
+    labels = {"lat": None, "lon": None} if isinstance(grid, Labels) else {}
+    if labels:
+        select = Select(min_users=5, top=3)
+    agree(
+        days,
+        place,
+        cells=grid,
+        unit=unit,
+        repeats=repeats,
+        select=select,
+        timezone="UTC",
+        **labels,
+    )
+
+
+def write_csv(table, path):
+    """Write rows as CSV, with lines that are none."""
+    lines = [",".join(table.column_names)]
+    lines += [",".join(str(v) for v in row.values()) for row in table.to_pylist()]
+    lines[5:5] = ["a,b", ",,,,,,,,,,"]
+    packed = "\n".join(lines).encode()
+    path.write_bytes(gzip.compress(packed) if path.suffix == ".gz" else packed)
+
+
+def write_json(table, path):
+    """Write rows as documents, one a line or as an array, with some that are none."""
+    rows = [*table.to_pylist(), 7, {"bus": "no speed"}]
+    if path.suffix == ".json":
+        path.write_text(json.dumps(rows), "utf-8")
+    else:
+        text = "\n".join([*map(json.dumps, rows), "{", ""]).encode()
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "repeats"),
+    [
+        (".csv", "drop"),
+        (".csv", "keep"),
+        (".csv.gz", "drop"),
+        (".ndjson", "drop"),
+        (".json", "keep"),
+        (".jsonl.gz", "keep"),
+    ],
+)
+def test_text_with_bad_lines_agrees(tmp_path, place, suffix, repeats):
+    """Malformed lines are counted once per file, whatever the files are called."""
+    source = tmp_path / "it's a [folder] of 100%"
+    source.mkdir()
+    for number in range(3):
+        write = write_csv if suffix.startswith(".csv") else write_json
+        write(day(number), source / f"day {number}'*{suffix}")
+    plain = ask(source)
+    assert plain.public.rules["unparsable"] > 0
+    agree(source, place, repeats=repeats)
+    agree(source, place, 1, repeats=repeats, max_bad_rows=0)
+
+
+def test_dates_agree_wherever_a_file_lies(days, place, scans):
+    """Files within, without and across the dates give what reading all with these dates gives."""
+    spans = [
+        ("2024-03-19", "2024-03-19"),
+        ("2024-03-01", "2024-03-18"),
+        ("2024-03-01", "2024-03-30"),
+        ("2024-01-01", "2024-01-02"),
+    ]
+    for zone, some in (("UTC", spans), ("Asia/Kolkata", spans[:2])):
+        for dates in some:
+            select = Select(min_users=1, dates=dates, hours="1-20", box=(21.0, 52.1, 21.05, 52.3))
+            agree(days, place, 1, select=select, cells=Cells(7, "1h", zone))
+    assert scans.count("day1.parquet") == 2  # as a whole for UTC, and cut for Kolkata
+
+
+def test_many_local_days_are_read_once(days, place, scans):
+    """Asking for one day after another reads each file a single time."""
+    for number in range(3):
+        date = f"2024-03-{18 + number}"
+        dataset = ask(days, cache=place, select=Select(min_users=1, dates=(date, date)))
+        assert dataset.public.rules["records read"] == 180
+    assert sorted(scans) == ["day0.parquet", "day1.parquet", "day2.parquet"]
+
+
+def test_a_new_day_costs_a_day(days, place, scans):
+    """Only the file that came is read, and the second time none is."""
+    ask(days, cache=place)
+    scans.clear()
+    ask(days, cache=place)
+    assert scans == []
+    pq.write_table(day(3), days / "day3.parquet")
+    agree(days, place)
+    assert scans == ["day3.parquet"]
+
+
+def test_files_that_meet_are_read_together(days, place, scans):
+    """A late record that meets another day makes one entry of both, and repeats stay exact."""
+    ask(days, cache=place)
+    scans.clear()
+    repeated = day(1).slice(0, 1)
+    pq.write_table(pa.concat_tables([day(3), repeated]), days / "late.parquet")
+    agree(days, place)
+    assert scans == ["day1.parquet", "day2.parquet", "late.parquet"]
+    assert len(list(place.glob("*.entry"))) == 2
+    scans.clear()
+    agree(days, place, repeats="keep")
+    assert len(scans) == 4  # kept repeats need no other file
+    assert len(list(place.glob("*.entry"))) == 6
+
+
+def test_a_repeat_in_two_files_of_one_instant_is_dropped(tmp_path, place):
+    """Closed ranges that share one instant alone are read together."""
+    source = tmp_path / "days"
+    source.mkdir()
+    for name, seconds, speed in (("a", (0, 60), 4330), ("b", (60, 120), 4325)):
+        table = day(0, rows=2).set_column(4, "t", [[FIRST + s for s in seconds]])
+        table = table.set_column(0, "bus", [["x", "x"]]).set_column(1, "speed", [[speed, speed]])
+        pq.write_table(table, source / f"{name}.parquet")
+    agree(source, place)
+    assert ask(source, cache=place).public.rules["repeats of a user and time"] == 1
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)) | st.none(), max_size=9))
+def test_groups_are_the_components_of_spans_that_meet(ends):
+    """Two files are in one group exactly if a chain of meeting spans joins them."""
+    spans = {
+        str(i): cached_files.Span(None if e is None else (e[0], e[0] + e[1]))
+        for i, e in enumerate(ends)
+    }
+    group = {name: {name} for name in spans}
+    for one, a in spans.items():
+        for other, b in spans.items():
+            ends = a.instants and b.instants
+            if ends and a.instants[0] <= b.instants[1] and b.instants[0] <= a.instants[1]:
+                joined = group[one] | group[other]
+                group |= dict.fromkeys(joined, joined)
+    expected = {frozenset(names) for names in group.values()}
+    found = cached.together(spans)
+    assert {frozenset(names) for names in found} == expected
+    assert sum(map(len, found)) == len(spans)
+
+
+def test_folders_that_are_columns_agree(tmp_path, place):
+    """A column that is the name of a folder is there for each file, and tells files apart."""
+    source = tmp_path / "days"
+    for number in range(2):
+        folder = source / f"part=p{number}"
+        folder.mkdir(parents=True)
+        pq.write_table(day(number), folder / "r.parquet")
+    agree(source, place, cells=Labels("part"), lat=None, lon=None)
+
+
+def test_listed_files_of_other_columns_agree(tmp_path, place, scans):
+    """What a column is depends on all files, so files that differ are read together."""
+    whole = day(1).set_column(0, "bus", [[float(i % 7) for i in range(60)]])
+    pq.write_table(whole, tmp_path / "a.parquet")
+    small = day(0).set_column(0, "bus", [list(range(60))]).append_column("more", [[1] * 60])
+    pq.write_table(small, tmp_path / "b.parquet")
+    write_csv(day(2), tmp_path / "c.csv")
+    write_csv(day(3).append_column("more", [[1] * 60]), tmp_path / "d.csv")
+    for names in (("a.parquet", "b.parquet"), ("c.csv", "d.csv")):
+        agree([tmp_path / name for name in names], place)
+    assert scans == ["a.parquet", "b.parquet", "c.csv", "d.csv"]
+
+
+def test_a_file_that_is_listed_twice_agrees(days, place):
+    """It counts twice, as without a cache."""
+    twice = [days / "day0.parquet", days / "day1.parquet", days / "day0.parquet"]
+    agree(twice, place, repeats="keep")
+    agree(twice, place)
+
+
+def test_the_folder_is_private_from_the_first_byte(days, place, monkeypatch):
+    """The folder has mode 0700 and each file 0600, also while it is written, whatever the umask."""
+    modes = []
+    sums = cached._Reading._write
+
+    def looking(self, path):
+        modes.append(Path(path).stat().st_mode & 0o777)
+        sums(self, path)
+        modes.append(Path(path).stat().st_mode & 0o777)
+
+    monkeypatch.setattr(cached._Reading, "_write", looking)
+    before = os.umask(0)
+    try:
+        ask(days, cache=place)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o600}
+    assert set(modes) == {0o600}
+    assert "PRIVATE" in (place / "README.txt").read_text()
+    names = "".join(path.name for path in place.iterdir())
+    assert "day" not in names
+
+
+def test_a_new_version_is_read_and_the_old_sums_go(days, place, scans):
+    """Another declared version reads the file again; nothing of the one before is left."""
+    ask(days, cache=place)
+    pq.write_table(day(1, seed=5, rows=90), days / "day1.parquet")
+    scans.clear()
+    versions = {"day1.*": "2", "*.parquet": "1"}
+    old = {path.name for path in place.glob("*.pairs")}
+    found = ask(days, cache=place, version=versions)
+    assert scans == ["day1.parquet"]
+    assert sums_of(found) == sums_of(ask(days))
+    assert found.public.identity["version"] == "day1.*=2; *.parquet=1"
+    now = {path.name for path in place.glob("*.pairs")}
+    assert len(old & now) == 2
+    assert len(now) == 3
+    assert len(list(place.glob("*.entry"))) == 3
+
+
+def test_the_version_that_is_stated_is_that_of_the_files_used(days, place):
+    """A day's identity does not change because another day was mended."""
+    select = Select(min_users=1, dates=("2024-03-18", "2024-03-18"))
+    versions = {"day1.*": "2", "*.parquet": "1"}
+    found = ask(days, cache=place, version=versions, select=select)
+    assert found.public.identity["version"] == "*.parquet=1"
+
+
+def test_a_file_that_grew_under_its_version_is_refused(days, place):
+    """Another size under one version is told, and nothing stale is used."""
+    ask(days, cache=place)
+    pq.write_table(day(1, rows=90), days / "day1.parquet")
+    for more in ({}, {"repeats": "keep"}):
+        with pytest.raises(InputError, match=r"'day1.parquet' has another size .* new version\.$"):
+            ask(days, cache=place, **more)
+    same(ask(days, cache=place, version="2"), ask(days, version="2"))
+
+
+def test_a_file_that_was_touched_is_read_again(days, place, scans):
+    """A time of change that differs is no reason to trust the entry, nor to refuse the file."""
+    ask(days, cache=place)
+    scans.clear()
+    os.utime(days / "day1.parquet", (1, 1))
+    agree(days, place)
+    assert scans == ["day1.parquet"]
+    assert len(list(place.glob("*.pairs"))) == 3
+
+
+def test_a_file_changed_in_place_is_believed(tmp_path, place, scans):
+    """Another content under the same version, size and time is not noticed."""
+    path = tmp_path / "day0.csv"
+    write_csv(day(0), path)
+    then = path.stat()
+    before = ask(path, cache=place)
+    path.write_bytes(path.read_bytes().replace(b"canary1", b"canary2"))
+    os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
+    same(ask(path, cache=place), before)
+    assert scans == ["day0.csv"]
+    assert ask(path).occupancy.n_users < before.occupancy.n_users
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(days, place, monkeypatch):
+    """What is read of a file that is being written is not kept."""
+    scan = cached._Reading._scanned
+
+    def growing(self, paths, records):
+        found = scan(self, paths, records)
+        os.utime(paths[0], (1, 1))
+        return found
+
+    monkeypatch.setattr(cached._Reading, "_scanned", growing)
+    with pytest.raises(InputError, match="changed while it was read"):
+        ask(days, cache=place)
+    assert not list(place.glob("*.entry"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"bounds": (4321, 4350)},
+        {"quantum": "0.5"},
+        {"cells": Cells(6, "1h", "UTC")},
+        {"cells": Cells(7, "2h", "UTC")},
+        {"cells": Cells(7, "1h", "Asia/Kolkata")},
+        {"unit": "user-day"},
+        {"repeats": "keep"},
+        {"timezone": "Asia/Kolkata"},
+        {"user": "ward"},
+        {"select": Select(min_users=1, hours="7")},
+        {"select": Select(min_users=1, box=(21.0, 52.1, 21.05, 52.3))},
+        {"select": Select(min_users=1, drop_values=(4330,))},
+    ],
+    ids=str,
+)
+def test_another_question_has_entries_of_its_own(days, place, other, scans):
+    """Whatever shapes the sums makes other entries; those of both questions stay."""
+    ask(days, cache=place)
+    same(ask(days, cache=place, **other), ask(days, **other))
+    assert len(scans) == 6
+    assert len(list(place.glob("*.entry"))) == 6
+
+
+@pytest.mark.parametrize(
+    "other", [{"select": Select(min_users=3)}, {"select": Select(min_users=1, top=2)}], ids=str
+)
+def test_choosing_cells_reads_nothing_again(days, place, other, scans):
+    """What is chosen of the cells is decided after adding up."""
+    ask(days, cache=place)
+    scans.clear()
+    agree(days, place, **other)
+    assert scans == []
+
+
+@pytest.mark.parametrize("ending", [".pairs", ".entry"])
+@pytest.mark.parametrize("how", ["cut", "flipped", "gone", "open", "folder", "json"])
+def test_a_damaged_entry_is_made_anew(days, place, scans, ending, how):
+    """Whatever happened to a file of the cache, sums are right and the entry is whole again."""
+    plain = ask(days, cache=place)
+    scans.clear()
+    (hurt,) = sorted(place.glob(f"*{ending}"))[:1]
+    content = bytearray(hurt.read_bytes())
+    content[len(content) // 2] ^= 1
+    if how == "open":
+        hurt.chmod(0o644)
+    else:
+        hurt.unlink()
+    if how == "folder":
+        hurt.mkdir()
+        hurt = hurt / "inside"
+    changed = {"cut": content[: len(content) // 2], "flipped": content, "json": b"[]"}
+    if how in changed:
+        hurt.write_bytes(changed[how])
+        hurt.chmod(0o600)
+    if how == "folder":
+        with pytest.raises(StorageError, match="the cache folder cannot be written"):
+            ask(days, cache=place)
+        return
+    same(ask(days, cache=place), plain)
+    assert len(scans) == 1
+    same(ask(days, cache=place), plain)
+    assert len(scans) == 1
+    assert len(list(place.glob("*.entry"))) == len(list(place.glob("*.pairs"))) == 3
+
+
+def test_a_head_of_other_counts_is_not_believed(days, place):
+    """A head whose fields were changed does not match its digest, and the file is read again."""
+    plain = ask(days, cache=place)
+    for path in place.glob("*.entry"):
+        content = json.loads(path.read_text())
+        content["head"]["reasons"]["0"] += 1
+        path.write_text(json.dumps(content))
+    same(ask(days, cache=place), plain)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_crash_before_a_rename_leaves_nothing_that_is_used(days, place, scans, monkeypatch, at):
+    """Stopped before the table or the head has its name, the next run reads and sweeps."""
+    replace, calls = Path.replace, []
+
+    def stopping(self, target):
+        if target.name.endswith((".pairs", ".entry")):
+            calls.append(target)
+            if len(calls) > at:
+                raise KeyboardInterrupt
+        return replace(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", stopping)
+        patch.setattr(Path, "unlink", lambda *_, **__: None)  # as if killed: nothing is tidied
+        with pytest.raises(KeyboardInterrupt):
+            ask(days, cache=place)
+    assert not list(place.glob("*.entry"))
+    scans.clear()
+    agree(days, place)
+    assert len(scans) == 3
+    assert len(list(place.glob("*.pairs"))) == 3
+    assert not list(place.glob(".*"))
+
+
+def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
+    """The sentence names no path; the error of the engine passes as it is."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic, "settle", full)
+        ask(days)
+        place.mkdir(mode=0o700)
+        (place / "README.txt").write_text("there")
+        with pytest.raises(StorageError, match=r"cannot be written \(No space left on device\)"):
+            ask(days, cache=place)
+    assert [path.name for path in place.iterdir()] == ["README.txt"]
+
+    def fails(*_):
+        raise StorageError("the disk for temporary files is full.")
+
+    monkeypatch.setattr(cached._Reading, "_write", fails)
+    with pytest.raises(StorageError, match="temporary files"):
+        ask(days, cache=place)
+
+
+def test_an_entry_that_goes_while_it_is_added_up_is_told(days, place, monkeypatch):
+    """Another process that clears the folder meanwhile makes no wrong sums."""
+    merge = cached._Reading._merge
+
+    def cleared(self, entries):
+        for path in place.glob("*.pairs"):
+            path.unlink()
+        merge(self, entries)
+
+    monkeypatch.setattr(cached._Reading, "_merge", cleared)
+    with pytest.raises(StorageError, match="changed by somebody else"):
+        ask(days, cache=place)
+
+
+def _fill_at_once(source, folder, barrier):
+    """Read a source with a cache, in a process of its own."""
+    barrier.wait()
+    dataset = ask(source, cache=folder)
+    os._exit(0 if int(dataset.occupancy.n.sum()) > 0 else 1)
+
+
+def test_two_processes_fill_one_cache(days, place, scans):
+    """Both succeed, and what they leave is whole and there once."""
+    context = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
+    plain = ask(days)
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(2)
+    work = [context.Process(target=_fill_at_once, args=(days, place, barrier)) for _ in range(2)]
+    for one in work:
+        one.start()
+    for one in work:
+        one.join()
+    assert [one.exitcode for one in work] == [0, 0]
+    same(ask(days, cache=place), plain)
+    assert scans == []
+    assert len(list(place.glob("*.entry"))) == len(list(place.glob("*.pairs"))) == 3
+
+
+def test_the_faster_of_two_stands(days, place, monkeypatch):
+    """An entry that came to be while the same file was read is used, and not replaced."""
+    write, first = cached._Reading._write, []
+
+    def slow(self, path):
+        write(self, path)
+        if not first:
+            first.append(path)
+            shutil.copytree(other, place, dirs_exist_ok=True)
+
+    other = place.with_name("other")
+    ask(days, cache=other)
+    before = {path.name for path in other.iterdir()}
+    monkeypatch.setattr(cached._Reading, "_write", slow)
+    same(ask(days, cache=place), ask(days))
+    assert {path.name for path in place.iterdir()} == before
+
+
+def test_merging_stays_within_memory(tmp_path, place):
+    """With little memory the engine spills while adding up, and the result does not change."""
+    source, rng = tmp_path / "days", np.random.default_rng(3)
+    source.mkdir()
+    size = 80_000
+    for number in range(2):
+        users = [
+            f"a long name for a bus so that ids take some room {i % 9000}" for i in range(size)
+        ]
+        table = pa.table(
+            {
+                "bus": users,
+                "speed": rng.uniform(4321, 4380, size),
+                "lat": rng.uniform(52, 52.3, size),
+                "lon": rng.uniform(20.8, 21.2, size),
+                "t": FIRST + number * DAY + rng.integers(0, DAY, size),
+            }
+        )
+        pq.write_table(table, source / f"{number}.parquet")
+    few = ask(source, cache=place, memory="64MB")
+    assert sums_of(few) == sums_of(ask(source, memory="2GB"))
+
+
+def test_sums_too_large_are_refused_alike(days, place, scans):
+    """A quantum too fine for the number of records is told with the number of all."""
+    fine = {"bounds": (0, 4503), "quantum": "0.000000000001", "repeats": "keep"}
+    for number, rows in enumerate((250, 250, 600)):
+        pq.write_table(day(number, rows=rows), days / f"day{number}.parquet")
+        agree(days, place, 1, version=f"{number} rows", **fine)
+    assert "1100 records" in outcome(days, cache=place, version="2 rows", **fine)
+    select = Select(min_users=1, dates=("2024-03-18", "2024-03-18"))
+    agree(days, place, version="2 rows", select=select, **fine)
+
+
+REFUSED = {
+    "no version": ({"version": None}, "cache needs a version"),
+    "empty version": ({"version": " "}, "version must be text"),
+    "no file named": ({"version": {"x.parquet": "1"}}, "none is declared for the file 'day0"),
+    "no version at all": ({"version": {}}, "version must be text"),
+    "a version that is none": ({"version": {"*": 1}}, "version must be text"),
+    "a name that is none": ({"version": {"": "1"}}, "needs the name or pattern"),
+    "no folder": ({"cache": 3}, "cache must be the name of a folder, got int"),
+}
+
+
+@pytest.mark.parametrize(("more", "said"), REFUSED.values(), ids=REFUSED)
+def test_arguments_that_do_not_fit_are_refused(days, place, more, said):
+    """One sentence, and no folder is made."""
+    with pytest.raises(InputError, match=said) as error:
+        ask(days, **({"cache": place} | more))
+    assert str(error.value).count(". ") == 0
+    assert not place.exists()
+
+
+def test_a_table_in_memory_is_refused(place):
+    """There is no file whose version could be declared."""
+    with pytest.raises(InputError, match="cache is for files"):
+        ask(day(0), cache=place)
+    assert not place.exists()
+
+
+def test_versions_by_file_need_a_cache(days):
+    """Without one there is no telling which files a version is of."""
+    with pytest.raises(InputError, match="version by files is for a cache"):
+        ask(days, version={"*": "1"})
+
+
+@pytest.mark.parametrize(
+    ("source", "inside"),
+    [
+        ("days", "days/cache"),
+        ("days", "days"),
+        ("days/**/*.parquet", "days/deep/cache"),
+        ("days/*/*.parquet", "days/cache"),
+        ("d*/*.parquet", "days"),
+        ("days/day0.parquet", "days"),
+    ],
+)
+def test_a_cache_among_the_records_is_refused(tmp_path, days, source, inside, monkeypatch):
+    """A folder where records are looked for is refused, and nothing is left there."""
+    (days / "deep").mkdir()
+    shutil.copy(days / "day0.parquet", days / "deep" / "day0.parquet")
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    for cache in (inside, tmp_path / inside):
+        with pytest.raises(InputError, match="lie one within the other"):
+            ask(source, cache=cache)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_cache_beside_the_records_is_used(tmp_path, days, monkeypatch):
+    """A pattern that cannot reach the folder does not forbid it."""
+    monkeypatch.chdir(tmp_path)
+    same(ask("days/*.parquet", cache="days/cache"), ask("days/*.parquet"))
+
+
+def test_a_folder_that_is_not_safe_is_refused(days, tmp_path, place):
+    """A file, a folder others can read, one that holds other things, one in no folder."""
+    place.write_text("a file")
+    with pytest.raises(InputError, match="is a file"):
+        ask(days, cache=place)
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    with pytest.raises(InputError, match=r"chmod 700"):
+        ask(days, cache=shared)
+    full = tmp_path / "full"
+    full.mkdir(mode=0o700)
+    (full / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="holds other files"):
+        ask(days, cache=full)
+    with pytest.raises(InputError, match=r"cannot be used \(No such file or directory\)"):
+        ask(days, cache=tmp_path / "no" / "cache")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "days", "full", "shared"]
+    assert not list(shared.iterdir())
+
+
+def test_a_folder_of_another_user_is_refused(days, place, monkeypatch):
+    """Its owner could read what is kept there."""
+    ask(days, cache=place)
+    monkeypatch.setattr(os, "geteuid", lambda: 12_345)
+    with pytest.raises(InputError, match="belongs to another user"):
+        ask(days, cache=place)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(days, place, monkeypatch):
+    """It is told before a record is read."""
+    ask(days, cache=place)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InputError, match="cannot be written"):
+        ask(days, cache=place)
+
+
+def test_a_damaged_pack_is_found_though_only_new_files_are_unpacked(tmp_path, place, scans):
+    """The checksum of a packed file is compared when it is read."""
+    source = tmp_path / "days"
+    source.mkdir()
+    for number in range(2):
+        write_csv(day(number), source / f"{number}.csv.gz")
+    ask(source, cache=place)
+    hurt = bytearray((source / "1.csv.gz").read_bytes())
+    hurt[-8] ^= 1
+    (source / "2.csv.gz").write_bytes(hurt)
+    with pytest.raises(InputError, match="may be damaged"):
+        ask(source, cache=place)
+
+
+def test_no_error_tells_a_record(days, place, capfd):
+    """Whatever goes wrong with the cache, no id and no value is told."""
+    ask(days, cache=place)
+    for path in place.glob("*.pairs"):
+        path.write_bytes(path.read_bytes()[:-40])
+    errors = [outcome(days, cache=place, bounds=(0, 1), version=v) for v in (None, {"x": "1"})]
+    errors.append(outcome(days, cache=place, user="bos"))
+    pq.write_table(day(1, rows=99), days / "day1.parquet")
+    errors.append(outcome(days, cache=place))
+    store = cached_files.Store.open(place)
+    said = "".join([*map(str, errors), repr(store), *capfd.readouterr()])
+    assert all(isinstance(error, str) for error in errors)
+    assert CANARY not in said
+    assert "432" not in said
+    heads = "".join(path.read_text() for path in place.glob("*.entry"))
+    assert CANARY not in heads

@@ -6,7 +6,14 @@ BENCH_SECONDS ?= 1800
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-TESTS := $(BIN)/python -m pytest -n $(JOBS) -q
+# Spark is large and needs Java: it is added where Java is, and where types are checked.
+SPARK := $(VENV)/.spark
+JAVA := $(shell command -v java 2> /dev/null)
+# Tests of one group run in one process: those that need Spark share a session.
+TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q
+
+# What limits.py runs at three sizes, itself, and what is no benchmark.
+OF_LIMITS := aggregate end_to_end incremental limits measuring scale text
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test attack docs bench lock
@@ -25,16 +32,20 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
+$(SPARK): requirements-spark.lock $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-spark.lock
+	@touch $@
+
 demo: $(STAMP)  ## a private map of real flights, in ./demo-out
 	$(BIN)/hexveil demo
 
-check: $(STAMP)  ## format, lint, types, the table of allowed imports
+check: $(STAMP) $(SPARK)  ## format, lint, types, the table of allowed imports
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
-test: $(STAMP)  ## the whole suite, and the examples in docstrings
+test: $(STAMP) $(if $(JAVA),$(SPARK))  ## the whole suite, and the examples in docstrings
 	$(TESTS) --doctest-modules tests src/hexveil
 
 attack: $(STAMP)  ## the attacks in their long form: hours, not minutes
@@ -44,13 +55,17 @@ attack: $(STAMP)  ## the attacks in their long form: hours, not minutes
 docs: $(STAMP)  ## links and examples of README and docs, and the examples in docstrings
 	$(TESTS) --doctest-modules tests/test_docs.py src/hexveil
 
-bench: $(STAMP)  ## the benchmarks, each with its targets and a time limit
-	@for script in benchmarks/*.py; do \
+bench: $(STAMP)  ## ratios, growth and a figure at three sizes; then the other benchmarks
+	@missed=0; echo "== benchmarks/limits.py"; \
+	$(BIN)/python benchmarks/limits.py --seconds $(BENCH_SECONDS) || missed=1; \
+	for script in $(sort $(filter-out $(OF_LIMITS:%=benchmarks/%.py),$(wildcard benchmarks/*.py))); do \
 		echo "== $$script"; \
-		timeout $(BENCH_SECONDS) $(BIN)/python "$$script" || exit 1; \
-	done
+		timeout $(BENCH_SECONDS) $(BIN)/python "$$script" || missed=1; \
+	done; exit $$missed
 
-lock: $(STAMP)  ## write requirements.lock anew from pyproject.toml (fetches uv)
+lock: $(STAMP)  ## write both lock files anew (fetches uv)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --extra dev pyproject.toml -o requirements.lock
+	echo "pyspark>=4,<5" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-emit-find-links - -o requirements-spark.lock

@@ -1,0 +1,147 @@
+"""What tasks do with blocks of pairs: pack them, and answer questions about them.
+
+A block travels as bytes, so that Spark keeps it as one value and numpy reads it where it lies.
+Nothing of a block is in an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.errors import HexveilError
+from hexveil.records.dataset import check_sums
+from hexveil.spread import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.facts import ValueScale
+    from hexveil.spread import Whole
+
+    Batches = Iterator[pa.RecordBatch]
+    Given = tuple[Callable[..., Any], Sequence[NDArray[Any]], Sequence[NDArray[Any]]]
+
+PACKED = pa.schema(
+    [("block", pa.int32()), ("first", pa.int64()), ("pairs", pa.binary()), ("sums", pa.binary())]
+)
+ANSWERED = pa.schema([("block", pa.int32()), ("digest", pa.binary()), ("found", pa.binary())])
+_LOST = "a task of the Spark job failed while looking at pairs; its cause is not shown."
+
+
+def packing(whole: Whole, scale: ValueScale) -> Callable[[pa.Table], pa.Table]:
+    """Return the work that packs the pairs of one block: a table in, a row of `PACKED` out.
+
+    A block of cells has its sums beside it, which are checked against their counts.
+    """
+
+    def pack(table: pa.Table) -> pa.Table:
+        columns = {name: table[name].to_numpy().astype(np.int64) for name in table.column_names}
+        own, other = ("cell", "user") if whole == "cells" else ("user", "cell")
+        order = np.lexsort((columns[other], columns[own]))
+        columns = {name: column[order] for name, column in columns.items()}
+        first = int(columns[own][0])
+        columns[own] = columns[own] - first
+        named = [columns[name] for name in ("q", "qq") if name in columns]
+        if named:
+            check_sums(columns["n"], named[0], named[1] if named[1:] else None, scale)
+        pairs = _bytes([_small(columns[name]) for name in ("cell", "user", "n")])
+        row = [[int(columns["block"][0])], [first], [pairs], [_bytes(named)]]
+        return pa.table(row, schema=PACKED)
+
+    return lambda table: _guarded(lambda: pack(table))
+
+
+def answering(whole: Whole, others: int, given: Callable[[], Given], *, sums: bool) -> Any:  # noqa: ANN401
+    """Return the work of a task that answers a question about its blocks.
+
+    Parameters
+    ----------
+    whole : "cells" or "users"
+        What its blocks hold all pairs of.
+    others : int
+        Users in all of the map, if cells are whole; else its cells.
+    given : callable
+        Returns the question's function and its arrays of all cells and users, on the executor.
+    sums : bool
+        Whether the question is about sums too. PRIVATE: what is found is as private as the work.
+    """
+
+    def answered(batches: Batches) -> Batches:
+        work, cells, users = given()
+        for batch in batches:
+            for i in range(batch.num_rows):
+                number, first, pairs, private = (batch[name][i].as_py() for name in PACKED.names)
+                digest = _digest(pairs, private)
+                beside = _arrays(private) if sums else []
+                block = _block(whole, first, _arrays(pairs), others)
+                found = block.answer(_with(work, beside, sums=sums), cells, users)
+                yield pa.RecordBatch.from_arrays(
+                    [[number], [digest], [_bytes(found)]], schema=ANSWERED
+                )
+
+    def guarded(batches: Batches) -> Batches:
+        rows = answered(batches)
+        while (row := _guarded(lambda: next(rows, None))) is not None:
+            yield row
+
+    return guarded
+
+
+def arrays_of(found: bytes) -> tuple[NDArray[Any], ...]:
+    """Return the arrays of an answer."""
+    return tuple(_arrays(found))
+
+
+def _digest(pairs: bytes, sums: bytes) -> bytes:
+    """Return what tells whether a block was made of the same records again."""
+    found = hashlib.blake2b(pairs, digest_size=16)
+    found.update(sums)
+    return found.digest()
+
+
+def _with(work: Callable[..., Any], beside: Sequence[Any], *, sums: bool) -> Callable[..., Any]:
+    if not sums:
+        return work
+    total, squares = beside if len(beside) == 2 else (*beside, None)
+    return lambda pairs, *given: work(pairs, total, squares, *given)
+
+
+def _block(whole: Whole, first: int, columns: Sequence[NDArray[Any]], others: int) -> Block:
+    cell, user, n = (column.astype(np.int64) for column in columns)
+    size = int((cell if whole == "cells" else user)[-1]) + 1
+    n_cells, n_users = (size, others) if whole == "cells" else (others, size)
+    return Block(whole, first, cell, user, n, n_cells, n_users)
+
+
+def _small(column: NDArray[np.int64]) -> NDArray[Any]:
+    return column.astype(np.int32) if column.max(initial=0) < 2**31 else column
+
+
+def _bytes(columns: Sequence[NDArray[Any]]) -> bytes:
+    sink = io.BytesIO()
+    for column in columns:
+        np.save(sink, column, allow_pickle=False)
+    return sink.getvalue()
+
+
+def _arrays(packed: bytes) -> list[NDArray[Any]]:
+    source, found = io.BytesIO(packed), []
+    while source.tell() < len(packed):
+        found.append(np.load(source, allow_pickle=False))
+    return found
+
+
+def _guarded(work: Callable[[], Any]) -> Any:  # noqa: ANN401  whatever the work returns
+    """Return what the work returns; of a failure only that there was one may be known."""
+    try:
+        return work()
+    except Exception:  # noqa: BLE001, S110  its words could hold a value
+        pass
+    raise HexveilError(_LOST)

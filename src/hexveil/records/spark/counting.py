@@ -1,0 +1,222 @@
+"""One reading by Spark: check, count and sum in tasks, choose cells and number units here."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.storagelevel import StorageLevel
+
+from hexveil.errors import InputError
+from hexveil.records.duckdb import refusals, sums
+from hexveil.records.duckdb.reading import refuse_overflow, rule_counts
+from hexveil.records.duckdb.rules import REASONS
+from hexveil.records.duckdb.session import Session
+from hexveil.records.possible import squares_fit
+from hexveil.records.spark import tasks
+from hexveil.records.spark.counted import Counted
+from hexveil.records.spark.frames import collected, from_arrow, made_by
+from hexveil.records.spark.opening import opened
+from hexveil.records.spark.words import apart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hexveil.records.request import Request
+    from hexveil.records.sources import Files, Frame, Remote, Table
+    from hexveil.records.spark.opening import Opened
+    from hexveil.records.units import Units
+
+_TAIL = [("n", pa.int64()), ("note", pa.string())]
+_RECORD = {"u": pa.string(), "t": pa.int64(), "w": pa.int64(), "k": pa.int64()}
+
+
+def count(spark: SparkSession, source: Files | Table | Frame | Remote, request: Request) -> Counted:
+    """Return the counts and sums of all pairs in the used cells.
+
+    Raises
+    ------
+    InputError
+        If the source, a column or the selection leaves nothing that can be used.
+    """
+    with Session(request.memory) as session:
+        there = opened(spark, session, source, request)
+        rules = request.rules
+        grouping = sums.keys(session, rules.cells, rules.unit, there.records.places)
+        with kept(tallies(there, request, grouping)) as tally:
+            found = _summary(tally, grouping)
+            refusals.refuse_unusable(
+                Measures(session, there), there.records, request, found.left_out
+            )
+            refuse_overflow(found.left_out.get(0, 0), request)
+            session.register(sums.CELLS, found.cells)
+            everything, enough, _ = sums.choose_of(session, grouping, rules.select)
+            refusals.refuse_no_cell(everything, enough, request)
+            cells = sums.cell_table(session, rules.cells, grouping)
+            refusals.refuse_swapped(cells, request)
+            fit = squares_fit(found.most, rules.scale)
+            units = _number_units(session, tally, request, grouping)
+            pairs, n_pairs = _numbered(spark, session, tally, grouping, squares=fit)
+    counts = rule_counts(request, found.left_out, found.repeats)
+    return Counted(pairs, n_pairs, cells, units, counts, everything, fit, request, source.shown)
+
+
+def tallies(there: Opened, request: Request, grouping: sums.Keys) -> DataFrame:
+    """Return counts and sums by reason, cell and unit; none has two rows."""
+    rules = request.rules
+    squares = squares_fit(1, rules.scale)
+    how = tasks.Grouping(rules.cells, rules.unit, there.records.places, squares)
+    schema = _tally_schema(grouping, squares=squares)
+    if sums.dedupes(request):
+        return by_user(there, schema, how)
+    partial = made_by(
+        there.rows, tasks.counting(there.given, there.records.query, how, schema), schema
+    )
+    # Only sums that are too large to be used at all can be null here: see `tasks.select_counts`.
+    summed = [F.sum("n").alias("n")]
+    summed += [F.try_sum(name).alias(name) for name in ("q", "qq") if name in schema.names]
+    # The note is a key, not a smallest text: for that Spark would sort all rows.
+    return partial.groupBy("why", *grouping.all, "note").agg(*summed)
+
+
+def by_user(there: Opened, made: pa.Schema, how: tasks.Grouping | None) -> DataFrame:
+    """Return what tasks make of kept records, all of a user in one task, without repeats.
+
+    A pair is of one user, so that its counts and sums are then whole.
+    """
+    schema = record_schema(there)
+    rows = made_by(there.rows, tasks.listing(there.given, there.records.query, schema), schema)
+    work = tasks.resolving(there.given.memory, schema, made, how)
+    return made_by(rows.repartition("u"), work, made)
+
+
+def record_schema(there: Opened) -> pa.Schema:
+    """Return the columns of a listed record."""
+    records = there.records
+    place = pa.string() if records.labelled else pa.float64()
+    names = ["u", *["t"] * records.timed, *["w"] * records.local]
+    own = [(name, _RECORD[name]) for name in names]
+    places = [(name, place) for name in records.places]
+    return pa.schema([("why", pa.int32()), *own, *places, ("k", pa.int64()), *_TAIL])
+
+
+def _tally_schema(grouping: sums.Keys, *, squares: bool) -> pa.Schema:
+    keys = [(name, pa.string() if tasks.is_text(name) else pa.int64()) for name in grouping.all]
+    summed = [("q", pa.int64()), *[("qq", pa.int64())] * squares]
+    n, note = _TAIL
+    return pa.schema([("why", pa.int32()), *keys, n, *summed, note])
+
+
+@contextmanager
+def kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """Keep what a frame's tasks made while the body runs, which asks for it more than once."""
+    stored = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield stored
+    finally:
+        stored.unpersist()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Summary:
+    """What is known of all cells: their users and records, and what was left out. Public."""
+
+    cells: pa.Table
+    left_out: dict[int, int]
+    repeats: int
+    most: int
+
+
+def _summary(tally: DataFrame, grouping: sums.Keys) -> _Summary:
+    """Return each cell's users and records, and per reason the records that it covers."""
+    table = collected(
+        tally.groupBy("why", *grouping.cell, "note").agg(
+            F.count(F.lit(1)).alias("users"),
+            F.sum("n").alias("records"),
+            F.max("n").alias("most"),
+        )
+    )
+    why = table["why"].to_numpy()
+    refuse_failed(table["note"], why)
+    records = table["records"].to_numpy()
+    counts = {int(reason): int(records[why == reason].sum()) for reason in np.unique(why)}
+    repeats = counts.pop(tasks.REPEATS, 0)
+    left_out = {reason: n for reason, n in counts.items() if reason < len(REASONS)}
+    left_out[0] = left_out.get(0, 0) + repeats
+    cells = table.filter(pa.array(why == 0)).select([*grouping.cell, "users", "records"])
+    most = int(table["most"].to_numpy()[why == 0].max(initial=0))
+    return _Summary(cells, left_out, repeats, most)
+
+
+def refuse_failed(notes: pa.ChunkedArray, why: np.ndarray) -> None:
+    """Raise InputError if a task found that a source cannot be read."""
+    said = notes.filter(pa.array(why == tasks.FAILED)).to_pylist()
+    if said:
+        raise InputError(min(said))
+
+
+def _number_units(
+    session: Session, tally: DataFrame, request: Request, grouping: sums.Keys
+) -> Units:
+    """Make the table of units in the order of their ids' bytes, then days; return them."""
+    found = collected(tally.where("why = 0").select(*grouping.unit).distinct())
+    session.register("units_of_tasks", found)
+    sums.number_units(session, "SELECT * FROM units_of_tasks", grouping)
+    return sums.fetch_units(session, request.rules.unit, grouping)
+
+
+def _numbered(
+    spark: SparkSession, session: Session, tally: DataFrame, grouping: sums.Keys, *, squares: bool
+) -> tuple[DataFrame, int]:
+    """Return the pairs of used cells by the numbers of cell and unit, kept, and how many."""
+    cells = session.arrow(
+        f"SELECT {', '.join(grouping.cell)}, CAST(cell AS INTEGER) AS cell FROM {sums.CHOSEN}"
+    )
+    units = session.arrow(
+        f"SELECT {', '.join(grouping.unit)}, CAST(unit AS INTEGER) AS unit FROM units"
+    )
+    pairs = (
+        tally.where("why = 0")
+        .join(_table(spark, cells), list(grouping.cell))
+        .join(_table(spark, units), list(grouping.unit))
+        .select("cell", "unit", "n", "q", *["qq"] * squares)
+    )
+    if spark.sparkContext.getCheckpointDir() is not None:
+        pairs = apart(pairs.checkpoint)
+    pairs = pairs.persist(StorageLevel.MEMORY_AND_DISK)
+    return pairs, apart(pairs.count)
+
+
+def _table(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a table as a frame, which every task gets whole unless it is large."""
+    frame = from_arrow(spark, table)
+    return F.broadcast(frame) if table.nbytes < _SMALL else frame
+
+
+_SMALL = 2**26
+
+
+class Measures(Session):
+    """Runs a query of counts on all records: what is wrong with them is found out by tasks.
+
+    It stands where refusals look for the session that has the records.
+    """
+
+    def __init__(self, session: Session, there: Opened) -> None:
+        self._asked, self._there = session, there
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        """Return the counts of all records, in one row."""
+        names = [f"c{i}" for i in range(len(self._asked.types(query)))]
+        schema = pa.schema([(name, pa.int64()) for name in names])
+        named = f"SELECT * FROM ({query}) AS counts({', '.join(names)})"
+        work = tasks.querying(self._there.given, named, schema)
+        frame = made_by(self._there.rows, work, schema)
+        total = collected(frame.agg(*(F.sum(name).alias(name) for name in names)))
+        return [tuple(int(total[name][0].as_py() or 0) for name in names)]

@@ -1,0 +1,98 @@
+"""Between Arrow and Spark: schemas, columns whatever their names, frames that tasks make."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.sql.types import ArrayType, MapType, StructType
+
+from hexveil.records.spark.words import apart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+    from hexveil.records.spark.tasks import Work
+
+_NAMES = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.float64(): "double"}
+_ROWS_SENT = 1 << 16
+
+
+def column(name: str) -> Column:
+    """Return a column of a frame by exactly this name, dots and all."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def made_by(frame: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
+    """Return what tasks make of a frame's rows; nothing is run yet."""
+    shape = ", ".join(f"{field.name} {_NAMES[field.type]}" for field in schema)
+    return frame.mapInArrow(work, shape)
+
+
+def sent(frame: DataFrame) -> DataFrame:
+    """Return a frame whose columns all reach a task as Arrow: as text where Arrow has no such type.
+
+    A variant is text too, which is then JSON like any other.
+    """
+    return frame.select(
+        *(
+            column(field.name)
+            if has_arrow(field.dataType)
+            else column(field.name).cast("string").alias(field.name)
+            for field in frame.schema.fields
+        )
+    )
+
+
+def some(frame: DataFrame, names: Iterable[str]) -> DataFrame:
+    """Return some columns of a frame, and never none, for its rows are counted too."""
+    chosen = [column(name) for name in names]
+    return frame.select(*(chosen or [F.lit(0).alias("nothing")]))
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """Return the rows of a frame, which must fit on the driver."""
+    return apart(frame.toArrow)
+
+
+def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a small table as a frame."""
+    return apart(lambda: spark.createDataFrame(table))
+
+
+def packed(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a table as rows of its parts in Arrow's stream format: no type changes on the way."""
+    parts = [_packed(part) for part in table.to_batches(max_chunksize=_ROWS_SENT)]
+    return from_arrow(spark, pa.table({"data": pa.array(parts, pa.binary())}))
+
+
+def _packed(batch: pa.RecordBatch) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue()
+
+
+_ITSELF = frozenset(
+    (
+        *("boolean", "byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint"),
+        *("float", "double", "decimal", "string", "char", "varchar", "binary"),
+        *("date", "timestamp", "timestamp_ntz", "time", "daytimeinterval", "void"),
+    )
+)
+
+
+def has_arrow(kind: DataType) -> bool:
+    """Return whether all of a type reaches a task as itself."""
+    if isinstance(kind, StructType):
+        return all(has_arrow(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return has_arrow(kind.elementType)
+    if isinstance(kind, MapType):
+        return has_arrow(kind.keyType) and has_arrow(kind.valueType)
+    return kind.typeName().partition("(")[0] in _ITSELF

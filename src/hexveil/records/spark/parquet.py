@@ -1,0 +1,127 @@
+"""Parquet through Spark's own reader, by the rules of the DuckDB engine on columns and folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+from hexveil.errors import InputError
+from hexveil.records.duckdb.expressions import identifier
+from hexveil.records.spark.frames import column, from_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.duckdb.source import Relation
+    from hexveil.records.sources import Files, Remote
+
+_PATH = "path of the file"
+TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+
+
+def local_parquet(
+    spark: SparkSession, source: Files, relation: Relation, session: Session
+) -> DataFrame:
+    """Return local files, with the columns that their folders' names make."""
+    paths = [f"file:{_literally(str(Path(path).absolute()))}" for path in source.paths]
+    frame = _read(spark, paths, source.shown)
+    folders = [name for name in relation.schema if name not in frame.columns]
+    return _with_folders(spark, frame, _folders(session, relation, source.paths, folders), folders)
+
+
+def remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
+    """Return files that Spark finds by their addresses."""
+    for path in source.paths:
+        if path.lower().removesuffix(".gz").endswith(TEXT_FORMATS):
+            raise InputError(
+                f"source: {path!r} is text at a remote address; load it with Spark, all columns as "
+                "text, and pass the DataFrame."
+            )
+        if _exists(spark, f"{path.rstrip('/')}/_delta_log"):
+            raise InputError(
+                f"source: {path!r} is a Delta table; pass "
+                f'spark.read.format("delta").load({path!r}) instead.'
+            )
+    return _read(spark, source.paths, source.shown)
+
+
+def _read(spark: SparkSession, paths: Sequence[str], shown: str) -> DataFrame:
+    reader = spark.read.option("mergeSchema", "true").option("datetimeRebaseMode", "CORRECTED")
+    try:
+        return reader.parquet(*paths)
+    except (PySparkException, Py4JError) as error:
+        failure = _refused(str(error), shown)
+    raise failure
+
+
+def _refused(text: str, shown: str) -> InputError:
+    if "NANOS" in text:
+        return InputError(
+            f"source: {shown!r} has times in nanoseconds, which Spark does not read; write them in "
+            'microseconds, or read with engine="duckdb".'
+        )
+    if "PATH_NOT_FOUND" in text:
+        return InputError(f"source: there is no file {shown!r}; check the path.")
+    return InputError(
+        f"source: {shown!r} cannot be read by Spark as Parquet; check the path, the rights to it, "
+        "and that all files have the same columns."
+    )
+
+
+def _literally(path: str) -> str:
+    """Return a path in which no letter is a pattern to Hadoop."""
+    return "".join(f"\\{c}" if c in "*?[]{}\\" else c for c in path)
+
+
+def _exists(spark: SparkSession, path: str) -> bool:
+    """Return whether there is such a file or folder; not where Spark does not know the scheme."""
+    context = spark.sparkContext
+    try:
+        at = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001  the only way to Hadoop's files
+        return bool(at.getFileSystem(context._jsc.hadoopConfiguration()).exists(at))  # noqa: SLF001
+    except Py4JError:
+        return False
+
+
+def _folders(
+    session: Session, relation: Relation, paths: Sequence[str], names: Sequence[str]
+) -> dict[str, tuple[object, ...]]:
+    """Return what the names of each file's folders say, as DuckDB reads them."""
+    if not names or relation.part is None:
+        return {}
+    columns = ", ".join(map(identifier, names))
+    found = {}
+    for path in paths:
+        rows = session.rows(f"SELECT {columns} FROM ({relation.part([path])}) LIMIT 1")
+        found[path] = rows[0] if rows else (None,) * len(names)
+    return found
+
+
+def _with_folders(
+    spark: SparkSession,
+    frame: DataFrame,
+    folders: dict[str, tuple[object, ...]],
+    names: Sequence[str],
+) -> DataFrame:
+    """Return the files' rows, each with what its folders' names say."""
+    if not folders:
+        return frame
+    frame = frame.withColumn(_PATH, F.col("_metadata.file_path"))
+    here = {str(Path(path).absolute()): said for path, said in folders.items()}
+    told = {}
+    for row in frame.select(column(_PATH)).distinct().collect():
+        path = unquote(urlsplit(row[0]).path)
+        told[row[0]] = here[path]
+    columns = {_PATH: pa.array(list(told), pa.string())}
+    for i, name in enumerate(names):
+        columns[name] = pa.array([said[i] for said in told.values()], pa.string())
+    return frame.join(F.broadcast(from_arrow(spark, pa.table(columns))), _PATH, "left").drop(_PATH)

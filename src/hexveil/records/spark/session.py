@@ -1,0 +1,52 @@
+"""Which Spark session reads: the one given, that of a DataFrame, or the one that is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from hexveil.errors import InputError
+from hexveil.records.sources import is_spark
+
+
+def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  whatever a caller gave
+    """Return the session to read a source with.
+
+    Parameters
+    ----------
+    engine : SparkSession, "spark" or None
+        "spark" is the session that is there, or a new one by the settings of `spark-submit`.
+    source : object
+        A Spark DataFrame is read by its own session.
+
+    Raises
+    ------
+    InputError
+        If the session is one of Spark Connect, or none can be started.
+    """
+    if is_spark(source, "DataFrame"):
+        engine = source.sparkSession
+    elif engine == "spark":
+        engine = _started()
+    if type(engine).__module__.startswith("pyspark.sql.connect") or not isinstance(
+        engine, SparkSession
+    ):
+        raise InputError(
+            "engine: Spark Connect is not supported; use a session on the driver itself, as "
+            "spark-submit, pyspark and notebooks on a cluster give it."
+        )
+    return engine
+
+
+def _started() -> SparkSession:
+    try:
+        return SparkSession.builder.getOrCreate()
+    except (PySparkException, Py4JError):
+        pass
+    raise InputError(
+        "engine: Spark cannot be started here; it needs Java 17 or newer (JAVA_HOME), and the "
+        "master of its settings must answer."
+    )

@@ -1,0 +1,34 @@
+"""Settings of a Spark session that say how hexveil reads there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil.errors import InputError
+from hexveil.records.duckdb.session import check_memory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASK_MEMORY = "spark.hexveil.taskMemory"
+"""What DuckDB may use in one task; it is not part of what Spark gives to Java."""
+ON_DRIVER = "spark.hexveil.pairsOnDriver"
+"""Up to how many pairs are fetched to the driver; more stay in Spark."""
+_DEFAULTS = {TASK_MEMORY: "256MB", ON_DRIVER: str(2**25)}
+
+
+def task_memory(engine: SparkSession) -> str:
+    """Return what DuckDB may use in one task."""
+    return check_memory(_setting(engine, TASK_MEMORY))
+
+
+def pairs_on_driver(engine: SparkSession) -> int:
+    """Return up to how many pairs are fetched to the driver."""
+    found = _setting(engine, ON_DRIVER)
+    if not found.isdecimal():
+        raise InputError(f"{ON_DRIVER} must be a whole number, got {found!r}.")
+    return int(found)
+
+
+def _setting(engine: SparkSession, name: str) -> str:
+    return engine.conf.get(name, _DEFAULTS[name]) or _DEFAULTS[name]

@@ -1,0 +1,334 @@
+"""What a task does on an executor: DuckDB on its part of the records, Arrow batches in and out.
+
+A task opens one private DuckDB connection, and closes it; what is learnt of hexagons, which is
+nobody's, stays for the next task of the process.
+Nothing of a record is in an error: the engine's own words never leave `Session`, and what it says
+of a malformed source goes to the driver as a row of its own, a sentence.
+
+Rows that a task makes hold, beside the keys and sums of records: `why`, which is 0 for records that
+are kept, or the number of the rule that left out `n` of them, or `REPEATS` or `FAILED`; and `note`,
+the sentence of a failure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hexveil.errors import HexveilError, InputError
+from hexveil.records.duckdb import sums
+from hexveil.records.duckdb.pixels import Pixels
+from hexveil.records.duckdb.rules import UNPARSABLE, Checked
+from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.source import Relation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from hexveil.cells import Cells, Labels
+    from hexveil.facts import Unit
+
+    Batches = Iterator[pa.RecordBatch]
+    Work = Callable[[Batches], Batches]
+
+RECORDS = "records_in_memory"
+"""The relation that a task's queries read, whatever feeds it; so `open_source` calls a table."""
+REPEATS, FAILED = 100, 101
+"""Reasons of rows that are no records' reasons: repeats that were dropped, and failures."""
+_GOT = "records_of_users"
+_LOST = "a task of the Spark job failed while reading the records; its cause is not shown."
+
+Feed = Literal["columns", "tables", "files"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """How a task gets at its records.
+
+    Attributes
+    ----------
+    feed : "columns", "tables" or "files"
+        Columns of records; tables in Arrow's stream format, in a column `data`; or queries that
+        open a file each, in a column `scan`.
+    memory : str
+        What DuckDB may use in a task.
+    skips : bool
+        Whether malformed lines are missing from the records, and counted apart.
+    """
+
+    feed: Feed
+    memory: str
+    skips: bool = False
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What records are counted by, so that a task can make its own `sums.Keys`.
+
+    Attributes
+    ----------
+    grid : Cells or Labels
+    unit : "user", "user-day" or "user-week"
+    places : tuple of str
+        Names of the columns of a place in the checked records.
+    squares : bool
+        Whether sums of squares are made.
+    """
+
+    grid: Cells | Labels
+    unit: Unit
+    places: tuple[str, ...]
+    squares: bool
+
+    def keys(self, session: Session) -> sums.Keys:
+        """Return what records are grouped by."""
+        return sums.keys(session, self.grid, self.unit, self.places)
+
+
+class _Session(Session):
+    """PRIVATE. A connection of one thread, which shares what its process has learnt of hexagons."""
+
+    def __init__(self, memory: str) -> None:
+        super().__init__(memory, threads=1)
+
+    def pixels(self, resolution: int) -> Pixels:
+        """Return the table of hexagons at a resolution, which outlives the task."""
+        if resolution not in _LEARNT:
+            _LEARNT[resolution] = Pixels(resolution)
+        return _LEARNT[resolution]
+
+
+_LEARNT: dict[int, Pixels] = {}
+
+
+def is_text(key: str) -> bool:
+    """Return whether a key that records are grouped by is text; the others are whole numbers."""
+    return key == "u" or key.startswith("label")
+
+
+def select_counts(query: str, keys: sums.Keys, *, squares: bool) -> str:
+    """Return the query of counts and sums of checked records, those that are left out by reason.
+
+    A sum beyond 64 bits is null: its records are then too many for sums, or for squares, at all.
+    """
+    named = "".join(
+        f"CASE WHEN why = 0 THEN CAST({expression} AS {'VARCHAR' if is_text(name) else 'BIGINT'}) "
+        f"END AS {name}, "
+        for name, expression in keys.all.items()
+    )
+    squared = ", TRY_CAST(sum(CAST(k AS BIGINT) * k) AS BIGINT) AS qq" if squares else ""
+    names = ", ".join(keys.all)
+    return (
+        f"SELECT CAST(why AS INTEGER) AS why, {names}, CAST(count(*) AS BIGINT) AS n, "
+        f"TRY_CAST(sum(k) AS BIGINT) AS q{squared}, CAST(NULL AS VARCHAR) AS note FROM ("
+        f"SELECT why, {named}CASE WHEN why = 0 THEN k END AS k FROM ({query})) "
+        f"GROUP BY why, {names}"
+    )
+
+
+def counting(given: Input, query: str, grouping: Grouping, schema: pa.Schema) -> Work:
+    """Return the work of a task that counts checked records, repeats too."""
+
+    def statement(session: Session) -> str:
+        return select_counts(query, grouping.keys(session), squares=grouping.squares)
+
+    return partial(guarded, partial(_direct, given, statement, schema), schema)
+
+
+def listing(given: Input, query: str, schema: pa.Schema) -> Work:
+    """Return the work of a task that lists kept records, and counts those that are left out."""
+    columns = "".join(f", CASE WHEN why = 0 THEN {name} END AS {name}" for name in listed(schema))
+    statement = f"SELECT CAST(why AS INTEGER) AS why{columns} FROM ({query})"
+
+    def work(batches: Batches) -> Batches:
+        left_out: Counter[int] = Counter()
+        for batch in _direct(given, lambda _: statement, None, batches):
+            if "n" in batch.schema.names:
+                yield _shaped(batch, schema)
+                continue
+            found = pc.value_counts(batch["why"]).to_pylist()
+            left_out.update({pair["values"]: pair["counts"] for pair in found if pair["values"]})
+            kept = batch if len(found) == 1 else batch.filter(pc.equal(batch["why"], 0))
+            if found and (len(found) > 1 or not found[0]["values"]):
+                yield _shaped(kept, schema)
+        yield from _noted(schema, left_out)
+
+    return partial(guarded, work, schema)
+
+
+def listed(schema: pa.Schema) -> list[str]:
+    """Return the names of a listed record's own columns."""
+    return [name for name in schema.names if name not in ("why", "n", "note")]
+
+
+def resolving(memory: str, schema: pa.Schema, made: pa.Schema, grouping: Grouping | None) -> Work:
+    """Return the work of a task that has all listed records of some users, and drops repeats.
+
+    Parameters
+    ----------
+    memory : str
+    schema : pyarrow.Schema
+        Of the listed records.
+    made : pyarrow.Schema
+        Of the result.
+    grouping : Grouping or None
+        How to count the records; None lists them again.
+    """
+    names = listed(schema)
+    places = tuple(name for name in names if name.startswith("p"))
+    own = ", ".join(names)
+    kept = f"SELECT CAST(0 AS TINYINT) AS why, {own} FROM {_GOT}"
+    source = Checked(kept, f"SELECT u, t FROM {_GOT}", places, timed=True, local="w" in names)
+
+    def work(batches: Batches) -> Batches:
+        apart: list[pa.RecordBatch] = []
+        with _Session(memory) as session:
+            if not _register(session, _kept(batches, apart)):
+                return
+            session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {own} FROM {RECORDS}")
+            query, repeats = sums.without_repeats(session, source)
+            if grouping is not None:
+                keys = grouping.keys(session)
+                query = select_counts(query, keys, squares=grouping.squares)
+            for batch in session.stream(query):
+                yield _shaped(batch, made)
+        yield from (_shaped(batch, made) for batch in apart)
+        yield from _noted(made, {REPEATS: repeats})
+
+    return partial(guarded, work, made)
+
+
+def querying(given: Input, query: str, schema: pa.Schema, resolution: int | None = None) -> Work:
+    """Return the work of a task that runs a query on its records, perhaps one with hexagons."""
+
+    def statement(session: Session) -> str:
+        if resolution is not None:
+            session.hexagon("0", "0", resolution)
+        return query
+
+    return partial(guarded, partial(_direct, given, statement, schema), schema)
+
+
+def _direct(
+    given: Input,
+    statement: Callable[[Session], str],
+    schema: pa.Schema | None,
+    batches: Batches,
+) -> Batches:
+    """Yield what a query makes of a task's records, in the shape of `schema` if that is given."""
+    with _Session(given.memory) as session:
+        query, parts = statement(session), 0
+        for _ in _fed(session, given, batches):
+            for batch in session.stream(query):
+                yield batch if schema is None else _shaped(batch, schema)
+            parts += 1
+        if given.skips and parts:
+            skipped = Relation("", {}, skips=True).skipped(session)
+            yield from _noted(schema or _REASONS, {UNPARSABLE: skipped})
+
+
+_REASONS = pa.schema([("why", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
+
+
+def _fed(session: Session, given: Input, batches: Batches) -> Iterator[None]:
+    """Give the session the task's records, part by part."""
+    if given.feed == "files":
+        for batch in batches:
+            for scan in batch["scan"].to_pylist():
+                session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {scan}")
+                yield
+    elif _register(session, batches if given.feed == "columns" else _unpacked(batches)):
+        yield
+
+
+def _register(session: Session, batches: Batches) -> bool:
+    """Give the session batches as its records; return whether there is any.
+
+    Spark's batches may differ in notes on their types; all are given as the first one has them.
+    """
+    first = next(batches, None)
+    if first is None:
+        return False
+    schema = first.schema
+    rest = (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in chain([first], batches))
+    session.register(RECORDS, pa.RecordBatchReader.from_batches(schema, rest))
+    return True
+
+
+def _unpacked(batches: Batches) -> Batches:
+    for batch in batches:
+        for data in batch["data"]:
+            with pa.ipc.open_stream(data.as_buffer()) as reader:
+                yield from reader
+
+
+def _kept(batches: Batches, apart: list[pa.RecordBatch]) -> Batches:
+    """Yield listed records; put rows of another kind apart."""
+    for batch in batches:
+        kept = pc.equal(batch["why"], 0)
+        if kept.false_count:
+            apart.append(batch.filter(pc.invert(kept)))
+        yield batch.filter(kept) if kept.false_count else batch
+
+
+def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with the columns of `schema`; those it lacks are null."""
+    there = set(batch.schema.names)
+    columns = [
+        batch[field.name].cast(field.type)
+        if field.name in there
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _noted(schema: pa.Schema, counts: Mapping[int, int]) -> Batches:
+    """Yield rows of reasons and how many records each covers."""
+    rows = {reason: n for reason, n in counts.items() if n}
+    if rows:
+        columns = [pa.array(list(part)) for part in (rows.keys(), rows.values())]
+        yield _shaped(pa.RecordBatch.from_arrays(columns, names=["why", "n"]), schema)
+
+
+def guarded(work: Work, schema: pa.Schema, batches: Batches) -> Batches:
+    """Yield what a task makes; a failure becomes a row or an error without anything private.
+
+    What is wrong with the source stays so if the task is tried again: it is told as a row. Other
+    failures may pass, so that Spark tries again; their cause, which may quote records, is cut off.
+    """
+    source = _Watched(batches)
+    try:
+        yield from work(iter(source))
+    except HexveilError as error:
+        failure = error
+    except Exception:  # noqa: BLE001  whatever a library says may quote records
+        failure = HexveilError(_LOST)
+    else:
+        return
+    if isinstance(failure, InputError) and "note" in schema.names and not source.failed:
+        row = pa.RecordBatch.from_pydict({"why": [FAILED], "n": [0], "note": [str(failure)]})
+        yield _shaped(row, schema)
+        return
+    raise HexveilError(_LOST if source.failed else str(failure))
+
+
+class _Watched:
+    """PRIVATE. Batches that note whether getting them failed: engines call that malformed."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = batches
+        self.failed = False
+
+    def __iter__(self) -> Batches:
+        try:
+            yield from self._batches
+        except Exception:
+            self.failed = True
+            raise

@@ -1,0 +1,54 @@
+"""What two engines must agree on, and how it is asked of both."""
+
+from hexveil.errors import HexveilError
+
+PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
+"""Said by Spark about a pandas that hexveil does not use with it."""
+
+
+def told(dataset):
+    """Return all that a data set holds, as plain values."""
+    facts, sums, units = dataset.public, dataset.sums, dataset.units
+    o, cells = facts.occupancy, facts.cells
+    return {
+        "rules": list(facts.rules.items()),
+        "identity": facts.identity,
+        "scale": facts.scale,
+        "unit": (facts.unit, facts.value, facts.value_unit),
+        "pairs": [a.tolist() for a in (o.cell, o.user, o.n)],
+        "sizes": (o.n_cells, o.n_users),
+        "hexagons": None if cells.hexagon is None else cells.hexagon.tolist(),
+        "slots": None if cells.slot is None else cells.slot.tolist(),
+        "labels": cells.labels,
+        "totals": sums.total.tolist(),
+        "squares": None if sums.total_sq is None else sums.total_sq.tolist(),
+        "ids": units.ids(),
+        "periods": units.periods(),
+    }
+
+
+def outcome(read, source, **arguments):
+    """Return what a reading tells, or the kind and the sentence of its refusal."""
+    try:
+        return told(read(source, **arguments))
+    except HexveilError as error:
+        refusal = error
+    assert refusal.__cause__ is None
+    return type(refusal), str(refusal)
+
+
+def agree(read, source, spark, frame=None, **arguments):
+    """Assert that both engines tell the same of a source; return what they tell.
+
+    Parameters
+    ----------
+    frame : DataFrame, optional
+        The same records, for Spark.
+    """
+    one = outcome(read, source, **arguments)
+    other = outcome(read, source if frame is None else frame, engine=spark, **arguments)
+    if frame is not None and isinstance(other, dict):
+        assert other["identity"]["source"] == "Spark DataFrame"
+        other["identity"] = other["identity"] | {"source": one["identity"]["source"]}
+    assert other == one
+    return one

@@ -1,0 +1,126 @@
+"""A standalone cluster of two workers on loopback, one of which is killed while its tasks run."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hexveil.publishing import linear
+from records.spark import cluster_job
+
+pytestmark = pytest.mark.xdist_group("spark")
+START = 90
+"""Seconds that a master or worker may take to say that it is there."""
+
+
+@contextmanager
+def service(folder, name, said, *arguments):
+    """Run one of Spark's services in a process group of its own; yield it and what it said."""
+    import pyspark  # noqa: PLC0415  where it is installed
+
+    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    log = folder / f"{name}.log"
+    own = {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(folder / name),
+        "SPARK_LOCAL_DIRS": str(folder / f"{name}-local"),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(
+            [program, *arguments],
+            env=os.environ | own,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            yield process, _waited(log, said)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _waited(log, said):
+    """Return what a service's log says, once it does."""
+    end = time.monotonic() + START
+    while time.monotonic() < end:
+        if found := re.search(said, log.read_text(errors="replace")):
+            return found[1]
+        time.sleep(0.1)
+    raise AssertionError(f"{log.name} never said {said}")
+
+
+@contextmanager
+def cluster(folder):
+    """Run a master and two workers of one core each; yield its address and the workers."""
+    deploy = "org.apache.spark.deploy"
+    with ExitStack() as stack:
+        asked = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        started = service(
+            folder, "master", r"Starting Spark master at (\S+)", f"{deploy}.master.Master", *asked
+        )
+        _, address = stack.enter_context(started)
+        workers = []
+        for number in range(2):
+            one = service(
+                folder,
+                f"worker-{number}",
+                r"(Successfully registered with master)",
+                f"{deploy}.worker.Worker",
+                *(*asked, "--cores", "1", "--memory", "1g", address),
+            )
+            workers.append(stack.enter_context(one)[0])
+        yield address, workers
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    """Return a folder of records."""
+    folder = tmp_path_factory.mktemp("cluster")
+    cluster_job.write(folder)
+    return folder
+
+
+@pytest.mark.parametrize("when", ["reading", "release"])
+@pytest.mark.usefixtures("spark")  # skipped where Spark is missing
+def test_a_worker_killed_in_mid_job_changes_nothing(when, records, tmp_path):
+    """The other does its part: the same losses and sums as on one machine, booked once."""
+    for file in records.glob("*.parquet"):
+        (tmp_path / file.name).symlink_to(file)
+    with cluster(tmp_path) as (address, workers):
+        job = [sys.executable, cluster_job.__file__, address, tmp_path, str(workers[0].pid), when]
+        done = subprocess.run(
+            list(map(str, job)),
+            env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert workers[0].wait(10) == -signal.SIGKILL
+        assert workers[1].poll() is None
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert found["killed while tasks ran"] >= 1
+    assert found["kind"] == "SpreadOccupancy"
+
+    here = cluster_job.read(records)
+    plan = cluster_job.planned(here)
+    statistic = linear.statistic(here, plan, linear.lattice(plan, here.public.scale))
+    assert found["records"] == here.occupancy.records_per_cell.tolist()
+    np.testing.assert_array_equal(found["losses"], plan.losses())
+    assert found["statistic"] == statistic.tolist()
+    assert found["noisy"] == found["again"]
+    assert found["replayed"] == [False, True]
+    assert found["left"] == pytest.approx(10 - found["epsilon"], abs=1e-9)

@@ -1,0 +1,361 @@
+"""Both engines, on every shape of good and bad input: the same data set, or the same sentence."""
+
+import datetime as dt
+import gzip
+import json
+import random
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from hexveil.cells import Cells, Labels
+from hexveil.errors import InputError
+from hexveil.records.read import read
+from hexveil.records.select import Select
+from records import test_read, test_refusals
+from records.engines import PANDAS, agree
+from records.test_read import (
+    GOOD,
+    LONGITUDES,
+    ONE_SLOT,
+    PLACES,
+    TIMES,
+    USERS,
+    VALUES,
+    WARSAW,
+    arrow,
+    grids,
+    read_table,
+    rules,
+    sources,
+)
+from records.test_refusals import NOON, SENTINEL, SENTINEL_ID, reading, table
+
+pytestmark = [pytest.mark.filterwarnings(PANDAS), pytest.mark.xdist_group("spark")]
+FEW = settings(
+    max_examples=6,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def cases_of(test):
+    """Return the cases of a parametrised test of another module."""
+    return next(mark for mark in test.pytestmark if mark.name == "parametrize").args[1]
+
+
+def many(size, seed=5):
+    """Return records of every good and bad kind, many of them alike."""
+    draw = random.Random(seed)  # noqa: S311  test data
+    kinds = (VALUES, USERS, TIMES, PLACES[:5] * 4 + PLACES, LONGITUDES[:3] * 4 + LONGITUDES)
+    rows = [tuple(draw.choice(kind) for kind in kinds) for _ in range(size)]
+    return rows + draw.choices(rows, k=size // 4)
+
+
+@FEW
+@given(grids, rules, st.booleans())
+def test_every_rule_acts_alike(spark, grid, rule, framed):
+    """Bad values, times, places and users, units, selections, repeats: the same tables."""
+    rows = arrow(many(400))
+    frame = spark.createDataFrame(rows).repartition(3) if framed else None
+    found = agree(lambda *a, **m: read_table(*a, grid, rule, **m), rows, spark, frame)
+    assert isinstance(found, (dict, tuple))
+
+
+@pytest.mark.parametrize("kind", ["r.csv.gz", "jsonl.gz", "array.json", "folder"])
+def test_every_kind_of_source_gives_the_same(spark, tmp_path, kind):
+    """Files, folders, lists: read by Spark as by DuckDB."""
+    source = next(source for name, source in sources(tmp_path) if name.endswith(kind))
+    found = agree(read_table, source, spark, grid=ONE_SLOT, rule={"min_users": 1})
+    assert found["sizes"][1] == 4
+
+
+TIME_FORMS = cases_of(test_read.test_every_form_of_time_is_the_same_instant)
+
+
+@pytest.mark.parametrize("number", range(len(TIME_FORMS)))
+def test_every_form_of_time_gives_the_same(spark, number):
+    """Numbers, text and timestamps, as a frame has them, are the same instants."""
+    times, zone = TIME_FORMS[number]
+    rows = pa.table({"v": [1.0, 2.0], "u": ["a", "b"], "lat": [52.1] * 2, "lon": [21.0] * 2})
+    rows = rows.append_column("t", times)
+    found = agree(
+        read_table, rows, spark, spark.createDataFrame(rows), grid=Cells(4, "15min", WARSAW),
+        rule={"min_users": 2}, timezone=zone,
+    )  # fmt: skip
+    assert found["sizes"] == (1, 2)
+
+
+def odd_texts():
+    """Return records whose ids and labels are odd texts, and sort by bytes unlike by letters."""
+    texts = ["a", "a ", " a", "A", "ä", "a\u0308", "é,\"x'", "\U0001f68c", "\uffff", "a\0b", "a\0",
+             "-0", "007", "7", "x" * 300, "\n", "\\", None, ""]  # fmt: skip
+    size = len(texts)
+    return pa.table(
+        {
+            "user": texts * 3,
+            "label": texts + texts[::-1] + texts[5:] + texts[:5],
+            "side": [True, None, False] * size,
+            "speed": [1.0 * i for i in range(3 * size)],
+            "time": [NOON + i // 2 for i in range(3 * size)],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"cells": Labels("label")},
+        {"cells": Labels("side", "label"), "repeats": "keep", "unit": "user-week"},
+        {"cells": Labels("label"), "time": None, "select": Select(min_users=2, top=3)},
+    ],
+)
+def test_odd_texts_are_told_apart_alike(spark, arguments):
+    """Blanks, accents, emoji, NUL and quotes: ids and labels byte for byte, in the same order."""
+    where = {"lat": None, "lon": None, "max_bad_rows": 1, "timezone": WARSAW}
+    arguments = {"select": Select(min_users=1), **where, **arguments}
+    rows = odd_texts()
+    agree(reading, rows, spark, spark.createDataFrame(rows).repartition(3), **arguments)
+
+
+def nested(**more):
+    """Return records whose fields are nested in every way."""
+    size = 40
+    place = {"type": "Point", "coordinates": [21.0, 52.2]}
+    columns = {
+        "user": pa.array([{"id": f"u{i % 3}", "n": i} for i in range(size)]),
+        "inside": pa.array([json.dumps({"speed": {"kmh": i / 4}, "i": i}) for i in range(size)]),
+        "place": pa.array([place] * size),
+        "list": pa.array([[21.0, 52.2]] * size),
+        "text": pa.array([json.dumps(place)] * (size - 2) + ["[21, 52.2]", "no place"]),
+        "time": pa.array([dt.datetime.fromtimestamp(NOON + i, dt.UTC) for i in range(size)]),
+    }
+    return pa.table(columns | more)
+
+
+@pytest.mark.parametrize("location", ["place", "list", "text"])
+def test_nested_fields_are_found_alike(spark, location):
+    """Structs, lists, GeoJSON points and JSON text in columns of a frame."""
+    value = {"place": "inside.speed.kmh", "list": "inside.i", "text": "user.n"}[location]
+    rows = nested()
+    found = agree(
+        reading, rows, spark, spark.createDataFrame(rows), user="user.id", value=value,
+        lat=None, lon=None, location=location,
+    )  # fmt: skip
+    assert found["sizes"] == (1, 3)
+
+
+def numbers():
+    """Return columns of every type of number, of which few fit into a double."""
+    size = 40
+    big = [2**53 + 1, 2**62, -(2**63), 2**31, 0, None, 7] * 6
+    return {
+        "decimal": pa.array([Decimal(f"{i}.0005") for i in range(size)], pa.decimal128(12, 4)),
+        "long": pa.array([Decimal(i) * 10**30 for i in range(size)], pa.decimal128(38, 0)),
+        "big": pa.array(big[:size], pa.int64()),
+        "float": pa.array([0.1 * i for i in range(size)], pa.float32()),
+        "short": pa.array([i - 20 for i in range(size)], pa.int16()),
+        "text": pa.array(["1e1", " 7", "0x1", "1_000", "NaN", "-inf", "٣", "1,5"] * 5),
+        "nothing": pa.nulls(size),
+        "boolean": pa.array([True, False] * 20),
+        "date": pa.array([dt.date(2024, 2, 19)] * size),
+        "bytes": pa.array([b"1"] * size),
+        "map": pa.array([[("a", 1)]] * size, pa.map_(pa.string(), pa.int64())),
+        "day": pa.array([dt.timedelta(1)] * size, pa.duration("us")),
+    }
+
+
+@pytest.mark.parametrize("name", list(numbers()))
+def test_every_type_of_value_is_read_or_refused_alike(spark, name):
+    """Decimals, whole numbers and text round alike; what is no number is refused alike."""
+    rows = table(speed=numbers()[name])
+    frame = spark.createDataFrame(rows)
+    agree(reading, rows, spark, frame, max_bad_rows=1, bounds=(-5, "12.5"), time="time")
+
+
+@pytest.mark.parametrize("name", ["decimal", "float", "bytes"])
+def test_every_type_of_id_is_the_same_text(spark, name):
+    """What a column's values are as text does not depend on the engine."""
+    rows = table(user=numbers()[name])
+    agree(reading, rows, spark, spark.createDataFrame(rows), max_bad_rows=1)
+
+
+HEADER = "user,speed,time,lat,lon\n"
+GOOD_LINES = "".join(f"u{i % 3},{i},{NOON + i},52.2,21\n" for i in range(30))
+BAD_LINES = f'{SENTINEL_ID},{SENTINEL}\n"a,b",1\n'
+DOCUMENT = {"user": "u", "speed": 1, "time": NOON, "lat": 52.2, "lon": 21.0}
+DOCUMENTS = [json.dumps(DOCUMENT | {"time": NOON + i}) for i in range(1500)]
+LATE = json.dumps(DOCUMENT | {"reading": {"kmh": 7}})
+TEXTS = {
+    "malformed lines": {"r.csv": HEADER + GOOD_LINES + BAD_LINES},
+    "too many malformed lines": {"r.csv.gz": HEADER + GOOD_LINES + BAD_LINES * 9},
+    "other columns": {
+        "1.csv": HEADER + GOOD_LINES,
+        "2.csv": f"lon;lat;more;user;time\n21;52.2;x;b;{NOON + 99}\n",
+    },
+    "malformed documents": {
+        "r.ndjson": "\n".join([*DOCUMENTS, f'{{"user": "{SENTINEL_ID}",', "7\n"])
+    },
+    "late key": {"r.jsonl": "\n".join([*DOCUMENTS, LATE, ""])},
+    "broken array": {"r.json": f'[{DOCUMENTS[0]}, {{"user": "{SENTINEL_ID}"'},
+    "an array": {"r.json": f"[{','.join(DOCUMENTS[:9])}]"},
+}
+
+
+def written(folder, shape):
+    """Write files of a shape; return the source."""
+    if shape in TEXTS:
+        paths = [folder / name for name in TEXTS[shape]]
+        for path, text in zip(paths, TEXTS[shape].values(), strict=True):
+            packed = path.suffix == ".gz"
+            path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+        return paths
+    if shape == "other types":
+        pq.write_table(table(), folder / "1.parquet")
+        pq.write_table(table(speed=["1"] * 40), folder / "2.parquet")
+        return str(folder / "*.parquet")
+    if shape == "odd names":
+        pq.write_table(table(), folder / "a [1]*?{b}%20 é.parquet")
+        return folder / "a [1]*?{b}%20 é.parquet"
+    for ward in ("a b", "é%2F7", "__HIVE_DEFAULT_PARTITION__", "007"):
+        there = folder / f"ward={ward}" / "day=1"
+        there.mkdir(parents=True)
+        pq.write_table(table(size=8), there / "r.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("shape", "arguments"),
+    [
+        ("malformed lines", {}),
+        ("too many malformed lines", {}),
+        ("other columns", {"max_bad_rows": 1}),
+        ("malformed documents", {}),
+        ("late key", {"value": "reading.kmh", "max_bad_rows": 1}),
+        ("broken array", {}),
+        ("other types", {}),
+        ("odd names", {}),
+        ("folders", {"cells": Labels("ward", "day"), "lat": None, "lon": None, "max_bad_rows": 1}),
+    ],
+)
+def test_every_shape_of_files_is_read_or_refused_alike(spark, tmp_path, shape, arguments):
+    """Malformed lines are counted, other columns merged or refused, folders are columns."""
+    found = agree(reading, written(tmp_path, shape), spark, **arguments)
+    assert SENTINEL_ID not in str(found) or isinstance(found, dict)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("speed", [float("nan")] * 40),
+        ("user", [None] * 40),
+        ("time", [-5] * 39 + [4_102_444_800]),
+        ("time", ["20224-02-19 15:58:20"] * 40),
+        ("lat", [200.0] * 40),
+        ("lat", [121.5] * 40),
+        ("lat", [95.0] * 5 + [52.2] * 35),
+    ],
+)
+def test_columns_without_anything_usable_are_refused_alike(spark, column, values):
+    """The sentence has the same counts and the same hint."""
+    found = agree(reading, table(**{column: values}), spark)
+    assert isinstance(found, tuple)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"select": Select(box=(0, 0, 1, 1))},
+        {"select": Select(box=(52, 20, 53, 22), min_users=1)},
+        {"select": Select(hours=[3])},
+        {"select": Select(min_users=50)},
+        {"lat": "lon", "lon": "lat"},
+        {"user": "users"},
+        {"value": "time.x"},
+        {"location": "lat", "lat": None, "lon": None},
+    ],
+)
+def test_what_leaves_nothing_is_refused_alike(spark, arguments):
+    """Selections, swapped columns, names that are not there."""
+    assert isinstance(agree(reading, table(), spark, **arguments), tuple)
+
+
+def test_sums_that_could_overflow_are_refused_alike(spark):
+    """By the count of kept records, whatever their values are."""
+    kind, sentence = agree(reading, table(size=600), spark, bounds=(0, 2**52), quantum=1)
+    assert kind is InputError
+    assert "could overflow" in sentence
+
+
+def test_nothing_in_a_source_is_refused_alike(spark, tmp_path):
+    """No record, no file, no kind of file, no column."""
+    rows = table().slice(0, 0)
+    assert isinstance(agree(reading, rows, spark, spark.createDataFrame(rows)), tuple)
+    (tmp_path / "r.csv").write_text("user,speed,time,lat,lon\n")
+    for source in (rows, tmp_path / "r.csv", str(tmp_path / "*.x"), tmp_path / "none", 7, []):
+        assert isinstance(agree(reading, source, spark), tuple)
+
+
+@pytest.mark.parametrize("case", cases_of(test_refusals.test_arguments_without_meaning_are_refused))
+def test_arguments_without_meaning_are_refused_alike(spark, case):
+    """Before a record is read, and so before Spark is asked."""
+    if "engine" not in case[0]:
+        assert isinstance(agree(reading, table(), spark, **case[0]), tuple)
+
+
+@pytest.mark.parametrize(("n", "steps"), [(3, 2**30), (4, 2**30), (2, 2**31), (2, 2**52)])
+def test_squares_are_kept_or_left_out_alike(spark, n, steps):
+    """The last that fit are exact; where they do not, sums stay."""
+    rows = pa.table({"u": ["a"] * n + ["b"], "v": [float(steps)] * n + [0.0], "w": ["x"] * (n + 1)})
+    found = agree(
+        read, rows, spark, spark.createDataFrame(rows).repartition(3), user="u", value="v",
+        bounds=(0, steps), quantum=1, cells=Labels("w"), select=Select(min_users=1),
+    )  # fmt: skip
+    assert found["totals"] == [n * steps, 0]
+    assert (found["squares"] is None) == (n * steps**2 >= 2**62)
+
+
+def test_many_records_give_the_same(spark, tmp_path):
+    """Enough records that tables of hexagons are learnt, in files of several row groups."""
+    rng = np.random.default_rng(3)
+    size = 200_000
+    rows = pa.table(
+        {
+            "v": rng.uniform(-5, 95, size),
+            "u": [f"bus-{i}" for i in rng.integers(0, 2000, size)],
+            "t": pa.array(1_708_300_800 + rng.integers(0, 6_000, size)),
+            "lat": rng.uniform(52, 52.3, size),
+            "lon": rng.uniform(20.8, 21.2, size),
+        }
+    )
+    pq.write_table(rows, tmp_path / "r.parquet", row_group_size=30_000)
+    grid, rule = Cells(8, "15min", WARSAW), {"min_users": 2, "unit": "user-day", "top": 500}
+    for repeats in ("drop", "keep"):
+        found = agree(
+            read_table, tmp_path / "r.parquet", spark, grid=grid, rule=rule, repeats=repeats
+        )
+        assert found["sizes"][0] == 500
+        assert max(found["pairs"][2]) > 1
+
+
+def test_recounts_agree(spark):
+    """Counting again on other grids, labels and units gives the same facts on both engines."""
+    rows = [r for r in many(400) if None not in r] + list(GOOD)
+    grids_asked = (Cells(5, "3h", WARSAW), ONE_SLOT, Cells(0, None))
+    for repeats in ("drop", "keep"):
+        one, other = (
+            read_table(arrow(rows), ONE_SLOT, {"min_users": 1}, engine=engine, repeats=repeats)
+            .public.recount(grids_asked, "user-day")
+            for engine in (None, spark)
+        )  # fmt: skip
+        for here, there in zip(one, other, strict=True):
+            assert here.occupancy.fingerprint == there.occupancy.fingerprint
+            assert (here.rules, here.identity) == (there.rules, there.identity)
+            assert here.cells.hexagon.tolist() == there.cells.hexagon.tolist()

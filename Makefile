@@ -10,7 +10,8 @@ STAMP := $(VENV)/.installed
 SPARK := $(VENV)/.spark
 JAVA := $(shell command -v java 2> /dev/null)
 # Tests of one group run in one process: those that need Spark share a session.
-TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q
+# Spark's own folder has no examples, and cannot be imported without it.
+TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q --ignore=src/hexveil/records/spark
 
 # What limits.py runs at three sizes, itself, and what is no benchmark.
 OF_LIMITS := aggregate end_to_end incremental limits measuring scale text

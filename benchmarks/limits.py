@@ -1,0 +1,286 @@
+"""How time and memory grow with records, users and cells: other benchmarks at three sizes each.
+
+``python benchmarks/limits.py [--quick] [--only SCRIPT ...] [--times N] [--go-on]
+[--commit-figures]``. Runs aggregate.py and text.py (records), scale.py (users, cells and pairs
+together; users alone; cells alone), incremental.py (days) and end_to_end.py one after another, and
+prints one table: CPU seconds as ratios to a floor measured in the same run, the exponents with
+which CPU seconds and peak memory grow with size (least squares of logarithms), limits, and the
+ratios of benchmarks/figures.json. A ratio at the largest size that is more than 30% above the
+committed one of the same size is marked "worse by". What scripts print goes to standard error.
+
+Writes limits.jsonl and limits.svg into `--out`. `--go-on` keeps what limits.jsonl there has
+already. `--quick` divides sizes by ten, to try it. `--commit-figures` writes figures.json,
+docs/figures/limits.svg and the table in docs/limits.md anew. Exits 1 if a limit is missed at the
+largest size (not with `--quick`: limits are for full sizes) or a script fails; a ratio that became
+worse is shown, and fails nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hexveil import atomic
+from hexveil.experiments.papers import drawing
+from hexveil.experiments.papers.study import Line, Outcome, Panel, line
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # the files beside this one
+
+import measuring  # noqa: E402  beside this file
+from scale import PARTS  # noqa: E402  beside this file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from measuring import Measured, Series
+
+FIGURES = HERE / "figures.json"
+PAGE = HERE.parent / "docs" / "limits.md"
+PICTURE = HERE.parent / "docs" / "figures" / "limits.svg"
+WRITTEN = Path("reproduced")
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+SECONDS = 1_800
+QUICK = 10
+M = 1_000_000
+ROWS = {
+    "aggregate": (2 * M, 10 * M, 50 * M),
+    "text": (1 * M, 3 * M, 10 * M),
+    "end_to_end": (1 * M, 3 * M, 10 * M),
+}
+DAYS, DAY_ROWS = (7, 15, 30), 1 * M
+TOGETHER = ((1_000, 1_000, M // 10), (10_000, 3_000, M), (100_000, 10_000, 10 * M))
+"""Users, cells and pairs. Cells grow as the root of pairs: fewer cells than that, and the smallest
+set would have every user in every cell."""
+USERS, CELLS = (10_000, 30_000, 100_000), (1_000, 3_000, 10_000)
+"""What grows alone, at the pairs of the middle set and its other number."""
+FIXED = "400,000 draws"
+"""The part of scale.py that is of one size always: measured once."""
+ALONE = ("joint, mean", "exact loss", "release")
+"""The parts of scale.py that are measured along users and along cells."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A script at one size: its options, and along which sizes what it measures is put."""
+
+    script: str
+    sizes: dict[str, int]
+    options: tuple[str, ...]
+    along: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Script and sizes, in words."""
+        return f"{self.script} " + ", ".join(f"{n:,} {what}" for what, n in self.sizes.items())
+
+    def command(self, file: Path) -> list[str]:
+        """Return what runs it."""
+        sizes = [part for what, n in self.sizes.items() for part in (f"--{what}", str(n))]
+        script = str(HERE / f"{self.script}.py")
+        return [sys.executable, script, *sizes, *self.options, "--json", str(file)]
+
+    def placed(self, found: Sequence[Measured]) -> Iterator[tuple[str, Measured]]:
+        """Yield its own of these measurements, once for each size along which they are put."""
+        for one in found:
+            if one.benchmark != self.script or dict(one.sizes) != self.sizes:
+                continue
+            for along in self.along:
+                if along not in ("users", "cells") or one.part in ALONE:
+                    yield along, one
+
+
+def jobs(*, quick: bool, times: int | None) -> list[Job]:
+    """Return all jobs, each script's from the smallest on."""
+    by = QUICK if quick else 1
+    often = () if times is None else ("--times", str(times))
+    found = [
+        Job(script, {"rows": rows // by}, often, ("rows",))
+        for script, sizes in ROWS.items()
+        for rows in sizes
+    ]
+    found += _pairs(by)
+    runs = () if times is None else ("--runs", str(times))
+    found += [
+        Job("incremental", {"days": days, "rows": DAY_ROWS // by}, runs, ("days",)) for days in DAYS
+    ]
+    return found
+
+
+def _pairs(by: int) -> list[Job]:
+    """Return the jobs of planning and release; cells shrink by the root of what pairs do."""
+    fewer = by**0.5
+    middle = TOGETHER[1]
+    along: dict[tuple[int, int, int], list[str]] = {}
+    for size in TOGETHER:
+        along.setdefault(size, []).append("pairs")
+    for users in USERS:
+        along.setdefault((users, middle[1], middle[2]), []).append("users")
+    for cells in CELLS:
+        along.setdefault((middle[0], cells, middle[2]), []).append("cells")
+    found = []
+    for size, which in along.items():
+        users, cells, pairs = size
+        sizes = {"users": users // by, "cells": int(cells / fewer), "pairs": pairs // by}
+        parts = PARTS if size == TOGETHER[-1] else [part for part in PARTS if part != FIXED]
+        only = ("--only", *(parts if "pairs" in which else ALONE))
+        found.append(Job("scale", sizes, only, tuple(which)))
+    return found
+
+
+def run(job: Job, seconds: float) -> list[Measured]:
+    """Return what a job measures; nothing if it fails, and the reason is said."""
+    print(f"== {job.name}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as folder:
+        file = Path(folder) / "found.jsonl"
+        try:
+            # A script that misses a target exits 1 as one that fails does: the file tells.
+            code = subprocess.run(
+                job.command(file), check=False, stdout=sys.stderr, timeout=seconds
+            ).returncode
+        except subprocess.TimeoutExpired:
+            code = f"not done within {seconds:g} s"
+        if file.exists():
+            return measuring.load(file)
+    print(f"{job.name} failed: {code}", file=sys.stderr, flush=True)
+    return []
+
+
+def together(given: argparse.Namespace, kept: Path) -> tuple[list[Series], int]:
+    """Return what all jobs found, and how many failed."""
+    if kept.exists() and not given.go_on:
+        kept.unlink()
+    failed, found = 0, []
+    for job in jobs(quick=given.quick, times=given.times):
+        if given.only and job.script not in given.only:
+            continue
+        mine = list(job.placed(measuring.load(kept))) if kept.exists() else []
+        if not mine:
+            measured = run(job, given.seconds)
+            measuring.save(kept, measured)
+            mine = list(job.placed(measured))
+        failed += not mine
+        found += mine
+    return measuring.series(found), failed
+
+
+PANELS = (
+    ("rows", "million records", 1e6),
+    ("users", "thousand users", 1e3),
+    ("cells", "thousand cells", 1e3),
+)
+"""Each size, its name on an axis, and the unit there."""
+
+
+def picture(found: Sequence[Series]) -> dict[str, bytes]:
+    """Return the figure: CPU seconds above, peak memory below, against rows, users and cells."""
+    along = [panel for panel in PANELS if any(one.along == panel[0] for one in found)]
+    panels = [
+        Panel(
+            "",
+            _axis(size, name, found),
+            label,
+            tuple(_lines(found, (size, by), (what, unit))),
+            log_x=True,
+            log_y=True,
+        )
+        for what, label, unit in (
+            ("cpu", "CPU seconds", 1.0),
+            ("peak", "peak memory, MiB", float(2**20)),
+        )
+        for size, name, by in along
+    ]
+    drawn = [panel for panel in panels if panel.lines]
+    if not drawn:
+        return {}
+    return drawing.images("Time and memory against records, users and cells", Outcome(tuple(drawn)))
+
+
+def _axis(size: str, name: str, found: Sequence[Series]) -> str:
+    """Return the label of an axis, with what stays the same."""
+    sizes = next(one.last.sizes for one in found if one.along == size)
+    others = [f"{measuring.short(n)} {what}" for what, n in sizes.items() if what != size]
+    return f"{name} (with {', '.join(others)})" if others else name
+
+
+def _lines(
+    found: Sequence[Series], across: tuple[str, float], upwards: tuple[str, float]
+) -> Iterator[Line]:
+    """Yield the lines of a panel, of a size and of what was measured, each in its unit."""
+    (size, by), (what, unit), seen = across, upwards, set()
+    for one in found:
+        values = [value for value in one.values(what) if value is not None]
+        # Two floors of one part: its own seconds are the same, and drawn once.
+        name = measuring.title(one).split(", over ")[0]
+        if one.along == size and len(values) == len(one.points) and name not in seen:
+            seen.add(name)
+            yield line(name, [n / by for n in one.sizes], [value / unit for value in values])
+
+
+def words(about: dict[str, Any]) -> str:
+    """Return on what was measured, in a sentence."""
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    sizes = " Sizes are a tenth of those that limits are for." if about["quick"] else ""
+    return (
+        f"Measured on {about['cores']} cores and {about['memory_gib']} GiB of memory "
+        f"({about['system']}), with {versions}.{sizes}"
+    )
+
+
+def written(page: str, found: Sequence[Series], about: dict[str, Any]) -> str:
+    """Return the page with sentence, table and figure between its marks made anew."""
+    first, rest = page.split(BEGIN)
+    _, last = rest.split(END)
+    figure = f"![Time and memory against records, users and cells](figures/{PICTURE.name})"
+    middle = "\n\n".join((words(about), measuring.table(found, judged=not about["quick"]), figure))
+    return f"{first}{BEGIN}\n{middle}\n{END}{last}"
+
+
+def commit(found: Sequence[Series], images: dict[str, bytes], about: dict[str, Any]) -> None:
+    """Write figures.json, the figure and the table of the page."""
+    measuring.commit(FIGURES, found, about)
+    if images:
+        atomic.write(PICTURE, images["svg"])
+    atomic.write(PAGE, written(PAGE.read_text("utf-8"), found, about).encode())
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command was told."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="sizes divided by ten")
+    parser.add_argument("--only", nargs="+", default=[], choices=(*ROWS, "scale", "incremental"))
+    parser.add_argument("--times", type=int, help="how often each is measured; else as scripts do")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit of each run")
+    parser.add_argument("--go-on", action="store_true", help="keep what --out has")
+    parser.add_argument("--out", type=Path, default=WRITTEN, help="where measurements are kept")
+    parser.add_argument("--commit-figures", action="store_true", help="for later comparison")
+    given = parser.parse_args()
+    if given.commit_figures and given.only:
+        parser.error("--commit-figures needs all scripts: leave --only out (--go-on keeps others)")
+    return given
+
+
+def main() -> int:
+    """Run all; print the table, write the figure; return 1 if a limit is missed."""
+    given = arguments()
+    given.out.mkdir(parents=True, exist_ok=True)
+    found, failed = together(given, given.out / "limits.jsonl")
+    about = measuring.machine() | {"quick": given.quick}
+    before = measuring.committed(FIGURES)
+    print(words(about), measuring.table(found, before, judged=not given.quick), sep="\n\n")
+    images = picture(found)
+    if images:
+        atomic.write(given.out / "limits.svg", images["svg"])
+    if given.commit_figures and not failed:
+        commit(found, images, about)
+    missed = not given.quick and any(one.last.missed() for one in found)
+    return int(missed or failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,295 @@
+"""What benchmarks measure, in one form: lines of JSON, growth exponents, a table, old figures.
+
+A script with the option `--json FILE` adds to that file a line for each thing it measured
+(`Measured`). `limits.py` runs scripts at several sizes and puts what belongs together into a
+`Series`. Nothing here measures anything or knows a script.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hexveil import atomic
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+WORSE = 0.3
+"""Share above the committed ratio from which a ratio is marked."""
+LIBRARIES = ("duckdb", "numpy", "pyarrow")
+GIB = 2**30
+UNITS: Mapping[str, Callable[[float], str]] = {
+    "ratio": lambda most: f"{most:g}",
+    "cpu": lambda most: f"{most:g} s",
+    "peak": lambda most: f"{most / GIB:g} GiB",
+    "error": lambda most: f"error {most:g}",
+}
+"""What may have a limit, and how the limit is said."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One part of one benchmark at one size.
+
+    Attributes
+    ----------
+    benchmark, part : str
+    sizes : dict of str to int
+        As rows; as users, cells and pairs.
+    cpu, floor : float
+        CPU seconds of all threads; the floor's, measured in the same run.
+    peak : int or None
+        Largest resident memory of the process in bytes, the interpreter and its libraries included.
+    error : float or None
+        Mean absolute error over cells, in value units.
+    limits : dict of str to float
+        The most that "ratio", "cpu", "peak" and "error" may be.
+    """
+
+    benchmark: str
+    part: str
+    sizes: Mapping[str, int]
+    cpu: float
+    floor: float
+    peak: int | None = None
+    error: float | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a limit of what is not measured."""
+        unknown = [what for what in self.limits if self.value(what) is None]
+        if unknown:
+            message = f"{self.benchmark}, {self.part}: limits of {unknown} without a measurement"
+            raise ValueError(message)
+
+    @property
+    def ratio(self) -> float:
+        """CPU seconds over those of the floor."""
+        return self.cpu / self.floor
+
+    def value(self, what: str) -> float | None:
+        """Return what was measured of "ratio", "cpu", "peak" or "error"."""
+        if what not in UNITS:
+            return None
+        found = getattr(self, what)
+        return None if found is None else float(found)
+
+    def missed(self) -> list[str]:
+        """Return the limits that are not kept."""
+        return [what for what, most in self.limits.items() if (self.value(what) or 0.0) > most]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One part of one benchmark along one size, from the smallest on."""
+
+    benchmark: str
+    part: str
+    along: str
+    points: tuple[Measured, ...]
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """What tells series apart."""
+        return self.benchmark, self.part, self.along
+
+    @property
+    def sizes(self) -> list[int]:
+        """The sizes that it was measured at."""
+        return [one.sizes[self.along] for one in self.points]
+
+    @property
+    def last(self) -> Measured:
+        """What was measured at the largest size."""
+        return self.points[-1]
+
+    def values(self, what: str) -> list[float | None]:
+        """Return "ratio", "cpu", "peak" or "error" at each size."""
+        return [one.value(what) for one in self.points]
+
+    def exponent(self, what: str) -> float | None:
+        """Return the exponent with which "cpu" or "peak" grows; None if it is not known."""
+        return exponent(self.sizes, self.values(what))
+
+
+def exponent(sizes: Sequence[int], values: Sequence[float | None]) -> float | None:
+    """Return the slope of log values over log sizes, by least squares.
+
+    None with fewer than two sizes, or where a value is missing or not positive.
+
+    Examples
+    --------
+    >>> exponent([1, 10, 100], [2.0, 20.0, 200.0])
+    1.0
+    """
+    known = [value for value in values if value is not None and value > 0]
+    if len(known) < len(values) or len(set(sizes)) < 2:
+        return None
+    x, y = [math.log(size) for size in sizes], [math.log(value) for value in known]
+    middle, centre = sum(x) / len(x), sum(y) / len(y)
+    over = sum((a - middle) * (b - centre) for a, b in zip(x, y, strict=True))
+    return over / sum((a - middle) ** 2 for a in x)
+
+
+def series(found: Iterable[tuple[str, Measured]]) -> list[Series]:
+    """Return what belongs together, each measurement given with the size that it varies."""
+    groups: dict[tuple[str, str, str], dict[int, Measured]] = {}
+    for along, one in found:
+        groups.setdefault((one.benchmark, one.part, along), {})[one.sizes[along]] = one
+    return [Series(*name, tuple(at[size] for size in sorted(at))) for name, at in groups.items()]
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Give a script the option `--json FILE`."""
+    parser.add_argument("--json", type=Path, help="add a line of JSON for each thing measured")
+
+
+def save(file: Path | None, found: Iterable[Measured]) -> None:
+    """Add a line for each measurement to the file; without a file, nothing."""
+    if file is None:
+        return
+    with file.open("a", encoding="utf-8") as lines:
+        lines.writelines(json.dumps(asdict(one)) + "\n" for one in found)
+
+
+def load(file: Path) -> list[Measured]:
+    """Return the measurements of a file."""
+    return [Measured(**json.loads(line)) for line in file.read_text("utf-8").splitlines()]
+
+
+def machine() -> dict[str, Any]:
+    """Return the class of this machine and the versions at work; no name of anything."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    versions = {name: version(name) for name in LIBRARIES}
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory / GIB),
+        "system": f"{platform.system()}, {platform.machine()}",
+        "versions": {"python": platform.python_version()} | versions,
+    }
+
+
+def committed(file: Path) -> list[Series]:
+    """Return the figures of an earlier run; none if there is no file."""
+    if not file.exists():
+        return []
+    lines = json.loads(file.read_text("utf-8"))["measured"]
+    return series((one.pop("along"), Measured(**one)) for one in lines)
+
+
+def commit(file: Path, found: Sequence[Series], about: Mapping[str, Any]) -> None:
+    """Write figures for later runs to be compared with, and what they were measured on."""
+    lines = [
+        {"along": one.along} | {key: _rounded(value) for key, value in asdict(point).items()}
+        for one in found
+        for point in one.points
+    ]
+    # A line for each measurement, so that a later change of one shows as one.
+    body = ",\n  ".join(json.dumps(line) for line in lines)
+    head = json.dumps(dict(about), indent=1)[:-2]
+    atomic.write(file, f'{head},\n "measured": [\n  {body}\n ]\n}}\n'.encode())
+
+
+def worse(now: Series, before: Series | None) -> float | None:
+    """Return by what share the ratio at the largest size is above the committed one.
+
+    None where nothing is committed of these very sizes.
+    """
+    same = [one for one in before.points if one.sizes == now.last.sizes] if before else []
+    return now.last.ratio / same[0].ratio - 1.0 if same else None
+
+
+def table(
+    found: Sequence[Series], before: Sequence[Series] | None = None, *, judged: bool = True
+) -> str:
+    """Return the series as a table in Markdown; with `before`, beside the committed ratios.
+
+    Limits that are missed are marked if they are `judged`.
+    """
+    old = {one.name: one for one in before or ()}
+    head = [
+        "what",
+        "at",
+        "times the floor",
+        "time grows",
+        "memory grows",
+        "CPU s",
+        "MiB",
+        "error",
+        "limit",
+    ]
+    rows = [head + ["committed", ""] * (before is not None), []]
+    rows[1] = ["---"] * len(rows[0])
+    for one in found:
+        row = _row(one, judged=judged)
+        if before is not None:
+            row += _beside(one, old.get(one.name))
+        rows.append(row)
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _row(one: Series, *, judged: bool) -> list[str]:
+    last, peak = one.last, one.last.peak
+    missed = last.missed() if judged else []
+    limits = [
+        UNITS[what](most) + " **missed**" * (what in missed) for what, most in last.limits.items()
+    ]
+    return [
+        title(one),
+        f"{' / '.join(short(size) for size in one.sizes)} {one.along}",
+        " / ".join(_figures(point.ratio) for point in one.points),
+        _power(one.exponent("cpu")),
+        _power(one.exponent("peak")),
+        _figures(last.cpu),
+        "" if peak is None else f"{peak / 2**20:,.0f}",
+        "" if last.error is None else _figures(last.error),
+        ", ".join(limits),
+    ]
+
+
+def _beside(now: Series, before: Series | None) -> list[str]:
+    more = worse(now, before)
+    if more is None or before is None:
+        return ["", ""]
+    was = _figures(now.last.ratio / (1.0 + more))
+    return [was, f"worse by {more:.0%}" if more > WORSE else ""]
+
+
+def title(one: Series) -> str:
+    """Return benchmark and part, in words."""
+    return f"{one.benchmark.replace('_', ' ')}: {one.part}"
+
+
+def short(size: int) -> str:
+    """Return a size in few letters.
+
+    Examples
+    --------
+    >>> short(50_000_000), short(300_000), short(1_500_000), short(30)
+    ('50 M', '300 k', '1.5 M', '30')
+    """
+    for unit, letter in ((1_000_000, " M"), (1_000, " k")):
+        if size >= unit:
+            return f"{size / unit:.4g}{letter}"
+    return str(size)
+
+
+def _power(found: float | None) -> str:
+    return "" if found is None else f"{found:.2f}"
+
+
+def _figures(number: float) -> str:
+    """Return three figures, without an exponent."""
+    return f"{number:.3g}" if abs(number) < 1_000 else f"{number:,.0f}"
+
+
+def _rounded(value: object) -> object:
+    return float(f"{value:.4g}") if isinstance(value, float) else value

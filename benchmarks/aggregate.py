@@ -45,7 +45,7 @@ MEMORY_TARGET, PAIRS_TARGET = 2 * 2**30, 5_000_000
 START = 1_708_300_800  # a Monday at midnight in Asia/Kolkata, on the hour in UTC
 
 
-def generate(rows: int, folder: Path) -> None:
+def generate(rows: int, folder: Path, users: int = USERS) -> None:
     """Write records.parquet."""
     import duckdb  # noqa: PLC0415  only where it is used
 
@@ -58,7 +58,7 @@ def generate(rows: int, folder: Path) -> None:
     # Few users drive much, most little; a place is held for half an hour, give or take 200 metres.
     connection.execute(
         f"""COPY (
-        WITH drawn AS (SELECT CAST(floor({USERS} * pow(random(), 2)) AS INTEGER) AS bus,
+        WITH drawn AS (SELECT CAST(floor({users} * pow(random(), 2)) AS INTEGER) AS bus,
             CAST(floor(random() * {DAYS * 86_400}) AS BIGINT) AS second,
             random() AS a, random() AS b, random() AS c FROM range({rows})),
         placed AS (SELECT *, hash(bus, second // 1800) AS block FROM drawn)

@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 USERS, CELLS, RESOLUTION, ROW_GROUP = 400, 100, 7, 250_000
@@ -129,6 +131,14 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.task:
         task(asked.task, asked.files)
+        return
+    lacks = [
+        what
+        for what, there in (("Java", shutil.which("java")), ("pyspark", find_spec("pyspark")))
+        if not there
+    ]
+    if lacks:
+        print(f"not measured: no {' and no '.join(lacks)} here")
         return
     rows, more = asked.rows, (TIMES - 1) * asked.rows
     print(f"{rows:,} and {rows + more:,} records, row groups of {ROW_GROUP:,}, local[2]")

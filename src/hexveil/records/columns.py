@@ -32,11 +32,14 @@ class Kind:
         Of a struct, or of JSON objects as far as they were looked at.
     element : Kind or None
         Of a list.
+    whole : bool
+        Whether it is a number of a whole type: its text tells one from another.
     """
 
     name: KindName
     fields: Mapping[str, Kind] = field(default_factory=dict)
     element: Kind | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True)

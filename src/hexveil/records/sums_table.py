@@ -180,7 +180,7 @@ def _columns(
     from hexveil.records.duckdb import expressions  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import DOCUMENT  # noqa: PLC0415  the engine
 
-    document = DOCUMENT if relation.documents else None
+    document = expressions.inside(DOCUMENT) if relation.documents else None
 
     def text_of(role: str, name: str) -> str:
         return expressions.name_text(relation.find(session, role, name), role, document)

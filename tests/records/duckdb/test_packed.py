@@ -1,6 +1,9 @@
 """Pairs found by sorting are those that the engine's grouping finds; where sorting is used."""
 
+import json
+import math
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +16,6 @@ from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
 from hexveil.records.duckdb import counting, packed, session
 from hexveil.records.duckdb.packed import pack
-from hexveil.records.read import read
-from hexveil.records.select import Select
 from records import oracle
 from records.test_read import (
     WARSAW,
@@ -118,20 +119,100 @@ def test_sums_of_many_records_are_cut_between_pairs(monkeypatch):
     assert found[0].sums["n"].tolist() == grouped.occupancy.n.tolist()
 
 
-def test_few_records_labels_and_text_are_grouped(tmp_path):
-    """Below the size where sorting pays, of labels, and of text that is dear to scan twice."""
-    rule = {"repeats": "keep", "min_users": 1}
-    place = tmp_path / "records.csv"
-    pc.write_csv(table(), place)
+def write_json(given, place):
+    """Write records as a line of JSON each; what is no number is left out."""
+    lines = [{k: v for k, v in row.items() if not is_odd(v)} for row in given.to_pylist()]
+    place.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+
+
+def is_odd(value):
+    """Return whether JSON cannot say it."""
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+@pytest.mark.parametrize("repeats", ["drop", "keep"])
+@pytest.mark.parametrize("kind", ["csv", "ndjson"])
+def test_text_is_parsed_once_and_sorted(kind, repeats, tmp_path, monkeypatch):
+    """Text gives what the same records give as columns; its file is scanned once for records."""
+    grid, rule = Cells(7, "1h", WARSAW), {"repeats": repeats, "min_users": 1}
+    place = tmp_path / f"records.{kind}"
+    (pc.write_csv if kind == "csv" else write_json)(table(), place)
+    ran, run = [], session.Session.run
+    monkeypatch.setattr(session.Session, "run", lambda self, q: (ran.append(q), run(self, q))[1])
     with sorting() as found:
-        read_table(place, Cells(7, None), rule)
-        read(
-            pa.table({"u": ["a", "b"], "v": [1.0, 2.0], "w": ["x", "x"]}),
-            user="u", value="v", bounds=(0, 90), cells=Labels("w"), select=Select(min_users=1),
-        )  # fmt: skip
-        packed.FEWEST = 10**9
-        read_table(table(), Cells(7, None), rule)
-    assert found == [None, None, None]
+        same(read_table(place, grid, rule), read_table(table(), grid, rule))
+    assert None not in found
+    assert sum(str(place) in query for query in ran) == 1
+
+
+LABELS = ["x", "X", "x ", "é", "e\u0301", "10", "9", "", None, "\U0001f68c", "a\x00b", "'", '"']
+"""Labels of which some differ by a letter's case, a blank, or bytes alone."""
+
+
+def labelled(size=4_000):
+    """Return records on labels, a few of which are none."""
+    rng = np.random.default_rng(5)
+    records = table(size)
+    odd = [LABELS[i] for i in rng.integers(0, len(LABELS), size)]
+    line = rng.integers(0, 12, size)
+    return records.append_column("ward", pa.array(odd, pa.string())).append_column("line", [line])
+
+
+@pytest.mark.parametrize("columns", [("ward",), ("ward", "line"), ("line",)])
+@pytest.mark.parametrize("rule", [{"repeats": "keep"}, {"unit": "user-day"}, {"top": 3}])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_sorted_labels_are_grouped(columns, rule, parts):
+    """Text is kept apart byte for byte and put in its order; a record without a label is left."""
+    chosen = {"min_users": 2} | rule
+    given, more = labelled(), {"timezone": WARSAW, "lat": None, "lon": None}
+    grouped = read_table(given, Labels(*columns), chosen, **more)
+    with sorting(4_000 if parts == 1 else 1_700) as found:
+        same(read_table(given, Labels(*columns), chosen, **more), grouped)
+    assert found[0].cells.num_rows >= grouped.occupancy.n_cells
+
+
+@pytest.mark.parametrize("repeats", ["keep", "drop"])
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint64()])
+def test_whole_numbers_are_what_their_text_is(kind, parts, repeats):
+    """Ids and labels that are whole numbers are the same as text, and none is none."""
+    rng = np.random.default_rng(6)
+    least = 0 if kind == pa.uint64() else -9
+    users, lines = (rng.integers(least, 31, 4_000), rng.integers(least, 4, 4_000))
+    odd = rng.uniform(size=(2, 4_000)) < 0.03
+    given = labelled().drop_columns(["u", "line"])
+    given = given.append_column("u", pa.array(users, kind, mask=odd[0]))
+    given = given.append_column("line", pa.array(lines, kind, mask=odd[1]))
+    texts = given
+    for name in ("u", "line"):
+        at = texts.column_names.index(name)
+        texts = texts.set_column(at, name, texts[name].cast(pa.string()))
+    rule, more = {"repeats": repeats, "min_users": 1}, {"lat": None, "lon": None}
+    expected = read_table(texts, Labels("ward", "line"), rule, **more)
+    with sorting(4_000 if parts == 1 else 1_700) as found:
+        same(read_table(given, Labels("ward", "line"), rule, **more), expected)
+    assert found[0] is not None
+
+
+def test_few_records_are_grouped(monkeypatch):
+    """Below the size where sorting pays."""
+    with sorting() as found:
+        monkeypatch.setattr(packed, "FEWEST", 10**9)
+        read_table(table(), Cells(7, None), {"repeats": "keep", "min_users": 1})
+    assert found == [None]
+
+
+def test_labels_of_many_bits_are_grouped(monkeypatch):
+    """A number below 0 says why a record is left out, so that labels have one bit less."""
+    rule, more = {"repeats": "keep", "min_users": 1}, {"lat": None, "lon": None}
+    monkeypatch.setattr(packed, "_BITS", 27)  # 6 for users, 17 for values, 4 for lines
+    with sorting() as found:
+        read_table(labelled(), Labels("line"), rule, **more)
+    monkeypatch.setattr(packed, "_BITS", 28)
+    with sorting() as fits:
+        read_table(labelled(), Labels("line"), rule, **more)
+    assert found == [None]
+    assert fits[0] is not None
 
 
 @pytest.mark.parametrize("why", ["one user's records", "bits", "hexagons", "parts", "no time"])
@@ -166,6 +247,53 @@ def test_records_that_change_while_read_are_refused(monkeypatch):
     monkeypatch.setattr(packed, "_parts", lambda *_: [packed._Part(0, 10**6, 10, last=True)])
     with sorting(), pytest.raises(InputError, match="changed while they were read"):
         read_table(table(), Cells(7, None), rule)
+
+
+@pytest.mark.parametrize("unit", ["user-day", "user-week"])
+@pytest.mark.parametrize("name", ["slot", "unit", "k"])
+@pytest.mark.parametrize("end", ["least", "largest"])
+def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeypatch):
+    """A slot, day, week or value that its bits were not made for is in no other's place."""
+    layout = packed._layout
+    step = {"slot": 3600, "unit": 1, "k": 45_000}[name]
+
+    def narrower(field):
+        if field.name != {"unit": unit.removeprefix("user-")}.get(name, name):
+            return field
+        by = step if end == "least" else -step
+        return replace(field, **{end: getattr(field, end) + by})
+
+    def patched(*given):
+        found = layout(*given)
+        return packed._Layout(
+            tuple(map(narrower, found.cell)),
+            tuple(map(narrower, found.unit)),
+            narrower(found.value),
+        )
+
+    rule = {"repeats": "keep", "min_users": 1, "unit": unit}
+    given = table()
+    time = given["t"].to_numpy()
+    weeks = np.where(time > 0, np.arange(len(given)) % 3 * 604_800.0, 0)
+    given = given.set_column(1, "t", pa.array(time + weeks))
+    monkeypatch.setattr(packed, "_layout", patched)
+    with sorting(), pytest.raises(InputError, match="changed while they were read"):
+        read_table(given, Cells(7, "1h", WARSAW), rule)
+
+
+@pytest.mark.parametrize("size", [10**6, 3_000])
+def test_users_who_were_not_there_are_refused(size, monkeypatch):
+    """A user whom nobody knew when ids were looked up is in no part of the users."""
+    run = session.Session.run
+
+    def forgetting(self, query):
+        run(self, query)
+        if packed._USERS in query:
+            run(self, f"DELETE FROM {packed._USERS} WHERE number = 39")
+
+    monkeypatch.setattr(session.Session, "run", forgetting)
+    with sorting(size), pytest.raises(InputError, match="changed while they were read"):
+        read_table(table(), Cells(7, None), {"repeats": "keep", "min_users": 1})
 
 
 def test_pairs_are_private():

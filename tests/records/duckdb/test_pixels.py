@@ -102,6 +102,35 @@ def test_most_places_of_a_city_are_looked_up(monkeypatch):
     assert sum(computed) < 1000
 
 
+def test_a_tile_is_filled_as_soon_as_enough_places_are_expected_in_it():
+    """With many places to come a tile is filled by the first of them; with few it never is."""
+    lat, lon = places((52.2, 21.0), 0.001, 200, 1)
+    for expected, filled in ((10**6, True), (1000, False), (0, False)):
+        pixels = Pixels(8)
+        pixels.expected = expected
+        assert pixels.of_places(lat, lon).equals(hexagons.of_places(lat, lon, 8))
+        assert bool(pixels._filled) is filled
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.tuples(st.floats(-65, 65), st.floats(-180, 180)),
+    st.integers(5, 12),
+    st.integers(0, 2**32),
+)
+def test_where_three_hexagons_meet_looked_up_is_computed(centre, resolution, seed):
+    """Within two pixels of a corner, where three borders end, each place is in its hexagon."""
+    pixels, rng = Pixels(resolution, frequent=1), np.random.default_rng(seed)
+    cells = h3.grid_disk(h3.latlng_to_cell(*centre, resolution), 2)
+    corner = np.concatenate([h3.cell_to_boundary(cell) for cell in cells])
+    near = corner.repeat(100, axis=0)
+    near = near + rng.uniform(-1, 1, near.shape) * edge(resolution) / 8
+    near = near[(np.abs(near[:, 0]) < 90) & (np.abs(near[:, 1]) < 180)]
+    lat, lon = pa.array(near[:, 0]), pa.array(near[:, 1])
+    for _ in range(2):
+        assert pixels.of_places(lat, lon).equals(hexagons.of_places(lat, lon, resolution))
+
+
 def counting(monkeypatch):
     """Return a list that will hold how many places each call computed."""
     computed, of_places = [], hexagons.of_places

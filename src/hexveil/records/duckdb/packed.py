@@ -1,21 +1,22 @@
 """Counts and sums per (cell, unit) by sorting: each kept record is packed into one whole number.
 
-From the highest bits to the lowest: the hexagon, the slot, the user, the day or week if a unit has
-one, the value in quanta. Slots, days and values are counted from their least, users numbered in
-the order of their ids' bytes, hexagons as they are met and then renumbered in their order. Nothing
-is hashed or rounded, so equal numbers are equal records, and sorted numbers have the records of a
-pair side by side, pairs in the order of cells, then of units. What comes out is what grouping by
-the engine gives, in a quarter of its time.
+From the highest bits to the lowest: the hexagon and the slot, or the labels; the user; the day or
+week if a unit has one; the value in quanta. Slots, days and values are counted from their least,
+users and combinations of labels numbered in the order of their bytes, hexagons as they are met and
+then renumbered in their order. Nothing is hashed or rounded, so equal numbers are equal records,
+and sorted numbers have the records of a pair side by side, pairs in the order of cells, then of
+units. What comes out is what grouping by the engine gives, in a quarter of its time.
 
 It is done where it pays and fits: many records, in columns that can be scanned one by one (the
-users and the times are looked at before), and 64 bits for all of it. Records are sorted in half of
+users and the times are looked at before; text is parsed into such columns, see `rules.checked`),
+and 64 bits for all of it. Records are sorted in half of
 the memory that reading may use, 8 bytes each; where they do not fit, some users' records are read
 and sorted after others'. `pack` returns None elsewhere, and the engine groups.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ import pyarrow as pa
 from hexveil.cells import Cells
 from hexveil.errors import InputError
 from hexveil.records.clock import END_OF_TIMES
-from hexveil.records.duckdb.pixels import FREQUENT
+from hexveil.records.duckdb.rules import TWIN
 from hexveil.records.possible import squares_fit
 
 if TYPE_CHECKING:
@@ -47,14 +48,14 @@ MOST_PARTS = 8
 """Times that records are read at most, to sort some users' after others'."""
 HEXAGON_BITS = 16
 """Bits that are left for hexagons at least; each more doubles how many there may be."""
-_USERS = "packed_users"
+_USERS, _LABELS = "packed_users", "packed_labels"
+_LABEL = "combination"
+"""The number of a combination of labels."""
 _CHANGED = "source: the records changed while they were read; run again once they are written."
 _BITS = 64
 _PLACES = 1 << 15
 """Places looked up at once: what is made of them stays in a processor's own memory."""
 _REDUCED = 1 << 17
-_MANY = 10_000_000
-"""Records of which so many will fall near those seen that these places are soon learnt."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +104,7 @@ class _Field:
     Attributes
     ----------
     name, expression : str
-    least, step : int
+    least, largest, step : int
         It is kept as how many steps it is above the least.
     bits : int
     """
@@ -111,8 +112,13 @@ class _Field:
     name: str
     expression: str
     least: int
+    largest: int
     step: int
-    bits: int
+
+    @property
+    def bits(self) -> int:
+        """Bits that the largest needs."""
+        return ((self.largest - self.least) // self.step).bit_length()
 
     def read(self, packed: Numbers) -> Whole:
         """Return the numbers again from their counts of steps."""
@@ -143,14 +149,24 @@ class _Layout:
         return sum(field.bits for field in self.fields)
 
     @property
+    def columns(self) -> str:
+        """The fields as columns of SQL."""
+        return ", ".join(f"{f.expression} AS packed{i}" for i, f in enumerate(self.fields))
+
+    @property
     def expression(self) -> str:
-        """All below the hexagon as one number, in SQL."""
-        found = "CAST(0 AS BIGINT)"
-        for field in self.fields:
-            counted = f"({field.expression}) - ({field.least})"
-            counted = f"({counted}) // {field.step}" if field.step > 1 else f"({counted})"
+        """All below the hexagon as one number, made of these columns; null if one is not there.
+
+        None can be, unless the records change after it was looked up how far they reach: then a
+        number that its bits cannot hold would be taken for a neighbour's.
+        """
+        found, tests = "CAST(0 AS BIGINT)", []
+        for i, field in enumerate(self.fields):
+            counted = f"(packed{i} - ({field.least}))"
+            counted = f"({counted} // {field.step})" if field.step > 1 else counted
             found = f"({found} * {1 << field.bits} + {counted})"
-        return found
+            tests.append(f"packed{i} BETWEEN {field.least} AND {field.largest}")
+        return f"CASE WHEN {' AND '.join(tests)} THEN {found} END"
 
 
 def pack(
@@ -168,20 +184,25 @@ def pack(
     grouping : Keys
     rules : Rules
     """
-    if not isinstance(rules.cells, Cells) or not source.columnar:
+    if not source.columnar:
         return None
+    placed = isinstance(rules.cells, Cells)
     records = int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
     if not FEWEST <= records <= MOST_PARTS * session.sortable:
         return None
+    if query != source.query:  # without repeats there is text alone
+        source = replace(source, twins=())
     layout = _layout(session, source, grouping, rules)
-    if layout is None or layout.below > _BITS - HEXAGON_BITS:
+    # A number below 0 says why a record is left out.
+    if layout is None or layout.below > _BITS - (HEXAGON_BITS if placed else 1):
         return None
     parts = _parts(session, source, records)
     if parts is None:
         return None
-    pixels = session.pixels(rules.cells.resolution)
-    if records > _MANY:
-        pixels.frequent = FREQUENT // 4
+    pixels = None
+    if isinstance(rules.cells, Cells):
+        pixels = session.pixels(rules.cells.resolution)
+        pixels.expected = records
     pairs = _Pairs(layout, pixels, squares=squares_fit(1, rules.scale))
     for part in parts:
         if not pairs.add(session, _query(source, query, layout, part), part):
@@ -191,12 +212,9 @@ def pack(
 
 def _layout(session: Session, source: Checked, grouping: Keys, rules: Rules) -> _Layout | None:
     """Return how records are packed; None if no record has a time, where they have any."""
-    session.run(
-        f"CREATE OR REPLACE TEMP TABLE {_USERS} AS SELECT u, row_number() OVER (ORDER BY u) - 1 "
-        f"AS number FROM (SELECT DISTINCT u FROM ({source.raw}) WHERE u IS NOT NULL)"
-    )
-    users = int(str(session.rows(f"SELECT count(*) FROM {_USERS}")[0][0]))
-    clocked = {n: e for n, e in grouping.all.items() if n not in ("hexagon", "u")}
+    users = _number(session, source, _USERS, {"u": "u"}, "number")
+    labels = _number_labels(session, source) if source.labelled else ()
+    clocked = {n: e for n, e in grouping.all.items() if n in ("slot", "day", "week")}
     ends: list[int | None] = []  # least and largest of each
     if clocked:
         columns = ", ".join(f"min({e}), max({e})" for e in clocked.values())
@@ -210,19 +228,61 @@ def _layout(session: Session, source: Checked, grouping: Keys, rules: Rules) -> 
         if first is None or last is None:
             return None
         step = _step(rules) if name in grouping.cell else 1
-        bits = ((last - first) // step).bit_length()
-        fields[name] = _Field(name, expression, first, step, bits)
-    user = _Field("u", "number", 0, 1, max(users - 1, 0).bit_length())
+        fields[name] = _Field(name, expression, first, last, step)
+    user = _Field("u", "number", 0, max(users - 1, 0), 1)
     return _Layout(
-        tuple(fields[name] for name in grouping.cell if name in fields),
+        (*labels, *(fields[name] for name in grouping.cell if name in fields)),
         (user, *(fields[name] for name in grouping.unit if name in fields)),
-        _Field("k", "k", 0, 1, rules.scale.steps.bit_length()),
+        _Field("k", "k", 0, rules.scale.steps, 1),
     )
 
 
+def _number_labels(session: Session, source: Checked) -> tuple[_Field, ...]:
+    """Return the field of labels, all combinations numbered in the order of their bytes."""
+    named = {f"l{i}": name for i, name in enumerate(source.places)}
+    found = _number(session, source, _LABELS, named, _LABEL)
+    return (_Field(_LABEL, _LABEL, 0, max(found - 1, 0), 1),)
+
+
+def _number(
+    session: Session, source: Checked, table: str, named: dict[str, str], number: str
+) -> int:
+    """Make a table of the distinct texts of raw columns, in order; return how many there are.
+
+    Whole numbers are told apart in place of their texts, and stand beside them.
+    """
+    keys = [_key(source, name) for name in named]
+    columns = [f"{key} AS {key}" for key in keys if key.startswith(TWIN)]
+    texts = [
+        f"CAST({key} AS VARCHAR) AS {named[name]}" if key.startswith(TWIN) else f"{key} AS {text}"
+        for key, (name, text) in zip(keys, named.items(), strict=True)
+    ]
+    present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT *, row_number() OVER (ORDER BY "
+        f"{', '.join(named.values())}) - 1 AS {number} FROM (SELECT {', '.join(columns + texts)} "
+        f"FROM (SELECT DISTINCT {', '.join(keys)} FROM ({source.raw})) WHERE {present})"
+    )
+    return int(str(session.rows(f"SELECT count(*) FROM {table}")[0][0]))
+
+
+def _key(source: Checked, name: str) -> str:
+    """Return the column that tells a raw column's texts apart: the text, or its whole number."""
+    return TWIN + name if TWIN + name in source.twins else name
+
+
+def _join(source: Checked) -> str:
+    """Return how checked records find the numbers of their users and labels."""
+    found = f" LEFT JOIN {_USERS} USING ({_key(source, 'u')})"
+    if not source.labelled:
+        return found
+    keys = [_key(source, f"l{i}") for i in range(len(source.places))]
+    there = [key if key.startswith(TWIN) else f"p{key[1:]}" for key in keys]
+    return f"{found} LEFT JOIN {_LABELS} USING ({', '.join(there)})"
+
+
 def _step(rules: Rules) -> int:
-    assert isinstance(rules.cells, Cells)  # noqa: S101  pack checks it
-    return rules.cells.seconds or 1
+    return (rules.cells.seconds or 1) if isinstance(rules.cells, Cells) else 1
 
 
 def _parts(session: Session, source: Checked, records: int) -> list[_Part] | None:
@@ -231,7 +291,8 @@ def _parts(session: Session, source: Checked, records: int) -> list[_Part] | Non
     if records <= most:
         return [_Part(0, 0, records, last=True)]
     counts = session.arrow(
-        f"SELECT number, count(*) AS n FROM ({source.raw}) JOIN {_USERS} USING (u) "
+        f"SELECT number, count(*) AS n FROM ({source.raw}) JOIN {_USERS} "
+        f"USING ({_key(source, 'u')}) "
         "GROUP BY number ORDER BY number"
     )["n"].to_numpy()
     parts, first = [], 0
@@ -262,17 +323,18 @@ class _Part:
 def _query(source: Checked, query: str, layout: _Layout, part: _Part) -> str:
     """Return the query of kept records' places, and what is packed below their hexagon.
 
-    Of a part of the users; records that are left out are in the first part, the reason below 0.
+    Of a part of the users; records that are left out are in the first part, the reason below 0,
+    and so are those of users whom nobody knows, which are null.
     """
-    lat, lon = source.places
+    places = "" if source.labelled else "".join(f"{name}, " for name in source.places)
     some = f"why = 0 AND number >= {part.first} AND number < {part.end}"
     if not part.first:
-        some = f"why <> 0 OR number < {part.end}"
+        some = f"why <> 0 OR number < {part.end} OR number IS NULL"
     chosen = "" if part.last and not part.first else f" WHERE {some}"
     return (
-        f"SELECT {lat}, {lon}, CASE WHEN why = 0 THEN {layout.expression} "
-        f"ELSE -CAST(why AS BIGINT) END AS below FROM ({query}) "
-        f"LEFT JOIN {_USERS} USING (u){chosen}"
+        f"SELECT {places}CASE WHEN why = 0 THEN {layout.expression} "
+        f"ELSE -CAST(why AS BIGINT) END AS below FROM (SELECT {places}why, {layout.columns} "
+        f"FROM ({query}) {_join(source)}{chosen})"
     )
 
 
@@ -282,11 +344,12 @@ class _Pairs:
     Parameters
     ----------
     layout : _Layout
-    pixels : Pixels
+    pixels : Pixels or None
+        None where cells are labels.
     squares : bool
     """
 
-    def __init__(self, layout: _Layout, pixels: Pixels, *, squares: bool) -> None:
+    def __init__(self, layout: _Layout, pixels: Pixels | None, *, squares: bool) -> None:
         self._layout, self._pixels, self._squares = layout, pixels, squares
         self._left_out = np.zeros(1 << 8, dtype=np.int64)
         self._found: list[tuple[Numbers, dict[str, Whole]]] = []
@@ -301,7 +364,7 @@ class _Pairs:
                     raise InputError(_CHANGED)
                 records[size : size + found.size] = found
                 size += found.size
-            if self._pixels.names.size > 1 << (_BITS - self._layout.below):
+            if self._hexagons.size > 1 << (_BITS - self._layout.below):
                 return False
         self._left_out[0] += size
         records = records[:size]
@@ -314,15 +377,24 @@ class _Pairs:
         """Return kept records as packed numbers, and count those that are left out."""
         if batch["below"].null_count:
             raise InputError(_CHANGED)
-        lat, lon, below = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
+        columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+        below = columns[-1]
         if below.min(initial=0) < 0:
             out = below < 0
             self._left_out += np.bincount(-below[out], minlength=self._left_out.size)
-            lat, lon, below = (part[~out] for part in (lat, lon, below))
-        found = self._pixels.numbers(lat, lon).astype(np.int64)
+            columns = [part[~out] for part in columns]
+        *place, below = columns
+        if self._pixels is None:
+            return np.asarray(below.view(np.uint64))
+        found = self._pixels.numbers(*place).astype(np.int64)
         found <<= self._layout.below
         found |= below
         return np.asarray(found.view(np.uint64))
+
+    @property
+    def _hexagons(self) -> Numbers:
+        """The hexagons that were met."""
+        return np.zeros(0, dtype=np.uint64) if self._pixels is None else self._pixels.names
 
     def packed(self, session: Session) -> Packed | None:
         """Return all pairs in order; None if there is none."""
@@ -331,7 +403,7 @@ class _Pairs:
         layout = self._layout
         bits = layout.below - layout.value.bits
         pair = np.concatenate([one for one, _ in self._found])
-        hexagons = _renumber(pair, bits, self._pixels.names)
+        hexagons = None if self._pixels is None else _renumber(pair, bits, self._hexagons)
         # Users' parts follow each other, and hexagons come in the order they were met.
         order = np.argsort(pair)
         pair = pair[order]
@@ -341,7 +413,10 @@ class _Pairs:
         cell = pair >> np.uint64(layout.unit_bits)
         first = _firsts(cell)
         columns, named = _columns(layout.cell, cell[first])
-        columns["hexagon"] = hexagons[named]
+        if hexagons is None:
+            columns |= _labels(session, columns.pop(_LABEL))
+        else:
+            columns["hexagon"] = hexagons[named]
         columns["users"] = users = np.diff(first, append=cell.size)
         columns["records"] = np.add.reduceat(sums["n"], first)
         cells = pa.table(columns)
@@ -388,6 +463,13 @@ def _sums(
     return np.concatenate(pairs), {
         name: np.concatenate(part) for name, part in parts.items() if part
     }
+
+
+def _labels(session: Session, numbers: Whole) -> dict[str, pa.ChunkedArray]:
+    """Return the labels of numbered combinations, as `sums.keys` names them."""
+    table = session.arrow(f"SELECT * FROM {_LABELS} ORDER BY {_LABEL}")
+    texts = [name for name in table.column_names if name.startswith("p")]
+    return {f"label{name[1:]}": table[name].take(pa.array(numbers)) for name in texts}
 
 
 def _units(session: Session, units: Numbers, layout: _Layout) -> pa.Table:

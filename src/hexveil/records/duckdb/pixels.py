@@ -1,27 +1,35 @@
 """Hexagons of many places by a table of pixels: the same answer as `hexagons.of_places`, sooner.
 
-A pixel is a rectangle of degrees, about an H3 edge / 16 across. Let the 16 corners of the block of
-3 x 3 pixels around it lie in the hexagons of a set S. Then so does the whole pixel. For any other
+A square is a rectangle of degrees, about an H3 edge / 8 across. Let the 16 corners of the block of
+3 x 3 squares around it lie in the hexagons of a set S. Then so does the whole square. For any other
 hexagon with a place in it reaches out of the block, and being convex it leaves between two corners
-one pixel apart: a pixel from its farthest place it is less than a pixel wide. But its angles are
-over 100 degrees and its edges far longer than a pixel, so there it is at least 2 tan(50 degrees) =
+one square apart: a square from its farthest place it is less than a square wide. But its angles are
+over 100 degrees and its edges several squares long, so there it is at least 2 tan(50 degrees) =
 2.38 wide, times cos(lat) where it points east or west: more than one up to `LARGEST_LATITUDE`.
 If S is one hexagon, the place is looked up.
 
-If S is two, A and B, they meet in an edge, which H3 draws as a straight line on a face of the
-icosahedron: an arc of a great circle between the two corners that they share. Where both have six
-corners (those across an edge of the icosahedron may have more, pentagons fewer) a place is on A's
-side of the arc or on B's. In degrees the arc is off its tangent in the middle by at most
-l² tan(lat) / 2 radians, l half an edge: 0.01 pixels at resolution 5 and 65 degrees, and less at
-finer ones or nearer the equator. Places more than `MARGIN` pixels from the tangent are decided by
-its sign. The block's corners, of which the hexagons are known, must agree with it, or the pixel is
-not decided. All other places are computed.
+If S is two or three, each two that meet do so in an edge, which H3 draws as a straight line on a
+face of the icosahedron: an arc of a great circle between the two corners that they share. Where
+both have six corners (those across an edge of the icosahedron may have more, pentagons fewer) each
+is convex and lies on its side of the whole circle: a place on A's side is not in B. In degrees the
+circle is off its tangent in the middle of the edge, l away from there, by at most l² tan(lat) / 2
+radians. Places of the square are within a block's diagonal of the edge, so l is at most 1.2 edges,
+and this 0.04 pixels (half a square) at resolution 5 and 65 degrees, less at finer ones or nearer
+the equator. Places more than `MARGIN` pixels from the tangent are told apart by its sign. The
+block's corners, of which the hexagons are known, must agree with it, or the square is not decided.
+
+So each of the four pixels of a square is left with those of S on whose side of a tangent, or within
+the margin, it has a corner, the tangents being straight in degrees: with one, all its places are
+looked up; with two, they are decided by the sign, or computed if within the margin; with three,
+computed.
 
 What H3 rounds is not in this: corners and places are each off by some 1e-9 degrees (3.5e-8 was the
 most that was found), which is 0.0002 pixels at resolution 12 and 0.12 at 15. So lines are used up
-to `FINEST_LINES`, while single hexagons, with a whole pixel to spare, are looked up at all.
+to `FINEST_LINES`; at finer resolutions a square is one pixel, and single hexagons alone, with a
+whole square to spare, are looked up.
 
-Tiles of pixels are filled where many places were seen. Nothing here depends on values or users.
+Tiles of pixels are filled where many places were seen, or are to be expected. Nothing here depends
+on values or users.
 """
 
 from __future__ import annotations
@@ -40,7 +48,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Codes = NDArray[np.int32]
+    Flags = NDArray[np.bool_]
     Floats = NDArray[np.float64]
+    Places = NDArray[np.uint32]
     Names = NDArray[np.uint64]
 
 _BITS = 6
@@ -58,8 +68,11 @@ CORNERS = 6
 _EDGE_DEGREES = 9.95
 """Average H3 edge at resolution 0, in degrees of a great circle; each finer is sqrt(7) shorter."""
 _TABLE = 1 << 16
-FREQUENT = 8_000
+_NO_TAG = 2**32 - 1
+FREQUENT = 3_000
 """Places seen in a tile before it is filled, which costs as much as computing so many."""
+_AT_ONCE = 32
+"""Tiles that are filled together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,17 +133,27 @@ class Pixels:
     resolution : int
     frequent : int
         Places seen in a tile before it is filled.
+
+    Attributes
+    ----------
+    expected : int
+        How many places will be asked for, if that is known: then a tile is filled as soon as so
+        many of them are expected in it.
     """
 
     def __init__(self, resolution: int, frequent: int = FREQUENT) -> None:
         self._resolution = resolution
-        self.frequent = frequent
+        self._frequent = frequent
+        self.expected = 0
+        self._asked = 0
         self._per_degree = 16 / (_EDGE_DEGREES / math.sqrt(7) ** resolution)
         self._lock = threading.Lock()
         self._seen: dict[int, int] = {}
-        # Which tile stands in each place of the hash table, and where its pixels are.
-        self._tag = np.full(_TABLE, -1, dtype=np.int64)
-        self._slot = np.zeros(_TABLE, dtype=np.int64)
+        # Which tile stands in each place of the hash table, and where its pixels are. The place
+        # itself tells a column among so many that follow each other, if the row is known.
+        self._strips = (int(360.0 * self._per_degree) >> _BITS) // _TABLE + 1
+        self._tag = np.full(_TABLE, _NO_TAG, dtype=np.uint32)
+        self._slot = np.zeros(_TABLE, dtype=np.int32)
         self._filled = 0
         self._code = np.zeros((16, TILE * TILE), dtype=np.int32)
         self._known = Known.empty()
@@ -176,85 +199,164 @@ class Pixels:
     def _decide(self, lat: Floats, lon: Floats) -> tuple[Codes, NDArray[np.int64], Names]:
         """Return each place's number, 0 at those that were computed; which these are; theirs."""
         # Both are 0 or more, so that cutting off the fraction rounds down.
-        row = ((lat + 90.0) * self._per_degree).astype(np.int64)
-        column = ((lon + 180.0) * self._per_degree).astype(np.int64)
-        tile_row, tile_column = row >> _BITS, column >> _BITS
-        tile = (tile_row << 32) + tile_column
-        place = (tile_row * 251 + tile_column) & (_TABLE - 1)
-        there = self._tag[place] == tile
+        row: Places = ((lat + 90.0) * self._per_degree).astype(np.uint32)
+        column: Places = ((lon + 180.0) * self._per_degree).astype(np.uint32)
+        place, tag = self._place(row >> np.uint32(_BITS), column >> np.uint32(_BITS))
+        there = self._tag.take(place) == tag
         # Read after the tags, and before what they stand for: that is made in the other order.
-        start = self._slot[place] << 2 * _BITS
-        inside = ((row & (TILE - 1)) << _BITS) + (column & (TILE - 1))
-        code = self._code.ravel()[start + inside]
+        at = self._slot.take(place)
+        at <<= 2 * _BITS
+        row &= TILE - 1
+        row <<= _BITS
+        column &= TILE - 1
+        at |= row.view(np.int32)
+        at |= column.view(np.int32)
+        code = self._code.take(at)
         all_there = bool(there.all())
         if not all_there:
             code[~there] = 0
         number = _decided(self._known, code, lat, lon)
         rest = np.flatnonzero(number == 0)
         computed = _direct(lat[rest], lon[rest], self._resolution)
+        self._asked += lat.size
         if not all_there:
-            self._learn(tile[~there], lat[~there])
+            self._learn(lat[~there], lon[~there])
         return number, rest, computed
 
-    def _learn(self, tiles: NDArray[np.int64], lat: Floats) -> None:
+    def _place(self, row: Places, column: Places) -> tuple[Places, Places]:
+        """Return where tiles stand in the hash table, and what tells those of one place apart."""
+        place = row * np.uint32(251)
+        place += column
+        place &= np.uint32(_TABLE - 1)
+        if self._strips == 1:
+            return place, row
+        return place, row * np.uint32(self._strips) + column // np.uint32(_TABLE)
+
+    def _learn(self, lat: Floats, lon: Floats) -> None:
         """Count places in tiles that are not filled, and fill those that are frequent."""
         usable = np.abs(lat) < LARGEST_LATITUDE
-        names, counts = np.unique(tiles[usable], return_counts=True)
+        row, column = (
+            ((part[usable] + over) * self._per_degree).astype(np.int64) >> _BITS
+            for part, over in ((lat, 90.0), (lon, 180.0))
+        )
+        names, counts = np.unique((row << 32) + column, return_counts=True)
         with self._lock:
             for tile, count in zip(names.tolist(), counts.tolist(), strict=True):
                 self._seen[tile] = self._seen.get(tile, 0) + count
-                if self._seen[tile] >= self.frequent and self._filled < MOST_TILES:
-                    self._fill(tile)
-                    self._seen[tile] = 0
+            to_come = max(self.expected - self._asked, 0) / self._asked
+            enough = min(self._frequent, self._frequent / to_come if to_come else math.inf)
+            frequent = [tile for tile in names.tolist() if self._seen[tile] >= enough]
+            for tile in frequent:
+                del self._seen[tile]
+            for start in range(0, len(frequent), _AT_ONCE):
+                self._fill(frequent[start : start + _AT_ONCE])
             if len(self._seen) > _TABLE:
                 self._seen.clear()
 
-    def _fill(self, tile: int) -> None:
-        row, column = tile >> 32, tile & 0xFFFFFFFF
-        place = (row * 251 + column) & (_TABLE - 1)
-        if self._tag[place] >= 0:
-            return
-        if self._filled == len(self._code):
-            self._code = np.concatenate([self._code, np.zeros_like(self._code)])
-        self._code[self._filled] = self._pixels(row * TILE, column * TILE)
-        self._slot[place] = self._filled
-        self._filled += 1
-        # Last, so that another thread never finds a tile before its pixels.
-        self._tag[place] = tile
-
-    def _pixels(self, row: int, column: int) -> NDArray[np.int32]:
-        """Return the code of each pixel of a tile, and keep what the codes stand for."""
-        side = np.arange(-1, TILE + 2)
-        lat = (row + side) / self._per_degree - 90.0
-        lon = (column + side) / self._per_degree - 180.0
-        if lon[0] < -180 or lon[-1] > 180 or np.abs(lat).max() > LARGEST_LATITUDE + 1:
-            return np.zeros(TILE * TILE, dtype=np.int32)
-        lats, lons = np.meshgrid(lat, lon, indexing="ij")
-        corner = _direct(lats.ravel(), lons.ravel(), self._resolution).reshape(lats.shape)
-        low, high = (
-            _over_blocks(np.minimum, corner).ravel(),
-            _over_blocks(np.maximum, corner).ravel(),
-        )
-        code = np.where(low == high, self._numbers.of(low), 0).astype(np.int32)
-        if self._resolution <= FINEST_LINES:
-            pixel = np.flatnonzero(low != high)
-            blocks = _blocks(pixel)
-            around = corner.ravel()[blocks]
-            first = around == low[pixel, None]
-            two = (first | (around == high[pixel, None])).all(axis=1)
-            pixel, blocks, first = pixel[two], blocks[two], first[two]
-            pair = self._pairs(low[pixel], high[pixel])
-            away = _away(
-                self._known.line[:, pair, None], lats.ravel()[blocks], lons.ravel()[blocks]
+    def _fill(self, tiles: list[int]) -> None:
+        """Fill tiles, as far as there is a place for them."""
+        free: dict[int, tuple[int, np.uint32]] = {}
+        for tile in tiles[: max(MOST_TILES - self._filled, 0)]:
+            row, column = divmod(tile, 1 << 32)
+            (where,), (tag,) = self._place(
+                np.array([row], np.uint32), np.array([column], np.uint32)
             )
-            # False where there is no line.
-            agreed = (np.where(first, away, -away) > -MARGIN).all(axis=1)
-            code[pixel[agreed]] = -pair[agreed]
+            if self._tag[where] == _NO_TAG:
+                free.setdefault(int(where), (tile, tag))
+        if not free:
+            return
+        end = self._filled + len(free)
+        if end > len(self._code):
+            more = np.zeros((max(end, 2 * len(self._code)), TILE * TILE), dtype=np.int32)
+            more[: self._filled] = self._code[: self._filled]
+            self._code = more
+        self._code[self._filled : end] = self._pixels(np.array([tile for tile, _ in free.values()]))
+        for place, (_, tag) in free.items():
+            self._slot[place] = self._filled
+            self._filled += 1
+            # Last, so that another thread never finds a tile before its pixels.
+            self._tag[place] = tag
+
+    def _pixels(self, tiles: NDArray[np.int64]) -> Codes:
+        """Return the code of each pixel of tiles, and keep what the codes stand for."""
+        lines = self._resolution <= FINEST_LINES
+        size = 2 if lines else 1
+        row, column = (tiles >> 32) * TILE, (tiles & 0xFFFFFFFF) * TILE
+        side = np.arange(-size, TILE + 2 * size, size)
+        lat, lon = self._degrees(row, side, 90.0), self._degrees(column, side, 180.0)
+        fit = (lon[:, 0] >= -180) & (lon[:, -1] <= 180)
+        fit &= np.abs(lat).max(axis=1) <= LARGEST_LATITUDE + 1
+        code = np.zeros((tiles.size, TILE, TILE), dtype=np.int32)
+        if fit.any():
+            row, column, lat, lon = row[fit], column[fit], lat[fit], lon[fit]
+            shape = (row.size, side.size, side.size)
+            lats = np.broadcast_to(lat[:, :, None], shape).ravel()
+            lons = np.broadcast_to(lon[:, None, :], shape).ravel()
+            corner = self._numbers.of(_direct(lats, lons, self._resolution)).reshape(shape)
+            low, high = _over_blocks(np.minimum, corner), _over_blocks(np.maximum, corner)
+            whole = np.where(low == high, low, 0).repeat(size, axis=1).repeat(size, axis=2)
+            if lines:
+                squares = _squares(corner, low, high)
+                ends = [
+                    (self._degrees(start[squares.tile] + 2 * at, np.arange(-2, 5), over))
+                    for start, at, over in (
+                        (row, squares.row, 90.0),
+                        (column, squares.column, 180.0),
+                    )
+                ]
+                found = self._split(squares, *ends)
+                for i, j in np.ndindex(2, 2):
+                    at = squares.tile, 2 * squares.row + i, 2 * squares.column + j
+                    whole[at] = found[:, i, j]
+            code[fit] = whole
+        return code.reshape(tiles.size, TILE * TILE)
+
+    def _degrees(self, start: NDArray[np.int64], steps: NDArray[np.int64], over: float) -> Floats:
+        """Return the degrees of lines between pixels, some steps from each start."""
+        return np.asarray((start[:, None] + steps) / self._per_degree - over)
+
+    def _split(self, squares: _Squares, lat: Floats, lon: Floats) -> Codes:
+        """Return the codes of the four pixels of squares that two or three hexagons share.
+
+        Parameters
+        ----------
+        squares : _Squares
+        lat, lon : ndarray of float, shape (n, 7)
+            Lines between the pixels of each block.
+
+        Returns
+        -------
+        ndarray of int32, shape (n, 2, 2)
+        """
+        names = squares.hexagons
+        three = np.flatnonzero(names[:, 2] != names[:, 1])
+        agreed = np.ones(len(names), dtype=np.bool_)
+        there = np.ones((3, len(names), 2, 2), dtype=np.bool_)
+        there[2] = False
+        there[2, three] = True
+        pairs = np.zeros((3, len(names)), dtype=np.int64)
+        for a, b, of in ((0, 1, slice(None)), (1, 2, three), (0, 2, three)):
+            pair = self._pairs(names[of, a], names[of, b])
+            pairs[a + b - 1, of] = pair
+            line = self._known.line[:, pair, None]
+            north, east = line[0] + line[1] * lat[of], line[2] * lon[of]
+            agreed[of] &= _agreed(squares.corner[of], names[of, a], names[of, b], north, east)
+            # Both are false where there is no line.
+            there[b, of] &= ~(_over_pixels(np.minimum, north, east) > MARGIN)
+            there[a, of] &= ~(_over_pixels(np.maximum, north, east) < -MARGIN)
+        left = there.sum(axis=0) * agreed[:, None, None]
+        code = np.zeros((len(names), 2, 2), dtype=np.int32)
+        for i in range(3):
+            at = np.nonzero(there[i] & (left == 1))
+            code[at] = names[at[0], i]
+        lined = np.isfinite(self._known.line[0, pairs])
+        for a, b in ((0, 1), (1, 2), (0, 2)):
+            at = np.nonzero(there[a] & there[b] & (left == 2) & lined[a + b - 1, :, None, None])
+            code[at] = -pairs[a + b - 1, at[0]]
         return code
 
-    def _pairs(self, first: Names, second: Names) -> NDArray[np.int64]:
+    def _pairs(self, low: Codes, high: Codes) -> NDArray[np.int64]:
         """Return which of the known lines is between each two hexagons; new ones get known."""
-        low, high = self._numbers.of(first), self._numbers.of(second)
         key, where = np.unique((low.astype(np.int64) << 32) | high, return_inverse=True)
         new = np.array([one for one in key.tolist() if one not in self._line_of], dtype=np.int64)
         if new.size:
@@ -273,6 +375,54 @@ class Pixels:
         return np.asarray(found[where.ravel()])
 
 
+@dataclass(frozen=True, eq=False)
+class _Squares:
+    """Squares whose blocks lie in two or three hexagons.
+
+    Attributes
+    ----------
+    tile, row, column : ndarray of int, shape (n,)
+    corner : ndarray of int32, shape (n, 16)
+        The hexagon of each corner of the block.
+    hexagons : ndarray of int32, shape (n, 3)
+        These, upwards; the last two are one if there are two.
+    """
+
+    tile: NDArray[np.int64]
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    corner: Codes
+    hexagons: Codes
+
+
+def _squares(corner: Codes, low: Codes, high: Codes) -> _Squares:
+    """Return those of all squares; `low` and `high` are the ends of what is in each block."""
+    tile, row, column = np.nonzero(low != high)
+    low, high = low[tile, row, column][:, None], high[tile, row, column][:, None]
+    four = np.arange(4)
+    rows, columns = row[:, None] + four.repeat(4), column[:, None] + np.tile(four, 4)
+    around = corner[tile[:, None], rows, columns]
+    second = np.where(around > low, around, high).min(axis=1, keepdims=True)
+    few = ((around == low) | (around == second) | (around == high)).all(axis=1)
+    names = np.concatenate((low, second, high), axis=1)
+    return _Squares(tile[few], row[few], column[few], around[few], names[few])
+
+
+def _agreed(corner: Codes, low: Codes, high: Codes, north: Floats, east: Floats) -> Flags:
+    """Return whether a line has the corners of blocks that are in its hexagons on their sides."""
+    away = north[:, ::2, None] + east[:, None, ::2]
+    corner = corner.reshape(away.shape)
+    wrong = (away < -MARGIN) & (corner == low[:, None, None])
+    wrong |= (away > MARGIN) & (corner == high[:, None, None])
+    return np.asarray(~wrong.any(axis=(1, 2)))
+
+
+def _over_pixels(choose: np.ufunc, north: Floats, east: Floats) -> Floats:
+    """Return the least or largest of north + east in each pixel of the square amid a block."""
+    rows, columns = (choose(part[:, 2:4], part[:, 3:5]) for part in (north, east))
+    return np.asarray(rows[:, :, None] + columns[:, None, :])
+
+
 def _decided(known: Known, code: Codes, lat: Floats, lon: Floats) -> Codes:
     """Return the number of the hexagon that a pixel's code decides for each place; 0 is none."""
     pair = np.flatnonzero(code < 0)
@@ -289,18 +439,11 @@ def _away(line: Floats, lat: Floats, lon: Floats) -> Floats:
     return np.asarray(line[0] + line[1] * lat + line[2] * lon)
 
 
-def _over_blocks(choose: np.ufunc, corner: Names) -> Names:
-    """Return the least or largest of the 16 corners of the block around each pixel of a tile."""
-    rows = choose.reduce([corner[a : a + TILE] for a in range(4)])
-    return np.asarray(choose.reduce([rows[:, b : b + TILE] for b in range(4)]))
-
-
-def _blocks(pixel: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return which corners of a tile's pixels are those of the block around each given pixel."""
-    row, column = np.divmod(pixel, TILE)
-    along = np.arange(4)
-    block = (along[:, None] * (TILE + 3) + along).ravel()
-    return np.asarray((row * (TILE + 3) + column)[:, None] + block)
+def _over_blocks(choose: np.ufunc, corner: Codes) -> Codes:
+    """Return the least or largest of the 16 corners of the block around each square of tiles."""
+    n = corner.shape[1] - 3
+    rows = choose.reduce([corner[:, a : a + n] for a in range(4)])
+    return np.asarray(choose.reduce([rows[:, :, b : b + n] for b in range(4)]))
 
 
 def _lines(pairs: Names, per_degree: float) -> Floats:

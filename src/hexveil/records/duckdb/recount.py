@@ -63,9 +63,11 @@ class Recounter:
         return tuple(found[grid] for grid in grids)
 
     def _keep(self, session: Session, request: Request) -> None:
-        source = checked(session, open_source(session, self.source), request)
+        # Repeats are looked for in all records, and only then is one of each kept.
+        drop = sums.dedupes(request)
+        source = checked(session, open_source(session, self.source), request, parse=drop)
         query = source.query
-        if sums.dedupes(request):
+        if drop:
             query, _ = sums.without_repeats(session, source)
         columns = ["u", *source.places, *["t"] * source.timed, *["w"] * source.local]
         session.run(

@@ -18,17 +18,20 @@ from typing import TYPE_CHECKING
 from hexveil.cells import DAY, Cells
 from hexveil.records.clock import END_OF_TIMES
 from hexveil.records.duckdb.expressions import (
+    Fields,
     from_wall,
     instant,
     local_second,
     name_text,
     number,
     number_literal,
+    whole,
 )
 from hexveil.records.duckdb.source import DOCUMENT, Relation
 
 if TYPE_CHECKING:
     from hexveil.facts import ValueScale
+    from hexveil.records.columns import Ref
     from hexveil.records.duckdb.session import Session
     from hexveil.records.request import Request
 
@@ -47,6 +50,10 @@ REASONS = (
 """Why a record is left out, in the order of the rules; the number is its place in this list."""
 UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE, DROPPED, HOURS, DATES, BOX = range(1, 10)
 UNUSABLE = (UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE)
+TWIN = "whole_"
+"""What the name of a column of whole numbers begins with, whose text is another column."""
+PARSED = "parsed_records"
+"""Temporary table: records that were text, parsed once."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,9 @@ class Checked:
         Whether places are labels.
     columnar : bool
         Whether one column can be scanned without all others, so that looking twice costs little.
+    twins : tuple of str
+        Columns of `query` and `raw`, of whole numbers whose text is the user or a label: `whole_u`,
+        `whole_l0` and so on.
     """
 
     query: str
@@ -76,10 +86,22 @@ class Checked:
     local: bool
     labelled: bool = False
     columnar: bool = False
+    twins: tuple[str, ...] = ()
 
 
-def checked(session: Session, relation: Relation, request: Request) -> Checked:
+def checked(
+    session: Session, relation: Relation, request: Request, *, parse: bool = False
+) -> Checked:
     """Return the query that checks every record of a relation.
+
+    Parameters
+    ----------
+    session : Session
+    relation : Relation
+    request : Request
+    parse : bool
+        Whether records that are text are parsed now, into a temporary table, since they will be
+        looked at more than once.
 
     Raises
     ------
@@ -87,17 +109,21 @@ def checked(session: Session, relation: Relation, request: Request) -> Checked:
         If a configured column is missing or of a type that cannot be used.
     """
     raw = _Raw(session, relation, request)
+    columnar = not (relation.documents or relation.skips)
+    if parse and not columnar:
+        session.run(f"CREATE OR REPLACE TEMP TABLE {PARSED} AS {raw.parsed}")
+        raw.parsed, columnar = f"SELECT * FROM {PARSED}", True
     timed = request.columns.time is not None
     local = timed and request.rules.clock is not None
     places = ("lat", "lon") if isinstance(request.rules.cells, Cells) else raw.labels
     query = (
         f"SELECT {_why(request, raw)} AS why, u, {'t, ' if timed else ''}{'w, ' if local else ''}"
+        + "".join(f"{name}, " for name in raw.twins)
         + ", ".join(f"{name} AS p{i}" for i, name in enumerate(places))
         + f", {quanta('v', request.rules.scale)} AS k FROM ({raw.query})"
     )
     names = tuple(f"p{i}" for i in range(len(places)))
-    columnar = not (relation.documents or relation.skips)
-    return Checked(query, raw.query, names, timed, local, bool(raw.labels), columnar)
+    return Checked(query, raw.query, names, timed, local, bool(raw.labels), columnar, raw.twins)
 
 
 def quanta(value: str, scale: ValueScale) -> str:
@@ -114,31 +140,46 @@ def quanta(value: str, scale: ValueScale) -> str:
 
 
 class _Raw:
-    """The columns of a record as they are read: bad, v, u, t, w, lat, lon, l0, l1, ..."""
+    """The columns of a record as they are read: bad, v, u, t, w, lat, lon, l0, l1, ...
+
+    Attributes
+    ----------
+    parsed : str
+        The query of all but the local wall clock `w`, which follows from `t`.
+    labels : tuple of str
+    twins : tuple of str
+        See `Checked`.
+    has_place : bool
+    """
 
     def __init__(self, session: Session, relation: Relation, request: Request) -> None:
-        self._document = DOCUMENT if relation.documents else None
+        self._document = Fields(DOCUMENT) if relation.documents else None
         self._session, self._relation, self._request = session, relation, request
         self.labels: tuple[str, ...] = ()
+        self.twins: tuple[str, ...] = ()
         self.has_place = request.columns.has_place
         columns = {**self._own(), **self._place(), **self._time(), **self._labels()}
-        query = (
-            "SELECT "
-            + ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
-            + f" FROM ({relation.query})"
-        )
-        self.query = self._clocked(query)
+        self.twins = tuple(name for name in columns if name.startswith(TWIN))
+        named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+        # All fields are known to be asked for by now.
+        rows = self._document.query(relation.query) if self._document else relation.query
+        self.parsed = self._instants(f"SELECT {named} FROM ({rows})")
 
     def _own(self) -> dict[str, str]:
         named = self._request.columns
         value = self._relation.find(self._session, "value", named.value)
         user = self._relation.find(self._session, "user", named.user)
-        bad = f"json_type({DOCUMENT}) IS DISTINCT FROM 'OBJECT'" if self._document else "false"
         return {
-            "bad": bad,
+            "bad": "bad" if self._document else "false",
             "v": number(value, "value", self._document),
             "u": name_text(user, "user", self._document),
+            **self._twin("u", user),
         }
+
+    def _twin(self, name: str, ref: Ref) -> dict[str, str]:
+        """Return the whole number whose text a column is, if it is one's."""
+        found = None if self._document else whole(ref)
+        return {} if found is None else {TWIN + name: found}
 
     def _place(self) -> dict[str, str]:
         named = self._request.columns
@@ -165,22 +206,32 @@ class _Raw:
         if isinstance(cells, Cells):
             return {}
         self.labels = tuple(f"l{i}" for i in range(len(cells.columns)))
-        found = (self._relation.find(self._session, "label", name) for name in cells.columns)
-        return {
-            label: name_text(ref, "label", self._document)
-            for label, ref in zip(self.labels, found, strict=True)
-        }
+        found = [self._relation.find(self._session, "label", name) for name in cells.columns]
+        columns = {}
+        for label, ref in zip(self.labels, found, strict=True):
+            columns[label] = name_text(ref, "label", self._document)
+            columns |= self._twin(label, ref)
+        return columns
 
-    def _clocked(self, query: str) -> str:
-        """Add the instant, then the local wall clock: each a step of its own, computed once."""
-        rules = self._request.rules
+    def key(self, name: str) -> str:
+        """Return the column that says whether a text is there: its whole number, if it has one."""
+        return TWIN + name if TWIN + name in self.twins else name
+
+    def _instants(self, query: str) -> str:
+        """Put the instant in place of what it follows from: a step of its own, computed once."""
+        naive = self._request.rules.naive
         if self._request.columns.time is None:
             return query
-        wall = "utc" if rules.naive is None else f"coalesce(utc, {from_wall('wall', rules.naive)})"
-        query = f"SELECT *, {wall} AS t FROM ({query})"
-        if rules.clock is None:
-            return query
-        return f"SELECT *, {local_second('t', rules.clock)} AS w FROM ({query})"
+        wall = "utc" if naive is None else f"coalesce(utc, {from_wall('wall', naive)})"
+        return f"SELECT * EXCLUDE (utc, wall), {wall} AS t FROM ({query})"
+
+    @property
+    def query(self) -> str:
+        """All columns: the local wall clock is a step of its own, too."""
+        clock = self._request.rules.clock
+        if self._request.columns.time is None or clock is None:
+            return self.parsed
+        return f"SELECT *, {local_second('t', clock)} AS w FROM ({self.parsed})"
 
 
 def _why(request: Request, raw: _Raw) -> str:
@@ -188,7 +239,7 @@ def _why(request: Request, raw: _Raw) -> str:
     tests = [
         (UNPARSABLE, "bad"),
         (NO_VALUE, "v IS NULL OR NOT isfinite(v)"),
-        (NO_USER, "u IS NULL"),
+        (NO_USER, f"{raw.key('u')} IS NULL"),
     ]
     if request.columns.time is not None:
         usable = f"t BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
@@ -199,7 +250,7 @@ def _why(request: Request, raw: _Raw) -> str:
 
 
 def _place_tests(request: Request, raw: _Raw) -> list[tuple[int, str]]:
-    tests = [(NO_PLACE, f"{label} IS NULL") for label in raw.labels]
+    tests = [(NO_PLACE, f"{raw.key(label)} IS NULL") for label in raw.labels]
     if not raw.labels or request.rules.select.box is not None:
         # The engine leaves out ranges that a file's statistics promise, and those know of no NaN.
         inside = "lat BETWEEN -90 AND 90 AND lon BETWEEN -180 AND 180"

@@ -367,7 +367,7 @@ def _kind(found: DuckDBPyType) -> Kind:
     if name in _NESTED:
         return Kind("list", element=inner["child"])
     if name.endswith(("int", "integer")):
-        return Kind("number")
+        return Kind("number", whole=True)
     return Kind(_KINDS.get(name, "other"))
 
 

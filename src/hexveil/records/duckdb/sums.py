@@ -323,8 +323,11 @@ def in_order(pairs: pa.Table) -> tuple[Occupancy, dict[str, NDArray[np.int64]], 
     n = pairs["n"].to_numpy()[order]
     names = [name for name in (TOTAL, SQUARES) if name in pairs.column_names]
     sums = {name: pairs[name].to_numpy()[order] for name in names}
-    cell, unit = np.divmod(key, reach)
-    return Occupancy(cell, place[unit], n, n_cells, used.size), sums, used
+    if not isinstance(order, slice):
+        cell, unit = np.divmod(key, reach)
+    if used.size < reach:
+        unit = place[unit]
+    return Occupancy(cell, unit, n, n_cells, used.size), sums, used
 
 
 def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64] | slice, NDArray[np.int64]]:

@@ -67,6 +67,9 @@ class Sums:
 
         return occupancy.of_cells(summed, cells, users, (*sums, *pairs))
 
+    def close(self) -> None:
+        """Do nothing: they are here alone."""
+
     def check(self, facts: PublicFacts) -> None:
         """Raise HexveilError unless these can be sums of the counts of such records."""
         n = facts.occupancy.n
@@ -111,6 +114,10 @@ class Dataset:
             Arrays with an entry per cell, per user, and per pair.
         """
         return self.sums.of_cells(self.public.occupancy, work, cells, users, pairs)
+
+    def close(self) -> None:
+        """Let Spark forget pairs that stayed there; of others nothing is kept anywhere else."""
+        self.sums.close()
 
     @property
     def has_squares(self) -> bool:

@@ -25,6 +25,9 @@ class SumsStore(Protocol):
     ) -> Iterable[tuple[NDArray[Any], ...]]:
         """Return the answers of all blocks, in the order of their cells."""
 
+    def close(self) -> None:
+        """Let the blocks go."""
+
 
 class SpreadSums(Sums):
     """PRIVATE. The sums of blocks of cells; see `hexveil.spread`.
@@ -67,6 +70,10 @@ class SpreadSums(Sums):
         if pairs:
             _ = occupancy.cell  # refuses, and says what to do
         return joined(vars(self)["_store"].ask_sums(work, cells, users))
+
+    def close(self) -> None:
+        """Let the blocks go."""
+        vars(self)["_store"].close()
 
     def check(self, facts: PublicFacts) -> None:
         """Raise HexveilError unless the counts are elsewhere too."""

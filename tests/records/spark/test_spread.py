@@ -50,9 +50,12 @@ def elsewhere(spark, monkeypatch):
     monkeypatch.setattr(spread.spread, "__defaults__", (60,))
     spark.conf.set("spark.hexveil.pairsOnDriver", "10")
     try:
-        yield hv.read(records(), engine=spark, **ASKED)
+        dataset = hv.read(records(), engine=spark, **ASKED)
     finally:
         spark.conf.unset("spark.hexveil.pairsOnDriver")
+    yield dataset
+    dataset.close()
+    assert not vars(dataset.sums)["_store"]._tables["users"].is_cached
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,8 @@ STAMP := $(VENV)/.installed
 # Spark is large and needs Java: it is added where Java is, and where types are checked.
 SPARK := $(VENV)/.spark
 JAVA := $(shell command -v java 2> /dev/null)
-# Tests of one group run in one process: those that need Spark share a session.
 # Spark's own folder has no examples, and cannot be imported without it.
-TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q --ignore=src/hexveil/records/spark
+TESTS := $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spark
 
 # What limits.py runs at three sizes, itself, and what is no benchmark.
 OF_LIMITS := aggregate end_to_end incremental limits measuring scale text

@@ -12,6 +12,8 @@ from hypothesis import settings
 settings.register_profile("hexveil", deadline=None)
 settings.load_profile("hexveil")
 
+ONE_SESSION = ("tests/records/spark/", "tests/records/test_engines_agree.py")
+"""Where tests stand that share a session of Spark, which takes long to start."""
 NO_SKIP = bool(os.environ.get("HEXVEIL_NO_SKIP"))
 
 
@@ -20,6 +22,21 @@ def _missing(reason: str) -> None:
     if NO_SKIP:
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Return a scheduler that gives all tests of Spark to one process, and any other to any.
+
+    Groups by mark (`--dist loadgroup`) have no effect with pytest 9: they rewrite an attribute of
+    tests that is no more.
+    """
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415  only where tests are parted
+
+    class OneSession(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return "spark" if nodeid.startswith(ONE_SESSION) else nodeid
+
+    return OneSession(config, log)
 
 
 @pytest.fixture(scope="session")

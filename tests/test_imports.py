@@ -202,3 +202,15 @@ def test_public_side_loads_nothing_heavy(module):
     code = f"import sys, {module}; print(*(p for p in {HEAVY!r} if p in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_releasing_loads_nothing_that_only_draws_a_page():
+    """A release that writes no folder does not wait for the figures, nor for what they bring."""
+    code = "import sys, hexveil.publishing; print(*(p for p in sys.argv[1:] if p in sys.modules))"
+    slow = ("bokeh", "jinja2", "pandas", "polars", "matplotlib", "scipy", "duckdb")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *slow], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+    alone = f"import sys, hexveil.report as r; assert {slow[0]!r} not in sys.modules; r.render"
+    subprocess.run([sys.executable, "-c", alone], check=True)

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from scipy.optimize import minimize
 
 from hexveil.occupancy import Occupancy
+from hexveil.planning import weighing
 from hexveil.planning.weighing import Likeness, _Problem, most_off, off_by, weigh
 
 PRIOR = Likeness(0.3, 0.1)
@@ -56,7 +57,7 @@ def test_the_slope_is_that_of_the_value(occupancy, seed):
     """The slope agrees with differences of the value, away from where a factor reaches 1."""
     problem = _Problem(occupancy, 1.0, PRIOR)
     logs = np.random.default_rng(seed).normal(0, 2, occupancy.n_cells)
-    at = problem.by_user(problem.spread_out(np.exp(logs)) * problem.share)
+    at = problem.by_user(np.exp(logs))
     if np.abs(np.log(np.maximum(at, 1e-300))).min() < 1e-3:
         return
     _, slope = problem.value(logs)
@@ -90,7 +91,7 @@ def test_the_search_goes_on_to_the_end_on_many_cells(loss):
         return float((weighing.noise + off_by(occupancy, weighing.weight, prior)).mean())
 
     found = value(weigh(occupancy, loss, prior))
-    begin = np.full(occupancy.n_cells, -np.log(np.quantile(problem.by_user(problem.share), 0.9)))
+    begin = np.full(occupancy.n_cells, -np.log(np.quantile(problem.by_user(np.ones(600)), 0.9)))
     longer = minimize(
         lambda logs: tuple(one * loss for one in problem.value(logs)),
         begin, jac=True, method="L-BFGS-B",
@@ -164,3 +165,44 @@ def test_names_of_users_do_not_matter():
     order = [2, 0, 3, 1]
     one, other = (weigh(Occupancy.from_dense(rows), 1.0, PRIOR) for rows in (counts, counts[order]))
     assert np.allclose(one.noise, other.noise, rtol=1e-5)
+
+
+@settings(max_examples=30)
+@given(fleets(), st.integers(0, 2**32 - 1), st.integers(1, 9))
+def test_runs_of_cells_add_up_to_what_all_pairs_at_once_say(occupancy, seed, most):
+    """The objective and its slope do not depend on how many pairs are looked at together."""
+    logs = np.random.default_rng(seed).normal(0, 2, occupancy.n_cells)
+    value, slope = _Problem(occupancy, 1.0, PRIOR).value(logs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weighing, "AT_ONCE", most)
+        problem = _Problem(occupancy, 1.0, PRIOR)
+        assert len(problem.runs) > 1 or occupancy.n_cells == 1 or occupancy.n_pairs <= 2 * most
+        again, also = problem.value(logs)
+    assert again == pytest.approx(value, rel=1e-12)
+    assert np.allclose(also, slope, rtol=1e-9, atol=1e-12)
+    made = problem.weighing(np.exp(logs))
+    plain = float((made.noise + off_by(occupancy, made.weight, PRIOR)).mean())
+    assert value == pytest.approx(plain, abs=2e-3)
+
+
+def test_a_search_from_a_neighbour_s_rates_ends_as_low_and_sooner(monkeypatch):
+    """Of many pairs the rates of another prior are a better place to begin; of few none is."""
+    rng = np.random.default_rng(5)
+    counts = rng.poisson(rng.gamma(0.5, 4.0, (500, 1)) * np.ones((1, 30)))
+    counts[:, 0] += counts.sum(axis=1) == 0
+    occupancy, other = Occupancy.from_dense(counts), Likeness(0.4, 0.12)
+    looks = []
+    seen = _Problem.value
+    monkeypatch.setattr(_Problem, "value", lambda *given: looks.append(1) or seen(*given))
+
+    def value(made):
+        return float((made.noise + off_by(occupancy, made.weight, PRIOR)).mean())
+
+    near = weigh(occupancy, 1.0, other).rates
+    looks.clear()
+    alone, first = weigh(occupancy, 1.0, PRIOR), len(looks)
+    warm = weigh(occupancy, 1.0, PRIOR, begin=near)
+    assert len(looks) - first < first
+    assert value(warm) <= value(alone) * 1.001
+    few = Occupancy.from_dense([[3, 0], [1, 2]])
+    assert (weigh(few, 1.0, PRIOR, begin=np.ones(2)).noise == weigh(few, 1.0, PRIOR).noise).all()

@@ -60,7 +60,27 @@ def test_costs_are_counted_exactly(drawn):
     dataset = fleet(*drawn)
     asked = ends.ballot(dataset.public, QUANTILES, Fraction(1))
     assert asked.points.tolist() == list(range(13))
-    assert [cost.tolist() for cost in ends.costs(dataset, asked)] == by_hand(dataset, asked)
+    for counted, block in ((ends.COUNTED, ends.BLOCK), (ends.COUNTED, 2), (0, ends.BLOCK), (0, 2)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ends, "COUNTED", counted)
+            patch.setattr(ends, "BLOCK", block)
+            found = ends.costs(dataset, asked)
+        assert [cost.tolist() for cost in found] == by_hand(dataset, asked)
+
+
+def test_points_far_apart_are_found_in_fine_bounds():
+    """With fewer points than quanta, and more quanta than are counted, costs are exact."""
+    rng = np.random.default_rng(6)
+    counts, steps = rng.integers(1, 4, (30, 3)), 10**4 + 7
+    totals = [int(rng.integers(0, steps * n + 1)) for n in counts.T.ravel()]
+    dataset = fleet(counts, totals, steps=steps)
+    asked = ends.ballot(dataset.public, QUANTILES, Fraction(1))
+    assert asked.points.size == ends.POINTS + 1
+    for counted in (ends.COUNTED, steps - 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ends, "COUNTED", counted)
+            found = ends.costs(dataset, asked)
+        assert [cost.tolist() for cost in found] == by_hand(dataset, asked)
 
 
 @pytest.mark.parametrize("user", [0, 1])

@@ -36,7 +36,7 @@ from records.test_read import (
 )
 from records.test_refusals import NOON, SENTINEL, SENTINEL_ID, reading, table
 
-pytestmark = [pytest.mark.filterwarnings(PANDAS), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.filterwarnings(PANDAS)]
 FEW = settings(
     max_examples=6,
     derandomize=True,

@@ -16,14 +16,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import opendp.prelude as dp
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_laplace, make_noisy_max
+from opendp.measures import max_divergence
+from opendp.metrics import l1_distance, linf_distance
+from opendp.mod import enable_features
 
 from hexveil.errors import HexveilError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from opendp.mod import Domain, Measurement, Metric
 
-dp.enable_features("contrib")
+enable_features("contrib")
 
 ROOM = float(2**62)
 """Values plus noise must stay below this; the library would clamp at 2**63 without a word."""
@@ -107,16 +112,16 @@ def _check(values: NDArray[np.int64], scales: NDArray[np.float64]) -> None:
 
 
 @lru_cache(maxsize=1)
-def _space() -> tuple[dp.Domain, dp.Metric]:
+def _space() -> tuple[Domain, Metric]:
     """Return integer vectors under their L1 distance: made once, since making takes long."""
-    return dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    return vector_domain(atom_domain(T="i64")), l1_distance(T="i64")
 
 
-def _measurement(scale: float) -> dp.Measurement:
-    return dp.m.make_laplace(*_space(), scale=scale)
+def _measurement(scale: float) -> Measurement:
+    return make_laplace(*_space(), scale=scale)
 
 
 @lru_cache(maxsize=64)
-def _selection(scale: float) -> dp.Measurement:
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
-    return dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale)
+def _selection(scale: float) -> Measurement:
+    space = vector_domain(atom_domain(T="i64")), linf_distance(T="i64")
+    return make_noisy_max(*space, max_divergence(), scale=scale)

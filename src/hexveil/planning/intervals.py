@@ -264,6 +264,7 @@ def at(
     ends: tuple[Fraction, Fraction],
     part: float = 1.0,
     spent: Fraction = Fraction(0),
+    begin: Floats | None = None,
 ) -> tuple[Interval, Floats]:
     """Return an interval of these quantiles and stretch, and the noise of cells for a width of 1.
 
@@ -280,12 +281,14 @@ def at(
         Part of the loss that is left to the cells for which users are weighed.
     spent : Fraction
         Loss that goes elsewhere.
+    begin : ndarray of float, shape (n_cells,), optional
+        Rates that were found for others; see `weigh`.
     """
     quantile, stretch = ends
     first = share_of(quantile, occupancy.n_users, epsilon) if share is None else share
     left = epsilon * (1 - first) - spent
     end = reach(quantile, stretch)
-    made = weigh(occupancy, float(left) * part, likeness(end))
+    made = weigh(occupancy, float(left) * part, likeness(end), begin=begin)
     weight = np.floor(made.weight * GRAIN).astype(np.int64)
     interval = Interval(
         epsilon * first,

@@ -30,8 +30,8 @@ def weighed(occupancy: Occupancy, request: Request) -> Rows:
         return _fitted(occupancy, request, chosen.interval, (chosen.mean, chosen.variance))
     asked, share = _asked(request), request.interval_share
     tried = quick.candidates(occupancy.n_users, asked, share)
-    ends = quick.best(occupancy, tried, asked, share).ends
-    interval, noise = intervals.at(occupancy, asked, share, ends)
+    likely, near = quick.best(occupancy, tried, asked, share)
+    interval, noise = intervals.at(occupancy, asked, share, likely.ends, begin=near)
     return _fitted(occupancy, request, interval, (noise, np.zeros_like(noise)))
 
 

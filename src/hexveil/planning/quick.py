@@ -18,7 +18,7 @@ import numpy as np
 
 from hexveil.planning import intervals
 from hexveil.planning.average import Weights, least_average
-from hexveil.planning.weighing import Likeness, off_by, weigh
+from hexveil.planning.weighing import NORMAL, distances, weigh
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,16 +131,20 @@ def projected(
     weighed = _Weighed.of(occupancy, tried[-1], epsilon, share)
     chosen = weighed.best(tried, epsilon, share)
     if chosen != tried[-1]:
-        weighed = _Weighed.of(occupancy, chosen, epsilon, share)
+        weighed = _Weighed.of(occupancy, chosen, epsilon, share, weighed.rates)
     found = weighed.seen(chosen, epsilon, share)
     return Prediction(span * found.noise, span * found.off)
 
 
 def best(
     occupancy: Occupancy, tried: Sequence[Candidate], epsilon: Fraction, share: Fraction | None
-) -> Candidate:
-    """Return the candidate of least predicted error, all judged by the weights of the last one."""
-    return _Weighed.of(occupancy, tried[-1], epsilon, share).best(tried, epsilon, share)
+) -> tuple[Candidate, Floats]:
+    """Return the candidate of least predicted error, all judged by the weights of the last one.
+
+    With it come the rates of those weights, from where the candidate's own are soon found.
+    """
+    weighed = _Weighed.of(occupancy, tried[-1], epsilon, share)
+    return weighed.best(tried, epsilon, share), weighed.rates
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,24 +153,29 @@ class _Weighed:
 
     `noise` is at a loss of 1 for the cells; `within` and `between` are what the weights make a
     cell off by where users differ by 1 within it, or by 1 with their weight. All for width 1.
+    `rates` are those of the weights.
     """
 
     n_users: int
     noise: Floats
     within: Floats
     between: Floats
+    rates: Floats
 
     @classmethod
     def of(
-        cls, occupancy: Occupancy, one: Candidate, epsilon: Fraction, share: Fraction | None
+        cls,
+        occupancy: Occupancy,
+        one: Candidate,
+        epsilon: Fraction,
+        share: Fraction | None,
+        begin: Floats | None = None,
     ) -> _Weighed:
         left = one.left(occupancy.n_users, epsilon, share)
-        made = weigh(occupancy, left, intervals.likeness(one.reach), ITERATIONS)
-        within, between = (
-            off_by(occupancy, made.weight, alone)
-            for alone in (Likeness(1.0, 0.0), Likeness(0.0, 1.0))
-        )
-        return cls(occupancy.n_users, made.noise * left, within, between)
+        made = weigh(occupancy, left, intervals.likeness(one.reach), ITERATIONS, begin)
+        length, apart = distances(occupancy, made.weight)
+        noise, within, between = made.noise * left, NORMAL * length, apart / 2.0
+        return cls(occupancy.n_users, noise, within, between, made.rates)
 
     def best(
         self, tried: Sequence[Candidate], epsilon: Fraction, share: Fraction | None

@@ -239,8 +239,9 @@ def planned(
     sure = [q for q in ENDS if wanted(q, occupancy.n_users, epsilon) <= (share or MOST)]
     quantile = (sure or list(ENDS)[-1:])[0]
     tried = [Candidate(quantile, stretch) for stretch in DIRECT]
-    ends = best(occupancy, tried, epsilon * (1 - inside), share).ends
-    interval, noise = at(occupancy, epsilon, share, ends, spent=epsilon * inside)
+    chosen, near = best(occupancy, tried, epsilon * (1 - inside), share)
+    spent = epsilon * inside
+    interval, noise = at(occupancy, epsilon, share, chosen.ends, spent=spent, begin=near)
     left = epsilon * (1 - inside) - interval.epsilon
     steps = _by_users(occupancy, left, epsilon * inside, ENDS[quantile])
     return interval, noise, steps

@@ -22,16 +22,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-    from hexveil.occupancy import Occupancy
+    from hexveil.occupancy import Occupancy, Pairs
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 ITERATIONS = 200
 REACH = 30.0
@@ -47,6 +51,8 @@ STRIDE = 0.3
 is next to nothing on maps of many cells or of little noise."""
 ROUNDED = 1e-3
 """Below this part of its share a weight's distance from it is rounded off: a slope is needed."""
+AT_ONCE = 2**15
+"""Pairs that are looked at together: all that is made of so many stays in a core's own cache."""
 NORMAL = math.sqrt(2.0 / math.pi)
 """Expected distance from its mean of a normal number, in standard deviations."""
 
@@ -77,73 +83,138 @@ class Weighing:
         Sum to one in each cell.
     noise : ndarray of float, shape (n_cells,)
         Laplace scale at which no user loses more than was allowed, up to rounding.
+    rates : ndarray of float, shape (n_cells,)
+        What the search found; another one of nearly the same question begins well from there.
     """
 
     weight: Floats
     noise: Floats
+    rates: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Some cells in a row, with few enough pairs that what is made of them stays in a cache.
+
+    Attributes
+    ----------
+    cells, pairs : slice
+    first : ndarray of int64, shape (n_cells,)
+        Position of each cell's first pair, from that of the run.
+    sizes : ndarray of int64, shape (n_cells,)
+        Pairs of each cell.
+    """
+
+    cells: slice
+    pairs: slice
+    first: Ints
+    sizes: Ints
 
 
 class _Problem:
-    """The objective: average noise, and what the weights make a cell off by, with its slope."""
+    """The objective: average noise, and what the weights make a cell off by, with its slope.
+
+    Pairs are looked at in runs; sums over a cell's users, or a user's cells, of something of the
+    other by the shares are products with a sparse matrix, `shares`. `slopes` is one of the same
+    pairs, whose numbers change with each look.
+    """
 
     def __init__(self, occupancy: Occupancy, loss: float, prior: Likeness) -> None:
+        import scipy.sparse  # noqa: PLC0415  slow to import
+
         self.occupancy, self.loss, self.prior = occupancy, loss, prior
-        self.first = occupancy.start[:-1]
-        self.share = occupancy.n / self.spread_out(occupancy.records_per_cell)
-        self.mark = ROUNDED * self.share
-
-    def spread_out(self, per_cell: NDArray[np.int64] | Floats) -> Floats:
-        return np.asarray(per_cell[self.occupancy.cell], dtype=np.float64)
-
-    def by_cell(self, terms: Floats) -> Floats:
-        return np.asarray(np.add.reduceat(terms, self.first))
-
-    def by_user(self, terms: Floats) -> Floats:
-        occupancy = self.occupancy
-        return np.asarray(
-            np.bincount(occupancy.user, weights=terms, minlength=occupancy.n_users),
-            dtype=np.float64,
+        self.share = occupancy.n / np.repeat(
+            occupancy.records_per_cell.astype(np.float64), occupancy.users_per_cell
         )
+        self.shares = scipy.sparse.csr_array(
+            (self.share, occupancy.user, occupancy.start),
+            shape=(occupancy.n_cells, occupancy.n_users),
+        )
+        self.slopes = scipy.sparse.csr_array(
+            (np.empty_like(self.share), self.shares.indices, self.shares.indptr),
+            shape=self.shares.shape,
+        )
+        self.runs = list(_runs(occupancy))
+        self.squares = np.add.reduceat(self.share**2, occupancy.start[:-1])
+
+    def by_user(self, per_cell: Floats) -> Floats:
+        """Return each user's sum over its cells, by its shares of them."""
+        return np.asarray(self.shares.T @ per_cell)
 
     def weighing(self, rates: Floats) -> Weighing:
         """Return the weights of these rates, and the noise."""
-        kept = self._factors(rates)[0][self.occupancy.user] * self.share
-        total = self.by_cell(kept)
-        return Weighing(kept / self.spread_out(total), 1.0 / (self.loss * rates * total))
+        factor, _ = self._factors(rates)
+        total = self.shares @ factor
+        weight = factor[self.occupancy.user]
+        weight *= self.share
+        weight /= np.repeat(total, self.occupancy.users_per_cell)
+        return Weighing(weight, 1.0 / (self.loss * rates * total), rates)
 
     def _factors(self, rates: Floats) -> tuple[Floats, Floats]:
         """Return each user's factor, and how fast it falls with what the user would lose."""
-        lost = np.maximum(self.by_user(self.spread_out(rates) * self.share), 1e-300)
+        lost = np.maximum(self.by_user(rates), 1e-300)
         return np.minimum(1.0, 1.0 / lost), np.where(lost > 1.0, -1.0 / lost**2, 0.0)
 
     def value(self, logs: Floats) -> tuple[float, Floats]:
         """Return the objective and its slope in the logarithms of the rates."""
         rates = np.exp(logs)
         factor, fall = self._factors(rates)
-        kept = factor[self.occupancy.user] * self.share
-        total = self.by_cell(kept)
-        weight = kept / self.spread_out(total)
+        total = self.shares @ factor
         noise = 1.0 / (self.loss * rates * total)
-        off, slope = self._off(weight)
-        # Slopes: of what a cell is off by through its weights, which sum to one; of the noise.
-        slope = (slope - self.spread_out(self.by_cell(slope * weight))) / self.spread_out(total)
-        slope -= self.spread_out(noise / total)
-        through = fall * self.by_user(slope * self.share)
-        by_rate = self.by_cell(through[self.occupancy.user] * self.share) - noise / rates
+        off = np.empty_like(total)
+        for run in self.runs:
+            off[run.cells] = self._look(run, factor, total[run.cells], noise[run.cells])
+        through = fall * (self.slopes.T @ (1.0 / total))
+        by_rate = self.shares @ through - noise / rates
         return float((noise + off).mean()), by_rate * rates / rates.size
 
-    def _off(self, weight: Floats) -> tuple[Floats, Floats]:
-        """Return what each cell is off by, and its slope in the weights."""
-        away, prior = weight - self.share, self.prior
-        length = np.sqrt(self.by_cell(away**2) + self.by_cell(self.mark**2))
-        apart = np.sqrt(away**2 + self.mark**2)
-        off = NORMAL * prior.spread * length + prior.drift / 2.0 * self.by_cell(apart)
-        slope = NORMAL * prior.spread * away / self.spread_out(length)
-        return off, slope + prior.drift / 2.0 * away / apart
+    def _look(self, run: _Run, factor: Floats, total: Floats, noise: Floats) -> Floats:
+        """Return what each cell of a run is off by; note its pairs' slopes.
+
+        These are p times how fast what a cell is off by, and its noise, rise with f p / Σ f p.
+        """
+        share, prior = self.share[run.pairs], self.prior
+        # How far a weight is from its share, as a part of it; each line below is one look at a run.
+        part = factor.take(self.occupancy.user[run.pairs], mode="clip")
+        part *= np.repeat(1.0 / total, run.sizes)
+        part -= 1.0
+        away = share * part
+        apart = np.square(part)
+        apart += ROUNDED**2
+        np.sqrt(apart, out=apart)
+        squares = np.add.reduceat(np.square(away), run.first)
+        length = np.sqrt(squares + ROUNDED**2 * self.squares[run.cells])
+        sharp = share * apart
+        off = NORMAL * prior.spread * length + prior.drift / 2.0 * np.add.reduceat(sharp, run.first)
+        np.divide(part, apart, out=apart)
+        apart *= prior.drift / 2.0
+        slope = np.multiply(away, np.repeat(NORMAL * prior.spread / length, run.sizes), out=sharp)
+        slope += apart
+        slope *= share
+        # Weights sum to one: what all of a cell's slopes have in common does not count.
+        part += 1.0
+        part *= slope
+        common = np.add.reduceat(part, run.first) + noise
+        np.multiply(share, np.repeat(common, run.sizes), out=away)
+        np.subtract(slope, away, out=self.slopes.data[run.pairs])
+        return np.asarray(off)
+
+
+def _runs(occupancy: Occupancy) -> Iterator[_Run]:
+    """Yield all cells in runs."""
+    start = occupancy.start
+    found = np.searchsorted(start, np.arange(0, occupancy.n_pairs, AT_ONCE)).tolist()
+    for first, end in pairwise(dict.fromkeys([*found, occupancy.n_cells])):
+        own = start[first : end + 1]
+        yield _Run(slice(first, end), slice(own[0], own[-1]), own[:-1] - own[0], np.diff(own))
 
 
 def weigh(
-    occupancy: Occupancy, loss: float, prior: Likeness, iterations: int = ITERATIONS
+    occupancy: Occupancy,
+    loss: float,
+    prior: Likeness,
+    iterations: int = ITERATIONS,
+    begin: Floats | None = None,
 ) -> Weighing:
     """Return weights and noise that make the average predicted error small.
 
@@ -155,6 +226,9 @@ def weigh(
     prior : Likeness
     iterations : int
         Fewer of them are good enough for a prediction.
+    begin : ndarray of float, shape (n_cells,), optional
+        Rates that were found for another loss or prior. Not used where there are few pairs, and the
+        search begins at several points.
 
     Examples
     --------
@@ -164,17 +238,24 @@ def weigh(
     array([0.04, 0.04])
     """
     problem = _Problem(occupancy, loss, prior)
-    lost = problem.by_user(problem.share)
-    begins = BEGIN if occupancy.n_pairs > SMALL else (*BEGIN, *BEGIN_TOO)
-    found = (_search(problem, float(np.quantile(lost, one)), iterations) for one in begins)
-    return problem.weighing(np.exp(min(found, key=lambda logs: problem.value(logs)[0])))
+    found = (_search(problem, one, iterations) for one in _begins(problem, begin))
+    return problem.weighing(np.exp(min(found, key=lambda one: one[1])[0]))
 
 
-def _search(problem: _Problem, typical: float, iterations: int) -> Floats:
-    """Return logarithms of rates that L-BFGS finds from where users of this loss lose it all."""
+def _begins(problem: _Problem, known: Floats | None) -> list[Floats]:
+    """Return logarithms of rates to begin at."""
+    few = problem.occupancy.n_pairs <= SMALL
+    if known is not None and not few:
+        return [np.log(known)]
+    lost = problem.by_user(np.ones(problem.occupancy.n_cells))
+    typical = np.quantile(lost, (*BEGIN, *BEGIN_TOO) if few else BEGIN)
+    return [np.full(problem.occupancy.n_cells, -math.log(one)) for one in typical]
+
+
+def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, float]:
+    """Return logarithms of rates that L-BFGS finds from here, and the objective there."""
     import scipy.optimize  # noqa: PLC0415  slow to import
 
-    begin = np.full(problem.occupancy.n_cells, -math.log(typical))
     first, slope = problem.value(begin)
     scale = max(STRIDE / max(float(np.abs(slope).max()), 1e-300), 1.0)
 
@@ -194,20 +275,29 @@ def _search(problem: _Problem, typical: float, iterations: int) -> Floats:
             "ftol": STILL * min(first * scale, 1.0),  # the search takes it of 1 or more
         },
     )
-    return np.asarray(done.x)
+    return np.asarray(done.x), float(done.fun) / scale
 
 
 def off_by(occupancy: Occupancy, weight: Floats, prior: Likeness) -> Floats:
     """Return what weights make each cell off by, by the prior; for an interval of width 1."""
-    problem = _Problem(occupancy, 1.0, prior)
-    away = weight - problem.share
-    return np.asarray(
-        NORMAL * prior.spread * np.sqrt(problem.by_cell(away**2))
-        + prior.drift / 2.0 * problem.by_cell(np.abs(away))
-    )
+    length, apart = distances(occupancy, weight)
+    return np.asarray(NORMAL * prior.spread * length + prior.drift / 2.0 * apart)
 
 
 def most_off(occupancy: Occupancy, weight: Floats) -> Floats:
     """Return the most that weights can make each cell off by, for an interval of width 1."""
-    problem = _Problem(occupancy, 1.0, Likeness(0.0, 0.0))
-    return np.asarray(problem.by_cell(np.abs(weight - problem.share)) / 2.0)
+    return np.asarray(distances(occupancy, weight)[1] / 2.0)
+
+
+def distances(occupancy: Occupancy, weight: Floats) -> tuple[Floats, Floats]:
+    """Return how far each cell's weights are from the shares: √(Σ (w - p)²), and Σ |w - p|."""
+    total = occupancy.records_per_cell.astype(np.float64)
+    found: tuple[Floats, Floats] = occupancy.of_cells(_distances, [total], pairs=[weight])
+    return found
+
+
+def _distances(pairs: Pairs, total: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Return the same of some cells."""
+    first, away = pairs.start[:-1], weight - pairs.n / total[pairs.cell]
+    length = np.sqrt(np.add.reduceat(np.square(away), first))
+    return length, np.add.reduceat(np.abs(away, out=away), first)

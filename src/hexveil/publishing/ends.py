@@ -26,6 +26,7 @@ import numpy as np
 
 from hexveil.exact import float_up
 from hexveil.noise import secure
+from hexveil.occupancy import BLOCK
 from hexveil.planning.intervals import stretched
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ GRAIN = 2**20
 """What a user counts in all, at most."""
 POINTS = 256
 """Points that can be chosen, at most."""
+COUNTED = 2**20
+"""Up to so many quanta each is counted by itself, which is quicker than looking for its point."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +94,17 @@ def costs(dataset: Dataset, asked: Ballot) -> tuple[Ints, Ints]:
     -------
     They leave only through the noise door. One user moves each by at most GRAIN.
     """
-    n, total, points = dataset.occupancy.n, dataset.sums.total, asked.points
-    # The first point that is not below the mean of the pair: points m >= s.
-    place = np.searchsorted(points, -(-total // n))
-    at = np.bincount(place, weights=asked.vote, minlength=points.size)
-    below = np.cumsum(at.astype(np.int64))
+    n, total, most = dataset.occupancy.n, dataset.sums.total, int(asked.points[-1])
+    at = np.zeros(most + 1 if most <= COUNTED else asked.points.size, dtype=np.int64)
+    for first in range(0, n.size, BLOCK):
+        some = slice(first, first + BLOCK)
+        # A point m >= s is one that is not below the mean of the pair, rounded up.
+        place = -(-total[some] // n[some])
+        if most > COUNTED:
+            place = np.searchsorted(asked.points, place)
+        np.add.at(at, place, asked.vote[some])
+    below = np.cumsum(at)
+    below = below[asked.points] if most <= COUNTED else below
     low, high = (np.abs(below - target) for target in asked.targets)
     return low, high
 

@@ -24,6 +24,7 @@ Source: DESIGN's linear release of clipped user means; ERRATA 3 for the accounti
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.facts import ValueScale
+    from hexveil.occupancy import Pairs
     from hexveil.planning import Plan
     from hexveil.records import Dataset
 
@@ -67,9 +69,14 @@ def statistic(dataset: Dataset, weight: Ints, ends: tuple[int, int]) -> Ints:
     It leaves only through the noise door. One user moves entry g by at most W (b - a), which it
     can (module head).
     """
-    occupancy = dataset.occupancy
-    each = contributions(dataset.sums.total, occupancy.n, weight, ends)
-    return np.asarray(np.add.reduceat(each, occupancy.start[:-1]), dtype=np.int64)
+    given = [dataset.sums.total, weight]
+    found = dataset.occupancy.of_cells(partial(_statistic, ends=ends), pairs=given)
+    return np.asarray(found, dtype=np.int64)
+
+
+def _statistic(pairs: Pairs, total: Ints, weight: Ints, *, ends: tuple[int, int]) -> Ints:
+    """Return y of some cells. PRIVATE."""
+    return np.add.reduceat(contributions(total, pairs.n, weight, ends), pairs.start[:-1])
 
 
 def scales(plan: Plan, width: int) -> Floats:

@@ -4,7 +4,23 @@ Nothing here reads records. Whatever is drawn comes from the released table, fro
 from a public file of lines, so the page costs no privacy.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from hexveil.report.context import read_context
-from hexveil.report.page import render
+
+if TYPE_CHECKING:
+    from hexveil.report.page import render
 
 __all__ = ["read_context", "render"]
+
+
+def __getattr__(name: str) -> object:
+    """Load what draws the page when it is first asked for: the library of figures is slow."""
+    if name != "render":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from hexveil.report.page import render  # noqa: PLC0415  slow to import
+
+    globals()[name] = render
+    return render

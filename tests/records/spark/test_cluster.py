@@ -16,7 +16,6 @@ import pytest
 from hexveil.publishing import linear
 from records.spark import cluster_job
 
-pytestmark = pytest.mark.xdist_group("spark")
 START = 90
 """Seconds that a master or worker may take to say that it is there."""
 

@@ -15,7 +15,7 @@ from records.engines import PANDAS, agree, outcome, told
 from records.test_read import WARSAW
 from records.test_refusals import NOON, SENTINEL, SENTINEL_ID, reading, table
 
-pytestmark = [pytest.mark.filterwarnings(PANDAS), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.filterwarnings(PANDAS)]
 
 
 def repeated():

@@ -13,7 +13,6 @@ from hexveil.publishing import linear, variance
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
-    pytest.mark.xdist_group("spark"),
 ]
 BOTH = ("mean", "variance")
 SECRET = 47.125

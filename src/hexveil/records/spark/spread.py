@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 ROOM = 2**20
 """Pairs of a block: some tens of megabytes."""
+_CHANGED = (
+    "the records changed while they were in use: a part of them was lost and, read again, is "
+    "another; read all of them again."
+)
 _TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.binary(): "binary"}
 
 
@@ -65,6 +69,10 @@ def spread(counted: Counted, room: int = ROOM) -> Dataset:
     )
     counted.close()
     occupancy = SpreadOccupancy(store, n_cells, n_users, counted.n_pairs)
+    # Both kinds of blocks are asked now, while they are of one reading: later answers are compared
+    # with these, so that losses, asked of users, are those of the sums, asked of cells.
+    if occupancy.records_per_user.sum() != occupancy.n_records:
+        raise StorageError(_CHANGED)
     counts = dict(counted.counts)
     counts.update(sums.cell_counts(counted.everything, n_cells, occupancy.n_records))
     facts = facts_of(counted.shown, counted.request, occupancy, counted.cells, counts)
@@ -123,10 +131,7 @@ class BlockStore:
     def _check(self, whole: Whole, digests: dict[int, bytes]) -> None:
         """Refuse blocks that are not what they were when they were first asked."""
         if self._digests.setdefault(whole, digests) != digests:
-            raise StorageError(
-                "the records changed while they were in use: a part of them was lost and, read "
-                "again, is another; read all of them again."
-            )
+            raise StorageError(_CHANGED)
 
     def close(self) -> None:
         """Let Spark forget the blocks."""

@@ -24,6 +24,7 @@ def _missing(reason: str) -> None:
     pytest.skip(reason)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Return a scheduler that gives all tests of Spark to one process, and any other to any.
 

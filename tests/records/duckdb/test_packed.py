@@ -34,8 +34,8 @@ MEMORY = 1e9
 
 
 @contextmanager
-def sorting(at_once=10**6):
-    """Let few records be sorted, so many at once; yield the list of what packing returned."""
+def sorting(at_once=10**6, fewest=1):
+    """Let so few records be sorted, so many at once; yield the list of what packing returned."""
     found = []
 
     def kept(*given, **named):
@@ -43,7 +43,7 @@ def sorting(at_once=10**6):
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed, "FEWEST", 1)
+        patch.setattr(packed, "FEWEST", fewest)
         patch.setattr(session, "SORTED", at_once / MEMORY)
         patch.setattr(counting, "pack", kept)
         yield found
@@ -194,10 +194,9 @@ def test_whole_numbers_are_what_their_text_is(kind, parts, repeats):
     assert found[0] is not None
 
 
-def test_few_records_are_grouped(monkeypatch):
+def test_few_records_are_grouped():
     """Below the size where sorting pays."""
-    with sorting() as found:
-        monkeypatch.setattr(packed, "FEWEST", 10**9)
+    with sorting(fewest=10**9) as found:
         read_table(table(), Cells(7, None), {"repeats": "keep", "min_users": 1})
     assert found == [None]
 

@@ -67,12 +67,20 @@ def planned(dataset):
 
 
 class Killer(threading.Thread):
-    """Kills a worker as soon as the armed session has tasks that run."""
+    """Kills a worker as soon as the armed session has tasks that run.
+
+    A worker that is frozen before cannot end a task that it is given, however short: none is missed.
+    """
 
     def __init__(self, context, group):
         super().__init__(daemon=True)
         self._tracker, self._group = context.statusTracker(), group
         self.armed, self.tasks = threading.Event(), 0
+
+    def freeze(self):
+        """Stop the worker where it stands, and look for tasks from now on."""
+        os.killpg(self._group, signal.SIGSTOP)
+        self.armed.set()
 
     def run(self):
         """Wait, kill, and say how many tasks ran then."""
@@ -105,7 +113,7 @@ def main(master, folder, group, when):
     plan = planned(dataset)
     book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=10)
     if when == "release":
-        killer.armed.set()
+        killer.freeze()
     shown = hv.release(dataset, plan, ledger=book)
     again = hv.release(dataset, plan, ledger=book)
     where = linear.lattice(plan, dataset.public.scale)

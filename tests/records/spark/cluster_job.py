@@ -69,7 +69,7 @@ def planned(dataset):
 class Killer(threading.Thread):
     """Kills a worker as soon as the armed session has tasks that run.
 
-    A worker that is frozen before cannot end a task that it is given, however short: none is missed.
+    A worker that is frozen before cannot end a task that it is given, so that none is missed.
     """
 
     def __init__(self, context, group):

@@ -10,8 +10,8 @@ committed one of the same size is marked "worse by". What scripts print goes to 
 
 Writes limits.jsonl and limits.svg into `--out`. `--go-on` keeps what limits.jsonl there has
 already. `--quick` divides sizes by ten, to try it. `--commit-figures` writes figures.json,
-docs/figures/limits.svg and the table in docs/limits.md anew. Exits 1 if a limit is missed at the
-largest size (not with `--quick`: limits are for full sizes) or a script fails; a ratio that became
+docs/figures/limits.svg and the table in docs/understand/limits.md anew. Exits 1 if a limit is
+missed at the largest size (not with `--quick`: limits are for full sizes) or a script fails; a ratio that became
 worse is shown, and fails nothing.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from measuring import Measured, Series
 
 FIGURES = HERE / "figures.json"
-PAGE = HERE.parent / "docs" / "limits.md"
+PAGE = HERE.parent / "docs" / "understand" / "limits.md"
 PICTURE = HERE.parent / "docs" / "figures" / "limits.svg"
 WRITTEN = Path("reproduced")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"

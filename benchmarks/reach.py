@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.reach flights|big|warsaw|surat [--runs N] [--epsilons E ...]`` prints a table
 of mean absolute errors over cells, averaged over runs, and writes it as CSV and as a figure into
-`--out` (those of docs/reach.md: `--out docs/figures`). All rows are of the same records.
+`--out` (those of docs/understand/reach.md: `--out docs/figures`). All rows are of the same records.
 The constant is the best there is, the median of the true averages, which nobody may know; no plan
 has it. Plans have their own defaults: nothing is tuned here, and true averages are only compared
 with. `intervals="auto"` takes one of the other three, and has its errors.

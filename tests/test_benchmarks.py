@@ -260,7 +260,7 @@ def test_figure_has_time_and_memory_against_each_size(load, measuring):
 
 
 def test_page_is_written_between_its_marks(load, measuring):
-    """The table of docs/limits.md comes from measurements; the text around it stays."""
+    """The table of docs/understand/limits.md comes from measurements; the text around it stays."""
     limits = load("limits")
     page = limits.PAGE.read_text("utf-8")
     about = measuring.machine() | {"quick": True}

@@ -1,4 +1,4 @@
-"""docs/errata.md: all errata are there, with tests that exist and numbers that the code gives.
+"""Page of errata: all are there, with tests that exist and numbers that the code gives.
 
 Each function below works out one counterexample, the printed value by the printed formula and the
 true one by the code, and returns the words that the page must have in that entry.
@@ -22,7 +22,7 @@ from hexveil.experiments.papers.iot.extremes import price
 from hexveil.mechanisms.selection import MidpointChoice, RankChoice
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "errata.md"
+PAGE = ROOT / "docs" / "understand" / "errata.md"
 NUMBERED = [str(n) for n in range(1, 16)]
 
 

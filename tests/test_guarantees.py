@@ -1,4 +1,4 @@
-"""docs/guarantees.md and docs/weaknesses.md: every line names a test that is there, and runs."""
+"""Pages of guarantees and weaknesses: every line names a test that is there, and runs."""
 
 import ast
 import re
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PROMISES, WEAKNESSES = (ROOT / "docs" / name for name in ("guarantees.md", "weaknesses.md"))
+PROMISES, WEAKNESSES = (
+    ROOT / "docs" / "understand" / name for name in ("guarantees.md", "weaknesses.md")
+)
 HEAD = {PROMISES: "| promise |", WEAKNESSES: "| weakness |"}
 
 

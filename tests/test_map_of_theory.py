@@ -1,4 +1,4 @@
-"""docs/map-of-theory.md: no item of the papers, no formula and no study is missing or misnamed."""
+"""Map of the theory: no item of the papers, no formula and no study is missing or misnamed."""
 
 import ast
 import importlib
@@ -19,7 +19,7 @@ from hexveil.experiments import wording
 from hexveil.planning.request import Method
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "map-of-theory.md"
+PAGE = ROOT / "docs" / "understand" / "map-of-theory.md"
 STUDIES = ROOT / "src" / "hexveil" / "experiments" / "papers"
 PAST, WITHOUT = "Past the papers", "What has no code, and why"
 
@@ -241,7 +241,7 @@ def test_every_formula_and_mechanism_is_on_the_map(public):
 
 def test_verdicts_and_errata_agree():
     """Every erratum is the verdict of some line, and every number in a verdict is an erratum."""
-    page = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "understand" / "errata.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\*\*(\d+)\. ", page, flags=re.MULTILINE))
     after = [re.findall(r"errat(?:um|a) (\d+(?: and \d+)?)", row.verdict) for row in ROWS]
     named = {number for found in after for text in found for number in text.split(" and ")}

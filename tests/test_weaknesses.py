@@ -1,4 +1,4 @@
-"""What is not protected, shown: docs/weaknesses.md names these."""
+"""What is not protected, shown: docs/understand/weaknesses.md names these."""
 
 import shutil
 from fractions import Fraction

@@ -22,7 +22,7 @@ from attack.path_twins import CLAMPS, clamping_after_summing, forgotten, scale_h
 from hexveil.errors import HexveilError
 from hexveil.publishing import linear
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "audit.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "audit.md"
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 DRAWS = 100_000 if LONG else 20_000
 """Of either input."""

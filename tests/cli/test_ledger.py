@@ -304,7 +304,7 @@ def test_a_lost_key_is_said_plainly(here, call):
 
 def test_every_command_has_help_and_json(call):
     """Each shows an example of itself and is on its page; without a command all are listed."""
-    page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "understand" / "ledger.md").read_text()
     commands = typer.main.get_command(app).commands["ledger"].commands
     assert list(commands) == [
         "init", "show", "history", "set-budget", "verify", "resolve", "export",

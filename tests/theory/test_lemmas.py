@@ -1,6 +1,6 @@
 """The printed lemmas that mechanisms rest on: they hold on random counts, or here is where not.
 
-docs/errata.md lists those that do not.
+docs/understand/errata.md lists those that do not.
 """
 
 import math

@@ -124,7 +124,8 @@ def _built(tree: ast.expr, text: str, known: dict[str, Callable[..., Any]]) -> A
         raise
     except (TypeError, ValueError, AttributeError, ArithmeticError):
         raise InputError(
-            f"{text!r} has an option that {call.func.id} does not take; see docs/reference.md."
+            f"{text!r} has an option that {call.func.id} does not take; see "
+            "docs/reference/python.md."
         ) from None
 
 

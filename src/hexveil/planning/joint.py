@@ -1,6 +1,6 @@
 """The joint plan: one factor per user and the noise of every cell, chosen together.
 
-The class is stated, and the following proved at length, in docs/plan-class.md.
+The class is stated, and the following proved at length, in docs/understand/plan-class.md.
 
 Feasibility. Given a loss L and targets, let d_g be the share that cell g puts at the middle. The
 rates r(d) that meet a target of each statistic grow with d; the largest factor of a user within L

@@ -107,7 +107,7 @@ class Total:
         both statistics costs at least (√(U x) + U √v)² / room, which is v times the least total
         rate or more. So where the variance alone has no larger total rate, it is the cheapest for
         every user; elsewhere what both cost at least at v = x (1 - largest) is charged as if it
-        were the mean's. The proof is in docs/plan-class.md.
+        were the mean's. The proof is in docs/understand/plan-class.md.
         """
         mean_only, variance_only, both = self._options(away)
         root, left = np.sqrt(self.span), 1.0 - largest

@@ -1,6 +1,6 @@
 """What a release leaves open, and which tests check what it promises.
 
-The risks are those of docs/weaknesses.md, said of one release.
+The risks are those of docs/understand/weaknesses.md, said of one release.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Release:
     Attributes
     ----------
     table : pyarrow.Table
-        A row per cell; the columns are described in docs/reference.md.
+        A row per cell; the columns are described in docs/reference/python.md.
     manifest : dict
         As written to `manifest.json`.
     epsilon : Fraction

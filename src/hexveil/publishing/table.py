@@ -79,7 +79,7 @@ COLUMNS = {
 }
 """What each column holds; columns that no step made are absent."""
 PROJECTED = "the average of user means projected to the interval"
-CUT = "the variance of what was projected: see docs/intervals.md"
+CUT = "the variance of what was projected: see docs/understand/intervals.md"
 UNDER_INTERVAL = {
     "mean_noisy": "weighted average of user means projected to the private interval, with noise",
     "mean_bias": f"most by which the weights can make it differ from {PROJECTED}",

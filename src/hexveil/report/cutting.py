@@ -1,6 +1,6 @@
 """What private steps projected the averages of users to, in words, from a manifest.
 
-The ways of several steps, and what their numbers are about: docs/intervals.md.
+The ways of several steps, and what their numbers are about: docs/understand/intervals.md.
 """
 
 from __future__ import annotations

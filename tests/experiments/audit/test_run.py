@@ -15,7 +15,7 @@ from hexveil.mechanisms.selection import selection_scale
 CASES = suite()
 LEVEL = run.level(CASES)
 SEED = 0
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "audit.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "understand" / "audit.md"
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 with_twin = pytest.mark.parametrize(
     ("case", "twin"),

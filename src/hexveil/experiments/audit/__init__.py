@@ -1,4 +1,4 @@
-"""Audits: can many releases of neighbouring inputs refute a claimed loss? docs/audit.md."""
+"""Audits: can many releases of neighbouring inputs refute a claimed loss? See docs/understand."""
 
 from hexveil.experiments.audit.bounds import detection, loss_bound, lower_end, upper_end
 from hexveil.experiments.audit.cases import Case, suite

@@ -133,7 +133,7 @@ def test_the_middle_loses_its_part_by_search():
 
 
 def test_bias_of_samples_in_their_places():
-    """Counts (2, 1) in arrays [2] and [1]: U/6, as docs/errata.md says; alone in one: nothing."""
+    """Counts (2, 1) in arrays [2] and [1]: U/6, as in the errata; alone in one: nothing."""
     assert choices.sample_bias(theory.best_fit([2, 1], 2), [2, 1]) == pytest.approx(1 / 6)
     assert choices.sample_bias(theory.best_fit([2], 2), [2]) == 0.0
     split = theory.wrap_around([3, 2, 2], 3)  # two full arrays, the last sample dropped

@@ -1,7 +1,8 @@
 """What IOT states in sections II and III: sensitivities, arrays, the gain of a cap, LEVY's width.
 
 Source: IOT Theorem II.1, Proposition II.1, eq. (2) to (9), Lemmas III.1 and III.2 (RW sections II
-and III, appendices A to C), with the median as in docs/errata.md. Symbols as in `lemmas`.
+and III, appendices A to C), with the median as in docs/understand/errata.md.
+Symbols as in `lemmas`.
 """
 
 from __future__ import annotations

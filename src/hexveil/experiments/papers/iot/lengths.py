@@ -1,8 +1,8 @@
 """What IOT states of the best length of an array, in sections V and VI.
 
 Source: IOT Lemmas V.1 to V.4, Corollary V.1, Lemmas VI.1 and VI.2 and the remarks beside them, eq.
-(12) to (19) (RW section VI, appendices G to I), with ERRATA 6 and 8 and docs/errata.md. Symbols as
-in `lemmas`; m^(ε) the smallest minimiser of eq. (15), w a user's weight, x̄ a user's mean.
+(12) to (19) (RW section VI, appendices G to I), with ERRATA 6 and 8 and docs/understand/errata.md.
+Symbols as in `lemmas`; m^(ε) the smallest minimiser of eq. (15), w a user's weight, x̄ a user's mean.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What IOT states of sample scaling and user scaling in section IV-C.
 
 Source: IOT Lemmas IV.1 and IV.2, Propositions IV.1 and IV.2 (RW Lemmas V.1 and V.2, Propositions
-V.1 and V.2, appendix F), with what docs/errata.md says of them. Symbols as in `lemmas`; λ the
-factor, K and K̄ the arrays under WRAPAROUND and BESTFIT, U the width of the bounds.
+V.1 and V.2, appendix F), with what docs/understand/errata.md says of them. Symbols as in `lemmas`;
+λ the factor, K and K̄ the arrays under WRAPAROUND and BESTFIT, U the width of the bounds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What IOT states of the convex surrogate Ē of the worst-case error, in section VI.
 
 Source: IOT eq. (19), Lemma VI.2, the procedure and the remark after it (RW section VI, appendix
-I), with ERRATA 6 and docs/errata.md. Symbols as in `lemmas`; q = N/m*, m_q the q-th largest count.
+I), with ERRATA 6 and docs/understand/errata.md. Symbols as in `lemmas`; q = N/m*,
+m_q the q-th largest count.
 """
 
 from __future__ import annotations

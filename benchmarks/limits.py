@@ -11,8 +11,8 @@ committed one of the same size is marked "worse by". What scripts print goes to 
 Writes limits.jsonl and limits.svg into `--out`. `--go-on` keeps what limits.jsonl there has
 already. `--quick` divides sizes by ten, to try it. `--commit-figures` writes figures.json,
 docs/figures/limits.svg and the table in docs/understand/limits.md anew. Exits 1 if a limit is
-missed at the largest size (not with `--quick`: limits are for full sizes) or a script fails; a ratio that became
-worse is shown, and fails nothing.
+missed at the largest size (not with `--quick`: limits are for full sizes) or a script fails; a
+ratio that became worse is shown, and fails nothing.
 """
 
 from __future__ import annotations

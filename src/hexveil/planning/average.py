@@ -1,8 +1,9 @@
 """The joint plan of least average error at a given loss, and what bounds it from below.
 
 Class and symbols: planning/joint.py, docs/understand/plan-class.md. With the factors at their
-largest within the loss, the average error is a smooth function of the logarithms of the rates; it is minimised
-by L-BFGS, cells that would do better as constants are made so, and it is minimised again.
+largest within the loss, the average error is a smooth function of the logarithms of the rates; it
+is minimised by L-BFGS, cells that would do better as constants are made so, and it is minimised
+again.
 
 Lower bound. For any multipliers λ_l >= 0 of the users' losses, the least average error is at least
 the least of error + Σ_l λ_l (loss_l - L), which falls apart into cells. In a cell whose kept shares

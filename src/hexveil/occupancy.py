@@ -113,8 +113,7 @@ class Occupancy:
             raise InputError("cell and user numbers must be 0 or above.")
         if n.size and n.min() < 1:
             raise InputError(f"counts must be 1 or above, got {n.min()}.")
-        order = (np.diff(cell) > 0) | ((np.diff(cell) == 0) & (np.diff(user) > 0))
-        if not order.all():
+        if not sorted_by_cell(cell, user):
             raise InputError("pairs must be sorted by cell, then user, and each must occur once.")
         _check_filled(cell, self.n_cells, "cell")
         _check_filled(user, self.n_users, "user")
@@ -278,6 +277,18 @@ class Occupancy:
         for array, _ in self._named_arrays():
             digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
         return digest.hexdigest()
+
+
+def sorted_by_cell(cell: NDArray[Any], user: NDArray[Any]) -> bool:
+    """Return whether pairs are sorted by cell, then by user, and each occurs once."""
+    # In blocks, so that what is compared stays in a processor's cache.
+    for start in range(0, cell.size - 1, BLOCK):
+        before, after = slice(start, start + BLOCK), slice(start + 1, start + 1 + BLOCK)
+        cells, others = cell[after], cell[before][: cell[after].size]
+        users, until = user[after], user[before][: user[after].size]
+        if not ((cells > others) | ((cells == others) & (users > until))).all():
+            return False
+    return True
 
 
 def _joined(answers: Iterable[Any]) -> Any:  # noqa: ANN401  what the work returns

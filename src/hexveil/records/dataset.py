@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.errors import HexveilError
+from hexveil.occupancy import BLOCK
 from hexveil.records.possible import squares_fit, squares_range
 
 if TYPE_CHECKING:
@@ -147,8 +148,11 @@ def check_sums(
     scale: ValueScale,
 ) -> None:
     """Raise HexveilError unless n values within the bounds can have these sums (and squares)."""
-    if ((total < 0) | (total > n * scale.steps)).any():
-        raise HexveilError("sums are outside the bounds of their counts.")
+    # In blocks, so that what is compared stays in a processor's cache.
+    for start in range(0, n.size, BLOCK):
+        some, of = total[start : start + BLOCK], n[start : start + BLOCK]
+        if ((some < 0) | (some > of * scale.steps)).any():
+            raise HexveilError("sums are outside the bounds of their counts.")
     if squares is not None:
         _check_squares(n, total, squares, scale)
 
@@ -166,6 +170,8 @@ def _check_squares(
         raise HexveilError("sums of squares and occupancy do not belong together.")
     if not squares_fit(int(n.max(initial=0)), scale):
         raise HexveilError("sums of squares of so many records could overflow.")
-    least, largest = squares_range(n, total, scale.steps)
-    if ((squares < least) | (squares > largest)).any():
-        raise HexveilError("sums of squares are outside the bounds of their counts and sums.")
+    for start in range(0, n.size, BLOCK):
+        rows = slice(start, start + BLOCK)
+        least, largest = squares_range(n[rows], total[rows], scale.steps)
+        if ((squares[rows] < least) | (squares[rows] > largest)).any():
+            raise HexveilError("sums of squares are outside the bounds of their counts and sums.")

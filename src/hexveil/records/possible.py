@@ -145,9 +145,9 @@ def squares_range(
     >>> [int(end[0]) for end in squares_range(np.array([2]), np.array([5]), 4)]
     [13, 17]
     """
-    share, left = total // n, total % n
+    share, left = np.divmod(total, n)
     least = n * share * share + 2 * share * left + left
-    full, rest = total // steps, total % steps
+    full, rest = np.divmod(total, steps)
     return least, full * steps * steps + rest * rest
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
-from hexveil.records.duckdb import counting, packed, session
+from hexveil.records.duckdb import counting, layout, packed, session, unpacking
 from hexveil.records.duckdb.packed import pack
 from records import oracle
 from records.test_read import (
@@ -113,7 +113,7 @@ def test_sums_of_many_records_are_cut_between_pairs(monkeypatch):
     """Pairs with more records than are added up at once are still one pair."""
     rule = {"repeats": "keep", "min_users": 1}
     grouped = read_table(table(users=3, spread=0.0), Cells(5, None), rule)
-    monkeypatch.setattr(packed, "_REDUCED", 16)
+    monkeypatch.setattr(unpacking, "_BLOCK", 16)
     with sorting() as found:
         same(read_table(table(users=3, spread=0.0), Cells(5, None), rule), grouped)
     assert found[0].sums["n"].tolist() == grouped.occupancy.n.tolist()
@@ -253,7 +253,7 @@ def test_records_that_change_while_read_are_refused(monkeypatch):
 @pytest.mark.parametrize("end", ["least", "largest"])
 def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeypatch):
     """A slot, day, week or value that its bits were not made for is in no other's place."""
-    layout = packed._layout
+    given_layout = packed.layout_of
     step = {"slot": 3600, "unit": 1, "k": 45_000}[name]
 
     def narrower(field):
@@ -263,8 +263,8 @@ def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeyp
         return replace(field, **{end: getattr(field, end) + by})
 
     def patched(*given):
-        found = layout(*given)
-        return packed._Layout(
+        found = given_layout(*given)
+        return layout.Layout(
             tuple(map(narrower, found.cell)),
             tuple(map(narrower, found.unit)),
             narrower(found.value),
@@ -275,7 +275,7 @@ def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeyp
     time = given["t"].to_numpy()
     weeks = np.where(time > 0, np.arange(len(given)) % 3 * 604_800.0, 0)
     given = given.set_column(1, "t", pa.array(time + weeks))
-    monkeypatch.setattr(packed, "_layout", patched)
+    monkeypatch.setattr(packed, "layout_of", patched)
     with sorting(), pytest.raises(InputError, match="changed while they were read"):
         read_table(given, Cells(7, "1h", WARSAW), rule)
 
@@ -287,8 +287,8 @@ def test_users_who_were_not_there_are_refused(size, monkeypatch):
 
     def forgetting(self, query):
         run(self, query)
-        if packed._USERS in query:
-            run(self, f"DELETE FROM {packed._USERS} WHERE number = 39")
+        if layout.USERS in query:
+            run(self, f"DELETE FROM {layout.USERS} WHERE number = 39")
 
     monkeypatch.setattr(session.Session, "run", forgetting)
     with sorting(size), pytest.raises(InputError, match="changed while they were read"):

@@ -71,6 +71,9 @@ _TABLE = 1 << 16
 _NO_TAG = 2**32 - 1
 FREQUENT = 3_000
 """Places seen in a tile before it is filled, which costs as much as computing so many."""
+_NEAR_BITS = 14
+_SPREADING = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number: multiplied by it, the highest bits depend on all lower ones."""
 _AT_ONCE = 32
 """Tiles that are filled together."""
 
@@ -112,9 +115,23 @@ class Numbers:
     def __init__(self) -> None:
         self.names: Names = np.zeros(1, dtype=np.uint64)
         self._number: dict[int, int] = {}
+        # Some of them at a place that their bits tell, so that most are found without sorting.
+        self._near: Names = np.zeros(1 << _NEAR_BITS, dtype=np.uint64)
+        self._near_number: Codes = np.zeros(1 << _NEAR_BITS, dtype=np.int32)
 
     def of(self, hexagon: Names) -> Codes:
         """Return the number of each hexagon, a new one if it has none; one thread at a time."""
+        place = (hexagon * _SPREADING) >> np.uint64(64 - _NEAR_BITS)
+        number: Codes = self._near_number[place]
+        far = np.flatnonzero(self._near[place] != hexagon)
+        if far.size:
+            number[far] = self._sought(hexagon[far])
+            self._near[place[far]] = hexagon[far]
+            # Of several at one place the last is kept, in both: the same order writes them.
+            self._near_number[place[far]] = number[far]
+        return number
+
+    def _sought(self, hexagon: Names) -> Codes:
         found, where = np.unique(hexagon, return_inverse=True)
         known = self._number
         new = [name for name in found.tolist() if name not in known]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.records.duckdb.packed import Packed
+    from hexveil.records.duckdb.unpacking import Packed
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.cells import DAY, Cells, CellTable, Labels
-from hexveil.occupancy import Occupancy
+from hexveil.occupancy import Occupancy, sorted_by_cell
 from hexveil.records.units import Units, first_days
 
 if TYPE_CHECKING:
@@ -314,29 +314,28 @@ def in_order(pairs: pa.Table) -> tuple[Occupancy, dict[str, NDArray[np.int64]], 
 
     Sums are in the order of the occupancy, whose users are the used units in theirs.
     """
-    cell, unit = (pairs[name].to_numpy().astype(np.int64) for name in ("cell", "unit"))
+    cell, unit = (pairs[name].to_numpy() for name in ("cell", "unit"))
     used = np.flatnonzero(np.bincount(unit))
     n_cells, reach = int(cell.max()) + 1, int(unit.max()) + 1
-    order, key = _sorted(cell * reach + unit)
+    order: NDArray[np.int64] | slice = slice(None)
+    if not sorted_by_cell(cell, unit):
+        order, key = _sorted(cell.astype(np.int64) * reach + unit)
+        cell, unit = np.divmod(key, reach)
     place = np.zeros(reach, dtype=np.int64)
     place[used] = np.arange(used.size)
     n = pairs["n"].to_numpy()[order]
     names = [name for name in (TOTAL, SQUARES) if name in pairs.column_names]
     sums = {name: pairs[name].to_numpy()[order] for name in names}
-    if not isinstance(order, slice):
-        cell, unit = np.divmod(key, reach)
     if used.size < reach:
         unit = place[unit]
     return Occupancy(cell, unit, n, n_cells, used.size), sums, used
 
 
-def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64] | slice, NDArray[np.int64]]:
+def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the order of keys that are 0 or more, and the sorted keys.
 
     Key and position are sorted as one number where they fit: sooner than by position alone.
     """
-    if bool((key[1:] > key[:-1]).all()):
-        return slice(None), key
     bits = int(key.size).bit_length()
     if int(key.max(initial=0)) >= 1 << (63 - bits):
         order = np.argsort(key)

@@ -154,7 +154,7 @@ def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
     sentence = (
         "this grid is too fine for this fleet: the error to expect is "
         f"{plan.support.mean_error:.3g} on "
-        f"average, while one constant for all {cells} cells is assumed to miss "
+        f"average, while one constant for all {cells:,} cells is assumed to miss "
         f"{plan.support.prior_miss:.3g}"
     )
     ways = []
@@ -170,4 +170,4 @@ def _described(plan: Plan) -> str:
     grid = plan.facts.cells.grid
     assert isinstance(grid, Cells)  # noqa: S101
     slots = "" if grid.timeslot is None else f" in {grid.timeslot} slots"
-    return f"resolution {grid.resolution}{slots} ({plan.support.cells} cells)"
+    return f"resolution {grid.resolution}{slots} ({plan.support.cells:,} cells)"

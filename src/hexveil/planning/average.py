@@ -26,7 +26,7 @@ from hexveil.planning.joint import PROOF, Joint
 from hexveil.planning.part import BIAS, WORST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -41,8 +41,10 @@ REACH = 30.0
 """How far the logarithms of the rates may go from where they began: numbers stay ordinary."""
 TIGHT = 0.99
 """Part of the allowed loss from which a user who is not reduced counts as held by it."""
-ASCENT, ROOM = 300, 3e7
+ASCENT, ROOM = 300, 2e7
 """Steps towards the best lower bound, and how many pairs they may look at in all."""
+SOME, SCALES = 4, (-4.0, 1.0)
+"""Runs of cells that show the scale at which they begin, and between which logarithms it is."""
 BLOCK = 2**18
 """Pairs that the answer of the cells looks at together."""
 
@@ -252,8 +254,8 @@ def lower_bound(
     # Where noise is all of the error, the best multipliers weigh the loss as much as the error.
     worth = float(_errors(weights, rates, exposure.away(factor)).sum())
     multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
-    steps = int(min(ASCENT, max(ROOM / exposure.occupancy.n_pairs, 3)))
-    tried = np.maximum(multiplier, multiplier.max() * 1e-6)
+    steps = int(min(ASCENT, max(ROOM / exposure.occupancy.n_pairs, 1)))
+    tried = _scaled(exposure, weights, loss, np.maximum(multiplier, multiplier.max() * 1e-6))
     best = 0.0
     for step in range(steps):
         dual, lost = _answer(exposure, weights, tried)
@@ -263,13 +265,37 @@ def lower_bound(
     return best * PROOF
 
 
-def _answer(exposure: Exposure, weights: Weights, multiplier: Floats) -> tuple[float, Floats]:
-    """Return the least weighed error plus price of all cells, and what each user then loses."""
+def _scaled(exposure: Exposure, weights: Weights, loss: float, multiplier: Floats) -> Floats:
+    """Return the multipliers times what gives about the largest bound, as some cells show it."""
+    import scipy.optimize  # noqa: PLC0415  slow to import
+
+    runs = list(_blocks(exposure.occupancy.start))
+    some = runs[:: max(len(runs) // SOME, 1)]
+    pairs = sum(int(np.diff(exposure.occupancy.start[[run.start, run.stop]])[0]) for run in some)
+    price = loss * float(multiplier.sum()) * pairs / exposure.occupancy.n_pairs
+
+    def below(log: float) -> float:
+        times = float(np.exp(log))
+        return times * price - _answer(exposure, weights, multiplier * times, some)[0]
+
+    done = scipy.optimize.minimize_scalar(
+        below, bounds=SCALES, method="bounded", options={"xatol": 0.1}
+    )
+    return multiplier * float(np.exp(done.x))
+
+
+def _answer(
+    exposure: Exposure, weights: Weights, multiplier: Floats, runs: Iterable[slice] | None = None
+) -> tuple[float, Floats]:
+    """Return the least weighed error plus price of cells, and what each user then loses in them.
+
+    Of all cells, or of some runs of them.
+    """
     occupancy = exposure.occupancy
     rank = np.empty(occupancy.n_users, dtype=np.int64)
     rank[np.argsort(multiplier, kind="stable")] = np.arange(occupancy.n_users)
     total, lost = 0.0, np.zeros(occupancy.n_users)
-    for cells in _blocks(occupancy.start):
+    for cells in _blocks(occupancy.start) if runs is None else runs:
         start = occupancy.start[cells.start : cells.stop + 1]
         rows, start = slice(start[0], start[-1]), start - start[0]
         user, share = occupancy.user[rows], exposure.share[rows]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, get_args
 
 import pyarrow as pa
@@ -159,7 +160,9 @@ class Capacity:
         return pa.table(arrays, schema=_SCHEMA)
 
     def to_pandas(self) -> object:
-        """Return the offers as a pandas data frame."""
+        """Return the offers as a pandas data frame; InputError without pandas."""
+        if find_spec("pandas") is None:
+            raise InputError('pandas is not installed: pip install "hexveil[pandas]".')
         return self.to_arrow().to_pandas()
 
 

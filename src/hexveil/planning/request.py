@@ -126,8 +126,9 @@ def target_of(
         given = {wanted[0]: asked}
     else:
         raise InputError(
-            f"target_error needs a target for each of {' and '.join(wanted)}, like "
-            f"{{'mean': 2, 'variance': '5%'}}."
+            f"target_error needs a target for each of {' and '.join(wanted)}: in Python like "
+            "{'mean': 2, 'variance': '5%'}, on the command line --target-error mean=2 "
+            "--target-error variance=5%; a deviation is reached through its variance."
         )
     if set(given) != set(wanted):
         raise InputError(

@@ -43,7 +43,7 @@ TIGHT = 0.99
 """Part of the allowed loss from which a user who is not reduced counts as held by it."""
 ASCENT, ROOM = 300, 2e7
 """Steps towards the best lower bound, and how many pairs they may look at in all."""
-SOME, SCALES = 4, (-4.0, 1.0)
+SOME, SCALES = 2, (-4.0, 1.0)
 """Runs of cells that show the scale at which they begin, and between which logarithms it is."""
 BLOCK = 2**18
 """Pairs that the answer of the cells looks at together."""

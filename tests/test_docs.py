@@ -1,8 +1,11 @@
-"""README and docs: links lead somewhere, examples run."""
+"""README and docs: links lead somewhere, examples run, commands and options exist."""
 
 import contextlib
+import importlib.util
 import io
+import os
 import re
+import shlex
 import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,9 +14,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
+from markdown_it import MarkdownIt
+
+from hexveil.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NOT_RUN = {
+    "docs/how-to/city.md": "a month of a city takes minutes; tests/experiments/city has it",
+    "docs/how-to/schedulers/airflow.md": "needs Airflow",
+    "docs/how-to/schedulers/dagster.md": "needs Dagster",
+    "docs/how-to/spark.md": "needs Spark and a lake; tests/records/spark has it",
+    "docs/understand/audit.md": "an audit takes minutes; tests/experiments/audit has it",
+}
+"""Pages whose lines of Python are not run, and why; those that a test follows are in FOLLOWED."""
+FOLLOWED = {
+    "README.md": "tests/test_docs.py",
+    "docs/how-to/read-a-release.md": "tests/test_how_to.py",
+    "docs/how-to/sums-from-a-warehouse.md": "tests/test_how_to.py",
+    "docs/how-to/target-errors.md": "tests/test_how_to.py",
+    "docs/how-to/use-elsewhere.md": "tests/test_how_to.py",
+    "docs/how-to/choose-epsilon-and-unit.md": "tests/test_how_to.py",
+    "docs/how-to/choose-grid.md": "tests/test_how_to.py",
+    "docs/start/first-map.md": "tests/test_first_map.py",
+}
+"""Pages that are followed from top to bottom, with the test that does."""
 
 
 def named(page):
@@ -62,6 +88,84 @@ def bus_records():
     )
 
 
+def has_python(page):
+    """Return whether a page has lines of Python that are not run elsewhere."""
+    return bool(blocks(page, "python")) and named(page) not in NOT_RUN | FOLLOWED
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if has_python(page)], ids=named)
+def test_python_runs(page, tmp_path, monkeypatch):
+    """The lines of Python of a page run, in their order, beside records of made-up buses."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(bus_records(), "records.parquet")
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for code in blocks(page, "python"):
+            exec(compile(code, named(page), "exec"), names)  # noqa: S102  our own page
+
+
+@pytest.mark.parametrize("page", [*NOT_RUN, *FOLLOWED])
+def test_pages_that_are_left_out_are_there(page):
+    """A page whose Python is not run here is there, and the test that runs it names it."""
+    assert (ROOT / page).is_file()
+    test = ROOT / FOLLOWED.get(page, "tests/test_docs.py")
+    assert Path(page).name in test.read_text(encoding="utf-8")
+
+
+def said_commands(page):
+    """Return the command lines that a page shows: in blocks of shell, and in its sentences."""
+    text = page.read_text(encoding="utf-8")
+    shown = "\n".join(blocks(page, "sh")).replace("\\\n", " ")
+    lines = re.findall(r"(?:^|&& |bin/)(hexveil .*)", shown, flags=re.MULTILINE)
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return lines + re.findall(r"`(hexveil [^`]+)`", outside)
+
+
+def unknown(line):
+    """Return what of a command line the command does not know: a sub-command, or an option."""
+    words = shlex.split(re.split(r"[|<>&;]|\s#", line.replace("$(", "("))[0].replace("'", '"'))[1:]
+    command = typer.main.get_command(app)
+    while words and hasattr(command, "list_commands") and not words[0].startswith("-"):
+        name = words.pop(0)
+        if name not in command.list_commands(None):
+            return [] if name in ("...", "COMMAND") else [name]
+        command = command.get_command(None, name)
+    names = {name for p in command.params for name in [*p.opts, *p.secondary_opts]}
+    names |= {"--help", "--install-completion", "--show-completion"}
+    return [w for w in words if w.startswith("--") and w.split("=")[0] not in names]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_exist(page):
+    """Every `hexveil` line of a page names a command and options that there are."""
+    assert {line: wrong for line in said_commands(page) if (wrong := unknown(line))} == {}
+
+
+def test_a_command_that_does_not_exist_is_found():
+    """A wrong sub-command or option of a line is named; what a shell does with it is left out."""
+    assert unknown("hexveil plan buses.toml --epsilon 1 --json > plan.json") == []
+    assert unknown("hexveil ledger show ledger.sqlite --dataset x   # what is left") == []
+    assert unknown("hexveil plane buses.toml") == ["plane"]
+    assert unknown("hexveil ledger shows x") == ["shows"]
+    assert unknown("hexveil plan --epsilons=1") == ["--epsilons=1"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_reads_the_same_on_the_site(page):
+    """Lists, tables and headings of a page are the same on the code host and on the site."""
+    if importlib.util.find_spec("pymdownx") is None:
+        reason = "what builds the site is not installed: make docs"
+        (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
+    from markdown import markdown  # noqa: PLC0415  only where the site is made
+
+    text = page.read_text(encoding="utf-8")
+    site = ["tables", "attr_list", "sane_lists", "pymdownx.superfences", "admonition"]
+    ours = markdown(text, extensions=site)
+    host = MarkdownIt("commonmark").enable("table").render(text)
+    for tag in ("li", "tr", "h1", "h2", "h3", "pre", "img"):
+        assert len(re.findall(f"<{tag}[ >]", ours)) == len(re.findall(f"<{tag}[ >]", host)), tag
+
+
 def test_readme_python_runs(tmp_path, monkeypatch):
     """The lines of Python in the README make a release of records in the columns it names."""
     monkeypatch.chdir(tmp_path)
@@ -74,11 +178,8 @@ def test_readme_python_runs(tmp_path, monkeypatch):
         assert Path("map-of-today", file).is_file()
 
 
-def test_readme_run_file_is_a_run_file(tmp_path):
-    """The TOML in the README has no field the command does not know."""
+def test_the_how_to_run_file_is_a_run_file():
+    """The run file that the how-to pages share has no field the command does not know."""
     from hexveil.config import load  # noqa: PLC0415  the rest of this file needs no command
 
-    (text,) = blocks(ROOT / "README.md", "toml")
-    path = tmp_path / "buses.toml"
-    path.write_text(text, encoding="utf-8")
-    assert load(str(path)).cells.resolution == 5
+    assert load(str(ROOT / "docs" / "how-to" / "city.toml")).cells.resolution == 6

@@ -73,6 +73,8 @@ TABLE = {
             ("matplotlib", "chart.py"),
             ("matplotlib", "style.py"),
             ("matplotlib", "papers/drawing.py"),
+            ("matplotlib", "pictures"),
+            ("PIL", "pictures/files.py"),
             ("scipy", "city"),
         ),
     ),

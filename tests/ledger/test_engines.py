@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -315,3 +316,10 @@ def test_the_tables_are_those_of_the_metadata(place):
     engine = place.open()._engine
     with transaction(engine) as connection:
         assert set(sa.inspect(connection).get_table_names()) == set(metadata.tables)
+
+
+def test_without_a_driver_its_extra_is_named(monkeypatch):
+    """A ledger on PostgreSQL needs psycopg, and the sentence says how to have it."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(InputError, match=r'needs psycopg: pip install "hexveil\[postgres\]"'):
+        connect("postgresql://host/name")

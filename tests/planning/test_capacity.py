@@ -1,6 +1,7 @@
 """The table of what a fleet can support."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -113,3 +114,13 @@ def test_one_constant_misses_less_on_few_cells(cells):
     found = np.random.default_rng(cells).normal(size=(100_000, cells))
     missed = np.abs(found - np.median(found, axis=1, keepdims=True)).mean()
     assert of_few(cells) == pytest.approx(missed / np.sqrt(2 / np.pi), rel=0.015)
+
+
+def test_without_pandas_its_extra_is_named(monkeypatch):
+    """A data frame needs pandas, and the sentence says how to have it."""
+    # The package's name for it is that of the function.
+    monkeypatch.setattr(sys.modules["hexveil.planning.capacity"], "find_spec", lambda _: None)
+    with pytest.raises(
+        hv.InputError, match=r'pandas is not installed: pip install "hexveil\[pandas\]"'
+    ):
+        table().to_pandas()

@@ -126,7 +126,8 @@ def _named(goals: list[tuple[str, str]]) -> dict[str, str]:
     names = [name for name, _ in goals]
     for name, goal in goals:
         if name not in GOALS:
-            raise ValueError(f"can be for {', '.join(GOALS)}, got {name!r}")
+            through = "; a deviation is reached through its variance" if name == "sd" else ""
+            raise ValueError(f"can be for {', '.join(GOALS)}, got {name!r}{through}")
         if names.count(name) > 1:
             raise ValueError(f"has two targets for {name}; give one")
         if not goal:

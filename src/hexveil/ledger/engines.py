@@ -112,6 +112,10 @@ def _engine(url: str | Path) -> sa.Engine:
             return _server(address)
         if address.get_backend_name() == "sqlite":
             return _file(address)
+    except ModuleNotFoundError:
+        raise InputError(
+            'a ledger on PostgreSQL needs psycopg: pip install "hexveil[postgres]".'
+        ) from None
     except (ArgumentError, ImportError) as error:
         raise InputError(
             f"the ledger address is not usable ({type(error).__name__}); name an SQLite file, for "

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 Numbers = dict[str, list[int]]
 """Noisy whole numbers of each statistic, one per cell."""
+NEXT_TO_NOTHING = Fraction(1, 100)
+"""Part of a budget below which what is left is not worth a plan."""
 
 
 @dataclass(frozen=True)
@@ -459,13 +461,15 @@ def _refusal(account: Account, losses: Losses, before: odometer.Parts) -> Budget
     spent_up = int((before >= account.parts).sum())
     this = "" if account.window == "lifetime" else f" this {account.window}"
     advice = f"Plan with at most {_text(math.floor, left)}, which all have left, or do not publish."
+    if left < account.budget * NEXT_TO_NOTHING:
+        advice = "Next to nothing is left to all: do not publish."
     if not left:
-        advice = f"These can be in no further release{this}: do not publish."
+        advice = f"Units with nothing left can be in no further release{this}: do not publish."
     return BudgetError(
         f"this release costs epsilon {_text(math.ceil, cost)}, but of the budget "
         f"{decimal_text(account.budget)} of {account.name!r} its units have spent up to "
-        f"{_text(math.ceil, most)}{this}: {over:,} of {before.size:,} would get above it, "
-        f"{spent_up:,} have nothing left. {advice}",
+        f"{_text(math.ceil, most)}{this}: {over:,} of {before.size:,} would get above it "
+        f"({spent_up:,} with nothing left). {advice}",
         requested=cost,
         remaining=left,
     )

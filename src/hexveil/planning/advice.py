@@ -159,7 +159,7 @@ def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
     )
     ways = []
     if coarser is not None:
-        ways.append(f"the finest grid that is not is {_described(coarser)}")
+        ways.append(f"the finest grid that is not too fine is {_described(coarser)}")
     if needed is not None:
         ways.append(f"this grid would need epsilon {needed:g}")
     return sentence + ("; " + ", and ".join(ways) if ways else "") + "."

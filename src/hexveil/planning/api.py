@@ -94,10 +94,10 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     intervals : "none", "global", "adaptive" or "auto"
         "global" finds one interval for user means privately, from a small share of ε, projects
         user means to it, and weighs users so that the predicted error is small
-        (docs/intervals.md); within `epsilon`, by the joint method. "adaptive" adds narrower ranges
-        in a second step, for means: around users' own means or around cells', whichever is
-        predicted to be better once the first steps are known. "auto" takes the one of all three
-        whose predicted error is least.
+        (docs/understand/intervals.md); within `epsilon`, by the joint method. "adaptive" adds
+        narrower ranges in a second step, for means: around users' own means or around cells',
+        whichever is predicted to be better once the first steps are known. "auto" takes the one of
+        all three whose predicted error is least.
     interval_share : number, optional
         Part of ε that finds the interval; default from the number of users.
     prior : number, optional

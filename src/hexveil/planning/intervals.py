@@ -57,6 +57,11 @@ NORMAL = NormalDist()
 HERMITE = np.polynomial.hermite_e.hermegauss(31)
 
 
+def in_units(end: int, steps: int, lower: float, span: float) -> float:
+    """Return an end in value units: the number nearest to lower + span * end / steps."""
+    return float(Fraction(lower) + Fraction(span) * Fraction(int(end), int(steps)))
+
+
 @dataclass(frozen=True, eq=False)
 class Interval:
     """What a plan with a private interval decides; public.
@@ -98,7 +103,7 @@ class Interval:
         """Return the ends that were found in value units, for records of these bounds."""
         if self.ends is None or self.steps is None:
             raise InputError("the interval is found by a release, not before.")
-        low, high = (lower + span * (end / self.steps) for end in self.ends)
+        low, high = (in_units(end, self.steps, lower, span) for end in self.ends)
         return low, high
 
     def identity(self) -> dict[str, str]:

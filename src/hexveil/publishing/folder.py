@@ -33,7 +33,9 @@ def check_writable(folder: str | Path) -> Path:
     path = Path(folder)
     with _refused(path):
         if path.exists() or path.is_symlink():
-            raise InputError(f"{path} exists; a release is never changed: name a new folder.")
+            raise InputError(
+                f"{path} exists; a release is never changed: name a new folder (--out)."
+            )
         place = next(p for p in path.absolute().parents if p.exists())
         atomic.probe(place / path.name)
     return path

@@ -30,7 +30,8 @@ def with_geometry(table: pa.Table) -> pa.Table:
         "bbox": [*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist()],
     }
     geo = {"version": GEOPARQUET, "primary_column": "geometry", "columns": {"geometry": column}}
-    merged = table.append_column("geometry", geometry)
+    said = {"description": "outline of the hexagon, WKB, longitude and latitude (WGS 84)"}
+    merged = table.append_column(pa.field("geometry", pa.binary(), metadata=said), geometry)
     metadata = dict(table.schema.metadata or {}) | {b"geo": json.dumps(geo).encode()}
     return merged.replace_schema_metadata(metadata)
 

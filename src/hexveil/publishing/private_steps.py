@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.exact import decimal_text
 from hexveil.ledger.units import PARTS
+from hexveil.planning.intervals import in_units
 from hexveil.planning.steps import INSIDE
 from hexveil.planning.ways import COARSE
 
@@ -58,7 +59,8 @@ def _interval(plan: Plan) -> dict[str, Any]:
 
 def _in_units(plan: Plan, ends: tuple[int, int], steps: int) -> tuple[float, float]:
     """Return ends in value units."""
-    low, high = (float(plan.lower[0]) + float(plan.span[0]) * (int(end) / steps) for end in ends)
+    bounds = float(plan.lower[0]), float(plan.span[0])
+    low, high = (in_units(end, steps, *bounds) for end in ends)
     return low, high
 
 

@@ -73,8 +73,10 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         What one id in the column `user` stands for, and what is protected. To be released, each
         id of a user-day ends with a blank and the day, like "bus 7 2026-11-20"; that of a
         user-week with its Monday.
-    value, value_unit : str
-        Name of the value and its unit of measure.
+    value : str
+        Name of the value.
+    value_unit : str, optional
+        Its unit of measure.
     cells : Cells, Labels or None
         What a cell is. None: any text in the column `cell`. `Labels` name their columns. With
         `Cells` there is a column `hexagon` (hex text or whole number) and, with a timeslot,

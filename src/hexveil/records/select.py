@@ -132,8 +132,8 @@ def _dates(given: object) -> tuple[str, str]:
         first, last = "1", "0"
     if first > last:
         raise InputError(
-            'dates must be the first and last local date, like ("2024-02-19", "2024-02-25"), '
-            f"got {given!r}."
+            "dates must be the first and last local date, as 2024-02-19,2024-02-25 (for one day "
+            f"the same twice), got {','.join(map(str, _items(given)))}."
         )
     return first, last
 

@@ -80,7 +80,9 @@ class Session:
             }
         )
         self._connection.execute("SET TimeZone='UTC'")
-        self._connection.execute("SET enable_progress_bar=false")
+        # In a notebook without ipywidgets it is off, and turning it off is refused.
+        if self._connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
+            self._connection.execute("SET enable_progress_bar=false")
         self._pixels: dict[int, Pixels] = {}
         self.sortable = int(memory_size(memory) * SORTED)
         """How many whole numbers may be sorted in memory at once."""

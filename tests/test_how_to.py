@@ -1,0 +1,205 @@
+"""The how-to pages do what they say: their commands and their Python run, page by page.
+
+A page is followed from top to bottom in an empty folder. What it names as a file to save
+(`city.toml`), or shows as a block with its name in the first line, is put there; every `hexveil`
+line of a shell block is called in this process, and prints the numbers of the comment behind it;
+Python blocks of a page share their names. A block of text right after one of these is what was
+printed: it is compared without regard to where lines break, numbers to 2 %, and "..." stands for
+what is left out. Where it has a "±", its numbers were drawn, and may be any.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+from dataclasses import dataclass, field
+from math import isclose
+from pathlib import Path
+
+import pytest
+
+from hexveil.cli import main
+
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "how-to"
+SIMULATE = "simulate --users 300 --days 7 --interval 5min --out city.parquet"
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+
+NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+
+FOLLOWED = (
+    "choose-epsilon-and-unit.md",
+    "choose-grid.md",
+    "target-errors.md",
+    "read-a-release.md",
+    "sums-from-a-warehouse.md",
+    "use-elsewhere.md",
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A `hexveil` line of a shell block: its words, and what the comment behind it announces."""
+
+    words: list
+    end: int = 0
+    numbers: tuple = ()
+
+
+def command_lines(block):
+    """Return the `hexveil` lines of a shell block."""
+    whole = block.replace("\\\n", " ").splitlines()
+    ours = [line.removeprefix("hexveil ") for line in whole if line.startswith("hexveil ")]
+    return [announced(*line.partition(" # ")) for line in ours]
+
+
+def announced(command, _, comment):
+    """Return a command with the exit code and the numbers that its comment names."""
+    code = re.search(r"exit (\d)$", comment)
+    numbers = () if code else tuple(re.findall(r"\d[\d.,]*\b", comment))
+    return Line(shlex.split(command), int(code[1]) if code else 0, numbers)
+
+
+def flat(text):
+    """Return a text without regard to where its lines break, or how far columns are apart."""
+    return " ".join(text.split())
+
+
+def pattern(text):
+    """Return what finds a shown text with other numbers in it, each of them a group."""
+    words = [re.escape(word) for word in NUMBER.split(flat(text))]
+    return re.compile(f"({NUMBER.pattern})".join(words))
+
+
+def near(shown, printed):
+    """Return whether numbers are within 2 % of each other, as on other machines they may be."""
+    pairs = zip(NUMBER.findall(shown), printed, strict=True)
+    return all(isclose(value(a), value(b), rel_tol=0.02) for a, b in pairs)
+
+
+def value(text):
+    """Return a number as it is printed."""
+    return float(text.replace(",", ""))
+
+
+@contextlib.contextmanager
+def printed_by():
+    """Return what is printed meanwhile, results and errors alike."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        yield printed
+
+
+@dataclass
+class Reader:
+    """Somebody who follows a page in a folder.
+
+    Attributes
+    ----------
+    city : tuple of Path and str
+        The city's records, made once, and what was printed then.
+    names : dict
+        What the page's Python has named so far.
+    said : str
+        What the last block printed.
+    """
+
+    city: tuple
+    names: dict = field(default_factory=dict)
+    said: str = ""
+
+    def follow(self, language, block):
+        """Do what a block says, or compare it with what was printed."""
+        if language == "sh":
+            self.said = "".join(self.call(line) for line in command_lines(block))
+        elif language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile(block, "page", "exec"), self.names)  # noqa: S102  our own page
+            self.said = printed.getvalue()
+        elif language == "toml" and (named := re.match(r"# (\w+\.toml)\n", block)):
+            Path(named[1]).write_text(block, encoding="utf-8")
+        elif language == "text" and self.said:
+            self.compare(block)
+
+    def call(self, line):
+        """Call the command, and return what it printed, or nothing if that went to a file."""
+        words, file = (line.words[:-2], line.words[-1]) if ">" in line.words else (line.words, None)
+        if shlex.join(words) == SIMULATE:
+            os.link(self.city[0], "city.parquet")
+            return self.city[1]
+        with printed_by() as out:
+            code = main(words)
+        said = out.getvalue()
+        assert code == line.end, f"hexveil {shlex.join(words)} ended with {code}:\n{said}"
+        printed = NUMBER.findall(said)
+        assert [n for n in line.numbers if not any(near(n, [p]) for p in printed)] == []
+        if file is not None:
+            Path(file).write_text(said, encoding="utf-8")
+        return "" if file else said
+
+    def compare(self, block):
+        """Find every part of a shown block in what was printed, in that order."""
+        said, start = flat(self.said), 0
+        for part in re.split(r"^\.\.\.$", block, flags=re.MULTILINE):
+            matches = pattern(part).finditer(said, start)
+            found = next((m for m in matches if "±" in block or near(part, m.groups())), None)
+            assert found, f"not printed:\n{part}\nbut:\n{self.said}"
+            start = found.end()
+
+
+@pytest.fixture(scope="module")
+def city(tmp_path_factory):
+    """Return the simulated city's records, and what making them printed."""
+    folder = tmp_path_factory.mktemp("city")
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.chdir(folder):
+        assert main(SIMULATE.split()) == 0
+    return folder / "city.parquet", printed.getvalue()
+
+
+@pytest.mark.parametrize("page", FOLLOWED)
+def test_a_page_can_be_followed(page, city, tmp_path, monkeypatch):
+    """Every command and every line of Python of a page runs, and prints what the page shows."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(PAGES / "city.toml", tmp_path)
+    reader = Reader(city)
+    for language, block in FENCE.findall((PAGES / page).read_text(encoding="utf-8")):
+        reader.follow(language, block)
+
+
+@pytest.mark.parametrize("page", sorted(page.name for page in PAGES.glob("*.md")))
+def test_a_page_says_for_whom_it_is_and_what_is_next(page):
+    """Each page begins with its readers and ends with where to go on."""
+    text = (PAGES / page).read_text(encoding="utf-8")
+    assert text.splitlines()[2].startswith("*For ")
+    assert text.rstrip().splitlines()[-1].startswith("**Next:** ")
+
+
+def test_what_is_not_printed_is_noticed(city):
+    """A page that shows what no command printed fails."""
+    reader = Reader(city, said="Price  1 (epsilon)\nMore")
+    reader.compare("Price 1\n...\nMore\n")
+    with pytest.raises(AssertionError, match="not printed"):
+        reader.compare("Price 2\n")
+    reader.said = "a cell: ± 2.0 km/h\n"
+    reader.compare("a cell: ± 17 km/h\n")
+    with pytest.raises(AssertionError, match="not printed"):
+        reader.compare("a cell: ± 17 mph\n")
+
+
+def test_a_command_is_read_as_a_shell_would():
+    """Lines that go on, comments and other programs are told apart from the command."""
+    block = "cd map\nhexveil plan a.toml \\\n  --out 'b c'   # why\npip install x\nhexveil x > y\n"
+    assert command_lines(block) == [
+        Line(["plan", "a.toml", "--out", "b c"]),
+        Line(["x", ">", "y"]),
+    ]
+
+
+def test_what_a_comment_announces_is_checked(city):
+    """An exit code and numbers behind a command are taken at their word."""
+    (refused,) = command_lines("hexveil verify nowhere  # refused, exit 2\n")
+    assert Reader(city).call(refused)
+    (wrong,) = command_lines("hexveil --version  # 17.3 km/h\n")
+    with pytest.raises(AssertionError, match=r"17\.3"):
+        Reader(city).call(wrong)

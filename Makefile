@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Spark is large and needs Java: it is added where Java is, and where types are checked.
 SPARK := $(VENV)/.spark
+# What the site is made with is added for the site alone.
+DOCS := $(VENV)/.docs
 JAVA := $(shell command -v java 2> /dev/null)
 # Spark's own folder has no examples, and cannot be imported without it.
 TESTS := $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spark
@@ -36,12 +38,16 @@ $(SPARK): requirements-spark.lock $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-spark.lock
 	@touch $@
 
+$(DOCS): requirements-docs.lock $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
 demo: $(STAMP)  ## a private map of real flights, in ./demo-out
 	$(BIN)/hexveil demo
 
 check: $(STAMP) $(SPARK)  ## format, lint, types, the table of allowed imports
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks website
+	$(BIN)/ruff check src tests benchmarks website
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
@@ -52,8 +58,12 @@ attack: $(STAMP)  ## the attacks in their long form: hours, not minutes
 	HEXVEIL_ATTACK=1 $(TESTS) tests/attack tests/ledger/test_race.py tests/experiments/audit \
 		tests/publishing/test_coverage.py
 
-docs: $(STAMP)  ## links and examples of README and docs, and the examples in docstrings
-	$(TESTS) --doctest-modules tests/test_docs.py src/hexveil
+docs: $(STAMP) $(DOCS)  ## the site, in ./site: notebooks run, links and examples checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python website/check.py site
+	HEXVEIL_SITE=site $(TESTS) --doctest-modules tests/test_docs.py tests/test_reference.py \
+		tests/test_site.py src/hexveil
+	@echo "The site is in ./site: open site/index.html"
 
 bench: $(STAMP)  ## ratios, growth and a figure at three sizes; then the other benchmarks
 	@missed=0; echo "== benchmarks/limits.py"; \
@@ -63,9 +73,12 @@ bench: $(STAMP)  ## ratios, growth and a figure at three sizes; then the other b
 		timeout $(BENCH_SECONDS) $(BIN)/python "$$script" || missed=1; \
 	done; exit $$missed
 
-lock: $(STAMP)  ## write both lock files anew (fetches uv)
+lock: $(STAMP)  ## write the lock files anew (fetches uv)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --extra dev pyproject.toml -o requirements.lock
 	echo "pyspark>=4,<5" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-emit-find-links - -o requirements-spark.lock
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
+		| $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links -c requirements.lock - -o requirements-docs.lock

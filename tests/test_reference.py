@@ -11,6 +11,7 @@ from hexveil.config.arguments import option
 from hexveil.publishing.table import COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+SOURCE = DOCS.parent / "src" / "hexveil"
 
 
 @pytest.mark.parametrize("name", sorted(set(hv.__all__) - {"__version__"}))
@@ -38,3 +39,19 @@ def test_every_formula_is_in_the_reference(name):
     page = (DOCS / "reference" / "python.md").read_text()
     families = re.findall(r"`(\w+_)\*`", page)
     assert f"`{name}`" in page or name.startswith(tuple(families))
+
+
+def test_notation_names_what_the_code_has():
+    """Every row of the notation has a letter, names that stand in the code, a unit and a shape."""
+    page = (DOCS / "reference" / "notation.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    assert {len(row) for row in rows} == {4}
+    code = "\n".join(file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py"))
+    names = {
+        word
+        for row in rows[1:]
+        for shown in re.findall(r"`([^`]+)`", row[1])
+        for word in re.findall(r"[A-Za-z_]{2,}", shown)
+    }
+    assert len(names) > 20
+    assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", code)] == []

@@ -62,6 +62,7 @@ STORY = (
     READ["inspect"],
     (*READ["inspect"], "--json"),
     (*READ["inspect"], "--sql", "duckdb"),
+    (*READ["inspect"], "--init"),
     (*READ["plan"], "--statistics", "mean,variance"),
     ("plan", "run.toml", "--json", "--compare"),
     ("plan", "run.toml", "--curve", "curve"),

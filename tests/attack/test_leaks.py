@@ -147,6 +147,25 @@ def test_no_bad_input_shows_a_canary(places, call, monkeypatch, case):
     clean(here, tmp, before)
 
 
+NAMED = ("csv", "json", "column", "cut", "records")
+"""Words of the cases in which what stands where names should stand is not a name."""
+
+
+@pytest.mark.parametrize("case", [one for one in BAD if LONG or any(w in one for w in NAMED)])
+def test_no_run_file_is_begun_with_a_canary(places, call, monkeypatch, case):
+    """Whatever is wrong with records, a run file that is begun for them holds none of them."""
+    here, tmp = places
+    monkeypatch.setenv("HEXVEIL_DEBUG", "1")
+    spoil, options, _ = BAD[case]
+    more = spoil(here, canaries.table())
+    before = inputs(here)
+    heard = call(*READ["inspect"], "--init", *more, *options)
+    assert heard.code in (0, 2), heard.err
+    assert heard.leak() is None
+    assert "Traceback" not in heard.err
+    clean(here, tmp, before)
+
+
 @pytest.mark.parametrize("case", RELEASED)
 def test_no_refused_release_shows_a_canary(places, call, monkeypatch, case):
     """What goes wrong after reading: the ledger, its key, the budget, the folder, the context."""

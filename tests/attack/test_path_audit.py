@@ -1,7 +1,7 @@
 """The audit of the whole path: no claim is refuted, and every broken twin is caught.
 
 A claim is the loss of the unit that changed, as planned and as booked. Short forms run in the
-suite, long ones with HEXVEIL_ATTACK=1 (docs/audit.md).
+suite, long ones with HEXVEIL_ATTACK=1 (docs/understand/audit.md).
 """
 
 import os

@@ -111,9 +111,13 @@ def test_top_level(call):
 
 def test_wrong_use_is_one_sentence(call):
     """A command or option that does not exist is named, with exit 2."""
-    for arguments in (("plna",), ("plan", "--epsilom", "1"), ("plan", "a", "b")):
+    for arguments, where in (
+        (("plna",), "hexveil"),
+        (("plan", "--epsilom", "1"), "hexveil plan"),
+        (("plan", "a", "b"), "hexveil plan"),
+    ):
         said = call(*arguments)
         assert said.code == 2
         assert said.err.startswith("hexveil: ")
-        assert said.err.endswith("see hexveil --help.\n")
+        assert said.err.endswith(f"; see {where} --help.\n")
         assert said.err.count("\n") == 1

@@ -128,7 +128,7 @@ def test_toml_dates_become_text(tmp_path):
         ('[plan]\nmethod = "magic"', r"method must be one of joint, .*clip-user, got 'magic'\.$"),
         ('[plan]\nobjective = "sum"', r"objective must be one of max, mean, got 'sum'\.$"),
         ('[plan]\nerror = "both"', r"error must be one of separate, sum, got 'both'\.$"),
-        ("[plan.target_error]\nsd = 1", r"can be for mean, variance, sum, got 'sd'\.$"),
+        ("[plan.target_error]\nsd = 1", r"got 'sd'; a deviation is .* its variance\.$"),
         ("[plan]\ntarget_error = [1, 2]", r"must be one number, or one for each .*got 1, 2\.$"),
         ('[plan]\ntarget_error = "mean=1,mean=2"', r"two targets for mean; give one\.$"),
         ('[plan]\ntarget_error = "mean="', r"names mean without a number\.$"),

@@ -9,37 +9,19 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 import hexveil
-from hexveil.cli import (
-    demo,
-    dossier,
-    evaluate,
-    inspect,
-    ledger,
-    plan,
-    publish,
-    release,
-    reproduce,
-    simulate,
-    verify,
-)
-from hexveil.cli.options import run_command
+from hexveil.cli.later import LaterCommand, LaterGroup
 from hexveil.errors import HexveilError
-from hexveil.publishing.prose import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-app = typer.Typer(
-    name="hexveil",
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
 
 # The parser is the library's own copy or the one it depends on; its error type is reached
 # through a name that both export.
@@ -49,6 +31,136 @@ _UNEXPECTED = (
 )
 
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a command before it is loaded from its file, which has its name.
+
+    Attributes
+    ----------
+    name, purpose, example : str
+    kind : "run", "plain" or "group"
+        Whether it takes a run file and an option for each of its fields, is a function as it
+        stands, or a group of commands.
+    """
+
+    name: str
+    purpose: str
+    example: str
+    kind: Literal["run", "plain", "group"] = "run"
+
+    def load(self) -> object:
+        """Return the command, made from its file."""
+        module = import_module(f"hexveil.cli.{self.name}")
+        made = module.app if self.kind == "group" else typer.Typer(add_completion=False)
+        if self.kind != "group":
+            made.command(self.name, epilog=f"Example:  {self.example}")(self._body(module))
+        return typer.main.get_command(made)
+
+    def _body(self, module: Any) -> Any:  # noqa: ANN401  a command's function, with its own options
+        body = getattr(module, self.name)
+        if self.kind == "plain":
+            return body
+        from hexveil.cli.options import run_command  # noqa: PLC0415  loading takes a moment
+
+        return run_command(body, leave_out=getattr(module, "LEFT_OUT", ("publish",)))
+
+
+PANELS: dict[str, tuple[Known, ...]] = {
+    "Publish": (
+        Known(
+            "demo",
+            "Make a map of real flights, or of an invented city's buses.",
+            "hexveil demo --city",
+            "plain",
+        ),
+        Known(
+            "inspect",
+            "Show what a fleet supports; with --init write a run file.",
+            "hexveil inspect buses.toml --epsilon 1",
+        ),
+        Known(
+            "plan",
+            "Tell price and error to expect, before anything is spent.",
+            "hexveil plan buses.toml --resolution 5 --epsilon 3",
+        ),
+        Known(
+            "release",
+            "Book the price, draw the noise, write the folder.",
+            "hexveil release buses.toml --out map",
+        ),
+        Known(
+            "publish",
+            "Do so for every day, from a scheduler, under one budget.",
+            "hexveil publish buses.toml --date 2026-11-20 --out maps",
+        ),
+    ),
+    "Read what was published": (
+        Known(
+            "verify",
+            "Check a folder that was received; needs no records.",
+            "hexveil verify map",
+            "plain",
+        ),
+        Known(
+            "dossier",
+            "Write what a privacy officer reads, completes and signs.",
+            "hexveil dossier map --out dossier.md",
+            "plain",
+        ),
+    ),
+    "Study": (
+        Known(
+            "evaluate",
+            "Compare mechanisms on one cell by simulation.",
+            "hexveil evaluate --counts counts.json --values normal:20,10 --bounds 0,65",
+        ),
+        Known(
+            "reproduce",
+            "Make the papers' figures and claims anew.",
+            "hexveil reproduce iot:fig3 --trials 1000",
+            "plain",
+        ),
+        Known(
+            "simulate",
+            "Write records of an invented city of buses.",
+            "hexveil simulate --users 300 --days 7 --seed 1 --out city.parquet",
+            "plain",
+        ),
+    ),
+    "Keep the ledger": (
+        Known(
+            "ledger",
+            "Open the book of what was spent, look into it, check it.",
+            "hexveil ledger show buses.toml",
+            "group",
+        ),
+    ),
+}
+"""Every command, by what one wants to do."""
+
+
+class _Desk(TyperGroup):
+    """The command itself, whose commands load when they are used."""
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401  what the parser's own group takes
+        commands = {
+            one.name: (LaterGroup if one.kind == "group" else LaterCommand)(
+                one.name, one.purpose, panel, one.load
+            )
+            for panel, several in PANELS.items()
+            for one in several
+        }
+        super().__init__(**given | {"commands": commands})
+
+
+app = typer.Typer(
+    name="hexveil",
+    cls=_Desk,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
 
 
 def _version(asked: bool) -> None:
@@ -71,41 +183,19 @@ def _top(
         typer.echo(context.get_help())
 
 
-app.command("demo", epilog="Example:  hexveil demo --city")(demo.demo)
-for _body, _example in (
-    (inspect.inspect, "hexveil inspect buses.toml --epsilon 1"),
-    (plan.plan, "hexveil plan buses.toml --resolution 5 --epsilon 3"),
-    (release.release, "hexveil release buses.toml --out map"),
-):
-    app.command(_body.__name__, epilog=f"Example:  {_example}")(run_command(_body))
-app.command("publish", epilog="Example:  hexveil publish buses.toml --date 2026-11-20 --out maps")(
-    run_command(publish.publish, leave_out=())
-)
-app.command(
-    "evaluate",
-    epilog="Example:  hexveil evaluate --counts counts.json --values normal:20,10 --bounds 0,65",
-)(run_command(evaluate.evaluate, leave_out=evaluate.LEFT_OUT))
-app.command("reproduce", epilog="Example:  hexveil reproduce iot:fig3 --trials 1000")(
-    reproduce.reproduce
-)
-app.command(
-    "simulate", epilog="Example:  hexveil simulate --users 300 --days 7 --seed 1 --out city.parquet"
-)(simulate.simulate)
-app.add_typer(ledger.app, name="ledger")
-app.command("verify", epilog="Example:  hexveil verify map")(verify.verify)
-app.command("dossier", epilog="Example:  hexveil dossier map --out dossier.md")(dossier.dossier)
-
-
 def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
     """Run the command; return its exit code and the line for stderr, if there is one."""
     try:
         code = app(arguments, prog_name="hexveil", standalone_mode=False)
     except HexveilError as error:
+        from hexveil.publishing.prose import clean  # noqa: PLC0415  where there is an error
+
         # Names of columns and files are in it, which others may have made to move the cursor.
         return error.exit_code, clean(str(error))
     except _USAGE_ERROR as error:
         sentence = error.format_message().rstrip(".")  # type: ignore[attr-defined]
-        return 2, f"{sentence}; see hexveil --help."
+        where = getattr(getattr(error, "ctx", None), "command_path", "hexveil")
+        return 2, f"{sentence}; see {where} --help."
     except (KeyboardInterrupt, typer.Abort):
         return 130, "interrupted."
     except BrokenPipeError:

@@ -9,7 +9,10 @@ import typer
 
 from hexveil.cli import grids, steps, words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
-from hexveil.config import Run  # noqa: TC001  the parser reads annotations
+from hexveil.config import Run, arguments
+from hexveil.config.starting import started
+from hexveil.errors import InputError
+from hexveil.records.looking import look
 
 if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
@@ -24,13 +27,25 @@ Dialect = Annotated[
         help="Print the query that makes the sums elsewhere: duckdb, postgres, bigquery or spark.",
     ),
 ]
+Init = Annotated[
+    bool,
+    typer.Option(
+        "--init",
+        help="Print a run file to begin with, from the names and types of the columns; bounds are "
+        "left to be filled in.",
+    ),
+]
 
 
-def inspect(run: Run, *, sql: Dialect = None, as_json: AsJson = False) -> None:
+def inspect(run: Run, *, init: Init = False, sql: Dialect = None, as_json: AsJson = False) -> None:
     """Show the public facts of the records and what grid this fleet can support.
 
-    Values are never shown. Without an epsilon, grids are compared at 1.
+    Values are never shown. Without an epsilon, grids are compared at 1. Without a run file, begin
+    one: hexveil inspect records.parquet --init > run.toml
     """
+    if init:
+        typer.echo(begun(run, alone=not as_json and sql is None), nl=False)
+        return
     if sql is not None:
         typer.echo(steps.query(run, sql))
         return
@@ -43,6 +58,13 @@ def inspect(run: Run, *, sql: Dialect = None, as_json: AsJson = False) -> None:
         return
     typer.echo("\n".join(fact_lines(facts)))
     show(table, facts, epsilon)
+
+
+def begun(run: Run, *, alone: bool) -> str:
+    """Return the text of a run file for the columns of the run's source."""
+    if not alone:
+        raise InputError("--init prints a run file and nothing else; leave --json and --sql out.")
+    return started(run, look(arguments.source(run)))
 
 
 def facts_json(facts: PublicFacts) -> dict[str, object]:
@@ -67,7 +89,9 @@ def fact_lines(facts: PublicFacts) -> list[str]:
     lines = [
         *words.wrapped("Value", f"{facts.value}{unit}, counted from {low} to {high}; never shown."),
         *words.wrapped("Records", f"{int(occupancy.n.sum()):,} in the cells below."),
-        *words.wrapped("Users", f"{occupancy.n_users:,} (what is protected: {facts.unit})."),
+        *words.wrapped(
+            "Protected", f"{occupancy.n_users:,} {facts.unit}s, each of them as a whole."
+        ),
         *words.wrapped("Cells", f"{occupancy.n_cells:,}: {words.grid_words(facts.cells.grid)}."),
     ]
     width = max((len(rule) for rule in facts.rules), default=0)

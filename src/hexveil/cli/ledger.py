@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hexveil.config import Run
     from hexveil.ledger.events import Event
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 Where = Annotated[
     str,

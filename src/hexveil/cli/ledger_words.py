@@ -131,11 +131,15 @@ def loss(epsilon: Fraction | int) -> str:
     --------
     >>> loss(1), loss(0)
     ('1 (odds change at most 2.72 times)', '0 (odds do not change)')
+    >>> loss(30)
+    '30 (odds may change more than a million times)'
     """
     if not epsilon:
         return "0 (odds do not change)"
     number = float(epsilon)
-    return f"{words.price(number)} (odds change at most {words.odds(number)})"
+    most = words.odds(number)
+    change = "may change" if most.startswith("more") else "change at most"
+    return f"{words.price(number)} (odds {change} {most})"
 
 
 def event_line(one: Event) -> str:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from hexveil.publishing import Release
     from hexveil.records import Dataset
 
+LEFT_OUT = ()
+"""Sections of a run that this command has no use for: none, [publish] is its own."""
+
 WAIT = "6h"
 STEP = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 LONGEST = 3_700

@@ -26,6 +26,8 @@ READ = (
     "--time observationDateTime --timezone Asia/Kolkata"
 )
 """The options by which the other commands read these records."""
+GRID = "--unit user-day --resolution 6 --timeslot 6h --slot pooled"
+"""A unit and a grid that even a small city supports."""
 
 Users = Annotated[int, typer.Option(help="Buses.", metavar="NUMBER")]
 Days = Annotated[int, typer.Option(help="Days.", metavar="NUMBER")]
@@ -117,5 +119,5 @@ def lines(made: dict[str, Any]) -> list[str]:
         *words.wrapped("Invented", INVENTED),
         *words.wrapped("Size", f"{size}; some fixes are missing."),
         *words.wrapped("Written", ", ".join(made["files"])),
-        *words.wrapped("Go on", f"hexveil inspect {made['files'][0]} {READ}"),
+        *words.wrapped("Go on", f"hexveil inspect {made['files'][0]} {READ} {GRID}"),
     ]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 Arguments = dict[str, Any]
 
+BEGIN = "; hexveil inspect FILE --init > run.toml begins a run file that names them"
+"""What helps whoever has records and no run file yet."""
+
 MECHANISMS: dict[str, type[Baseline | OptimalClipping]] = {
     "OptimalClipping": OptimalClipping,
     "Baseline": Baseline,
@@ -36,11 +39,12 @@ def read_arguments(run: Run, door: Callable[..., object]) -> Arguments:
     from hexveil.records import Select  # noqa: PLC0415  the engine loads when records are read
 
     given = {**run.columns.given(), **run.values.given(), **run.read.given()}
+    complete(door, given)
     given["cells"] = cells(run)
     if run.cells.labels is not None and run.cells.timezone is not None:
         given.setdefault("timezone", run.cells.timezone)
     given["select"] = Select(**run.select.given())
-    return complete(door, given)
+    return given
 
 
 def source(run: Run) -> str | list[str]:
@@ -123,7 +127,8 @@ def complete(door: Callable[..., object], given: Arguments) -> Arguments:
     ]
     missing = [name for name in needed if name not in given and home(name) is not None]
     if missing:
-        raise InputError(f"{_asked(missing)}.")
+        begin = BEGIN if {"user", "value"} <= set(missing) else ""
+        raise InputError(f"{_asked(missing)}{begin}.")
     return given
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from hexveil.config import gaps
 from hexveil.config.run import SECTIONS, Run
 from hexveil.errors import InputError
 
@@ -47,7 +48,8 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
     Raises
     ------
     InputError
-        If the file cannot be read, or a section or field is unknown or of the wrong kind.
+        If the file cannot be read, a section or field is unknown or of the wrong kind, or a field
+        is still to be filled in.
     """
     raw: Raw = {} if source is None else {"source": [source]}
     folder, where = Path(), "command line"
@@ -61,6 +63,7 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
             other = _INSTEAD.get(field) if section == "plan" else None
             if other is not None and (section, other) not in (overrides or {}):
                 table.pop(other, None)
+    gaps.refuse(raw, where)
     return checked(raw, where).standing_in(folder)
 
 

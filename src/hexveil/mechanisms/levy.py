@@ -87,7 +87,9 @@ class Levy(Named):
     gamma : number
         The chance, above 0 and at most 1, that array means of independent samples leave the
         interval.
-    grouping, cap
+    grouping : str
+        As for `ArrayAveraging`.
+    cap : str or int
         As for `ArrayAveraging`.
     split : number
         The part of ε that finds the interval.

@@ -84,9 +84,13 @@ class FixedQuantile(Named):
 
     Parameters
     ----------
-    low, high : number
-        0 <= low < high <= 1. The targets are low K and high K of K arrays, rounded, halves up.
-    grouping, cap
+    low : number
+        From 0, below `high`. The lower target is low K of K arrays, rounded, halves up.
+    high : number
+        Up to 1. The upper target is high K, rounded so too.
+    grouping : str
+        As for `ArrayAveraging`.
+    cap : str or int
         As for `ArrayAveraging`.
     split : number
         The part of ε that finds the interval, half of it for each end.
@@ -144,8 +148,11 @@ class OptimizedQuantile(Named):
 
     Parameters
     ----------
-    grouping, cap, split, candidates
-        As for `FixedQuantile`.
+    grouping : str
+        As for `FixedQuantile`, as is what follows.
+    cap : str or int
+    split : number
+    candidates : int
 
     Raises
     ------

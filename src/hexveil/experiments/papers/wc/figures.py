@@ -4,7 +4,7 @@ Source: WC sections IV-C and IV-D, with ERRATA 5 for the optimal error. What the
 is in `setting`, and the collection of figure 1: the geometric one, M = 6. All errors are drawn on a
 logarithmic axis, which the paper has in figure 3 alone: they lie far apart.
 Ours in the same axes: Foresight, tuned on other sets but judged on these collections among others
-(docs/own-mechanism.md), and Auto with its usual prior.
+(docs/how-to/own-mechanism.md), and Auto with its usual prior.
 """
 
 from __future__ import annotations

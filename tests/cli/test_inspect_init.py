@@ -1,0 +1,213 @@
+"""`hexveil inspect FILE --init`: a run file from names and types of columns, never from values."""
+
+import json
+import re
+import tomllib
+
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil.config import FIELDS, load
+from hexveil.config.gaps import FILL_IN
+from hexveil.config.starting import _DEFAULTS, _LINES
+
+GAPS = {"bounds": "[0, 65]", "timezone": '"Asia/Kolkata"'}
+SHAPES = ("itms_sample.json", "itms_flat_epoch.json", "itms_dot.csv", "itms_slash.csv")
+
+
+def filled(text, **more):
+    """Return the text with its marked lines filled in."""
+    for name, value in (GAPS | more).items():
+        text = text.replace(f'{name} = "{FILL_IN}"', f"{name} = {value}")
+    return text
+
+
+def taken(text, **fields):
+    """Return the text with commented examples of fields made fields."""
+    for name, value in fields.items():
+        text, found = re.subn(rf"^# {name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE)
+        assert found == 1, name
+    return text
+
+
+def given(text):
+    """Return the fields that have a value, of all sections."""
+    sections = tomllib.loads(text)
+    return {key: value for fields in sections.values() if isinstance(fields, dict)
+            for key, value in fields.items()}  # fmt: skip
+
+
+def test_a_run_file_is_begun_and_can_be_run(here, call):
+    """With its gaps filled in the file inspects, plans and releases."""
+    begun = call("inspect", "buses.parquet", "--init")
+    assert (begun.code, begun.err) == (0, "")
+    assert given(begun.out)["bounds"] == given(begun.out)["timezone"] == FILL_IN
+    columns = {"user": "bus", "value": "speed", "lat": "lat", "lon": "lon", "time": "time"}
+    assert given(begun.out).items() >= columns.items()
+    assert max(map(len, begun.out.splitlines())) <= 100
+    text = taken(
+        filled(begun.out), epsilon=1, url='"book.sqlite"', dataset='"buses"', budget=2, out='"map"'
+    )
+    (here / "new.toml").write_text(text.replace('timeslot = "1h"', 'timeslot = "none"'))
+    for command in ("inspect", "plan", "release"):
+        said = call(command, "new.toml")
+        assert said.code == 0, said.err
+    assert (here / "map" / "manifest.json").exists()
+
+
+def test_gaps_are_refused_in_one_sentence(here, call):
+    """Until the gaps are filled in every command says which there are; an option fills one, too."""
+    (here / "new.toml").write_text(call("inspect", "buses.parquet", "--init").out)
+    for command in ("inspect", "plan", "release", "publish"):
+        said = call(command, "new.toml", "--epsilon", "1")
+        assert (said.code, said.out) == (2, "")
+        assert said.err == (
+            "hexveil: new.toml: bounds (in [values]), timezone (in [cells]) are still to be filled "
+            "in: replace 'FILL IN' as the line above it says.\n"
+        )
+    said = call("inspect", "new.toml", "--bounds", "0,65")
+    assert "timezone (in [cells]) is still to be filled in" in said.err
+    said = call("inspect", "new.toml", "--bounds", "0,65", "--timezone", "Asia/Kolkata")
+    assert said.code == 0, said.err
+
+
+def test_every_field_is_explained_in_its_own_words(here, call):
+    """Above every field stands what it is, in the words of the run file's page."""
+    text = call("inspect", "buses.parquet", "--init").out
+    prose = " ".join(line.lstrip("# ") for line in text.splitlines())
+    for key in _LINES:
+        assert str(FIELDS[key].description).replace("as 0,65", "as [0, 65]") in prose, key
+        assert re.search(rf"^(# )?{key[1]} = \S", text, flags=re.MULTILINE), key
+
+
+def test_examples_are_fields_that_can_be_read(here, call, tmp_path):
+    """Every commented example and every default reads back, alone in its section."""
+    for key, line in _LINES.items():
+        section = f"[{key[0]}]\n" if key[0] else ""
+        for value in (line.example, _DEFAULTS.get(key, line.example)):
+            (tmp_path / "one.toml").write_text(f"{section}{key[1]} = {value}\n")
+            load(str(tmp_path / "one.toml"))
+
+
+def test_no_value_changes_a_letter(here, call):
+    """The file is the same whatever the records hold: only names and types are looked at."""
+    before = call("inspect", "buses.parquet", "--init")
+    table = pq.read_table(here / "buses.parquet")
+    pq.write_table(table.slice(7, 3), here / "buses.parquet")
+    assert call("inspect", "buses.parquet", "--init") == before
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_shapes_of_an_exchange(here, call, shared, shape):
+    """Nested, dotted and flattened records of buses are told apart, and their files run."""
+    file = shared / "data" / "itms_sample" / shape
+    begun = call("inspect", file, "--init")
+    assert begun.code == 0, begun.err
+    found = given(begun.out)
+    assert (found["user"], found["value"]) == ("license_plate", "speed")
+    assert found["time"] == "observationDateTime"
+    assert found["location"].replace("/", ".") == "location.coordinates"
+    assert '"vehicle_label" or "id"' in begun.out
+    text = filled(begun.out).replace("min_users = 10", "min_users = 1")
+    (here / "new.toml").write_text(text)
+    assert call("inspect", "new.toml").code == 0
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "parquet"])
+def test_every_kind_of_file_and_a_folder(here, call, kind):
+    """The same columns are found in each kind of file, in a pattern and in a folder."""
+    rows = pq.read_table(here / "buses.parquet").slice(0, 5).to_pylist()
+    (here / "days").mkdir()
+    file = here / "days" / f"1.{kind}"
+    if kind == "parquet":
+        file.write_bytes((here / "buses.parquet").read_bytes())
+    elif kind == "csv":
+        lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+        file.write_text("\n".join(lines) + "\n")
+    else:
+        text = "\n".join(map(json.dumps, rows))
+        file.write_text(json.dumps(rows) if kind == "json" else text)
+    said = [call("inspect", source, "--init") for source in (file, "days", f"days/*.{kind}")]
+    assert [one.code for one in said] == [0, 0, 0]
+    assert len({re.sub(r"source = .*", "", one.out) for one in said}) == 1
+    assert given(said[0].out)["user"] == "bus"
+    assert tomllib.loads(said[1].out)["source"] == "days"
+
+
+def test_what_is_given_is_kept(here, call):
+    """Options take the place of what would be proposed, each as it was written."""
+    said = call(
+        "inspect", "buses.parquet", "--init", "--user", "speed", "--value", "x", "--bounds=-1.5,70",
+        "--unit", "user-day", "--budget", "0.1", "--dataset", "7", "--hours", "6-9,17",
+        "--accept-noise", "--timezone", "Europe/Warsaw", "--max-bad-rows", "0.5",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    assert given(said.out).items() >= {
+        "user": "speed", "value": "x", "bounds": [-1.5, 70], "unit": "user-day", "budget": 0.1,
+        "dataset": "7", "hours": ["6-9", "17"], "accept_noise": True,
+        "timezone": "Europe/Warsaw", "max_bad_rows": 0.5,
+    }.items()  # fmt: skip
+    assert FILL_IN not in "".join(line for line in said.out.splitlines() if line[:1] != "#")
+    (here / "new.toml").write_text(said.out)
+    assert load(str(here / "new.toml")).values.bounds == ("-1.5", "70")
+
+
+def test_what_is_not_found_is_a_gap(here, call):
+    """Where no name says what a column is, a gap asks for it; without times there are no slots."""
+    (here / "odd.csv").write_text("who,what,amount\na,b,1\n")
+    said = call("inspect", "odd.csv", "--init")
+    fields = given(said.out)
+    assert [fields[name] for name in ("user", "value", "location", "bounds")] == [FILL_IN] * 4
+    assert fields["timeslot"] == "none"
+    assert "timezone" not in fields
+    assert "No column's name tells which." in said.out
+
+
+def test_labels_take_the_place_of_places(here, call):
+    """Without places a public label is proposed, and nothing that belongs to hexagons."""
+    (here / "odd.csv").write_text("bus,ward,speed\na,b,1\n")
+    said = call("inspect", "odd.csv", "--init")
+    fields = given(said.out)
+    assert fields["labels"] == ["ward"]
+    assert fields.keys().isdisjoint({"resolution", "timeslot", "slot", "timezone", "location"})
+    (here / "new.toml").write_text(filled(said.out).replace("min_users = 10", "min_users = 1"))
+    assert call("inspect", "new.toml").code == 0
+
+
+def test_odd_names_stay_names(here, call):
+    """A name that would end a line or turn its direction is written as TOML escapes it."""
+    table = pq.read_table(here / "buses.parquet")
+    odd = 'bus\n[plan]\nepsilon = 9\u202e"\x7f'
+    pq.write_table(table.rename_columns([odd, *table.column_names[1:]]), here / "odd.parquet")
+    said = call("inspect", "odd.parquet", "--init")
+    assert said.code == 0, said.err
+    fields = tomllib.loads(said.out)
+    assert fields["columns"]["user"] == odd
+    assert "plan" in fields
+    assert fields["plan"] == {}
+    assert all(letter.isprintable() or letter == "\n" for letter in said.out)
+
+
+@pytest.mark.parametrize("more", [("--json",), ("--sql", "duckdb")])
+def test_a_run_file_alone(here, call, more):
+    """--init prints nothing else, so that its output can be kept as it is."""
+    said = call("inspect", "buses.parquet", "--init", *more)
+    assert (said.code, said.out) == (2, "")
+    assert "--init prints a run file and nothing else" in said.err
+
+
+def test_records_without_names_are_not_shown(here, call):
+    """A first line that is a record is refused, and none of it is shown."""
+    (here / "bare.csv").write_text("kr7731,31.5,2024-01-01T10:00:00Z\n")
+    said = call("inspect", "bare.csv", "--init")
+    assert (said.code, said.out) == (2, "")
+    assert "kr7731" not in said.err
+    assert "line of column names" in said.err
+
+
+def test_records_alone_are_told_of_it(here, call):
+    """Whoever inspects records without naming columns is told how a run file begins."""
+    said = call("inspect", "buses.parquet")
+    assert said.code == 2
+    assert "hexveil inspect FILE --init > run.toml begins a run file" in said.err
+    assert "--init" not in call("inspect", "buses.parquet", "--user", "bus").err

@@ -1,0 +1,138 @@
+"""What must work where a built hexveil is installed: run there with the names of extras.
+
+Each function is called by name; it asserts, or tells what a missing extra is said to be.
+"""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pyarrow as pa
+
+import hexveil as hv
+
+COMMAND = Path(sys.executable).with_name("hexveil")
+LABELS = {"user": "bus", "value": "speed", "bounds": (0, 65), "cells": hv.Labels("ward")}
+
+
+def dataset():
+    """Return records of forty buses in one ward."""
+    rows = {"bus": [f"{k:02d}" for k in range(40)] * 5, "ward": ["x"] * 200, "speed": [20.0] * 200}
+    return hv.read(pa.table(rows), **LABELS)
+
+
+def released(ledger="ledger.sqlite"):
+    """Return a release of them."""
+    records = dataset()
+    book = hv.Ledger(ledger, dataset="buses", budget=9)
+    return hv.release(records, hv.plan(records, epsilon=3), ledger=book)
+
+
+def told(work, extra):
+    """Check that work without an extra ends with a sentence that names it."""
+    text = ""
+    try:
+        work()
+    except hv.InputError as error:
+        text = str(error)
+    assert f'pip install "hexveil[{extra}]"' in text, (extra, text)
+
+
+def said(*arguments):
+    """Return the exit code of the command, and all that it said."""
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def core():
+    """Read, plan, release and verify, in Python and by the command."""
+    assert "site-packages" in hv.__file__
+    assert (Path(hv.__file__).parent / "py.typed").exists()
+    assert said("--version") == (0, f"hexveil {hv.__version__}\n")
+    published = released()
+    published.write("map")
+    assert said("verify", "map")[0] == 0
+
+
+def alone():
+    """Name each extra where it is missing."""
+    published = released()
+    Path("counts.json").write_text("[9, 3, 1]")
+    told(published.to_pandas, "pandas")
+    told(hv.capacity(dataset(), epsilon=3).to_pandas, "pandas")
+    told(published.to_polars, "polars")
+    told(lambda: hv.Ledger("postgresql://host/name", dataset="buses", budget=9), "postgres")
+    told(lambda: hv.read("records.parquet", engine="spark", **LABELS), "spark")
+    for arguments, extra in ((STUDY, "plots"), (("demo",), "demo")):
+        code, text = said(*arguments)
+        assert (code, f'pip install "hexveil[{extra}]"' in text) == (2, True), text
+
+
+STUDY = (
+    "evaluate", "--counts", "counts.json", "--values", "normal:20,10", "--bounds", "0,65",
+    "--trials", "10", "--mechanism", "Baseline", "--epsilon", "1", "--out", "study",
+)  # fmt: skip
+
+
+def demo():
+    """Find the real flights, of which the demo makes a map."""
+    from hexveil.experiments import flights  # noqa: PLC0415  what the extra is for
+
+    assert len(flights.airports()) > 1_000
+
+
+def plots():
+    """Draw the chart of a study."""
+    Path("counts.json").write_text("[9, 3, 1]")
+    code, text = said(*STUDY)
+    assert code == 0, text
+    assert any(Path().rglob("*.png")) or any(Path().rglob("*.svg"))
+
+
+def pandas():
+    """Make data frames of a release and of a table of grids."""
+    assert list(released().to_pandas()["users"]) == [40]
+    assert len(hv.capacity(dataset(), epsilon=3).to_pandas()) == 1
+
+
+def polars():
+    """Make a data frame of a release, and read one."""
+    import polars as pl  # noqa: PLC0415  an extra
+
+    assert released().to_polars()["users"].to_list() == [40]
+    frame = pl.DataFrame({"bus": ["a"] * 20, "ward": ["x"] * 20, "speed": [1.0] * 20})
+    read = hv.read(frame, **LABELS, select=hv.Select(min_users=1))
+    assert read.public.occupancy.n_users == 1
+
+
+def postgres():
+    """Find the driver: what is missing is a server."""
+    text = ""
+    try:
+        hv.Ledger("postgresql://127.0.0.1:1/none", dataset="buses", budget=9)
+    except hv.StorageError as error:
+        text = str(error)
+    assert "cannot be used" in text, text
+
+
+def spark():
+    """Load the engine with its pandas; that it runs is tested elsewhere."""
+    import pyspark.sql.pandas.types  # noqa: PLC0415  an extra
+    from pyspark.sql.pandas.utils import require_minimum_pandas_version  # noqa: PLC0415
+
+    require_minimum_pandas_version()
+    assert pyspark.__version__
+    assert find_spec("hexveil.records.spark.reading")
+
+
+def docs():
+    """Load what the site is made with."""
+    import material  # noqa: F401, PLC0415  an extra
+    import mkdocs  # noqa: F401, PLC0415
+    import mkdocstrings  # noqa: F401, PLC0415
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        globals()[name]()

@@ -1,0 +1,286 @@
+"""The built package: what it holds, that it builds the same twice, that it installs and works.
+
+Packages come from the index that pip is set to, at the versions of the lock files, by uv, whose
+cache makes the second installation of a package cheap.
+"""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import hexveil
+
+ROOT = Path(__file__).resolve().parents[1]
+SMOKE = Path(__file__).with_name("package_smoke.py")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+EXTRAS = set(PROJECT["optional-dependencies"]) - {"dev"}
+UNREACHED = re.compile("(?i)error sending request|dns error|timed out|failed to fetch")
+NO_SKIP = bool(os.environ.get("HEXVEIL_NO_SKIP"))
+OLDEST = 11
+TRIED = ("3.11", "3.12", "3.13")
+"""Versions of Python that the package is known to run on; a newer one is tried where it is."""
+THIS = f"3.{sys.version_info.minor}"
+
+
+def missing(reason):
+    """Skip with a reason, or fail where nothing may be skipped."""
+    (pytest.fail if NO_SKIP else pytest.skip)(reason)
+
+
+@functools.cache
+def environment():
+    """Return the environment for uv: the index that pip is set to, for uv does not ask pip."""
+    asked = [sys.executable, "-m", "pip", "config", "list"]
+    lines = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    found = dict(re.findall(r"^\S*\.([a-z-]+)='(.*)'$", lines, flags=re.MULTILINE))
+    names = {
+        "index-url": "UV_DEFAULT_INDEX",
+        "extra-index-url": "UV_INDEX",
+        "find-links": "UV_FIND_LINKS",
+        "cert": "SSL_CERT_FILE",
+    }
+    named = {new: found[old] for old, new in names.items() if old in found}
+    named["UV_FIND_LINKS"] = ",".join(named.get("UV_FIND_LINKS", "").split())
+    alike = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON_DOWNLOADS": "never"}
+    apart = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
+    return named | alike | {key: os.environ[key] for key in os.environ.keys() - apart}
+
+
+def uv(*arguments):
+    """Run uv; return what came of it."""
+    command = [sys.executable, "-m", "uv", "--quiet", *map(str, arguments)]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+
+
+@functools.cache
+def interpreters():
+    """Return a Python of each version on the machine; of this version, this one."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = {}
+    for minor in range(OLDEST, OLDEST + 10):
+        name = f"python3.{minor}"
+        places = [shutil.which(name), *sorted(pyenv.glob(f"3.{minor}.*/bin/{name}"))]
+        for python in filter(None, places):
+            # A name on the path can be a shim of a version that is not chosen.
+            asked = [python, "-c", "import sys; print(*sys.version_info[:2], sep='.')"]
+            done = subprocess.run(asked, capture_output=True, text=True, check=False)
+            if done.stdout.strip() == f"3.{minor}":
+                found[f"3.{minor}"] = str(python)
+    return found | {THIS: sys.executable}
+
+
+def build(tree, out, kind):
+    """Return the file that is built of a tree, by the build backend of this environment."""
+    done = uv("build", f"--{kind}", "--no-build-isolation", "--out-dir", out, tree)
+    assert done.returncode == 0, done.stderr
+    (file,) = (*out.glob("*.whl"), *out.glob("*.tar.gz"))
+    return file
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory):
+    """Return the sdist of this tree, built once."""
+    return build(ROOT, tmp_path_factory.mktemp("sdist"), "sdist")
+
+
+def unpacked(sdist, folder, time):
+    """Return the sources as the sdist has them, in another folder and of another time."""
+    with tarfile.open(sdist) as packed:
+        packed.extractall(folder, filter="data")
+    (root,) = folder.iterdir()
+    for path in root.rglob("*"):
+        os.utime(path, (time, time))
+    return root
+
+
+@pytest.fixture(scope="module")
+def built(sdist, tmp_path_factory):
+    """Return wheel and sdist that are built of what the sdist holds."""
+    folder = tmp_path_factory.mktemp("built")
+    tree = unpacked(sdist, tmp_path_factory.mktemp("tree"), 1_700_000_000)
+    return {kind: build(tree, folder / kind, kind) for kind in ("wheel", "sdist")}
+
+
+@pytest.fixture(scope="module")
+def constraints(tmp_path_factory):
+    """Return files of the versions of the lock files, for an extra alone."""
+    folder = tmp_path_factory.mktemp("locks")
+
+    def of(extra):
+        names = ["requirements.lock"]
+        names += [f"requirements-{extra}.lock"] * (ROOT / f"requirements-{extra}.lock").exists()
+        pins = [
+            line.removesuffix(" \\")
+            for name in names
+            for line in (ROOT / name).read_text("utf-8").splitlines()
+            if re.match(r"[a-z0-9]", line)
+            # Spark's own pandas is an older one than that of the extra.
+            and (extra == "pandas" or not line.startswith("pandas=="))
+        ]
+        file = folder / f"{extra or 'core'}.txt"
+        file.write_text("\n".join(dict.fromkeys(pins)) + "\n")
+        return file
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return the folder of the environment, the same each time: what is compiled is kept."""
+    return tmp_path_factory.mktemp("place")
+
+
+@pytest.fixture
+def fresh(place):
+    """Return what makes a new environment of an interpreter and returns the interpreter in it."""
+
+    def made(python):
+        assert uv("venv", "--clear", "--python", python, place / "venv").returncode == 0
+        return place / "venv" / "bin" / "python"
+
+    return made
+
+
+@pytest.fixture
+def install(built, constraints):
+    """Return what installs the wheel with an extra, or only resolves what that would take."""
+
+    def made(inside, extra="", *more):
+        wheel = f"hexveil[{extra}] @ {built['wheel'].as_uri()}" if extra else built["wheel"]
+        done = uv("pip", "install", "--python", inside, "-c", constraints(extra), wheel, *more)
+        if done.returncode and UNREACHED.search(done.stderr):
+            missing("the package index cannot be reached")
+        assert done.returncode == 0, done.stderr
+
+    return made
+
+
+def smoke(python, folder, *jobs):
+    """Do jobs of package_smoke.py in a folder, with an interpreter that knows nothing else."""
+    folder.mkdir()
+    compiled = python.parents[2] / "compiled"
+    command = [python, "-I", "-X", f"pycache_prefix={compiled}", SMOKE, *jobs]
+    env = environment() | {"PYTHONPYCACHEPREFIX": str(compiled)}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("version", interpreters())
+def test_the_core_works_where_it_is_installed(tmp_path, fresh, install, version):
+    """On every Python of the machine: read, plan, release; here also what is said of extras."""
+    python = fresh(interpreters()[version])
+    install(python)
+    smoke(python, tmp_path / "work", "core", *["alone"] * (version == THIS))
+
+
+@pytest.mark.parametrize("extra", sorted(EXTRAS - {"spark"}))
+def test_each_extra_alone_works(tmp_path, fresh, install, extra):
+    """An extra brings all that it needs and no other extra is needed for it."""
+    python = fresh(sys.executable)
+    install(python, extra)
+    smoke(python, tmp_path / "work", extra)
+
+
+def test_the_extra_of_spark_alone_works(tmp_path, fresh, install):
+    """All of it can be had together; and with Spark, and its own pandas, records are read.
+
+    Spark itself is linked from here: it comes as sources of half a gigabyte, built each time.
+    """
+    there = find_spec("pyspark")
+    if there is None:
+        missing("Spark is not installed here: it is where Java is")
+    python = fresh(sys.executable)
+    install(python, "spark", "--dry-run")
+    (needed,) = (line for line in PROJECT["optional-dependencies"]["spark"] if "pandas" in line)
+    install(python, "", needed)
+    (packages,) = (python.parents[1] / "lib").glob("python*/site-packages")
+    for name in ("pyspark", "py4j"):
+        (packages / name).symlink_to(Path(find_spec(name).origin).parent)
+    smoke(python, tmp_path / "work", "spark")
+
+
+def test_this_python_is_among_them():
+    """The interpreter that runs the tests is one of those on which the package is tried."""
+    assert interpreters()[THIS] == sys.executable
+
+
+def names(file):
+    """Return the names in a wheel or an sdist."""
+    if file.suffix == ".whl":
+        return set(zipfile.ZipFile(file).namelist())
+    with tarfile.open(file) as packed:
+        return {name.partition("/")[2] for name in packed.getnames()}
+
+
+def sources():
+    """Return every file of the package, by its path in a wheel."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found = {Path(line).relative_to("src").as_posix() for line in listed.stdout.splitlines()}
+    return {name for name in found if (ROOT / "src" / name).exists()}
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(built):
+    """Modules, assets, schema, the mark of types, licence and metadata; no test, no benchmark."""
+    held = names(built["wheel"])
+    info = f"hexveil-{hexveil.__version__}.dist-info"
+    beside = {name for name in held if name.startswith(info)}
+    assert {"hexveil/py.typed", "hexveil/publishing/manifest.schema.json"} <= held
+    assert {name.rpartition("/")[2] for name in beside} == {
+        "METADATA", "WHEEL", "RECORD", "LICENSE", "entry_points.txt",
+    }  # fmt: skip
+    assert held - beside == sources() or not sources()
+    assert all(name.startswith("hexveil/") for name in held - beside)
+
+
+def test_the_sdist_can_be_tested_and_built(built):
+    """Sources, tests, pages, benchmarks and lock files are there; nothing that git leaves out."""
+    held = names(built["sdist"])
+    assert {"LICENSE", "README.md", "pyproject.toml", "requirements.lock", "Makefile"} <= held
+    assert {"tests/conftest.py", "tests/test_docs.py", "benchmarks/text.py"} <= held
+    assert any(name.startswith("docs/") for name in held)
+    assert {name for name in held if "__pycache__" in name or name.startswith(".venv")} == set()
+
+
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_builds_are_the_same_bytes(sdist, built, tmp_path, kind):
+    """The same sources in another folder at another time give the same file, byte for byte."""
+    (tmp_path / "elsewhere").mkdir()
+    tree = unpacked(sdist, tmp_path / "elsewhere", 1_600_000_000)
+    again = build(tree, tmp_path / "again", kind)
+    assert again.name == built[kind].name
+    assert again.read_bytes() == built[kind].read_bytes()
+
+
+def test_the_sdist_of_an_sdist_is_itself(sdist, built):
+    """Whoever builds from the sdist has all of the tree that it was built from."""
+    assert names(sdist) == names(built["sdist"])
+
+
+def test_metadata_says_what_is_true(built):
+    """Name, licence, Python, readme and extras are those of the project; no address is made up."""
+    with zipfile.ZipFile(built["wheel"]) as packed:
+        (name,) = (one for one in packed.namelist() if one.endswith("METADATA"))
+        text = packed.read(name).decode()
+    head = text.partition("\n\n")[0]
+    fields = [line.partition(": ")[::2] for line in head.splitlines()]
+    assert ("Name", "hexveil") in fields
+    assert ("License-Expression", "Apache-2.0") in fields
+    assert ("Requires-Python", ">=3.11") in fields
+    assert ("Description-Content-Type", "text/markdown") in fields
+    assert {value for key, value in fields if key == "Provides-Extra"} >= set(EXTRAS)
+    assert [value for key, value in fields if key == "Project-URL"] == []
+    named = {value for key, value in fields if key == "Classifier"}
+    assert {f"Programming Language :: Python :: {version}" for version in TRIED} <= named

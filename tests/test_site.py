@@ -1,0 +1,290 @@
+"""The site: its generated pages, its nav, and what was built of it."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import hexveil as hv
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+API = sorted((DOCS / "reference" / "api").glob("*.md"))
+CONFIG = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+NAV = re.findall(r"^ +- .*: ([\w./-]+\.(?:md|ipynb))$", CONFIG.split("\nnav:\n")[1], re.MULTILINE)
+PROJECT = {f"project/{name}.md" for name in ("architecture", "contributing", "readme", "security")}
+"""Pages of the root that the build adds."""
+
+
+def load(name):
+    """Return a script of website/ as a module."""
+    spec = importlib.util.spec_from_file_location(
+        f"website_{name}", ROOT / "website" / f"{name}.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def check():
+    """Return the script that checks a built site."""
+    return load("check")
+
+
+@pytest.fixture(scope="module")
+def _tools():
+    """Skip where what builds the site is not installed; fail where nothing may be skipped."""
+    if importlib.util.find_spec("mkdocs") is None:
+        reason = "what builds the site is not installed: make docs"
+        (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
+
+
+@pytest.fixture(scope="module")
+def hooks(_tools):
+    """Return the script that adds to the site what is not under docs."""
+    sys.path.insert(0, str(ROOT / "website"))
+    yield load("hooks")
+    sys.path.remove(str(ROOT / "website"))
+
+
+@pytest.fixture
+def notebook(_tools, tmp_path):
+    """Return what makes the page of a notebook with these cells, run first."""
+    import nbformat  # noqa: PLC0415  only where the site is built
+
+    def made(*code):
+        cells = [nbformat.v4.new_code_cell(text) for text in code]
+        title = nbformat.v4.new_markdown_cell("# A title\n\nAnd a sentence.")
+        nbformat.write(nbformat.v4.new_notebook(cells=[title, *cells]), tmp_path / "a.ipynb")
+        return load("notebooks").pages(tmp_path / "a.ipynb", run=True)
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, request):
+    """Return the site as `make docs` built it, or built here with notebooks as they are stored."""
+    if built := os.environ.get("HEXVEIL_SITE"):
+        return (ROOT / built).resolve()
+    request.getfixturevalue("_tools")
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
+        cwd=ROOT,
+        env=os.environ | {"HEXVEIL_NOTEBOOKS": "stored", "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def pins(name):
+    """Return the version that a lock file pins for each package; the markers are left out."""
+    lock = (ROOT / name).read_text(encoding="utf-8")
+    assert re.findall(r"(?:https?:|file:|--(?:extra-)?index|--find-links).*", lock) == []
+    parts = re.split(r"^(?=[a-z0-9._-]+==)", lock, flags=re.MULTILINE)[1:]
+    assert [part for part in parts if "--hash=sha256:" not in part] == []
+    return dict(re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", lock, flags=re.MULTILINE))
+
+
+def test_lock_of_the_site_is_in_step():
+    """What the site is made with is pinned with hashes, as the project asks and its lock has it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ours, base = pins("requirements-docs.lock"), pins("requirements.lock")
+    for line in project["optional-dependencies"]["docs"]:
+        wanted = Requirement(line)
+        assert wanted.specifier.contains(ours[wanted.name], prereleases=True), "make lock"
+    assert {
+        name: ours[name] for name in ours.keys() & base.keys() if ours[name] != base[name]
+    } == {}
+
+
+def test_generated_pages_are_what_the_code_gives():
+    """The committed pages of command, run file and manifest are those of the code."""
+    stale = sorted(load("generated").stale())
+    assert stale == [], "python website/generated.py writes them anew"
+
+
+def test_every_public_name_is_described_once():
+    """Each public name has its full description on one page, and no page describes another."""
+    found = [
+        name
+        for page in API
+        for name in re.findall(r"^::: hexveil\.(.+)$", page.read_text(), flags=re.MULTILINE)
+    ]
+    formulas = [f"theory.{name}" for name in hv.theory.__all__]
+    assert sorted(found) == sorted({*hv.__all__, *formulas} - {"__version__", "theory"})
+
+
+def test_groups_are_those_of_the_package():
+    """Names stand together as the tour in the package's docstring has them."""
+    tour = hv.__doc__.split("Records:")[1]
+    for page in API:
+        names = re.findall(r"^::: hexveil\.(\w+)$", page.read_text(), flags=re.MULTILINE)
+        groups = [group for group in tour.split(".\n") if any(f"`{n}`" in group for n in names)]
+        assert len(groups) == (1 if names else 0), page.stem
+
+
+def test_every_part_of_the_manifest_has_a_meaning():
+    """No row of the schema's page leaves its meaning out, but for the two statistics."""
+    page = (DOCS / "reference" / "manifest.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^`]+)` \|.*\| (.*) \|$", page, flags=re.MULTILINE)
+    assert len(rows) > 80
+    bare = [path for path, meaning in rows if not meaning.strip()]
+    assert [path for path in bare if not path.endswith(("error.mean", "error.variance"))] == []
+
+
+def test_nav_has_every_page_once():
+    """Every page under docs is in the nav, once, and the nav names no other."""
+    pages = {
+        str(file.relative_to(DOCS)) for kind in ("md", "ipynb") for file in DOCS.rglob(f"*.{kind}")
+    }
+    assert sorted(NAV) == sorted(pages | PROJECT)
+
+
+@pytest.mark.parametrize(
+    ("link", "shown"),
+    [
+        ("../understand/grids.md#how", "../understand/grids.md#how"),
+        ("../../CHANGELOG.md", "../reference/changelog.md"),
+        ("../../README.md#try-it", "../project/readme.md#try-it"),
+        ("../notebooks/publishing-buses.ipynb", "../notebooks/publishing-buses.md"),
+        ("../../src/hexveil/exact.py", "../source/src/hexveil/exact.py.md"),
+        ("#below", "#below"),
+        ("https://example.org/a.md", "https://example.org/a.md"),
+    ],
+)
+def test_links_are_turned_into_those_of_the_site(hooks, link, shown):
+    """A link of the repository leads to the same thing on the site."""
+    assert hooks.relinked(f"[a]({link}) b", "how-to/publish.md") == f"[a]({shown}) b"
+
+
+def test_a_root_page_has_its_links_too(hooks):
+    """A page of the root is written elsewhere than it is shown."""
+    text = "[a](docs/how-to/publish.md) ![b](docs/images/city-map.png)"
+    shown = "[a](../how-to/publish.md) ![b](../images/city-map.png)"
+    assert hooks.relinked(text, "project/readme.md") == shown
+
+
+def test_tables_can_break_where_names_may(hooks):
+    """Long names in code break, short ones do not, and cells of many words are marked."""
+    html = f"<td><code>user</code></td><td><code>tests/a_b.py::test_c</code> {'word ' * 9}</td>"
+    start, _, rest = hooks.on_page_content(html).partition("</td>")
+    assert start == '<td><code class="whole">user</code>'
+    assert rest.startswith('<td class="long"><code>tests/<wbr>a_<wbr>b.<wbr>py::<wbr>test_<wbr>c<')
+
+
+def test_a_notebook_is_run_and_shown(notebook):
+    """The page of a notebook has its title, its code, what it printed and its pictures."""
+    draw = (
+        "from IPython.display import SVG, display\n"
+        "display(SVG('<svg xmlns=\"http://www.w3.org/2000/svg\"/>'))"
+    )
+    pages = notebook("a = 20\nprint(a + 1)", draw)
+    assert pages["a.md"].startswith("# A title\n\n<a ")
+    assert "print(a + 1)\n````\n\n````text\n21\n````" in pages["a.md"]
+    assert "(a-2-0.svg)" in pages["a.md"]
+    assert "<svg" in pages["a-2-0.svg"]
+
+
+def test_a_notebook_that_fails_is_refused(notebook):
+    """An error in a cell is no output to show."""
+    with pytest.raises(Exception, match="ZeroDivisionError") as error:
+        notebook("1 / 0")
+    assert type(error.value).__name__ == "NotebookError"
+
+
+def page(folder, name, text):
+    """Write a page of a made-up site."""
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+def test_a_sound_site_has_no_fault(check, tmp_path):
+    """Links to pages, anchors, pictures and to other places are no faults."""
+    page(
+        tmp_path,
+        "index.html",
+        '<p id="top"><a href="a/b.html#x">b</a><a href="https://x.org">x</a>',
+    )
+    page(tmp_path, "a/b.html", '<p id="x"><a href="../#top">up</a><img src="p.png"><a href="#x">')
+    page(tmp_path, "a/p.png", "")
+    assert check.faults(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('<a href="gone.html">', "gone.html leads nowhere"),
+        ('<a href="#gone">', "#gone leads nowhere"),
+        ('<a href="../index.html">', "../index.html leads nowhere"),
+        ('<img src="gone.png">', "gone.png leads nowhere"),
+        ('<script src="https://cdn.example/x.js">', "loads https://cdn.example/x.js"),
+        ('<link rel="stylesheet" href="//cdn.example/x.css">', "loads //cdn.example/x.css"),
+        ("<style>@import 'https://cdn.example/x.css';</style>", "loads https://cdn.example/x.css"),
+        ('<p style="background: url(http://x.org/p.png)">', "loads http://x.org/p.png"),
+    ],
+)
+def test_a_fault_is_found(check, tmp_path, text, fault):
+    """A link that leads nowhere, or something from another host, is named with its page."""
+    page(tmp_path, "index.html", text)
+    assert f"index.html: {fault}" in check.faults(tmp_path)
+
+
+def test_a_fault_of_a_sheet_is_found(check, tmp_path):
+    """A sheet of style that loads from another host is named."""
+    page(tmp_path, "index.html", "")
+    page(tmp_path, "site.css", "@font-face { src: url('https://fonts.example/a.woff2') }")
+    assert check.faults(tmp_path) == ["site.css: loads https://fonts.example/a.woff2"]
+
+
+def test_an_empty_site_is_a_fault(check, tmp_path):
+    """A folder without pages is not taken for a sound site."""
+    assert check.faults(tmp_path) == [f"{tmp_path} holds no page"]
+
+
+def test_the_built_site_is_sound(check, site):
+    """Every link of the built site leads somewhere, and no page loads from another host."""
+    assert check.faults(site) == []
+
+
+def test_every_public_name_is_shown(site):
+    """Each public name has an anchor and its first sentence on a built page."""
+    shown = "".join(file.read_text() for file in (site / "reference" / "api").glob("*.html"))
+    for name in set(hv.__all__) - {"__version__", "theory"}:
+        assert len(re.findall(rf'<h2 id="hexveil\.{name}"', shown)) == 1, name
+    for name in hv.theory.__all__:
+        assert re.search(rf'<h3 id="hexveil\.theory\.{name}"', shown), name
+
+
+@pytest.mark.browser
+def test_a_browser_asks_no_other_host(site, chromium):
+    """Opened as files, pages ask for nothing from elsewhere, and the search finds a page."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  only here
+
+    asked, failed = [], []
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        view = browser.new_page(viewport={"width": 390, "height": 800})
+        view.on("request", lambda request: asked.append(request.url))
+        view.on("pageerror", lambda error: failed.append(str(error)))
+        for name in ("index.html", "reference/api/records.html", "understand/map-of-theory.html"):
+            view.goto((site / name).as_uri())
+            assert view.evaluate("document.documentElement.scrollWidth") <= 390
+        view.goto((site / "index.html").as_uri())
+        view.locator(".md-header__button[for=__search]").click()
+        view.locator(".md-search__input").press_sequentially("odometer")
+        view.locator(".md-search-result__link").first.wait_for(timeout=10_000)
+        browser.close()
+    assert failed == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []

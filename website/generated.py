@@ -1,0 +1,314 @@
+"""Reference pages that the code writes: the command, the fields of a run, the manifest.
+
+They are committed, so that they read on the code host; tests/test_site.py compares them with what
+the code gives now. `python website/generated.py` writes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from hexveil.cli.app import app
+from hexveil.cli.options import PANELS
+from hexveil.config import FIELDS
+from hexveil.config.arguments import option
+from hexveil.publishing.manifest import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
+PANEL_SECTIONS = {panel: section for section, panel in PANELS.items()}
+
+
+def cell(text: str) -> str:
+    """Return text for a cell of a table: no pipe ends it, no mark of rich is in it."""
+    plain = re.sub(r"\\(?=\[)", "", " ".join(text.split()))
+    return re.sub(r"(?<!\\)\|", r"\\|", plain)
+
+
+def table(heads: str, rows: Sequence[tuple[str, ...]]) -> str:
+    """Return a table in Markdown."""
+    names = heads.split(" | ")
+    head = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    return "\n".join([*head, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+# The command
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command, as the parser knows it."""
+
+    name: str
+    panel: str
+    parsed: Any
+
+    @property
+    def purpose(self) -> str:
+        """Its help, a paragraph a line."""
+        paragraphs = re.split(r"\n\s*\n", (self.parsed.help or "").strip())
+        return "\n\n".join(" ".join(one.split()) for one in paragraphs)
+
+    @property
+    def example(self) -> str:
+        """Its example, without the word."""
+        return re.sub(r"^\w+:\s+", "", self.parsed.epilog or "")
+
+    @property
+    def parameters(self) -> list[Any]:
+        """Its arguments and options, without the one that all have."""
+        return [p for p in self.parsed.params if "--help" not in p.opts and not p.hidden]
+
+
+def commands() -> list[Command]:
+    """Return every command and sub-command, in the order of the help."""
+    return list(_below(typer.main.get_command(app), "hexveil", ""))
+
+
+def _below(group: Any, path: str, panel: str) -> Iterator[Command]:  # noqa: ANN401  the parser's
+    for name in group.list_commands(None):
+        one = group.get_command(None, name)
+        inside = panel or getattr(one, "rich_help_panel", None) or "Commands"
+        if hasattr(one, "list_commands"):
+            yield from _below(one, f"{path} {name}", inside)
+        else:
+            yield Command(f"{path} {name}", inside, one)
+
+
+def is_argument(parameter: Any) -> bool:  # noqa: ANN401  the same
+    """Return whether a parameter is given by its place."""
+    return not parameter.opts[0].startswith("-")
+
+
+def field_section(parameter: Any) -> str | None:  # noqa: ANN401  the same
+    """Return the section of a run file that an option stands for, if it does."""
+    return PANEL_SECTIONS.get(getattr(parameter, "rich_help_panel", None) or "none")
+
+
+def usage(one: Command) -> str:
+    """Return the line of usage."""
+    places = [place(p) for p in one.parameters if is_argument(p)]
+    options = [] if all(is_argument(p) for p in one.parameters) else ["[OPTIONS]"]
+    return " ".join([one.name, *places, *options])
+
+
+def place(parameter: Any) -> str:  # noqa: ANN401  the same
+    """Return how an argument stands in the line of usage."""
+    name = (parameter.metavar or parameter.opts[0]).strip("[]").upper()
+    name += "..." if parameter.nargs == -1 else ""
+    return name if parameter.required else f"[{name}]"
+
+
+def written(parameter: Any) -> str:  # noqa: ANN401  the same
+    """Return how an option is written, with what it takes."""
+    names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
+    if parameter.is_flag or parameter.count:
+        return names
+    kind = parameter.metavar or {"Path": "PATH", "int": "NUMBER", "float": "NUMBER"}.get(
+        getattr(parameter.type_descriptor.annotation, "__name__", ""), "TEXT"
+    )
+    return f"{names[:-1]} {kind}`"
+
+
+def meaning(parameter: Any) -> str:  # noqa: ANN401  the same
+    """Return what a parameter does, and what counts where it is left out."""
+    text = re.sub(r"\s*\[default: (.+)\]$", r" Default: \1.", cell(parameter.help or ""))
+    default = parameter.default
+    if isinstance(default, bool) or default in (None, (), []) or callable(default):
+        return text + (" Needed." if parameter.required and not is_argument(parameter) else "")
+    return f"{text} Default: {cell(str(default))}."
+
+
+def described(one: Command) -> str:
+    """Return the part of the page about one command."""
+    own = [p for p in one.parameters if is_argument(p) or field_section(p) is None]
+    rows = [
+        (f"`{place(p)}`" if is_argument(p) else written(p), meaning(p))
+        for p in sorted(own, key=lambda p: not is_argument(p))
+    ]
+    parts = [f"### {one.name}", one.purpose, f"```sh\n{usage(one)}\n```"]
+    if rows:
+        parts.append(table("argument or option | what", rows))
+    if taken := fields_taken(one):
+        parts.append(taken)
+    if one.example:
+        parts.append(f"For example:\n\n```sh\n{one.example}\n```")
+    return "\n\n".join(parts)
+
+
+def fields_taken(one: Command) -> str:
+    """Return which fields of a run file a command takes as options."""
+    taken = {p.opts[0] for p in one.parameters if field_section(p) is not None}
+    single, whole = [], []
+    for section in PANELS:
+        names = [option(*key) for key in FIELDS if key[0] == section]
+        given = [f"`{name}`" for name in names if name in taken]
+        if section and given and len(given) == len(names):
+            whole.append(f"`[{section}]`")
+        else:
+            single += given
+    said = [", ".join(single)] if single else []
+    said += [f"every field of {listed(whole)}"] if whole else []
+    return f"Also, [as options](run-file.md): {', and '.join(said)}." if said else ""
+
+
+def listed(names: list[str]) -> str:
+    """Return names as an enumeration."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+EXITS = [
+    ("0", "Done, or done before: the same numbers again, at no cost."),
+    ("1", "The program or the machine failed; trying again may help."),
+    ("2", "Wrong use or bad input; nothing was written, nothing was spent."),
+    ("3", "The budget refuses; nothing was spent."),
+    ("130", "Interrupted."),
+]
+
+
+def command_page(_: str = "") -> str:
+    """Return the page of the command."""
+    known = commands()
+    panels = list(dict.fromkeys(one.panel for one in known))
+    parts = [
+        "# The command",
+        (
+            "Every command, with its arguments, options and an example, as `hexveil COMMAND "
+            "--help` shows them. This page is written by `python website/generated.py`."
+        ),
+        (
+            "`hexveil --version` shows the version. An error is one line, on stderr. With `--json` "
+            "what is printed on stdout is for machines."
+        ),
+        table("exit code | when", EXITS),
+    ]
+    for panel in panels:
+        inside = [one for one in known if one.panel == panel]
+        parts += [f"## {panel}", *(described(one) for one in inside)]
+    return "\n\n".join(parts) + "\n"
+
+
+# The run file
+
+
+def field_table(section: str) -> str:
+    """Return the table of a section's fields."""
+    rows = []
+    for (where, name), info in FIELDS.items():
+        if where == section:
+            extra = info.json_schema_extra
+            default = extra.get("library") if isinstance(extra, dict) else None
+            text = f"{info.description} Default: {default}." if default else str(info.description)
+            rows.append((f"`{name}`", f"`{option(section, name)}`", cell(text)))
+    return table("field | option | what", rows)
+
+
+def run_file_page(page: str) -> str:
+    """Return the page of the run file with its tables made anew; what is between them stays."""
+    for section in dict.fromkeys(where for where, _ in FIELDS):
+        head = f"## [{section}]" if section else "## Top of the file"
+        if f"{head}\n" not in page:
+            page += f"\n{head}\n\n| field |\n"
+        before, _, after = page.partition(f"{head}\n")
+        between, _, rest = after.partition("|")
+        rest = re.sub(r"\A(?:.*\n)(?:\|.*\n)*", "", rest)
+        page = f"{before}{head}\n{between}{field_table(section)}\n{rest}"
+    return page
+
+
+# The manifest
+
+
+def kind_of(node: dict[str, Any]) -> str:
+    """Return what a value is, in a word or two."""
+    if "const" in node:
+        return f"`{node['const']}`"
+    if "enum" in node:
+        return " or ".join("null" if one is None else f"`{one}`" for one in node["enum"])
+    if "oneOf" in node:
+        return " or ".join(dict.fromkeys(kind_of(one) for one in node["oneOf"]))
+    if node["type"] == "array":
+        return f"list of {kind_of(node['items'])}"
+    types = [node["type"]] if isinstance(node["type"], str) else node["type"]
+    exact = "decimal text" if node.get("pattern", "").startswith("^-?[0-9]+") else "text"
+    words = {"string": exact, "integer": "whole number", "null": "null"}
+    return " or ".join(words.get(one, one) for one in types)
+
+
+def properties(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """Return a row for each property below a node: path, kind, whether always there, meaning."""
+    for name, inner in node.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        always = "always" if name in node.get("required", ()) else "where it applies"
+        yield f"`{here}`", cell(kind_of(inner)), always, cell(inner.get("description", ""))
+        yield from below(inner, here)
+
+
+def below(node: dict[str, Any], here: str) -> Iterator[tuple[str, str, str, str]]:
+    """Return the rows of what is inside an object, a list, or one of several objects."""
+    if "items" in node:
+        yield from below(node["items"], f"{here}[]")
+    for one in node.get("oneOf", ()):
+        consts = [
+            inner["const"] for inner in one.get("properties", {}).values() if "const" in inner
+        ]
+        name = f"{here.removesuffix('[]')}[{consts[0]}]" if consts else here
+        yield from properties(one, name)
+    yield from properties(node, here)
+
+
+def manifest_page(_: str = "") -> str:
+    """Return the page of the manifest's schema."""
+    whole = schema()
+    parts = [
+        "# The manifest",
+        (
+            "`manifest.json` of a release says, for machines, what was published and what is "
+            "guaranteed. It holds public facts and what was already paid for: no true mean, no "
+            "count of clamped readings, no file size and no time. This page is written by "
+            "`python website/generated.py` from the JSON Schema, [manifest.schema.json]"
+            "(../../src/hexveil/publishing/manifest.schema.json), which is in the package; "
+            "`hexveil verify` checks a folder against it."
+        ),
+        (
+            "Decimal text is a number in quotes, so that it is exact. A path with `[]` is of each "
+            "entry of a list; with a name in the brackets, of what is of that kind."
+        ),
+    ]
+    for name, node in whole["properties"].items():
+        rows = list(properties({"properties": {name: node}, "required": whole["required"]}))
+        parts += [f"## {name}", rows[0][3] if len(rows) > 1 else ""]
+        parts.append(table("path | what it is | there | meaning", rows[1:] or rows))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+PAGES: dict[str, Callable[[str], str]] = {
+    "command.md": command_page,
+    "run-file.md": run_file_page,
+    "manifest.md": manifest_page,
+}
+
+
+def stale() -> dict[str, str]:
+    """Return the pages that are not what the code gives, with what it gives."""
+    found = {}
+    for name, make in PAGES.items():
+        file = REFERENCE / name
+        old = file.read_text(encoding="utf-8") if file.exists() else ""
+        if (new := make(old)) != old:
+            found[name] = new
+    return found
+
+
+if __name__ == "__main__":
+    for name, text in stale().items():
+        (REFERENCE / name).write_text(text, encoding="utf-8")
+        sys.stdout.write(f"docs/reference/{name} is written anew\n")

@@ -6,7 +6,7 @@ outcome z is exp(l(z)), l(z) = Σ (|z - right| - |z - left|) / R, for the noise 
 Events are {l >= t}: no event of equal chance tells the neighbours apart better (Neyman, Pearson).
 The mirror image {l <= -t} is the event of the other direction.
 
-Rules as in the audit of a single cell (docs/understand/audit.md). t is one of a fixed list, chosen in two
+Rules as in the audit of a single cell (docs/understand/). t is one of a fixed list, chosen in two
 ways: by exact laws, before anything is drawn; and by the first half of the sample, where only
 events of the second half are counted, so that Clopper-Pearson's ends hold. The latter needs no law
 to be right. All bounds of the folder hold together but for a chance of one in a million.

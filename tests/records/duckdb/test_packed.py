@@ -119,6 +119,21 @@ def test_sums_of_many_records_are_cut_between_pairs(monkeypatch):
     assert found[0].sums["n"].tolist() == grouped.occupancy.n.tolist()
 
 
+def test_parts_leave_the_room_of_their_records(monkeypatch):
+    """What is kept of a part while others are sorted is no view of all its records."""
+    parts, ordered = [], packed.in_order
+    monkeypatch.setattr(packed, "in_order", lambda p, *a: (parts.extend(p), ordered(p, *a))[1])
+    kept = []
+    real = packed.summed
+    monkeypatch.setattr(packed, "summed", lambda r, *a, **k: (kept.append(r), real(r, *a, **k))[1])
+    with sorting(2_500):
+        read_table(table(), Cells(7, "1h", WARSAW), {"repeats": "keep", "min_users": 1})
+    assert len(parts) == len(kept) > 1
+    for part, records in zip(parts, kept, strict=True):
+        assert not np.shares_memory(part.pair, records)
+        assert part.pair.base is None
+
+
 def write_json(given, place):
     """Write records as a line of JSON each; what is no number is left out."""
     lines = [{k: v for k, v in row.items() if not is_odd(v)} for row in given.to_pylist()]

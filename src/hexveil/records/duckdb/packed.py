@@ -184,7 +184,9 @@ class _Pairs:
         if only and self._pixels is not None:
             self._hexagons_in_order = renumber(records, self._layout.below, self._hexagons)
         records.sort()
-        self._found.append(summed(records, self._layout.value.bits, squares=self._squares))
+        found = summed(records, self._layout.value.bits, squares=self._squares)
+        # While others are sorted, the room of these records must be free.
+        self._found.append(found if only else found.apart())
 
     def _numbers(self, batch: pa.RecordBatch) -> Numbers:
         """Return kept records as packed numbers, and count those that are left out."""

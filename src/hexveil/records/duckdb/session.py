@@ -148,8 +148,8 @@ class Session:
         found = _apart(lambda: self._column(query, most))
         if found is None:
             return None
-        seen = np.sort(found)
-        return np.unique(seen[1:][seen[1:] == seen[:-1]])
+        found.sort()
+        return np.unique(found[1:][found[1:] == found[:-1]])
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return the rows of a small query."""

@@ -102,6 +102,10 @@ class Summed:
     pair: Numbers
     sums: dict[str, Whole]
 
+    def apart(self) -> Summed:
+        """Return the same in room of its own, without what is left of the records'."""
+        return Summed(self.pair.copy(), {name: sums.copy() for name, sums in self.sums.items()})
+
 
 def renumber(packed: Numbers, below: int, names: Numbers) -> Numbers:
     """Renumber hexagons, above some bits, in their order; return the hexagon of each number."""

@@ -262,7 +262,8 @@ def figure_claims(seed: int) -> tuple[Claim, Claim]:
             "IOT",
             "Proposition IV.2, proof",
             f"It needs some 10^{needed:.0f} times the users: an array mean of 0 has the chance "
-            "Q^w, Q that of a sample of 0, where the proof writes (1 - Q)^w (docs/understand/errata.md)",
+            "Q^w, Q that of a sample of 0, where the proof writes (1 - Q)^w "
+            "(docs/understand/errata.md)",
             f"w = {cap}: 10^{cap * math.log10(zero):.0f}, as printed "
             f"10^{cap * math.log10(1 - zero):.1f}; for extremes more than U/2 apart, by the normal "
             f"law: λ about 10^{needed:.0f}",

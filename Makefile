@@ -18,7 +18,7 @@ TESTS := $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spar
 OF_LIMITS := aggregate end_to_end incremental limits measuring scale text
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test attack docs bench lock
+.PHONY: help setup demo check test attack site docs bench lock
 
 help:  ## list these targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' \
@@ -58,9 +58,11 @@ attack: $(STAMP)  ## the attacks in their long form: hours, not minutes
 	HEXVEIL_ATTACK=1 $(TESTS) tests/attack tests/ledger/test_race.py tests/experiments/audit \
 		tests/publishing/test_coverage.py
 
-docs: $(STAMP) $(DOCS)  ## the site, in ./site: notebooks run, links and examples checked
+site: $(STAMP) $(DOCS)  ## the site alone, in ./site: notebooks run, links checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/python website/check.py site
+
+docs: site  ## the site, and every example of its pages and of docstrings
 	HEXVEIL_SITE=site $(TESTS) --doctest-modules tests/test_docs.py tests/test_reference.py \
 		tests/test_site.py src/hexveil
 	@echo "The site is in ./site: open site/index.html"

@@ -129,8 +129,8 @@ def test_parts_leave_the_room_of_their_records(monkeypatch):
     with sorting(2_500):
         read_table(table(), Cells(7, "1h", WARSAW), {"repeats": "keep", "min_users": 1})
     assert len(parts) == len(kept) > 1
-    for part, records in zip(parts, kept, strict=True):
-        assert not np.shares_memory(part.pair, records)
+    for part, room in zip(parts, kept, strict=True):
+        assert not np.shares_memory(part.pair, room)
         assert part.pair.base is None
 
 

@@ -31,7 +31,7 @@ def wanted(extra=None):
     for line in PROJECT["optional-dependencies"][extra]:
         requirement = Requirement(line)
         if requirement.name == "hexveil":
-            found += [r for inner in requirement.extras for r in wanted(inner)]
+            found += [r for inner in sorted(requirement.extras) for r in wanted(inner)]
         else:
             found.append(requirement)
     return found

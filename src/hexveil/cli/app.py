@@ -195,7 +195,8 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
     except _USAGE_ERROR as error:
         sentence = error.format_message().rstrip(".")  # type: ignore[attr-defined]
         where = getattr(getattr(error, "ctx", None), "command_path", "hexveil")
-        return 2, f"{sentence}; see {where} --help."
+        joined = f"{sentence} See" if sentence.endswith("?") else f"{sentence}; see"
+        return 2, f"{joined} {where} --help."
     except (KeyboardInterrupt, typer.Abort):
         return 130, "interrupted."
     except BrokenPipeError:

@@ -86,9 +86,10 @@ def pack(
         pixels = session.pixels(rules.cells.resolution)
         pixels.expected = records
     pairs = _Pairs(layout, pixels, squares=squares_fit(1, rules.scale))
-    for part in parts:
-        if not pairs.add(session, _query(source, query, layout, part), part):
-            return None
+    with session.sharing():
+        for part in parts:
+            if not pairs.add(session, _query(source, query, layout, part), part):
+                return None
     return pairs.packed(session)
 
 

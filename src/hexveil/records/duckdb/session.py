@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import tempfile
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import duckdb
@@ -35,6 +36,8 @@ SMALLEST_MEMORY = 64 * 10**6
 LARGEST_MEMORY = 10**15
 SORTED = 0.5 / 8
 """Whole numbers that may be sorted in memory at once per byte that may be used: half of it."""
+ENOUGH = 500 * 10**6
+"""Bytes that the engine keeps while numbers are sorted beside it, if it had as many."""
 _BATCH = 1 << 17
 
 
@@ -68,6 +71,7 @@ class Session:
 
     def __init__(self, memory: str, threads: int | None = None) -> None:
         self._folder = tempfile.mkdtemp(prefix="hexveil-")
+        self._memory = memory_size(memory)
         self._connection = duckdb.connect(
             config={
                 "memory_limit": memory,
@@ -140,12 +144,23 @@ class Session:
         while (batch := _apart(lambda: _next_batch(reader))) is not None:
             yield batch
 
+    @contextmanager
+    def sharing(self) -> Iterator[None]:
+        """Leave half of the memory to what is sorted beside the engine, which spills sooner."""
+        kept = max(self._memory / 2, min(self._memory, ENOUGH))
+        self.run(f"SET memory_limit='{int(kept)}B'")
+        try:
+            yield
+        finally:
+            self.run(f"SET memory_limit='{int(self._memory)}B'")
+
     def repeated(self, query: str, most: int) -> NDArray[np.uint64] | None:
         """Return what a query's only column, whole numbers, holds more than once.
 
         None if it has more than `most` rows: they would not fit.
         """
-        found = _apart(lambda: self._column(query, most))
+        with self.sharing():
+            found = _apart(lambda: self._column(query, most))
         if found is None:
             return None
         found.sort()

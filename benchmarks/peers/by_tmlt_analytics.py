@@ -1,0 +1,60 @@
+"""Averages by tmlt.analytics on Spark, which bounds a user's contributions itself."""
+
+import os
+import sys
+
+import common
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+from tmlt.analytics import (
+    AddRowsWithID,
+    KeySet,
+    MaxGroupsPerID,
+    MaxRowsPerGroupPerID,
+    MaxRowsPerID,
+    PureDPBudget,
+    QueryBuilder,
+    Session,
+)
+
+
+def averages(work: common.Work, *, cells: int, rows: int) -> NDArray:
+    """Return the average of each cell."""
+    spark = SparkSession.builder.getOrCreate()
+    session = Session.from_dataframe(
+        PureDPBudget(common.EPSILON),
+        "records",
+        spark.read.parquet(str(work.file)),
+        protected_change=AddRowsWithID("user"),
+    )
+    query = QueryBuilder("records")
+    if cells:
+        query = query.enforce(MaxGroupsPerID("cell", cells))
+        query = query.enforce(MaxRowsPerGroupPerID("cell", rows))
+    else:
+        query = query.enforce(MaxRowsPerID(rows))
+    average = query.groupby(KeySet.from_dict({"cell": list(range(work.cells))})).average(
+        "value", work.lower, work.upper, name="mean"
+    )
+    found = session.evaluate(average, PureDPBudget(common.EPSILON)).toPandas()
+    return work.filled(found["cell"], found["mean"])
+
+
+def main() -> None:
+    """Start Spark, and wait for its end, so that its CPU seconds are counted too."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers in this environment
+    settings = {"driver.memory": "6g", "sql.shuffle.partitions": "8", "ui.enabled": "false"}
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(f"spark.{name}", value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    virtual_machine = spark.sparkContext._gateway.proc  # noqa: SLF001  no public way to it
+    common.main(averages, itself=True)
+    spark.stop()
+    virtual_machine.stdin.close()
+    virtual_machine.wait()
+
+
+if __name__ == "__main__":
+    main()

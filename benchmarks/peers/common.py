@@ -1,0 +1,115 @@
+"""What the scripts of all libraries share: reading the work, cutting by hand, writing averages.
+
+It runs in each library's own environment, with numpy and pyarrow and nothing of hexveil. A script
+has one function from the work and settings to an average per cell, and passes it to `main`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+EPSILON = 1.0
+"""What a user may lose in all."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Records of users in cells 0 to `cells` - 1, all cells known beforehand, and their file."""
+
+    file: Path
+    user: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    value: NDArray[np.float64]
+    cells: int
+    lower: float
+    upper: float
+
+    @classmethod
+    def read(cls, file: Path, *, itself: bool) -> Work:
+        """Return the records of a Parquet file, or none for a library that reads them `itself`."""
+        schema = pq.read_schema(file)
+        table = schema.empty_table() if itself else pq.read_table(file)
+        columns = (table[name].to_numpy() for name in ("user", "cell", "value"))
+        return cls(file, *columns, **json.loads(schema.metadata[b"public"]))
+
+    @property
+    def middle(self) -> float:
+        """Return the middle of the bounds."""
+        return (self.lower + self.upper) / 2
+
+    def cut(self, cells: int, rows: int) -> Work:
+        """Return at most `rows` random records of a user in a cell, in at most `cells` cells.
+
+        Without cells: at most `rows` random records of a user, whatever their cells.
+        """
+        rng = np.random.default_rng()
+        if cells:
+            pair = self.user * self.cells + self.cell
+            kept = some_of_each(pair, rows, rng)
+            pairs = np.unique(pair[kept])
+            chosen = np.zeros(pairs[-1] + 1, bool)
+            chosen[pairs[some_of_each(pairs // self.cells, cells, rng)]] = True
+            kept = kept[chosen[pair[kept]]]
+        else:
+            kept = some_of_each(self.user, rows, rng)
+        return replace(self, user=self.user[kept], cell=self.cell[kept], value=self.value[kept])
+
+    def by_cell(self) -> list[NDArray[np.float64]]:
+        """Return the values of each cell."""
+        order = np.argsort(self.cell, kind="stable")
+        ends = np.cumsum(np.bincount(self.cell, minlength=self.cells))
+        return np.split(self.value[order], ends[:-1])
+
+    def filled(self, cell: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return an average for each cell from those of some: the middle where there is none."""
+        found = np.full(self.cells, self.middle)
+        found[np.asarray(cell, int)] = mean
+        return found
+
+
+def some_of_each(
+    group: NDArray[np.int64], most: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return the places of at most `most` members of each group, chosen at random."""
+    size = len(group)
+    order = rng.permutation(size)
+    key = np.sort(group[order] * size + np.arange(size))
+    starts = np.flatnonzero(np.diff(key // size, prepend=-1))
+    place = np.arange(size) - np.repeat(starts, np.diff(starts, append=size))
+    return order[key[place < most] % size]
+
+
+def main(averages: Callable[..., NDArray[np.float64]], *, itself: bool = False) -> None:
+    """Write the averages that the settings on the command line lead to, clamped to the bounds."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--settings", type=json.loads, default=[{}], help="a list, as JSON")
+    parser.add_argument("--repeats", type=int, default=1)
+    given = parser.parse_args()
+    work = Work.read(given.work, itself=itself)
+    parts = []
+    for number, settings in enumerate(given.settings):
+        for _ in range(given.repeats):
+            means = np.asarray(averages(work, **settings), float)
+            means = np.where(np.isfinite(means), means, work.middle)
+            columns = {
+                "setting": np.full(work.cells, number),
+                "cell": np.arange(work.cells),
+                "mean": np.clip(means, work.lower, work.upper),
+            }
+            parts.append(pa.table(columns))
+    pq.write_table(pa.concat_tables(parts), given.out)

@@ -1,0 +1,274 @@
+"""Six other libraries and hexveil on the same records: errors of averages, CPU seconds.
+
+``python benchmarks/peers/run.py [--only NAME ...] [--set flights|big] [--quick] [--runs N]``. For
+each library it makes an environment from the pinned versions beside this file (with the Python of
+`--python`, in the folder `--folder` or a temporary one), writes the records once (works.py), and
+runs the library's script in a process of its own, which publishes the average of each cell so that
+a user loses epsilon 1 in all. Here the averages are compared with the true ones, and the CPU
+seconds of the process and of those that it started are taken: interpreter, imports and reading
+included. What cannot be installed or fails is reported with its reason.
+
+Settings were chosen on the true averages, by `--tune NAME`, which prints the errors of a grid of
+them: nobody who has only private records could. hexveil has its defaults. `--commit` replaces what
+results.json has of the same libraries and sets, and writes the tables of the page anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import itertools
+import json
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # the files beside this one
+
+import pages  # noqa: E402  beside this file
+import pyarrow.parquet as pq  # noqa: E402  a library that is not beside this file
+import works  # noqa: E402  beside this file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SECONDS = 1_800
+"""The most that one run may take, by the clock."""
+PATIENCE = 10
+"""Seconds for processes that a script left behind to end."""
+ADOPT = 36
+"""The number of Linux's PR_SET_CHILD_SUBREAPER: processes left behind become this one's."""
+RUNS = {"flights": 10, "big": 1}
+QUICK_ROWS = 200_000
+GRID = {"cells": (2, 4, 8, 16, 32), "rows": (1, 2, 4)}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A way of making averages: its library, script, and settings for each set."""
+
+    library: str
+    script: str
+    flights: Mapping[str, Any]
+    big: Mapping[str, Any]
+    runs: Mapping[str, int] = field(default_factory=lambda: RUNS)
+
+
+def cut(cells: int, rows: int, **others: str) -> dict[str, Any]:
+    """Return settings: the most cells of a user, and the most records of a user in a cell."""
+    return {**others, "cells": cells, "rows": rows}
+
+
+PEERS = {
+    "diffprivlib": Peer("diffprivlib", "by_diffprivlib", cut(4, 1), cut(16, 1)),
+    "python-dp": Peer("python-dp", "by_python_dp", cut(8, 1), cut(8, 1)),
+    "opendp, lengths": Peer(
+        "opendp", "by_opendp", cut(4, 1, way="lengths"), cut(16, 1, way="lengths")
+    ),
+    "opendp, query": Peer("opendp", "by_opendp", cut(0, 8, way="query"), cut(0, 16, way="query")),
+    "pipeline-dp": Peer("pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1)),
+    "tmlt.analytics": Peer("tmlt.analytics", "by_tmlt_analytics", cut(8, 1), cut(8, 1)),
+    "smartnoise-sql": Peer("smartnoise-sql", "by_smartnoise_sql", {"rows": 2}, {"rows": 16}),
+    **{
+        f"hexveil, {way}": Peer("hexveil", "by_hexveil", {"intervals": way}, {"intervals": way})
+        for way in ("none", "global", "adaptive")
+    },
+}
+
+
+class CannotRunError(Exception):
+    """Why a library could not be installed or run."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one way needed for one set, and how far it was off."""
+
+    name: str
+    set: str
+    library: str
+    version: str = ""
+    python: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    errors: Sequence[float] = ()
+    cpu: Sequence[float] = ()
+    failed: str = ""
+
+
+def run(command: Sequence[object], what: str) -> float:
+    """Run a command, and return the CPU seconds of it and of all that it started."""
+    before = spent()
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd=HERE,
+        )
+        try:
+            code = process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise CannotRunError(f"{what} took over {SECONDS} seconds") from None
+        if code:
+            said.seek(0)
+            print(said.read()[-2_000:], file=sys.stderr)
+            raise CannotRunError(f"{what} failed with exit code {code}")
+    reap()
+    return spent() - before
+
+
+def reap() -> None:
+    """Wait for what a process left behind, so that its CPU seconds are counted too."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        try:
+            found, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not found:
+            time.sleep(0.05)
+
+
+def spent() -> float:
+    """Return the CPU seconds of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def environment(library: str, folder: Path, python: str) -> Path:
+    """Return the Python of a library's own environment, which is made if it is not there."""
+    if library == "hexveil":
+        return Path(sys.executable)
+    place = folder / library
+    if not (place / "ready").exists():
+        print(f"  installing {library}", flush=True)
+        run([python, "-m", "venv", "--clear", place], "making an environment")
+        pip = [place / "bin" / "python", "-m", "pip", "install", "--quiet"]
+        run([*pip, "--requirement", HERE / f"{library}.txt"], "installing")
+        (place / "ready").touch()
+    return place / "bin" / "python"
+
+
+def facts(python: Path, library: str) -> dict[str, str]:
+    """Return the versions of a library and of its Python."""
+    code = "import sys, importlib.metadata as m; print(m.version(sys.argv[1]), *sys.version_info)"
+    done = subprocess.run([python, "-c", code, library], check=True, capture_output=True, text=True)
+    version, major, minor, micro, *_ = done.stdout.split()
+    return {"version": version, "python": f"{major}.{minor}.{micro}"}
+
+
+def once(
+    python: Path, peer: Peer, work: Path, settings: Sequence[Mapping[str, Any]], repeats: int = 1
+) -> tuple[list[list[float]], float]:
+    """Run a script; return the errors of each of its settings, and the CPU seconds."""
+    true = works.truth(work)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "averages.parquet"
+        told = ["--settings", json.dumps(settings), "--repeats", repeats]
+        used = run([python, HERE / f"{peer.script}.py", work, out, *told], "its script")
+        means = pq.read_table(out)["mean"].to_numpy()
+    shaped = means.reshape(len(settings), repeats, -1)
+    return [[true.error(each) for each in one] for one in shaped], used
+
+
+def measure(name: str, which: str, work: Path, given: argparse.Namespace) -> Row:
+    """Measure one way on one set, each run in a process of its own."""
+    peer = PEERS[name]
+    settings = peer.flights if which == "flights" else peer.big
+    row = Row(name, which, peer.library, settings=settings)
+    try:
+        python = environment(peer.library, given.folder, given.python)
+        known = facts(python, peer.library)
+        runs = [once(python, peer, work, [settings]) for _ in range(given.runs or peer.runs[which])]
+    except CannotRunError as why:
+        print(f"{which:8} {name:18} {why}", flush=True)
+        return Row(name, which, peer.library, settings=settings, failed=str(why))
+    errors = [round(found[0][0], 4) for found, _ in runs]
+    used = [round(seconds, 2) for _, seconds in runs]
+    print(
+        f"{which:8} {name:18} {known['version']:9} error {statistics.fmean(errors):7.2f}"
+        f"  CPU {statistics.fmean(used):8.2f} s  {len(runs)} runs",
+        flush=True,
+    )
+    return Row(**{**asdict(row), **known, "errors": errors, "cpu": used})
+
+
+def tune(name: str, work: Path, given: argparse.Namespace) -> None:
+    """Print the errors of a grid of settings, the best first."""
+    peer = PEERS[name]
+    python = environment(peer.library, given.folder, given.python)
+    if peer.flights.get("cells"):
+        names = ("cells", "rows")
+        grid = [dict(zip(names, one, strict=True)) for one in itertools.product(*GRID.values())]
+    else:
+        grid = [{"rows": rows} for rows in (2, 4, 8, 16, 32, 64)]
+    tried = [{**peer.flights, **one} for one in grid]
+    found, _ = once(python, peer, work, tried, given.runs or 5)
+    ranked = sorted(zip(map(statistics.fmean, found), map(str, tried), strict=True))
+    for error, settings in ranked:
+        print(f"{name:18} {error:7.2f}  {settings}")
+
+
+def written(which: str, given: argparse.Namespace) -> Path:
+    """Return the file of a set, made if it is not there."""
+    rows = QUICK_ROWS if given.quick else works.ROWS
+    file = given.folder / (f"big-{rows}.parquet" if which == "big" else f"{which}.parquet")
+    if not file.exists():
+        works.write(which, file, rows)
+    true = works.truth(file)
+    print(f"{which}: {true.rows:,} records, {true.users:,} users, {true.means.size:,} cells")
+    print(f"  the best constant misses {true.constant:.2f} {works.UNITS[which]}", flush=True)
+    return file
+
+
+def compare(given: argparse.Namespace) -> None:
+    """Measure, or tune, what is asked for."""
+    for which in given.set or works.NAMES:
+        work = written(which, given)
+        true = works.truth(work)
+        size = {"rows": true.rows, "users": true.users, "cells": true.means.size}
+        about = {**size, "unit": works.UNITS[which], "constant": round(true.constant, 4)}
+        for name in given.tune or ():
+            tune(name, work, given)
+        for name in () if given.tune else given.only or PEERS:
+            row = measure(name, which, work, given)
+            if given.commit and not given.quick:
+                pages.commit({which: about}, asdict(row), list(PEERS))
+
+
+def main() -> int:
+    """Read the command line, and compare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=PEERS, metavar="NAME", help=", ".join(PEERS))
+    parser.add_argument("--set", nargs="+", choices=works.NAMES)
+    parser.add_argument("--quick", action="store_true", help="the large set in little")
+    parser.add_argument("--runs", type=int, help="10 of flights and one of the large set without")
+    parser.add_argument("--tune", nargs="+", choices=PEERS, metavar="NAME")
+    parser.add_argument("--folder", type=Path, help="where environments and records are kept")
+    parser.add_argument("--python", default=sys.executable, help="3.11 is what was measured with")
+    parser.add_argument("--commit", action="store_true", help="write results.json and the page")
+    given = parser.parse_args()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(ADOPT, 1, 0, 0, 0)
+    with tempfile.TemporaryDirectory(prefix="hexveil-peers-") as folder:
+        given.folder = given.folder or Path(folder)
+        given.folder.mkdir(parents=True, exist_ok=True)
+        given.folder = given.folder.resolve()
+        compare(given)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

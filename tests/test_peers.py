@@ -1,0 +1,124 @@
+"""The comparison with other libraries: what scripts share, and that the page has its figures."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+PEERS = Path(__file__).resolve().parents[1] / "benchmarks" / "peers"
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    """Let a test import the scripts of the comparison."""
+    monkeypatch.syspath_prepend(PEERS)
+    monkeypatch.syspath_prepend(PEERS.parent)
+    yield
+    for name in ("common", "pages", "run", "works", "big"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def work(tmp_path):
+    """Return a small set: user 0 has five records in each of four cells, user 1 has one."""
+    user, cell = np.array([0] * 20 + [1]), np.array([0, 1, 2, 3] * 5 + [2])
+    table = pa.table({"user": user, "cell": cell, "value": 10.0 * cell})
+    public = json.dumps({"cells": 4, "lower": 0.0, "upper": 65.0})
+    pq.write_table(table.replace_schema_metadata({"public": public}), tmp_path / "w.parquet")
+    return tmp_path / "w.parquet"
+
+
+@pytest.mark.usefixtures("modules")
+def test_the_tables_of_the_page_are_those_of_the_results():
+    """The page's tables are what is made of the committed results."""
+    import pages  # noqa: PLC0415  it is found only here
+
+    page = pages.PAGE.read_text("utf-8")
+    assert pages.filled(page, pages.load()) == page
+
+
+@pytest.mark.usefixtures("modules")
+def test_every_way_has_results_and_pinned_versions():
+    """Each way stands in the results of both sets, and its library's versions are pinned."""
+    import pages  # noqa: PLC0415  it is found only here
+    import run  # noqa: PLC0415  it is found only here
+
+    rows = pages.load()["rows"]
+    assert {(row["set"], row["name"]) for row in rows} == {
+        (which, name) for which in ("flights", "big") for name in run.PEERS
+    }
+    for row in rows:
+        assert row["failed"] or (row["errors"] and len(row["errors"]) == len(row["cpu"]))
+        assert dict(getattr(run.PEERS[row["name"]], row["set"])) == row["settings"]
+        if row["library"] != "hexveil":
+            pinned = (PEERS / f"{row['library']}.txt").read_text("utf-8").splitlines()
+            assert f"{row['library']}=={row['version']}" in pinned
+            assert all("==" in line and "/" not in line for line in pinned)
+
+
+@pytest.mark.usefixtures("modules")
+@pytest.mark.parametrize(("cells", "rows", "kept"), [(2, 3, 7), (9, 9, 21), (0, 4, 5), (1, 1, 2)])
+def test_cutting_by_hand_keeps_no_more_of_a_user_than_is_told(work, cells, rows, kept):
+    """A cut keeps as many cells of a user, and records in each, as it may, and no more."""
+    import common  # noqa: PLC0415  it is found only here
+
+    cut = common.Work.read(work, itself=False).cut(cells, rows)
+    assert cut.value.tolist() == (10.0 * cut.cell).tolist()
+    assert len(cut.user) == kept
+    per_pair = np.unique(np.stack([cut.user, cut.cell]), axis=1, return_counts=True)
+    if cells:
+        assert per_pair[1].max() <= rows
+        assert np.bincount(per_pair[0][0]).max() <= cells
+
+
+@pytest.mark.usefixtures("modules")
+def test_values_stay_with_their_cells(work):
+    """Values by cell are those of that cell, and cells without an average get the middle."""
+    import common  # noqa: PLC0415  it is found only here
+
+    read = common.Work.read(work, itself=False)
+    assert [set(values.tolist()) for values in read.by_cell()] == [{0.0}, {10.0}, {20.0}, {30.0}]
+    assert read.filled([1, 3], [5.0, 6.0]).tolist() == [32.5, 5.0, 32.5, 6.0]
+
+
+@pytest.mark.usefixtures("modules")
+def test_a_set_is_compared_with_its_true_averages(work):
+    """Errors are mean absolute ones over cells in their order."""
+    import works  # noqa: PLC0415  it is found only here
+
+    true = works.truth(work)
+    assert (true.rows, true.users, true.means.tolist()) == (21, 2, [0.0, 10.0, 20.0, 30.0])
+    assert true.error(np.array([0.0, 10.0, 20.0, 34.0])) == 1.0
+    assert true.constant == 10.0
+
+
+def test_the_script_of_hexveil_publishes_every_cell(work, tmp_path):
+    """A script writes an average within the bounds for each cell, setting and repeat."""
+    out = tmp_path / "out.parquet"
+    told = ["--settings", '[{"intervals": "none"}]', "--repeats", "2"]
+    subprocess.run([sys.executable, PEERS / "by_hexveil.py", work, out, *told], check=True)
+    table = pq.read_table(out)
+    assert table["cell"].to_pylist() == [0, 1, 2, 3] * 2
+    assert all(0 <= mean <= 65 for mean in table["mean"].to_pylist())
+
+
+@pytest.mark.usefixtures("modules")
+def test_what_cannot_be_installed_is_said(monkeypatch, tmp_path, work):
+    """A library that fails has a row with the reason in the place of figures."""
+    import argparse  # noqa: PLC0415  used only here
+
+    import pages  # noqa: PLC0415  it is found only here
+    import run  # noqa: PLC0415  it is found only here
+
+    def cannot(*_):
+        raise run.CannotRunError("installing failed with exit code 1")
+
+    monkeypatch.setattr(run, "environment", cannot)
+    given = argparse.Namespace(folder=tmp_path, python=sys.executable, runs=1)
+    row = vars(run.measure("python-dp", "flights", work, given))
+    assert pages.line(row).endswith("| installing failed with exit code 1 | | 0 |")

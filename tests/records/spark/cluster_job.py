@@ -1,7 +1,7 @@
 """What a driver does in the test of a cluster: read, plan, release, while a worker is killed.
 
-Run as a program: master's address, folder, worker's process group, and when to kill it: "reading"
-or "release". What it found is written to found.json.
+Run as a program: master's address, folder, the process groups of the worker that is killed and of
+the other, and when to kill it: "reading" or "release". What it found is written to found.json.
 """
 
 import json
@@ -69,17 +69,18 @@ def planned(dataset):
 class Killer(threading.Thread):
     """Kills a worker as soon as the armed session has tasks that run.
 
-    A worker that is frozen before cannot end a task that it is given, so that none is missed.
+    Workers that are frozen before cannot end a task that they are given, so that none is missed.
     """
 
-    def __init__(self, context, group):
+    def __init__(self, context, group, other):
         super().__init__(daemon=True)
-        self._tracker, self._group = context.statusTracker(), group
+        self._tracker, self._group, self._other = context.statusTracker(), group, other
         self.armed, self.tasks = threading.Event(), 0
 
     def freeze(self):
-        """Stop the worker where it stands, and look for tasks from now on."""
-        os.killpg(self._group, signal.SIGSTOP)
+        """Stop all workers where they stand, and look for tasks from now on."""
+        for group in (self._group, self._other):
+            os.killpg(group, signal.SIGSTOP)
         self.armed.set()
 
     def run(self):
@@ -90,9 +91,10 @@ class Killer(threading.Thread):
             self.tasks = sum(stage.numActiveTasks for stage in stages if stage is not None)
             time.sleep(0.005)
         os.killpg(self._group, signal.SIGKILL)
+        os.killpg(self._other, signal.SIGCONT)
 
 
-def main(master, folder, group, when):
+def main(master, folder, group, other, when):
     """Do the job, and write what was found."""
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -105,7 +107,7 @@ def main(master, folder, group, when):
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    killer = Killer(spark.sparkContext, int(group))
+    killer = Killer(spark.sparkContext, int(group), int(other))
     killer.start()
     if when == "reading":
         killer.armed.set()

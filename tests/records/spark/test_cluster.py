@@ -99,7 +99,8 @@ def test_a_worker_killed_in_mid_job_changes_nothing(when, records, tmp_path):
     for file in records.glob("*.parquet"):
         (tmp_path / file.name).symlink_to(file)
     with cluster(tmp_path) as (address, workers):
-        job = [sys.executable, cluster_job.__file__, address, tmp_path, str(workers[0].pid), when]
+        groups = [worker.pid for worker in workers]
+        job = [sys.executable, cluster_job.__file__, address, tmp_path, *groups, when]
         done = subprocess.run(
             list(map(str, job)),
             env=os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},

@@ -86,7 +86,8 @@ def test_examples_are_fields_that_can_be_read(here, call, tmp_path):
         section = f"[{key[0]}]\n" if key[0] else ""
         for value in (line.example, _DEFAULTS.get(key, line.example)):
             (tmp_path / "one.toml").write_text(f"{section}{key[1]} = {value}\n")
-            load(str(tmp_path / "one.toml"))
+            run = load(str(tmp_path / "one.toml"))
+            assert getattr(getattr(run, key[0]) if key[0] else run, key[1]) is not None, key
 
 
 def test_no_value_changes_a_letter(here, call):

@@ -20,4 +20,5 @@ def test_gaps_are_named_with_their_sections(tmp_path):
 
 def test_what_holds_no_gap_passes():
     """Other values, and what is no section, are left to the checks of fields."""
-    gaps.refuse({"source": "FILL IN", "values": {"bounds": [0, 65]}, "plan": 3}, "run.toml")
+    whole = {"source": "FILL IN", "values": {"bounds": [0, 65]}, "plan": 3}
+    assert gaps.refuse(whole, "run.toml") is None

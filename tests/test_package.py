@@ -27,7 +27,7 @@ EXTRAS = set(PROJECT["optional-dependencies"]) - {"dev"}
 UNREACHED = re.compile("(?i)error sending request|dns error|timed out|failed to fetch")
 NO_SKIP = bool(os.environ.get("HEXVEIL_NO_SKIP"))
 OLDEST = 11
-TRIED = ("3.11", "3.12", "3.13")
+TRIED = ("3.11", "3.12", "3.13", "3.14")
 """Versions of Python that the package is known to run on; a newer one is tried where it is."""
 THIS = f"3.{sys.version_info.minor}"
 

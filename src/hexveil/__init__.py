@@ -15,7 +15,7 @@ Records: `read`, `from_sums`, `Cells`, `Labels`, `Select`, `Dataset`.
 Plans: `plan`, `capacity`, `Plan`, `Capacity`, `Occupancy`, `Baseline`, `OptimalClipping`.
 One cell, for study: `ArrayAveraging`, `Levy`, `FixedQuantile`, `OptimizedQuantile`,
 `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
-Publishing: `Ledger`, `release`, `Release`.
+Publishing: `Ledger`, `release`, `Release`; for those who receive a folder: `verify`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
 `Heterogeneous`, `StudentT` or `Drift`.
 Formulas: `theory`.
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from hexveil.planning.api import plan
     from hexveil.planning.capacity import Capacity, capacity
     from hexveil.planning.plan import Plan
+    from hexveil.publishing.checking import verify
     from hexveil.publishing.release import Release, release
     from hexveil.records.dataset import Dataset
     from hexveil.records.from_sums import from_sums
@@ -104,6 +105,7 @@ _HOMES = {
     "plan": "hexveil.planning",
     "Release": "hexveil.publishing",
     "release": "hexveil.publishing",
+    "verify": "hexveil.publishing.checking",
     "Dataset": "hexveil.records",
     "Select": "hexveil.records",
     "from_sums": "hexveil.records",
@@ -151,6 +153,7 @@ __all__ = [
     "read",
     "release",
     "theory",
+    "verify",
 ]
 
 

@@ -218,6 +218,24 @@ def test_a_target_gives_the_price(here, call):
     assert "no plan of its class has a price" in " ".join(call("plan", "run.toml").out.split())
 
 
+@pytest.mark.parametrize(
+    ("option", "needs"),
+    [
+        (("--target-error", "2%"), "epsilon, not target_error."),
+        (("--method", "composition"), 'method "joint", not \'composition\'.'),
+        (("--objective", "max"), 'objective "mean".'),
+    ],
+)
+def test_it_says_why_there_can_be_no_private_interval(here, call, option, needs):
+    """Where "auto" has nothing to choose from, the plan and the release say so."""
+    said = call("plan", "run.toml", "--no-grids", "--intervals", "auto", *option)
+    told = f'none, though intervals are "auto": they go with {needs}'
+    assert told in " ".join(said.out.split())
+    done = call("release", "run.toml", "--intervals", "auto", "--out", "told", *option)
+    assert told in " ".join(done.out.split())
+    assert "though intervals" not in call("plan", "run.toml", "--no-grids", *option).out
+
+
 @pytest.mark.parametrize("goal", [("--epsilon", "0.0001"), ("--target-error", "40")])
 def test_a_plan_of_constants_costs_nothing(here, call, goal):
     """Where no reading is used no odds and no month are told, and a release books nothing."""

@@ -3,7 +3,7 @@
 import pytest
 
 from hexveil.config import FIELDS, load
-from hexveil.config.arguments import option
+from hexveil.config.run import option
 from hexveil.errors import InputError
 
 BUSES = """\
@@ -79,6 +79,24 @@ def test_an_option_turns_the_question_round(file, tmp_path):
     assert run.plan.given() == {"epsilon": "1", "method": "joint"}
     both = {("plan", "epsilon"): "1", ("plan", "target_error"): "2"}
     assert load(str(file), both).plan.given() == {"epsilon": "1", "target_error": "2"}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "sentence"),
+    [
+        (("plan", "target_error"), "median=3", "^--target-error can be for mean, "),
+        (("plan", "objective"), "least", "^--objective must be one of max, mean, got 'least'"),
+        (("ledger", "url"), 7, "^--ledger "),
+    ],
+)
+def test_a_wrong_option_is_not_blamed_on_the_file(file, place, value, sentence):
+    """Of what came from an option the option is named; what stands in the file is the file's."""
+    for source in (str(file), "records.parquet"):
+        with pytest.raises(InputError, match=sentence):
+            load(source, {place: value})
+    file.write_text(BUSES.replace("resolution = 5", 'resolution = "five"'))
+    with pytest.raises(InputError, match=r"^buses.toml: \[cells\] resolution "):
+        load(str(file), {("plan", "objective"): "max"})
 
 
 def test_a_data_source_needs_no_file(tmp_path):

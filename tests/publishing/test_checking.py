@@ -1,6 +1,7 @@
 """A release folder is checked from itself alone: whole ones pass, every kind of change is named."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -53,6 +54,19 @@ def test_a_release_is_what_it_says(city, tmp_path, ledger):
     said = json.loads((place / receipt.NAME).read_text())
     assert set(said["files"]) == {path.name for path in place.iterdir()} - {receipt.NAME}
     assert said["ledger"] == ledger
+
+
+def test_in_python_the_manifest_is_returned_or_every_problem_is_named(city, tmp_path):
+    """`hexveil.verify` takes a path or text; what is wrong with a folder is one error."""
+    place = write(city, tmp_path / "map")
+    assert hv.verify(str(place)) == json.loads((place / "manifest.json").read_text())
+    (place / "README.txt").write_text("nothing is protected")
+    (place / "more.txt").touch()
+    with pytest.raises(InputError, match=r"map is not as it was written: ") as told:
+        hv.verify(place)
+    assert {"README.txt", "more.txt"} <= set(re.findall(r"\w+\.txt", str(told.value)))
+    with pytest.raises(InputError, match="there is no folder"):
+        hv.verify(tmp_path / "gone")
 
 
 @pytest.mark.parametrize("dataset", [odd_labels(), dataset_of([[3, 1], [2, 2]])])

@@ -11,7 +11,7 @@ import rich.markup
 import typer
 
 from hexveil.config import FIELDS, kinds, load
-from hexveil.config.arguments import option
+from hexveil.config.run import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable

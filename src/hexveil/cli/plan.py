@@ -93,7 +93,7 @@ def plan(
         said = _json(run, made, facts, methods, files) | _grids_json(table, whole=bool(grids))
         typer.echo(json.dumps(said, indent=2))
         return
-    typer.echo("\n".join(price_lines(made, facts)))
+    typer.echo("\n".join([*price_lines(made, facts), *no_interval(run, made)]))
     if methods is not None:
         side_by_side.show(methods, side_by_side.measure(made, facts.value_unit))
     else:
@@ -202,6 +202,14 @@ def _paid(made: Plan, facts: PublicFacts) -> list[str]:
 def _half(made: Plan) -> str:
     """Return what the less exposed half of the units loses."""
     return f" Half of them lose {words.price(float(np.median(made.losses())))} or less."
+
+
+def no_interval(run: Run, made: Plan) -> list[str]:
+    """Return why a plan that was to choose among private intervals could not have one."""
+    needs = made.request.interval_needs
+    if run.plan.intervals != "auto" or needs is None:
+        return []
+    return words.wrapped("Interval", f'none, though intervals are "auto": they go with {needs}.')
 
 
 def map_lines(

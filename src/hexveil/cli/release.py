@@ -11,7 +11,7 @@ import typer
 from hexveil.cli import steps, words
 from hexveil.cli.ledger_words import spend_json
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
-from hexveil.cli.plan import price_lines
+from hexveil.cli.plan import no_interval, price_lines
 from hexveil.config import Run, arguments
 from hexveil.errors import InputError
 from hexveil.ledger import Ledger
@@ -53,7 +53,8 @@ def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) ->
         if saved is not None:
             where = steps.reached(run, saved)
             said += words.wrapped("Plan", f"as saved in {where}; the run's own is not used.")
-        typer.echo("\n".join([*price_lines(made, dataset.public), *said]))
+        why = [] if saved is not None else no_interval(run, made)
+        typer.echo("\n".join([*price_lines(made, dataset.public), *why, *said]))
     published = publish(run, dataset, made, book)
     written = write(run, published, folder)
     if as_json:

@@ -10,7 +10,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from hexveil.cells import Cells, Labels
-from hexveil.config.run import SECTIONS
+from hexveil.config.run import SECTIONS, option
 from hexveil.errors import InputError
 from hexveil.exact import positive
 from hexveil.mechanisms import Baseline, OptimalClipping
@@ -135,18 +135,6 @@ def complete(door: Callable[..., object], given: Arguments) -> Arguments:
 def home(name: str) -> str | None:
     """Return the section in which a library argument stands, or None."""
     return next((s for s, model in SECTIONS.items() if name in model.model_fields), None)
-
-
-def option(section: str, name: str) -> str:
-    """Return the command-line option of a field."""
-    return "--" + _OPTION_NAMES.get((section, name), name).replace("_", "-")
-
-
-_OPTION_NAMES = {
-    ("ledger", "url"): "ledger",
-    ("read", "version"): "data-version",
-    ("read", "timezone"): "time-timezone",
-}
 
 
 def _asked(missing: list[str]) -> str:

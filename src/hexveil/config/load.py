@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from hexveil.config import gaps
-from hexveil.config.run import SECTIONS, Run
+from hexveil.config.run import SECTIONS, Run, option
 from hexveil.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 Raw = dict[str, Any]
 _PATHS = (
@@ -64,7 +64,7 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
             if other is not None and (section, other) not in (overrides or {}):
                 table.pop(other, None)
     gaps.refuse(raw, where)
-    return checked(raw, where).standing_in(folder)
+    return checked(raw, where, overrides or ()).standing_in(folder)
 
 
 def _from(folder: Path, path: object) -> object:
@@ -77,12 +77,15 @@ def _from(folder: Path, path: object) -> object:
         return str(Path(path).absolute())
 
 
-def checked(raw: Raw, where: str) -> Run:
-    """Return the run that nested plain values describe; `where` they stand is for messages."""
+def checked(raw: Raw, where: str, options: Collection[tuple[str, str]] = ()) -> Run:
+    """Return the run that nested plain values describe.
+
+    `where` they stand is for messages, which name an option for what came from one.
+    """
     try:
         return Run.model_validate(raw)
     except ValidationError as error:
-        raise InputError(f"{where}: {_sentence(error)}") from None
+        raise InputError(_sentence(error, where, options)) from None
 
 
 def _parsed(path: Path) -> Raw:
@@ -110,16 +113,19 @@ def _decimal(text: str) -> Decimal:
         raise ValueError("too long") from None
 
 
-def _sentence(error: ValidationError) -> str:
+def _sentence(error: ValidationError, where: str, options: Collection[tuple[str, str]]) -> str:
     """Say the first thing that is wrong, and what would be right."""
     first = error.errors(include_url=False)[0]
     place = tuple(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return _unknown(place)
+        return f"{where}: {_unknown(place)}"
+    if first["type"] != "value_error":
+        return f"{where}: [{place[0]}] must be a section of fields."
+    wrong = first["ctx"]["error"]
+    if place[:2] in options:
+        return f"{option(*place[:2])} {wrong}."
     name = f"[{place[0]}] {place[1]}" if len(place) > 1 else place[0]
-    if first["type"] == "value_error":
-        return f"{name} {first['ctx']['error']}."
-    return f"[{place[0]}] must be a section of fields."
+    return f"{where}: {name} {wrong}."
 
 
 def _unknown(place: tuple[str, ...]) -> str:

@@ -219,3 +219,15 @@ FIELDS: dict[tuple[str, str], FieldInfo] = {("", "source"): Run.model_fields["so
     for name, info in model.model_fields.items()
 }
 """Every field by (section, name); section "" is the top of the file."""
+
+
+def option(section: str, name: str) -> str:
+    """Return the command-line option of a field."""
+    return "--" + _OPTION_NAMES.get((section, name), name).replace("_", "-")
+
+
+_OPTION_NAMES = {
+    ("ledger", "url"): "ledger",
+    ("read", "version"): "data-version",
+    ("read", "timezone"): "time-timezone",
+}

@@ -245,28 +245,11 @@ def _with_interval(request: Request, bounds: object) -> Request:
     """
     if request.intervals == "none":
         return request
-    wrong = next(
-        (
-            sentence
-            for is_so, sentence in (
-                (request.method != "joint", f'method "joint", not {request.method!r}'),
-                (request.epsilon is None, "epsilon, not target_error"),
-                (request.error != "separate", 'error "separate"'),
-                (request.objective != "mean", 'objective "mean"'),
-                (
-                    request.intervals == "adaptive" and request.noised != ("mean",),
-                    'the mean alone (intervals "global" publishes variances too)',
-                ),
-                (isinstance(bounds, Mapping), "one pair of bounds for all cells"),
-                (
-                    request.intervals == "auto" and bounds is not None,
-                    "the bounds that the records were read with",
-                ),
-            )
-            if is_so
-        ),
-        None,
-    )
+    wrong = request.interval_needs
+    if wrong is None and isinstance(bounds, Mapping):
+        wrong = "one pair of bounds for all cells"
+    elif wrong is None and request.intervals == "auto" and bounds is not None:
+        wrong = "the bounds that the records were read with"
     if wrong is None:
         return request
     if request.intervals == "auto":

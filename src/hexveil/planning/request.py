@@ -71,6 +71,21 @@ class Request:
         wanted = {NOISED[name] for name in self.statistics}
         return tuple(name for name in ("mean", "variance") if name in wanted)
 
+    @property
+    def interval_needs(self) -> str | None:
+        """What a private interval goes with and this request has not; None if it can have one."""
+        if self.method != "joint":
+            return f'method "joint", not {self.method!r}'
+        if self.epsilon is None:
+            return "epsilon, not target_error"
+        if self.error != "separate":
+            return 'error "separate"'
+        if self.objective != "mean":
+            return 'objective "mean"'
+        if self.intervals == "adaptive" and self.noised != ("mean",):
+            return 'the mean alone (intervals "global" publishes variances too)'
+        return None
+
 
 def statistics(asked: Sequence[str] | str | None, error: ErrorKind) -> tuple[str, ...]:
     """Return the names of the statistics in one order; raise InputError on others."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from hexveil.publishing.table import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -44,6 +44,36 @@ _BROKEN = (
 )  # fmt: skip
 TABLES = ("cells.parquet", "cells.csv")
 NEEDED = (*TABLES, "manifest.json", "README.txt", "report.html")
+
+
+def verify(folder: str | Path) -> dict[str, Any]:
+    """Return the manifest of a release folder that is as it was written.
+
+    For those who receive one: no ledger and no records are needed. A folder cannot show that
+    noise was drawn as stated, nor that its holder's ledger has the release.
+
+    Parameters
+    ----------
+    folder : str or Path
+        As `Release.write` or `hexveil release` wrote it.
+
+    Returns
+    -------
+    dict
+        As in `manifest.json`: what was published and what is guaranteed.
+
+    Raises
+    ------
+    InputError
+        If there is no release in the folder, or if a file, a number or a statement in it is not
+        as it was written; the message names each.
+    """
+    path = Path(folder)
+    found = problems(path)
+    if found:
+        raise InputError(f"{path} is not as it was written: {' '.join(found)}")
+    said: Said = json.loads((path / "manifest.json").read_text("utf-8"))
+    return said
 
 
 def problems(folder: Path) -> tuple[str, ...]:

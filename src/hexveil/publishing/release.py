@@ -82,7 +82,14 @@ class Release:
         Parameters
         ----------
         session : pyspark.sql.SparkSession
+
+        Raises
+        ------
+        InputError
+            If it is no session.
         """
+        if not hasattr(session, "createDataFrame"):
+            raise InputError(f"a Spark session is needed, got {type(session).__name__}.")
         return session.createDataFrame(self.table)
 
     def write(self, folder: str | Path, *, context: str | Path | None = None) -> Path:

@@ -222,7 +222,7 @@ def test_a_target_gives_the_price(here, call):
     ("option", "needs"),
     [
         (("--target-error", "2%"), "epsilon, not target_error."),
-        (("--method", "composition"), 'method "joint", not \'composition\'.'),
+        (("--method", "composition"), "method \"joint\", not 'composition'."),
         (("--objective", "max"), 'objective "mean".'),
     ],
 )

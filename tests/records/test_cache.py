@@ -20,7 +20,7 @@ from hexveil import atomic
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError, StorageError
 from hexveil.records import cache as cached_files
-from hexveil.records.duckdb import cached
+from hexveil.records.duckdb import cached, packed
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from records.test_read import arrow, records, rules
@@ -143,14 +143,21 @@ utc_grids = st.builds(
 )
 
 
+SORTED, GROUPED = 1, 10**9
+"""Records from which the pairs of a file are found by sorting: of every file, of none."""
+
+
 @settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])
-@given(st.lists(records, min_size=1, max_size=3), utc_grids, rules)
+@given(
+    st.lists(records, min_size=1, max_size=3), utc_grids, rules, st.sampled_from([SORTED, GROUPED])
+)
 @example(
     [[(1.0, "x", FIRST * 10**6, 52.1, 21.0)], [(0.0, "x", FIRST * 10**6, 52.1, 21.0)]],
     Cells(4, "1h", "UTC"),
     {"repeats": "drop", "min_users": 1, "bounds": (0, 90), "quantum": "0.5"},
+    SORTED,
 )
-def test_cached_sums_are_those_of_reading_at_once(files, grid, rule):
+def test_cached_sums_are_those_of_reading_at_once(files, grid, rule, fewest):
     """Any records in any files: facts, ids, sums, squares and refusals do not change."""
     chosen = ("hours", "dates", "box", "min_users", "top", "drop_values")
     arguments = {
@@ -166,9 +173,12 @@ def test_cached_sums_are_those_of_reading_at_once(files, grid, rule):
         source.mkdir()
         for number, rows in enumerate(files):
             pq.write_table(arrow(rows), source / f"{number}.parquet")
-        agree(source, Path(name) / "cache", **arguments)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(packed, "FEWEST", fewest)
+            agree(source, Path(name) / "cache", **arguments)
 
 
+@pytest.mark.parametrize("fewest", [SORTED, GROUPED])
 @pytest.mark.parametrize(
     ("grid", "unit", "repeats"),
     [
@@ -183,8 +193,11 @@ def test_cached_sums_are_those_of_reading_at_once(files, grid, rule):
     ],
     ids=str,
 )
-def test_every_unit_grid_and_way_with_repeats_agrees(tmp_path, days, place, grid, unit, repeats):
+def test_every_unit_grid_and_way_with_repeats_agrees(
+    days, place, monkeypatch, grid, unit, repeats, fewest
+):
     """Units, hexagons with and without slots, labels; more cells and users than a day has."""
+    monkeypatch.setattr(packed, "FEWEST", fewest)
     select = Select(min_users=5, top=6, box=(21.0, 52.1, 21.09, 52.3), hours="3-20")
     labels = {"lat": None, "lon": None} if isinstance(grid, Labels) else {}
     if labels:
@@ -199,6 +212,21 @@ def test_every_unit_grid_and_way_with_repeats_agrees(tmp_path, days, place, grid
         timezone="UTC",
         **labels,
     )
+
+
+@pytest.mark.parametrize("unit", ["user", "user-day"])
+def test_files_sorted_and_files_grouped_are_added_up(tmp_path, place, monkeypatch, unit):
+    """An entry is the same whichever way its pairs were found: of one way, the other can go on."""
+    source, more = fill(tmp_path / "days", days=1), {"unit": unit, "timezone": "UTC"}
+    for number, fewest in enumerate((SORTED, GROUPED, SORTED)):
+        pq.write_table(day(number), source / f"day{number}.parquet")
+        monkeypatch.setattr(packed, "FEWEST", fewest)
+        found = ask(source, cache=place, **more)
+    tables = [pq.read_schema(path) for path in place.glob("*.pairs")]
+    assert len(tables) == 3
+    for table in tables:
+        assert (table.names, table.types) == (tables[0].names, tables[0].types)
+    same(found, ask(source, **more))
 
 
 def write_csv(table, path):

@@ -272,9 +272,12 @@ class _Reading:
         names = [*self._grouping.all, "n", f"CAST({sums.TOTAL} AS BIGINT) AS {sums.TOTAL}"]
         if self._squares:
             names.append(f"CAST({sums.SQUARES} AS DECIMAL(38, 0)) AS {sums.SQUARES}")
+        kept = f"{sums.PAIRS} WHERE {next(iter(self._grouping.cell))} IS NOT NULL"
+        if self._session.packed is not None:
+            kept = "packed_pairs"
+            self._session.register(kept, self._session.packed.keyed())
         self._session.run(
-            f"COPY (SELECT {', '.join(names)} FROM {sums.PAIRS} WHERE "
-            f"{next(iter(self._grouping.cell))} IS NOT NULL) TO {literal(path)} "
+            f"COPY (SELECT {', '.join(names)} FROM {kept}) TO {literal(path)} "
             "(FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
         )
 
@@ -282,6 +285,7 @@ class _Reading:
         """Make the table of pairs by adding up those of entries."""
         if not entries:
             return
+        self._session.packed = None
         keys = ", ".join(self._grouping.all)
         tables = ", ".join(literal(self._store.table(entry)) for entry in entries)
         found = f"SELECT * FROM read_parquet([{tables}], hive_partitioning=false)"

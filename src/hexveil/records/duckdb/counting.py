@@ -44,29 +44,24 @@ def count_all(session: Session, relation: Relation, request: Request) -> Counted
     """Return the counts of all records of a source, in one pass; make the table of pairs."""
     records, rules = checked(session, relation, request, parse=True), request.rules
     grouping = sums.keys(session, rules.cells, rules.unit, records.places)
-    left_out, repeats = count(session, records, grouping, request, packed=True)
+    left_out, repeats = count(session, records, grouping, request)
     left_out[UNPARSABLE] = left_out.get(UNPARSABLE, 0) + relation.skipped(session)
     return Counted(request, records, grouping, left_out, repeats)
 
 
 def count(
-    session: Session,
-    records: Checked,
-    grouping: sums.Keys,
-    request: Request,
-    *,
-    packed: bool = False,
+    session: Session, records: Checked, grouping: sums.Keys, request: Request
 ) -> tuple[dict[int, int], int]:
     """Return per reason how many checked records it covers, and repeats; make the table of pairs.
 
-    Malformed lines are no records and are not counted here. Where pairs may be `packed`, the
-    functions of `sums` find them in the session instead of in the table.
+    Malformed lines are no records and are not counted here. Where pairs were packed, the functions
+    of `sums` find them in the session instead of in the table.
     """
     query, repeats = records.query, 0
     if sums.dedupes(request):
         query, repeats = sums.without_repeats(session, records)
     rules = request.rules
-    session.packed = pack(session, records, query, grouping, rules) if packed else None
+    session.packed = pack(session, records, query, grouping, rules)
     if session.packed is None:
         sums.make_pairs(session, query, grouping, squares=squares_fit(1, rules.scale))
     left_out = sums.reasons(session, grouping)

@@ -70,6 +70,13 @@ class Packed:
             columns = {name: column[kept] for name, column in columns.items()}
         return pa.table(columns)
 
+    def keyed(self) -> pa.Table:
+        """Return the keys of each pair, as the table of pairs has them, and its sums."""
+        cells = self.cells.drop_columns(["users", "records"]).take(pa.array(self.cell))
+        units = self.units.take(pa.array(self.unit))
+        keys = {name: table[name] for table in (cells, units) for name in table.column_names}
+        return pa.table({**keys, **self.sums})
+
 
 def in_order(
     parts: list[Summed], names: Numbers | None, bits: int

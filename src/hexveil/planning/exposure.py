@@ -82,21 +82,12 @@ class Exposure:
         return scipy.sparse.csr_array((self.share, columns, first), shape=size)
 
     @cached_property
-    def _of_users(self) -> Any:  # noqa: ANN401
-        """The same matrix, users down and cells across."""
-        return self._of_cells.T.tocsr()
-
-    @cached_property
-    def _squares(self) -> Any:  # noqa: ANN401
-        return self._of_users.power(2)
-
-    @cached_property
     def _squares_of_cells(self) -> Any:  # noqa: ANN401
         return self._of_cells.power(2)
 
     def weighed(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of its share times a figure of the cell."""
-        return np.asarray(self._of_users @ per_cell, dtype=np.float64)
+        return np.asarray(self._of_cells.T @ per_cell, dtype=np.float64)
 
     def by_user(self, terms: Floats) -> Floats:
         """Return sums of pairs per user."""
@@ -114,7 +105,7 @@ class Exposure:
 
     def _weighed_squares(self, per_cell: Floats) -> Floats:
         """Return per user the sum of squared shares times a figure of the cell."""
-        return np.asarray(self._squares @ per_cell, dtype=np.float64)
+        return np.asarray(self._squares_of_cells.T @ per_cell, dtype=np.float64)
 
     def _gathered(self, per_user: Floats) -> Floats:
         """Return per cell the sum over its users of their share times a figure of the user."""

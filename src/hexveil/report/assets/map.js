@@ -131,7 +131,7 @@ function drawGraticule() {
   fill("degrees", {
     x: [...lons.list.map((l) => xOf(l) + edge), ...lats.list.map(() => x.start + edge)],
     y: [...lons.list.map(() => y.end - edge), ...lats.list.map((l) => yOf(l) + edge / 2)],
-    text: [...lons.list.map((l) => (xOf(l) > x.end - 110 * view.scale ? "" : degrees(wrapped(l), lons.step, "EW"))), ...lats.list.map((l) => degrees(l, lats.step, "NS"))],
+    text: [...lons.list.map((l) => (xOf(l) > x.end - 110 * view.scale ? "" : degrees(wrapped(l), lons.step, "EW"))), ...lats.list.map((l) => (yOf(l) > y.end - 20 * view.scale ? "" : degrees(l, lats.step, "NS")))],
     align: [...lons.list.map(() => "left"), ...lats.list.map(() => "left")],
     base: [...lons.list.map(() => "top"), ...lats.list.map(() => "bottom")],
   });

@@ -272,14 +272,15 @@ class _Reading:
         names = [*self._grouping.all, "n", f"CAST({sums.TOTAL} AS BIGINT) AS {sums.TOTAL}"]
         if self._squares:
             names.append(f"CAST({sums.SQUARES} AS DECIMAL(38, 0)) AS {sums.SQUARES}")
-        kept = f"{sums.PAIRS} WHERE {next(iter(self._grouping.cell))} IS NOT NULL"
-        if self._session.packed is not None:
-            kept = "packed_pairs"
-            self._session.register(kept, self._session.packed.keyed())
-        self._session.run(
-            f"COPY (SELECT {', '.join(names)} FROM {kept}) TO {literal(path)} "
-            "(FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
-        )
+        target = f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
+        columns = ", ".join(names)
+        if self._session.packed is None:
+            kept = f"{sums.PAIRS} WHERE {next(iter(self._grouping.cell))} IS NOT NULL"
+            self._session.run(f"COPY (SELECT {columns} FROM {kept}) {target}")
+            return
+        self._session.register("packed_pairs", self._session.packed.keyed())
+        self._session.run(f"COPY (SELECT {columns} FROM packed_pairs) {target}")
+        self._session.forget("packed_pairs")
 
     def _merge(self, entries: Sequence[Entry]) -> None:
         """Make the table of pairs by adding up those of entries."""

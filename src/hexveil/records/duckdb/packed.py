@@ -22,7 +22,8 @@ import numpy as np
 
 from hexveil.cells import Cells
 from hexveil.errors import InputError
-from hexveil.records.duckdb.layout import USERS, join, key_of, layout_of
+from hexveil.records.duckdb.layout import COMBINATION, USERS, join, key_of, layout_of
+from hexveil.records.duckdb.sums import unrepeated
 from hexveil.records.duckdb.unpacking import Packed, Summed, in_order, renumber, summed, unpacked
 from hexveil.records.possible import squares_fit
 
@@ -72,7 +73,8 @@ def pack(
     records = int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
     if not FEWEST <= records <= MOST_PARTS * session.sortable:
         return None
-    if query != source.query:  # without repeats there is text alone
+    alone = query != source.query
+    if alone:  # without repeats there is text alone
         source = replace(source, twins=())
     layout = layout_of(session, source, grouping, rules)
     # A number below 0 says why a record is left out.
@@ -88,7 +90,7 @@ def pack(
     pairs = _Pairs(layout, pixels, squares=squares_fit(1, rules.scale))
     with session.sharing():
         for part in parts:
-            if not pairs.add(session, _query(source, query, layout, part), part):
+            if not pairs.add(session, _query(source, layout, part, alone=alone), part):
                 return None
     return pairs.packed(session)
 
@@ -128,21 +130,24 @@ class _Part:
     last: bool
 
 
-def _query(source: Checked, query: str, layout: Layout, part: _Part) -> str:
+def _query(source: Checked, layout: Layout, part: _Part, *, alone: bool) -> str:
     """Return the query of kept records' places, and what is packed below their hexagon.
 
     Of a part of the users; records that are left out are in the first part, the reason below 0,
-    and so are those of users whom nobody knows, which are null.
+    and so are those of users whom nobody knows, which are null. Where records are left `alone`,
+    without their repeats, these are chosen first: fewer are compared with what is repeated.
     """
     places = "" if source.labelled else "".join(f"{name}, " for name in source.places)
     some = f"why = 0 AND number >= {part.first} AND number < {part.end}"
     if not part.first:
         some = f"why <> 0 OR number < {part.end} OR number IS NULL"
-    chosen = "" if part.last and not part.first else f" WHERE {some}"
+    chosen = join(source) + ("" if part.last and not part.first else f" WHERE {some}")
+    numbers = ("number", *([COMBINATION] * source.labelled))
+    records = f"({unrepeated(source, chosen, numbers)})" if alone else f"({source.query}){chosen}"
     return (
         f"SELECT {places}CASE WHEN why = 0 THEN {layout.expression} "
         f"ELSE -CAST(why AS BIGINT) END AS below FROM (SELECT {places}why, {layout.columns} "
-        f"FROM ({query}) {join(source)}{chosen})"
+        f"FROM {records})"
     )
 
 

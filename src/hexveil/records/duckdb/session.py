@@ -112,6 +112,10 @@ class Session:
         """Give a table in memory a name in queries."""
         _apart(lambda: self._connection.register(name, table))
 
+    def forget(self, name: str) -> None:
+        """Take a table in memory its name again, and with it its room."""
+        _apart(lambda: self._connection.unregister(name))
+
     def hexagon(self, lat: str, lon: str, resolution: int) -> str:
         """Return the expression of the hexagon of a place; both must be null or in range."""
         name = f"hexagon_{resolution}"

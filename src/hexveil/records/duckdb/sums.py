@@ -125,18 +125,30 @@ def without_repeats(session: Session, source: Checked) -> tuple[str, int]:
     before any rule; a collision, or a twin that a rule leaves out, only suspects a record
     needlessly. Suspects are then resolved exactly.
     """
-    hashed = f"SELECT *, CASE WHEN why = 0 THEN hash(u, t) END AS h FROM ({source.query})"
     _make_suspects(session, source)
     if not session.rows("SELECT 1 FROM suspects LIMIT 1"):
         return source.query, 0
-    shared = f"SELECT * FROM ({hashed}) SEMI JOIN suspects USING (h)"
+    shared = f"SELECT * FROM ({_hashed(source)}) SEMI JOIN suspects USING (h)"
     session.run(f"CREATE OR REPLACE TEMP TABLE resolved AS {_smallest(source, shared)}")
-    # A null hash, of a record that is left out, is never in the other table: it passes.
-    alone = f"SELECT * FROM ({hashed}) ANTI JOIN suspects USING (h)"
-    columns = ", ".join(("why", "u", "t", *(["w"] * source.local), *source.places, "k"))
     dropped = session.rows("SELECT coalesce(CAST(sum(c - 1) AS BIGINT), 0) FROM resolved")
-    query = f"SELECT {columns} FROM ({alone}) UNION ALL SELECT {columns} FROM resolved"
-    return query, int(str(dropped[0][0]))
+    return unrepeated(source), int(str(dropped[0][0]))
+
+
+def unrepeated(source: Checked, some: str = "", more: Sequence[str] = ()) -> str:
+    """Return the query of records without repeats, once these were found.
+
+    `some` are joins and a condition, which choose among records before anything else is done with
+    them; `more` are columns that these bring.
+    """
+    wall = ["w"] * source.local
+    columns = ", ".join(("why", "u", "t", *wall, *source.places, "k", *more))
+    # A null hash, of a record that is left out, is never in the other table: it passes.
+    alone = f"SELECT * FROM ({_hashed(source, some)}) ANTI JOIN suspects USING (h)"
+    return f"SELECT {columns} FROM ({alone}) UNION ALL SELECT {columns} FROM resolved {some}"
+
+
+def _hashed(source: Checked, some: str = "") -> str:
+    return f"SELECT *, CASE WHEN why = 0 THEN hash(u, t) END AS h FROM ({source.query}) {some}"
 
 
 def _make_suspects(session: Session, source: Checked) -> None:
@@ -147,12 +159,13 @@ def _make_suspects(session: Session, source: Checked) -> None:
     """
     hashes = f"SELECT hash(u, t) AS h FROM ({source.raw}) WHERE u IS NOT NULL AND t IS NOT NULL"
     found = _repeated(session, source, hashes)
+    made = "CREATE OR REPLACE TEMP TABLE suspects AS"
     if found is None:
-        query = f"SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1"
-    else:
-        session.register("repeated_hashes", pa.table({"h": found}))
-        query = "SELECT h FROM repeated_hashes"
-    session.run(f"CREATE OR REPLACE TEMP TABLE suspects AS {query}")
+        session.run(f"{made} SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1")
+        return
+    session.register("repeated_hashes", pa.table({"h": found}))
+    session.run(f"{made} SELECT h FROM repeated_hashes")
+    session.forget("repeated_hashes")
 
 
 def _repeated(session: Session, source: Checked, hashes: str) -> NDArray[np.uint64] | None:

@@ -48,7 +48,7 @@ HEXAGON_BITS = 16
 """Bits that are left for hexagons at least; each more doubles how many there may be."""
 _CHANGED = "source: the records changed while they were read; run again once they are written."
 _BITS = 64
-_PLACES = 1 << 15
+PLACES = 1 << 15
 """Places looked up at once: what is made of them stays in a processor's own memory."""
 
 
@@ -172,8 +172,8 @@ class _Pairs:
         """Add up some users' records; return whether their hexagons fit."""
         records, size = np.empty(part.records, dtype=np.uint64), 0
         for batch in session.stream(query):
-            for start in range(0, len(batch), _PLACES):
-                found = self._numbers(batch.slice(start, _PLACES))
+            for start in range(0, len(batch), PLACES):
+                found = self._numbers(batch.slice(start, PLACES))
                 if found.size > records.size - size:
                     raise InputError(_CHANGED)
                 records[size : size + found.size] = found

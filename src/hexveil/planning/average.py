@@ -254,7 +254,8 @@ def lower_bound(
     # Where noise is all of the error, the best multipliers weigh the loss as much as the error.
     worth = float(_errors(weights, rates, exposure.away(factor)).sum())
     multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
-    steps = int(min(ASCENT, max(ROOM / exposure.occupancy.n_pairs, 1)))
+    # The search for their scale takes about as long as a step.
+    steps = int(min(ASCENT, max(ROOM / exposure.occupancy.n_pairs - 1, 1)))
     tried = _scaled(exposure, weights, loss, np.maximum(multiplier, multiplier.max() * 1e-6))
     best = 0.0
     for step in range(steps):

@@ -156,7 +156,8 @@ def _joint_charge(pairs: Pairs, cells: Charges, plain: Floats) -> Floats:
 def losses(pairs: Pairs, *given: NDArray[Any]) -> Floats:
     """Return each user's loss, rounded up; see `charged`."""
     # Each term was made by a few correctly rounded operations: eight ulps cover them.
-    terms = charged(pairs, *given) * (1.0 + 2.0**-49)
+    terms = charged(pairs, *given)
+    terms *= 1.0 + 2.0**-49
     return sums_up(pairs.user, terms, pairs.n_users)
 
 
@@ -173,7 +174,10 @@ def most_charged(pairs: Pairs, *given: NDArray[Any]) -> Floats:
 
 def losses_at_most(pairs: Pairs, most: Floats, *given: NDArray[Any]) -> Floats:
     """Return each user's loss if charged what a cell charges at most; see `charged`."""
-    terms = np.where(charged(pairs, *given) > 0, most[pairs.cell], 0.0)
+    terms = charged(pairs, *given)
+    for first in range(0, terms.size, BLOCK):
+        rows = slice(first, first + BLOCK)
+        terms[rows] = np.where(terms[rows] > 0, most[pairs.cell[rows]], 0.0)
     return sums_up(pairs.user, terms, pairs.n_users)
 
 

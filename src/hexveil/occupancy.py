@@ -275,7 +275,7 @@ class Occupancy:
         """SHA-256 of the pairs: public, and the same wherever the same records were counted."""
         digest = hashlib.sha256(f"{self.n_cells},{self.n_users};".encode())
         for array, _ in self._named_arrays():
-            digest.update(np.ascontiguousarray(array, dtype="<i8"))
+            digest.update(np.ascontiguousarray(array, dtype="<i8").data)
         return digest.hexdigest()
 
 

@@ -236,7 +236,7 @@ def written(page: str, found: Sequence[Series], about: dict[str, Any]) -> str:
     """Return the page with sentence, table and figure between its marks made anew."""
     first, rest = page.split(BEGIN)
     _, last = rest.split(END)
-    figure = f"![Time and memory against records, users and cells](figures/{PICTURE.name})"
+    figure = f"![Time and memory against records, users and cells](../figures/{PICTURE.name})"
     middle = "\n\n".join((words(about), measuring.table(found, judged=not about["quick"]), figure))
     return f"{first}{BEGIN}\n{middle}\n{END}{last}"
 

@@ -271,6 +271,8 @@ def test_page_is_written_between_its_marks(load, measuring):
     assert limits.written(text, [several(measuring, [2.0, 4.0])], about) == text
     around = re.compile(f"{limits.BEGIN}.*{limits.END}", re.DOTALL)
     assert around.sub("", text) == around.sub("", page)
+    (picture,) = re.findall(r"\]\((.*limits\.svg)\)", text)
+    assert (limits.PAGE.parent / picture).resolve() == limits.PICTURE
 
 
 def test_make_runs_each_script_once(load):

@@ -61,7 +61,7 @@ def count(
     if sums.dedupes(request):
         query, repeats = sums.without_repeats(session, records)
     rules = request.rules
-    session.packed = pack(session, records, query, grouping, rules)
+    session.packed = pack(session, records, grouping, rules, alone=query != records.query)
     if session.packed is None:
         sums.make_pairs(session, query, grouping, squares=squares_fit(1, rules.scale))
     left_out = sums.reasons(session, grouping)

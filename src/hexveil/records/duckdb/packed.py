@@ -53,7 +53,7 @@ PLACES = 1 << 15
 
 
 def pack(
-    session: Session, source: Checked, query: str, grouping: Keys, rules: Rules
+    session: Session, source: Checked, grouping: Keys, rules: Rules, *, alone: bool
 ) -> Packed | None:
     """Return the pairs of checked records; None where the engine had better group them.
 
@@ -61,11 +61,11 @@ def pack(
     ----------
     session : Session
     source : Checked
-        All the records, looked at to see what there is.
-    query : str
-        The checked records that count: those of `source`, perhaps without repeats.
+        All the records.
     grouping : Keys
     rules : Rules
+    alone : bool
+        Whether repeats were found, without which records are packed.
     """
     if not source.columnar:
         return None
@@ -73,7 +73,6 @@ def pack(
     records = int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
     if not FEWEST <= records <= MOST_PARTS * session.sortable:
         return None
-    alone = query != source.query
     if alone:  # without repeats there is text alone
         source = replace(source, twins=())
     layout = layout_of(session, source, grouping, rules)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
-BASE = ("errors", "atomic", "exact", "hexagons", "occupancy", "spread", "cells", "facts")
+BASE = ("errors", "atomic", "exact", "frozen", "hexagons", "occupancy", "spread", "cells", "facts")
 API = "hexveil"  # the package itself, whose names load the other rooms
 EVERY_ROOM = "*"
 
@@ -34,7 +34,8 @@ TABLE = {
     "sheets": Room((), ("pyarrow",)),
     "exact": Room(("errors",), ("numpy",)),
     "hexagons": Room(("errors",), ("numpy", "pyarrow", "h3", "h3ronpy")),
-    "occupancy": Room(("errors", "exact"), ("numpy",)),
+    "frozen": Room((), ("numpy",)),
+    "occupancy": Room(("errors", "exact", "frozen"), ("numpy",)),
     "spread": Room(("errors", "occupancy"), ("numpy",)),
     "cells": Room(("errors", "exact", "hexagons"), ("numpy",)),
     "facts": Room(("errors", "exact", "occupancy", "cells"), ("numpy",)),

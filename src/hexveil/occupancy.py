@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hexveil.errors import InputError
+from hexveil.frozen import ReadOnlyArrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -80,7 +81,7 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Occupancy:
+class Occupancy(ReadOnlyArrays):
     """Counts of records per (cell, user) pair, sorted by cell, then user.
 
     What is computed from pairs is asked through `of_cells` and `of_users`, so that the pairs need
@@ -221,19 +222,19 @@ class Occupancy:
     @cached_property
     def start(self) -> NDArray[np.int64]:
         """Position of each cell's first pair, then the number of pairs; shape (n_cells + 1,)."""
-        return np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
+        return _fixed(np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64))
 
     @cached_property
     def users_per_cell(self) -> NDArray[np.int64]:
         """Users in each cell (L); shape (n_cells,)."""
-        return np.diff(self.start)
+        return _fixed(np.diff(self.start))
 
     @cached_property
     def records_per_cell(self) -> NDArray[np.int64]:
         """Records in each cell (N); shape (n_cells,)."""
         if not self.n_pairs:
             return np.zeros(0, dtype=np.int64)
-        return np.add.reduceat(self.n, self.start[:-1])
+        return _fixed(np.add.reduceat(self.n, self.start[:-1]))
 
     @property
     def n_records(self) -> int:
@@ -244,19 +245,19 @@ class Occupancy:
     def records_per_user(self) -> NDArray[np.int64]:
         """Records of each user; shape (n_users,)."""
         counted = np.bincount(self.user, weights=self.n, minlength=self.n_users)
-        return counted.astype(np.int64)
+        return _fixed(counted.astype(np.int64))
 
     @cached_property
     def largest(self) -> NDArray[np.int64]:
         """Largest count of a user in each cell; shape (n_cells,)."""
         if not self.n_pairs:
             return np.zeros(0, dtype=np.int64)
-        return np.maximum.reduceat(self.n, self.start[:-1])
+        return _fixed(np.maximum.reduceat(self.n, self.start[:-1]))
 
     @cached_property
     def cells_per_user(self) -> NDArray[np.int64]:
         """Cells in which each user reported; shape (n_users,)."""
-        return np.bincount(self.user, minlength=self.n_users).astype(np.int64)
+        return _fixed(np.bincount(self.user, minlength=self.n_users).astype(np.int64))
 
     @cached_property
     def _descending(self) -> NDArray[np.int64]:
@@ -297,6 +298,12 @@ def _joined(answers: Iterable[Any]) -> Any:  # noqa: ANN401  what the work retur
     if isinstance(found[0], tuple):
         return tuple(np.concatenate(column) for column in zip(*found, strict=True))
     return np.concatenate(found)
+
+
+def _fixed(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a fresh array as one that cannot be written: it is kept, and losses rest on it."""
+    array.setflags(write=False)
+    return array
 
 
 def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:

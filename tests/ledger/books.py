@@ -71,18 +71,31 @@ def _hash(book, name, periods, number):
 
 def spend(book, request, parts, *, unit="user", periods=None):
     """Reserve a request whose units lose so much."""
-    return book.reserve(request, losses(book, parts, periods), unit=unit, facts={"name": request})
+    return book.reserve(
+        request,
+        losses(book, parts, periods),
+        unit=unit,
+        facts={"name": request},
+        plan=f"plan of {request}".encode(),
+    )
+
+
+def draw(book, request, numbers=(1,), stage="cells"):
+    """Begin a stage of a booked request, and store its result."""
+    entry = book.begin_draw(request, stage, len(numbers))
+    book.store(request, entry, np.array(numbers, dtype=np.int64))
 
 
 def publish(book, request, parts, numbers=(1,), **options):
     """Take a request through all steps and return the numbers that are shown."""
-    booking = spend(book, request, parts, **options)
-    if booking.published is not None:
-        return booking.published
-    book.mark(request)
-    shown = book.store(request, {"mean": list(numbers)})
+    with book.drawing():
+        booking = spend(book, request, parts, **options)
+        if not booking.complete:
+            if not booking.stages:
+                draw(book, request, numbers)
+            book.complete(request)
     book.commit(request)
-    return shown
+    return book.find(request).published
 
 
 def tables(book, names=DERIVED):

@@ -192,7 +192,7 @@ def resolve(
         str | None, typer.Option(help="A request that is reserved.", metavar="REQUEST")
     ] = None,
     abandon: Annotated[
-        str | None, typer.Option(help="A request that is marked.", metavar="REQUEST")
+        str | None, typer.Option(help="A request whose draw began.", metavar="REQUEST")
     ] = None,
     dataset: Dataset = None,
     key: Key = None,
@@ -246,7 +246,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write every event to a file; what single units lost never leaves the ledger."""
-    found = reading.history(engine_of(asked(where)), numbers=numbers)
-    exporting.write(file, found, numbers=numbers)
+    engine = engine_of(asked(where))
+    found = reading.history(engine)
+    exporting.write(file, found, results=reading.results(engine) if numbers else None)
     plain = {"file": str(file), "events": len(found)}
     tell(words.wrapped("Written", f"{file}: {len(found):,} events."), plain, as_json=as_json)

@@ -137,6 +137,10 @@ class Planning(Section):
         "none",
     )
     interval_share: Exact | None = _field("Part of epsilon that finds the interval.")
+    edition: Text | None = _field(
+        "A name of your own: the same goal under another edition is another request, which is "
+        "planned anew and paid again."
+    )
     prior: Exact | None = _field(
         "What one constant for all cells is assumed to miss: a twentieth of the width of the "
         "bounds unless said otherwise, at most half of it."

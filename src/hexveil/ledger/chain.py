@@ -18,7 +18,7 @@ START = "0" * 64
 """Before the first event."""
 
 COVERED = ("entry", "account", "dataset", "request", "kind", "at", "body")
-"""Fields of an event that stand in its hash as they are; `units` and `numbers` as digests."""
+"""Fields of an event that stand in its hash as they are; `units` as a digest."""
 
 
 def canonical(body: Mapping[str, Any]) -> str:
@@ -34,16 +34,12 @@ def link(before: str, event: Mapping[str, Any]) -> str:
     before : str
         Hash of the event before, or `START`.
     event : mapping
-        The fields of `COVERED`, `units` (bytes or None) and `numbers` (str or None).
+        The fields of `COVERED`, and `units` (bytes or None).
     """
     parts = {name: event[name] for name in COVERED}
     parts["units"] = _digest(event["units"])
-    parts["numbers"] = _digest(event["numbers"])
     return hashlib.sha256(f"{before}\n{canonical(parts)}".encode()).hexdigest()
 
 
-def _digest(content: bytes | str | None) -> str | None:
-    if content is None:
-        return None
-    raw = content.encode() if isinstance(content, str) else bytes(content)
-    return hashlib.sha256(raw).hexdigest()
+def _digest(content: bytes | None) -> str | None:
+    return None if content is None else hashlib.sha256(bytes(content)).hexdigest()

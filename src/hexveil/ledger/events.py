@@ -22,17 +22,21 @@ Kind = Literal[
     "unit",
     "reserved",
     "marked",
+    "measured",
     "stored",
     "committed",
+    "lost",
     "returned",
     "abandoned",
 ]
 FOLLOWS: dict[str, tuple[str, ...]] = {
     "": ("reserved",),
     "reserved": ("marked", "returned"),
-    "marked": ("stored", "abandoned"),
+    "marked": ("measured", "lost", "abandoned"),
+    "measured": ("marked", "stored", "abandoned"),
     "stored": ("committed",),
     "committed": (),
+    "lost": ("reserved", "abandoned"),
     "returned": ("reserved",),
     "abandoned": (),
 }
@@ -56,8 +60,6 @@ class Event:
         What the kind needs.
     units : bytes or None
         Losses of a reservation: see `units.Losses.blob`.
-    numbers : str or None
-        The published noisy numbers, as JSON.
     chain : str
         Hash over this event and the chain before it.
     """
@@ -70,7 +72,6 @@ class Event:
     at: str
     body: Mapping[str, Any]
     units: bytes | None
-    numbers: str | None
     chain: str
 
     def __repr__(self) -> str:
@@ -105,7 +106,6 @@ def add(  # noqa: PLR0913  an event has these parts
     request: str = "",
     body: Mapping[str, Any] | None = None,
     units: bytes | None = None,
-    numbers: str | None = None,
     at: str | None = None,
 ) -> Event:
     """Add an event after the last one, now unless its time was taken before, and return it."""
@@ -119,7 +119,6 @@ def add(  # noqa: PLR0913  an event has these parts
         "at": windows.now(last.at) if at is None else at,
         "body": chain.canonical(body or {}),
         "units": units,
-        "numbers": numbers,
     }
     linked = chain.link(last.chain, fields)
     connection.execute(sa.insert(events).values(**fields, chain=linked))
@@ -155,7 +154,6 @@ def listed(
     *,
     of: tuple[str, str] | None = None,
     limit: int | None = None,
-    numbers: bool = False,
 ) -> tuple[Event, ...]:
     """Return events, oldest first, without the losses of units; the last few, if limited.
 
@@ -163,10 +161,8 @@ def listed(
     ----------
     of : tuple of str, optional
         An account and a data set of it: events of these alone.
-    numbers : bool
-        Whether published numbers come with them.
     """
-    asked = _bare(numbers=numbers).order_by(events.c.entry.desc())
+    asked = _bare().order_by(events.c.entry.desc())
     if of is not None:
         account, dataset = of
         asked = asked.where(events.c.account == account, events.c.dataset.in_(("", dataset)))
@@ -175,30 +171,32 @@ def listed(
 
 
 def stopped(connection: sa.Connection) -> tuple[Event, ...]:
-    """Return the last event of each request that has no numbers and has not ended."""
-    last = sa.select(sa.func.max(events.c.entry)).where(events.c.request != "")
-    asked = _bare(numbers=False).where(
-        events.c.kind.in_(("reserved", "marked")),
-        events.c.entry.in_(last.group_by(events.c.dataset, events.c.request)),
+    """Return the last event of each request whose results are not all stored and may be yet."""
+    asked = _bare().where(
+        events.c.kind.in_(("reserved", "marked", "measured", "lost")), events.c.entry.in_(_last())
     )
     return tuple(event(row) for row in connection.execute(asked.order_by(events.c.entry)))
 
 
-def tally(connection: sa.Connection) -> dict[str, dict[str, int]]:
-    """Return how many events of each kind there are, by account."""
+def states(connection: sa.Connection) -> dict[str, dict[str, int]]:
+    """Return how many requests are in each state, by account."""
     found: dict[str, dict[str, int]] = {}
     each = (events.c.account, events.c.kind)
-    for account, kind, many in connection.execute(
-        sa.select(*each, sa.func.count()).group_by(*each)
-    ):
+    asked = sa.select(*each, sa.func.count()).where(events.c.entry.in_(_last())).group_by(*each)
+    for account, kind, many in connection.execute(asked):
         found.setdefault(account, {})[kind] = many
     return found
 
 
-def _bare(*, numbers: bool) -> sa.Select[Any]:
-    """Return the question for events without what is long."""
-    long = {"units"} if numbers else {"units", "numbers"}
-    return sa.select(*[sa.null().label(c.name) if c.name in long else c for c in events.c])
+def _last() -> sa.Select[Any]:
+    """Return the question for the last entry of each request."""
+    last = sa.select(sa.func.max(events.c.entry)).where(events.c.request != "")
+    return last.group_by(events.c.dataset, events.c.request)
+
+
+def _bare() -> sa.Select[Any]:
+    """Return the question for events without the losses of units, which are long."""
+    return sa.select(*[sa.null().label(c.name) if c.name == "units" else c for c in events.c])
 
 
 def state(history: tuple[Event, ...]) -> str:

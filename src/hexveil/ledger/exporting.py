@@ -16,19 +16,25 @@ from hexveil.errors import InputError, StorageError
 from hexveil.ledger import chain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hexveil.ledger.events import Event
+
+    Ints = NDArray[np.int64]
 
 FIELDS = ("entry", "at", "account", "dataset", "request", "kind", "body", "chain")
 
 
-def write(path: Path, found: Sequence[Event], *, numbers: bool = False) -> None:
+def write(path: Path, found: Sequence[Event], *, results: Mapping[int, Ints] | None = None) -> None:
     """Write events to a new file whose name ends in .json, .csv or .parquet.
 
-    In JSON `body` and `numbers` are as they are; in the tables they are JSON as text. In CSV an
-    apostrophe stands before a name that a spreadsheet would take for a formula.
+    `results` are the noisy results by entry, if they are wanted, as the column `numbers`. In JSON
+    `body` and `numbers` are as they are; in the tables they are JSON as text. In CSV an apostrophe
+    stands before a name that a spreadsheet would take for a formula.
 
     Raises
     ------
@@ -43,16 +49,17 @@ def write(path: Path, found: Sequence[Event], *, numbers: bool = False) -> None:
     try:
         if path.exists():
             raise InputError(f"{path} exists; name a new file.")
-        atomic.write(path, how([row(one, numbers=numbers) for one in found]))
+        atomic.write(path, how([row(one, results) for one in found]))
     except OSError as error:
         raise StorageError(f"{path} cannot be written ({atomic.reason(error)}).") from None
 
 
-def row(one: Event, *, numbers: bool = False) -> dict[str, Any]:
-    """Return an event as plain values, by name."""
+def row(one: Event, results: Mapping[int, Ints] | None = None) -> dict[str, Any]:
+    """Return an event as plain values, by name; its result, if results are given."""
     plain = {name: getattr(one, name) for name in FIELDS} | {"body": dict(one.body)}
-    if numbers:
-        plain["numbers"] = None if one.numbers is None else json.loads(one.numbers)
+    if results is not None:
+        found = results.get(one.entry)
+        plain["numbers"] = None if found is None else found.tolist()
     return plain
 
 
@@ -77,10 +84,14 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
     schema = pa.schema([(name, pa.int64() if name == "entry" else pa.string()) for name in names])
     long = ("body", "numbers")
     flat = [
-        {n: chain.canonical(v) if n in long and v is not None else v for n, v in one.items()}
+        {n: _json_text(v) if n in long and v is not None else v for n, v in one.items()}
         for one in rows
     ]
     return pa.Table.from_pylist(flat, schema)
+
+
+def _json_text(value: Any) -> str:  # noqa: ANN401  a body, or a list of whole numbers
+    return chain.canonical(value) if isinstance(value, dict) else json.dumps(value)
 
 
 _WAYS: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {

@@ -2,49 +2,55 @@
 
 A release goes through it in steps, each committed before the next begins:
 
-    reserve   the losses of its units are booked, or refused
-    mark      from here on noise may have been drawn: the booking is spent for good
-    store     the published numbers; the first that are stored are the only ones ever shown
-    commit    the release's folder is where it belongs
+    reserve      the losses of its units are booked, or refused; the plan is kept with them
+    begin_draw   of each private stage: its noise may have been drawn from here on, and the booking
+                 is spent for good
+    store        the stage's noisy result; the next stage is computed after that
+    complete     all results are there; they are the only ones ever shown
+    commit       the release's folder is where it belongs
 
-A reservation without a mark may be given back. After a mark without stored numbers, nobody saw a
-number, for numbers are shown only after they are stored: the same request may draw again under the
-booking that is there, or be abandoned. Noise, true sums and random states never enter the book.
+A reservation of which no stage began may be given back. After a crash between two stages the same
+booking goes on from the results that are stored. A stage that began and has no result may have been
+drawn: nothing of it was seen, and nothing is drawn a second time under one booking. So its booking
+is lost: it stays spent, and the same request is booked once more. Noise, true sums and random
+states never enter the book.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hexveil.errors import BudgetError, InputError, StorageError
 from hexveil.exact import Number, decimal_text, positive
-from hexveil.ledger import accounts, events, odometer, windows
+from hexveil.ledger import accounts, drawing, events, journal, odometer, windows
 from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.engines import MEMORY, connect, transaction, where
 from hexveil.ledger.units import PARTS, Key, make_key, of_blob, read_key
 from hexveil.ledger.verifying import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
+    import numpy as np
     import sqlalchemy as sa
+    from numpy.typing import NDArray
 
     from hexveil.ledger.events import Event
     from hexveil.ledger.units import Losses
     from hexveil.ledger.verifying import Verdict
 
-Numbers = dict[str, list[int]]
-"""Noisy whole numbers of each statistic, one per cell."""
+MOST_LOST = 1
+"""Bookings of a request that may be lost before it is not booked again by itself."""
 NEXT_TO_NOTHING = Fraction(1, 100)
 """Part of a budget below which what is left is not worth a plan."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Booking:
     """A request in the book. Public facts only.
 
@@ -53,13 +59,16 @@ class Booking:
     request : str
         Fingerprint of the public request.
     state : str
-        "reserved", "marked", "stored" or "committed".
+        "reserved", "marked" (a stage began), "measured" (its result is stored), "stored" (all
+        results are), or "committed".
     cost : Fraction
         What its most exposed unit loses, in epsilon.
     facts : mapping of str to str
         The request in words.
-    published : mapping or None
-        The noisy numbers, once they are stored.
+    plan : str
+        Digest of the plan that was booked.
+    stages : mapping of str to tuple of int
+        The noisy results of its private stages so far.
     entry, chain : int and str
         Number and hash of the event that stored the numbers, or of the last one before that.
     """
@@ -68,9 +77,23 @@ class Booking:
     state: str
     cost: Fraction
     facts: Mapping[str, str]
-    published: Numbers | None
+    plan: str
+    stages: Mapping[str, tuple[int, ...]]
     entry: int
     chain: str
+
+    @property
+    def complete(self) -> bool:
+        """Whether all results are stored."""
+        return self.state in ("stored", "committed")
+
+    @property
+    def published(self) -> Mapping[str, tuple[int, ...]] | None:
+        """The noisy results, once all of them are stored."""
+        return self.stages if self.complete else None
+
+    def __repr__(self) -> str:
+        return f"Booking({self.request[:16]!r}, {self.state!r}, cost={float(self.cost):.6g})"
 
 
 class Ledger:
@@ -246,14 +269,30 @@ class Ledger:
     def find(self, request: str) -> Booking | None:
         """Return the booking of a request, or None if there is none."""
         with transaction(self._engine) as connection:
-            return _booking(events.of_request(connection, self.dataset, request))
+            return _booking(connection, events.of_request(connection, self.dataset, request))
+
+    def plan_of(self, request: str) -> bytes | None:
+        """Return the plan that was first booked for a request, or None if none was.
+
+        A booking that was given back drew nothing, and binds nobody to its plan.
+        """
+        with transaction(self._engine) as connection:
+            history = events.of_request(connection, self.dataset, request)
+            if events.state(history) in ("", "returned"):
+                return None
+            return journal.plan(connection, _reserved(history).body["plan"])
+
+    def drawing(self) -> AbstractContextManager[None]:
+        """Return the lock under which one process books and draws, for as long as it is held."""
+        return drawing.alone(self._engine)
 
     def reserve(
-        self, request: str, losses: Losses, *, unit: str, facts: Mapping[str, str]
+        self, request: str, losses: Losses, *, unit: str, facts: Mapping[str, str], plan: bytes
     ) -> Booking:
         """Return the booking of a request, made now unless it was made before.
 
-        When this returns, the booking is durable. One that was made before costs nothing again.
+        When this returns, the booking is durable. One that was made before costs nothing again,
+        unless a draw of it was lost: call it under `drawing`, so that the draw is not under way.
 
         Raises
         ------
@@ -261,24 +300,22 @@ class Ledger:
             If a unit would lose more than the budget allows; nothing is booked.
         InputError
             If earlier releases of the account promise another unit of privacy, the request was
-            abandoned, or it is booked without numbers for other units: then noise would be drawn
-            for units that were not charged.
+            abandoned or lost too often, or it is booked without numbers for other units or by
+            another plan: then noise would be drawn for units that were not charged.
         """
         with transaction(self._engine) as connection:
             history = events.of_request(connection, self.dataset, request)
-            known = _booking(history)
+            if events.state(history) == "marked":
+                history = (*history, self._add(connection, "lost", request, history[-1].account))
+            known = _booking(connection, history)
             if known is not None:
-                if known.published is None:
-                    _check_same_units(history, losses)
+                if not known.complete:
+                    _check_same(history, losses, plan)
                 return known
-            if events.state(history) == "abandoned":
-                raise InputError(
-                    "this release was abandoned after noise may have been drawn for it; what it "
-                    "cost stays spent. Declare a new version of the records to publish again."
-                )
+            _check_open(history)
             account = self._with_unit(connection, unit)
             at = windows.now(events.head(connection).at)
-            self._spend(connection, account, losses, at)
+            self._spend(connection, account, losses, at, again=bool(history))
             made = events.add(
                 connection,
                 "reserved",
@@ -289,40 +326,58 @@ class Ledger:
                     "facts": dict(facts),
                     "parts": losses.largest,
                     "periods": list(losses.periods),
+                    "plan": journal.keep_plan(connection, plan),
                     "window": windows.label(account.window, at),
                 },
                 units=losses.blob(),
                 at=at,
             )
-            booked = _booking((*history, made))
+            booked = _booking(connection, (*history, made))
         assert booked is not None  # noqa: S101  it was added
         return booked
 
-    def mark(self, request: str) -> None:
-        """Note that noise may be drawn from here on; the booking is spent for good."""
-        self._step(request, "marked", done=("marked", "stored", "committed"))
+    def begin_draw(self, request: str, stage: str, entries: int) -> int:
+        """Note that noise may be drawn for a stage, and make room for its result.
 
-    def store(self, request: str, published: Numbers) -> Numbers:
-        """Store a marked release's noisy numbers and return the ones that may be shown.
-
-        The first numbers stored win: where another process was faster, its numbers come back and
-        these are forgotten.
+        The booking is spent for good from here on. Returns the number of the entry, which `store`
+        needs.
         """
         with transaction(self._engine) as connection:
             history = events.of_request(connection, self.dataset, request)
-            known = _booking(history)
-            if known is not None and known.published is not None:
-                return known.published
-            events.check_next(history, "stored")
-            events.add(
-                connection,
-                "stored",
-                account=history[-1].account,
-                dataset=self.dataset,
-                request=request,
-                numbers=json.dumps(published),
-            )
-        return published
+            events.check_next(history, "marked")
+            if stage in journal.results(connection, history):
+                raise InputError(f"the stage {stage!r} of this release was drawn before.")
+            body = {"stage": stage, "entries": entries}
+            made = self._add(connection, "marked", request, history[-1].account, body)
+            journal.begin(connection, made.entry, entries)
+        return made.entry
+
+    def store(self, request: str, entry: int, result: NDArray[np.int64]) -> None:
+        """Store the noisy result of the stage that began with an entry, durably.
+
+        Raises
+        ------
+        StorageError
+            If another process went on with the request meanwhile: this result is forgotten.
+        """
+        with transaction(self._engine) as connection:
+            history = events.of_request(connection, self.dataset, request)
+            marked = history[-1] if history else None
+            if marked is None or marked.kind != "marked" or marked.entry != entry:
+                raise StorageError(
+                    "another process went on with this release while noise was drawn here; what "
+                    "was drawn here is forgotten. Ask again for the numbers that are stored."
+                )
+            body = {
+                "stage": marked.body["stage"],
+                "row": entry,
+                "digest": journal.fill(connection, marked, result),
+            }
+            self._add(connection, "measured", request, marked.account, body)
+
+    def complete(self, request: str) -> None:
+        """Note that the results of all stages are stored: from here on they may be shown."""
+        self._step(request, "stored", done=("stored", "committed"))
 
     def commit(self, request: str) -> None:
         """Note that a release stands where it belongs."""
@@ -334,7 +389,7 @@ class Ledger:
         Raises
         ------
         InputError
-            If it is marked: then it is spent for good.
+            If a stage began: then it is spent for good.
         """
         with transaction(self._engine) as connection:
             history = events.of_request(connection, self.dataset, request)
@@ -349,14 +404,14 @@ class Ledger:
             )
 
     def abandon(self, request: str) -> None:
-        """Give up a marked release; what it cost stays spent."""
+        """Give up a release of which a stage began; what it cost stays spent."""
         self._step(request, "abandoned", done=("abandoned",))
 
     def entries(self) -> tuple[Booking, ...]:
         """Return the data set's bookings, oldest first."""
         with transaction(self._engine) as connection:
             rows = events.of_dataset(connection, self.dataset)
-        found = (_booking(history) for history in rows.values())
+            found = [_booking(connection, history) for history in rows.values()]
         return tuple(booking for booking in found if booking is not None)
 
     def verify(self) -> Verdict:
@@ -370,13 +425,20 @@ class Ledger:
             if events.state(history) in done:
                 return
             events.check_next(history, kind)
-            events.add(
-                connection,
-                kind,
-                account=history[-1].account,
-                dataset=self.dataset,
-                request=request,
-            )
+            self._add(connection, kind, request, history[-1].account)
+
+    def _add(
+        self,
+        connection: sa.Connection,
+        kind: events.Kind,
+        request: str,
+        account: str,
+        body: Mapping[str, Any] | None = None,
+    ) -> Event:
+        """Add an event of a request and return it."""
+        return events.add(
+            connection, kind, account=account, dataset=self.dataset, request=request, body=body
+        )
 
     def _known(self, connection: sa.Connection) -> Account:
         found = accounts.find(connection, self.dataset)
@@ -396,44 +458,73 @@ class Ledger:
             )
         return account
 
-    def _spend(self, connection: sa.Connection, account: Account, losses: Losses, at: str) -> None:
+    def _spend(
+        self, connection: sa.Connection, account: Account, losses: Losses, at: str, *, again: bool
+    ) -> None:
         """Book losses in the window and for ever, or refuse them."""
         window = windows.label(account.window, at)
         before = odometer.spent(connection, account.name, window, losses.hashes)
         if (before + losses.parts > account.parts).any():
-            raise _refusal(account, losses, before)
+            raise _refusal(account, losses, before, again=again)
         odometer.add(connection, account.name, window, losses, before, account.parts)
         if window != windows.LIFETIME:
             ever = odometer.spent(connection, account.name, windows.LIFETIME, losses.hashes)
             odometer.add(connection, account.name, windows.LIFETIME, losses, ever, None)
 
 
-def _booking(history: tuple[Event, ...]) -> Booking | None:
+def _reserved(history: Sequence[Event]) -> Event:
+    """Return the last reservation of a request."""
+    return next(one for one in reversed(history) if one.kind == "reserved")
+
+
+def _booking(connection: sa.Connection, history: tuple[Event, ...]) -> Booking | None:
     """Return what a request's events come to; None where nothing is booked."""
     state = events.state(history)
-    if state not in ("reserved", "marked", "stored", "committed"):
+    if state not in ("reserved", "marked", "measured", "stored", "committed"):
         return None
-    reserved = next(one for one in reversed(history) if one.kind == "reserved")
-    stored = next((one for one in history if one.kind == "stored"), None)
+    reserved = _reserved(history)
+    last = next((one for one in history if one.kind == "stored"), history[-1])
+    results = journal.results(connection, history)
     return Booking(
         reserved.request,
         state,
         Fraction(int(reserved.body["parts"]), PARTS),
         reserved.body["facts"],
-        None if stored is None or stored.numbers is None else json.loads(stored.numbers),
-        (stored or history[-1]).entry,
-        (stored or history[-1]).chain,
+        reserved.body["plan"],
+        {stage: tuple(result.tolist()) for stage, result in results.items()},
+        last.entry,
+        last.chain,
     )
 
 
-def _check_same_units(history: tuple[Event, ...], losses: Losses) -> None:
-    """Refuse to draw under a booking that charged other units: a request names no ids."""
-    reserved = next(one for one in reversed(history) if one.kind == "reserved")
-    if reserved.units != losses.blob() or reserved.body["periods"] != list(losses.periods):
+def _check_same(history: Sequence[Event], losses: Losses, plan: bytes) -> None:
+    """Refuse to draw under a booking for other units, or of another plan."""
+    reserved = _reserved(history)
+    if _losses(reserved).hashes != losses.hashes:
         raise InputError(
             "this release was booked, and stopped, for other vehicles with the same counts; "
             "nothing was drawn for these. Release the records it was booked for, or declare a new "
             "version of them."
+        )
+    if reserved.body["plan"] != journal.digest(plan):
+        raise InputError("this release was booked with another plan; nothing was drawn.")
+
+
+def _check_open(history: Sequence[Event]) -> None:
+    """Refuse to book a request again that was given up, or whose draws were lost too often."""
+    if events.state(tuple(history)) == "abandoned":
+        raise InputError(
+            "this release was abandoned after noise may have been drawn for it; what it cost stays "
+            "spent. Declare a new version of the records, or give the plan an edition, to publish "
+            "again."
+        )
+    lost = sum(one.kind == "lost" for one in history)
+    if lost > MOST_LOST:
+        raise InputError(
+            f"noise was drawn for this release {lost} times and lost each time before it was "
+            "stored; nothing of it was shown, and each booking stays spent. Find out what ends the "
+            "process while it draws (often too little memory), then give the plan an edition to "
+            "pay once more."
         )
 
 
@@ -452,8 +543,15 @@ def _text(how: Callable[[Fraction], int], epsilon: Fraction) -> str:
     return decimal_text(Fraction(how(epsilon * PARTS), PARTS))
 
 
-def _refusal(account: Account, losses: Losses, before: odometer.Parts) -> BudgetError:
+def _refusal(
+    account: Account, losses: Losses, before: odometer.Parts, *, again: bool
+) -> BudgetError:
     """Return the error that says what was asked, spent and left."""
+    why = (
+        "a draw of it was lost when its process ended, so it must be paid once more; "
+        if again
+        else ""
+    )
     cost = Fraction(losses.largest, PARTS)
     most = Fraction(int(before.max()), PARTS)
     left = max(Fraction(int((account.parts - before).min()), PARTS), Fraction(0))
@@ -466,7 +564,7 @@ def _refusal(account: Account, losses: Losses, before: odometer.Parts) -> Budget
     if not left:
         advice = f"Units with nothing left can be in no further release{this}: do not publish."
     return BudgetError(
-        f"this release costs epsilon {_text(math.ceil, cost)}, but of the budget "
+        f"{why}this release costs epsilon {_text(math.ceil, cost)}, but of the budget "
         f"{decimal_text(account.budget)} of {account.name!r} its units have spent up to "
         f"{_text(math.ceil, most)}{this}: {over:,} of {before.size:,} would get above it "
         f"({spent_up:,} with nothing left). {advice}",

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from hexveil.errors import InputError
-from hexveil.ledger import accounts, events, tables
+from hexveil.ledger import accounts, events, journal, tables
 from hexveil.ledger.engines import Engine, existing, transaction, where
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from hexveil.ledger.accounts import Account, Spend
     from hexveil.ledger.events import Event, Head
 
@@ -26,6 +29,7 @@ __all__ = [
     "hash_at",
     "history",
     "overview",
+    "results",
     "unresolved",
     "where",
 ]
@@ -60,8 +64,8 @@ class Standing:
     spend : Spend
         In this window, and ever.
     releases : dict of str to int
-        How many requests are in each state: reserved, marked, stored, committed, abandoned. States
-        that none is in are left out, and so is what was given back.
+        How many requests are in each state: reserved, marked, measured, stored, committed, lost,
+        abandoned. States that none is in are left out, and so is what was given back.
     """
 
     account: Account
@@ -75,9 +79,9 @@ def overview(engine: Engine, dataset: str | None = None) -> Overview:
     with transaction(engine) as connection:
         known = accounts.every(connection)
         only = None if dataset is None else _account_of(connection, dataset)
-        tally = events.tally(connection)
+        states = events.states(connection)
         found = tuple(
-            Standing(one, names, accounts.spend(connection, one), _states(tally.get(name, {})))
+            Standing(one, names, accounts.spend(connection, one), _standing(states.get(name, {})))
             for name, (one, names) in known.items()
             if only in (None, name)
         )
@@ -89,20 +93,31 @@ def history(
     dataset: str | None = None,
     *,
     limit: int | None = None,
-    numbers: bool = False,
 ) -> tuple[Event, ...]:
     """Return events, oldest first, without the losses of units; the last few, if limited.
 
-    Of a data set these are its own and those of the account that it spends from. Published numbers
-    come along if they are asked for.
+    Of a data set these are its own and those of the account that it spends from.
     """
     with transaction(engine) as connection:
         of = None if dataset is None else (_account_of(connection, dataset), dataset)
-        return events.listed(connection, of=of, limit=limit, numbers=numbers)
+        return events.listed(connection, of=of, limit=limit)
+
+
+def results(engine: Engine) -> dict[int, NDArray[np.int64]]:
+    """Return the noisy results that are stored, by the entry of the event that stored each.
+
+    Raises
+    ------
+    StorageError
+        If one is not what was stored.
+    """
+    with transaction(engine) as connection:
+        measured = [one for one in events.listed(connection) if one.kind == "measured"]
+        return {one.entry: journal.result(connection, one) for one in measured}
 
 
 def unresolved(engine: Engine, dataset: str | None = None) -> tuple[Event, ...]:
-    """Return the last event of each request that is reserved or marked, and has no numbers."""
+    """Return the last event of each request whose results are not all stored and may be yet."""
     with transaction(engine) as connection:
         if dataset is not None:
             _account_of(connection, dataset)
@@ -129,17 +144,7 @@ def _account_of(connection: sa.Connection, dataset: str) -> str:
     return found.name
 
 
-def _states(many: dict[str, int]) -> dict[str, int]:
-    """Return how many requests are in each state: those that came to it less those that left."""
-    left = {
-        "reserved": ("returned", "marked"),
-        "marked": ("stored", "abandoned"),
-        "stored": ("committed",),
-        "committed": (),
-        "abandoned": (),
-    }
-    count = {
-        state: many.get(state, 0) - sum(many.get(kind, 0) for kind in next_)
-        for state, next_ in left.items()
-    }
-    return {state: number for state, number in count.items() if number}
+def _standing(many: dict[str, int]) -> dict[str, int]:
+    """Return how many requests are in each state, in order; not those given back."""
+    order = ("reserved", "marked", "measured", "stored", "committed", "lost", "abandoned")
+    return {state: many[state] for state in order if many.get(state)}

@@ -161,7 +161,7 @@ class Replay:
             window, losses = self._reserved.pop(request)
             self.accounts[row.account].give_back(losses, window)
         elif row.kind == "marked":
-            self._reserved.pop(request, None)
+            self._reserved.pop(request, None)  # spent for good
 
     def _reserve(self, row: Any, body: Mapping[str, Any]) -> None:  # noqa: ANN401
         book, losses = self.accounts[row.account], of_blob(row.units or b"", body["periods"])

@@ -20,12 +20,29 @@ events = sa.Table(
     sa.Column("at", sa.Text, nullable=False),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("units", sa.LargeBinary),
-    sa.Column("numbers", sa.Text),
     sa.Column("chain", sa.Text, nullable=False),
     sa.Index("hexveil_events_of_request", "dataset", "request", "entry"),
     sa.Index("hexveil_events_of_account", "account", "kind", "entry"),
 )
 """Append-only and chained. `body` is canonical JSON, `request` empty where there is none."""
+
+journal = sa.Table(
+    "hexveil_journal",
+    metadata,
+    sa.Column("entry", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("row", sa.LargeBinary, nullable=False),
+)
+"""Results of private stages, by the entry of the event "marked" that began each: whole numbers of 8
+bytes, all zero until they are drawn."""
+
+plans = sa.Table(
+    "hexveil_plans",
+    metadata,
+    sa.Column("digest", sa.Text, primary_key=True),
+    sa.Column("part", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+"""Plans that were booked, by their SHA-256, in parts that a database takes."""
 
 accounts = sa.Table(
     "hexveil_accounts",

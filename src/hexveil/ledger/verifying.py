@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from hexveil.ledger import chain, tables, windows
+from hexveil.errors import StorageError
+from hexveil.ledger import chain, journal, tables, windows
 from hexveil.ledger.engines import transaction
 from hexveil.ledger.replaying import Replay
 
@@ -53,7 +54,7 @@ def verify(engine: sa.Engine) -> Verdict:
     StorageError
         If the database cannot be used.
     """
-    walk, replay = _Walk(), Replay()
+    walk, replay, kept = _Walk(), Replay(), _Kept()
     with transaction(engine) as connection:
         for row in _rows(connection):
             walk.step(row)
@@ -62,7 +63,9 @@ def verify(engine: sa.Engine) -> Verdict:
                 replay.problem(row.entry, "is damaged: it cannot be read")
             else:
                 replay.follow(row, body)
+                kept.follow(row, body)
         sums = (
+            *kept.problems(connection),
             *_facts(connection, replay),
             *_balances(connection, replay),
             *_totals(connection, replay),
@@ -90,6 +93,43 @@ class _Walk:
             self.problems.append(f"Entry {row.entry} is dated before the entry before it.")
         self.entries += 1
         self.entry, self.at, self.chain = row.entry, row.at, row.chain
+
+
+class _Kept:
+    """Results and plans that the events name, against those that stand in their tables."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[int, str | None, int]] = {}
+        self._plans: set[str] = set()
+
+    def follow(self, row: Any, body: dict[str, Any]) -> None:  # noqa: ANN401  a row of events
+        """Take in what the next event says of them."""
+        if row.kind == "marked":
+            self._rows[row.entry] = (int(body.get("entries", 0)), None, row.entry)
+        elif row.kind == "measured":
+            at = int(body.get("row", 0))
+            self._rows[at] = (self._rows.get(at, (0, None, 0))[0], body.get("digest"), row.entry)
+        elif row.kind == "reserved":
+            self._plans.add(str(body.get("plan")))
+
+    def problems(self, connection: sa.Connection) -> Iterator[str]:
+        """Yield what is missing or was changed."""
+        there = set(connection.execute(sa.select(tables.journal.c.entry)).scalars())
+        for at in sorted(there | self._rows.keys()):
+            row, known = journal.row_of(connection, at), self._rows.get(at)
+            if known is None:
+                yield f"The result {at} belongs to no entry."
+                continue
+            entries, said, entry = known
+            empty = journal.digest(bytes(journal.WIDTH * entries))
+            if row is None or journal.digest(row) != (said or empty):
+                yield f"The result of entry {entry} is not what was stored."
+        names = set(connection.execute(sa.select(tables.plans.c.digest).distinct()).scalars())
+        for name in sorted(names | self._plans):
+            try:
+                journal.plan(connection, name)
+            except StorageError:
+                yield f"The plan {name[:16]} is not what was booked."
 
 
 def _gap(before: int, after: int) -> str:

@@ -52,6 +52,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     split: Number | None = None,
     intervals: Intervals = "none",
     interval_share: Number | None = None,
+    edition: str | None = None,
     prior: Number | None = None,
     advise: bool = True,
 ) -> Plan:
@@ -100,6 +101,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         all three whose predicted error is least.
     interval_share : number, optional
         Part of ε that finds the interval; default from the number of users.
+    edition : str, optional
+        A name of your own. The same goal asked again gets the plan that was booked first; under
+        another edition it is another request, which is planned anew and paid again.
     prior : number, optional
         What one constant for all cells is assumed to miss on average, in value units, at most half
         the span; default span / 20. It comes from outside the records, never from their values.
@@ -143,6 +147,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             split=split_of(split),
             intervals=intervals,
             interval_share=_share(interval_share, intervals),
+            edition=_edition(edition),
         ),
         epsilon,
         target_error,
@@ -228,6 +233,13 @@ def _check_split(request: Request) -> None:
             f"with a variance under a private interval; got method {request.method!r} and "
             f"statistics {', '.join(request.statistics)}."
         )
+
+
+def _edition(asked: str | None) -> str | None:
+    """Return the name of an edition; refuse what is none."""
+    if asked is not None and not (isinstance(asked, str) and asked.strip()):
+        raise InputError(f"edition must be a name such as '2', got {asked!r}.")
+    return asked
 
 
 def _share(asked: Number | None, intervals: str) -> Fraction | None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from hexveil.errors import InputError
-from hexveil.exact import decimal_text
+from hexveil.frozen import ReadOnlyArrays
 from hexveil.planning.weighing import Likeness, most_off, off_by, weigh
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def in_units(end: int, steps: int, lower: float, span: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Interval:
+class Interval(ReadOnlyArrays):
     """What a plan with a private interval decides; public.
 
     Attributes
@@ -105,13 +105,6 @@ class Interval:
             raise InputError("the interval is found by a release, not before.")
         low, high = (in_units(end, self.steps, lower, span) for end in self.ends)
         return low, high
-
-    def identity(self) -> dict[str, str]:
-        """Return the choice of the interval as canonical public text."""
-        low, high = (decimal_text(one) for one in self.quantiles)
-        stretch = decimal_text(self.stretch)
-        told = {"interval": f"{low}..{high} times {stretch} at {decimal_text(self.epsilon)}"}
-        return told if self.radius is None else told | {"radius": decimal_text(self.radius)}
 
     def found(self, ends: tuple[int, int], steps: int) -> Interval:
         """Return the same with the ends that a release found."""

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.frozen import ReadOnlyArrays
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -69,7 +71,7 @@ BIAS = {"mean": mean_bias, "variance": variance_bias}
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Part(ReadOnlyArrays):
     """One statistic of every cell, in its own units: value units, or squared ones.
 
     Attributes

@@ -13,7 +13,6 @@ is charged that step in each of its cells as well (publishing/variance.py).
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.exact import decimal_text, float_up, sums_up
+from hexveil.exact import float_up, sums_up
+from hexveil.frozen import ReadOnlyArrays
 from hexveil.planning import pairs, ways
 from hexveil.planning.average import Weights, lower_bound
 from hexveil.planning.exposure import Exposure, Rates
@@ -33,7 +33,7 @@ from hexveil.planning.support import Support, assess
 from hexveil.spread import SpreadOccupancy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(ReadOnlyArrays):
     """How each cell's statistics will be made and noised, and what that costs each user.
 
     Every array is public; value units unless said otherwise.
@@ -279,7 +279,7 @@ class Plan:
     @cached_property
     def _losses(self) -> Floats:
         if self.rows.interval is None:
-            return np.asarray(self.occupancy.of_users(pairs.losses, *self._charges))
+            return np.asarray(self.occupancy.of_users(pairs.losses, *self.charges))
         # Each term was made by a few correctly rounded operations: eight ulps cover them.
         terms = self.pair_losses() * (1.0 + 2.0**-49)
         lost = sums_up(self.occupancy.user, terms, self.occupancy.n_users)
@@ -303,11 +303,11 @@ class Plan:
             noises += [self.rows.variance_noise] if "variance" in self.request.noised else []
             shares = self.rows.interval.shares(occupancy)
             return np.asarray(sum(shares / one[occupancy.cell] for one in noises))
-        cells, users, dropped = self._charges
+        cells, users, dropped = self.charges
         return pairs.charged(occupancy, *cells, *users, *dropped)
 
     @cached_property
-    def _charges(self) -> tuple[pairs.Charges, tuple[Floats, ...], tuple[NDArray[np.bool_], ...]]:
+    def charges(self) -> tuple[pairs.Charges, tuple[Floats, ...], tuple[NDArray[np.bool_], ...]]:
         """What decides the loss of pairs: figures of cells, of users, and of pairs."""
         occupancy, rows, parts = self.occupancy, self.rows, self.parts
         nothing = np.zeros(occupancy.n_cells)
@@ -340,9 +340,9 @@ class Plan:
         occupancy = self.occupancy
         if self.rows.interval is None:
             if self.cell_epsilon is not None:
-                cells = occupancy.of_users(pairs.live_cells, *self._charges)
+                cells = occupancy.of_users(pairs.live_cells, *self.charges)
                 return self.cell_epsilon * int(cells.max(initial=0))
-            given, users, dropped = self._charges
+            given, users, dropped = self.charges
             most = occupancy.of_cells(pairs.most_charged, given, users, dropped)
             charged = occupancy.of_users(pairs.losses_at_most, (most, *given), users, dropped)
             return Fraction(float(charged.max(initial=0.0)))
@@ -417,19 +417,6 @@ class Plan:
             }
         )
 
-    def identity(self) -> dict[str, str]:
-        """Return the plan as canonical public text: equal plans, equal text."""
-        return {
-            "statistics": ",".join(self.statistics),
-            "method": self.method,
-            "mechanism": self.mechanism,
-            "asked": decimal_text(self.asked),
-            "occupancy": self.occupancy.fingerprint,
-            "cells": _digest((self.lower, self.upper, *self.rows.arrays())),
-            **({} if self.rows.interval is None else self.rows.interval.identity()),
-            **({} if self.rows.steps is None else self.rows.steps.identity()),
-        }
-
     def save(self, folder: str | Path) -> Path:
         """Write the plan into a new folder, to be reviewed and then released; return its path.
 
@@ -470,15 +457,6 @@ class Plan:
         from hexveil.planning import loading  # noqa: PLC0415  it imports this module
 
         return loading.load(folder)
-
-
-def _digest(arrays: Iterable[Floats | NDArray[np.int64]]) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        kind = "<f8" if array.dtype.kind == "f" else "<i8"
-        digest.update(f"{kind}{array.shape};".encode())
-        digest.update(np.ascontiguousarray(array, dtype=kind).tobytes())
-    return digest.hexdigest()
 
 
 def _shown(error: float | dict[str, float]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hexveil.errors import InputError
 from hexveil.exact import Number, exact
+from hexveil.frozen import ReadOnlyArrays
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -31,7 +32,7 @@ NOISED = {"mean": "mean", "variance": "variance", "sd": "variance"}
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class Request(ReadOnlyArrays):
     """What was asked for, checked; public.
 
     Attributes
@@ -52,6 +53,9 @@ class Request:
     intervals : "none", "global", "adaptive" or "auto"
     interval_share : Fraction or None
         Part of epsilon that finds the interval; None chooses it.
+    edition : str or None
+        Tells apart requests that are the same otherwise: another edition is planned anew and pays
+        again.
     """
 
     method: Method
@@ -64,6 +68,7 @@ class Request:
     target: Mapping[str, Floats] | None = None
     intervals: Intervals = "none"
     interval_share: Fraction | None = None
+    edition: str | None = None
 
     @property
     def noised(self) -> tuple[str, ...]:

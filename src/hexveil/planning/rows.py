@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.frozen import ReadOnlyArrays
+
 if TYPE_CHECKING:
     from fractions import Fraction
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(ReadOnlyArrays):
     """What is kept of each user in each cell, and how much noise is added.
 
     Attributes
@@ -66,22 +68,6 @@ class Rows:
     certifies: str | None = None
     interval: Interval | None = None
     steps: Steps | None = None
-
-    def arrays(self) -> tuple[Floats | Ints, ...]:
-        """Return all that decides what is released, in a fixed order."""
-        none = np.zeros(0, dtype=np.int64)
-        dropped = none if self.dropped is None else np.flatnonzero(self.dropped)
-        weighed = () if self.interval is None else (self.interval.weight,)
-        return (
-            self.kept,
-            self.noise_records,
-            self.variance_kept,
-            self.variance_noise,
-            self.factor,
-            dropped,
-            *weighed,
-            *(() if self.steps is None else self.steps.arrays()),
-        )
 
     def louder(self, times: float) -> Rows:
         """Return the same rows with noise larger by a factor, rounded up."""

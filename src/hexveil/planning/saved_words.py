@@ -56,6 +56,7 @@ def request_words(request: Request) -> dict[str, Any]:
         "targets": None if request.target is None else list(request.target),
         "intervals": request.intervals,
         "interval_share": exact_text(request.interval_share),
+        "edition": request.edition,
     }
 
 
@@ -171,6 +172,7 @@ def request_of(said: Words, cells: pa.Table) -> Request:
         target=_targets(said["targets"], cells),
         intervals=one_of(said["intervals"], get_args(Intervals)),
         interval_share=exact_of(said["interval_share"]),
+        edition=None if said["edition"] is None else str(said["edition"]),
     )
     if (request.epsilon is None) == (request.target is None):
         raise InputError("it must ask for either a loss or targets.")

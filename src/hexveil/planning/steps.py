@@ -40,14 +40,13 @@ import numpy as np
 
 from hexveil.errors import InputError
 from hexveil.exact import decimal_text, sums_up
+from hexveil.frozen import ReadOnlyArrays
 from hexveil.planning import classes
 from hexveil.planning.intervals import DRIFT, GRAIN, MOST, Interval, at, wanted
 from hexveil.planning.quick import Candidate, best
 from hexveil.planning.ways import (
-    COARSE,
     EXPECTED,
     INSIDE_REACH,
-    NARROW,
     OWN_DRIFT,
     REACHED,
     by_users,
@@ -83,7 +82,7 @@ MOST_CLASSES = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Found(ReadOnlyArrays):
     """What a release found; public from then on, in quanta above the records' lower bound.
 
     Attributes
@@ -119,7 +118,7 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class Steps(ReadOnlyArrays):
     """What a plan in steps decides beside its interval; public.
 
     Attributes
@@ -154,12 +153,6 @@ class Steps:
     def arrays(self) -> tuple[Floats | Ints, ...]:
         """Return all that decides what is released, in a fixed order."""
         return (self.of, self.class_weight, self.class_noise, self.weight, self.noise)
-
-    def identity(self) -> dict[str, str]:
-        """Return the rest of it as canonical public text."""
-        within = f"{decimal_text(INSIDE)} at {decimal_text(self.epsilon)}"
-        ranges = f"{decimal_text(self.stretch)}, {decimal_text(COARSE)}, {NARROW}, {REACHED}"
-        return {"steps": f"{within}, times {ranges}"}
 
     def grouping(self, occupancy: Occupancy) -> classes.Grouping:
         """Return the classes as an occupancy."""

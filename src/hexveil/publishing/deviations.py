@@ -28,11 +28,14 @@ from hexveil.noise import secure
 from hexveil.publishing.ends import GRAIN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from hexveil.occupancy import Occupancy
     from hexveil.records import Dataset
 
+    Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
 POINTS = 128
@@ -107,6 +110,13 @@ def costs(dataset: Dataset, asked: Measure) -> Ints:
     return np.asarray(np.abs(np.cumsum(at)[:-1] - asked.target))
 
 
-def draw(dataset: Dataset, asked: Measure) -> int:
-    """Return the point that was chosen, in quanta. Values leave here, through noise."""
-    return int(asked.points[secure.noisy_max(-costs(dataset, asked), asked.scale)])
+def losses(occupancy: Occupancy, asked: Measure) -> Floats:
+    """Return what each user loses by the choice: it moves every cost by Σ V at most."""
+    moved = np.bincount(occupancy.user, weights=asked.vote, minlength=occupancy.n_users)
+    return np.asarray(2.0 * moved / asked.scale)
+
+
+def prepare(dataset: Dataset, asked: Measure) -> Callable[[], int]:
+    """Return the draw of the point, in quanta. PRIVATE: values leave by it, through noise."""
+    scores = -costs(dataset, asked)
+    return lambda: int(asked.points[secure.noisy_max(scores, asked.scale)])

@@ -30,11 +30,15 @@ from hexveil.occupancy import BLOCK
 from hexveil.planning.intervals import stretched
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from hexveil.facts import PublicFacts
+    from hexveil.occupancy import Occupancy
     from hexveil.records import Dataset
 
+    Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
 GRAIN = 2**20
@@ -109,13 +113,25 @@ def costs(dataset: Dataset, asked: Ballot) -> tuple[Ints, Ints]:
     return low, high
 
 
-def draw(dataset: Dataset, asked: Ballot) -> list[int]:
-    """Return the numbers of the two points that were chosen. Values leave here, through noise."""
-    return [secure.noisy_max(-cost, asked.scale) for cost in costs(dataset, asked)]
+def losses(occupancy: Occupancy, asked: Ballot) -> Floats:
+    """Return what each user loses by both choices: it moves every cost by Σ V at most."""
+    moved = np.bincount(occupancy.user, weights=asked.vote, minlength=occupancy.n_users)
+    return np.asarray(4.0 * moved / asked.scale)
+
+
+def prepare(dataset: Dataset, asked: Ballot) -> Callable[[], Ints]:
+    """Return the draw of the numbers of both points. PRIVATE: values leave by it, through noise."""
+    both = costs(dataset, asked)
+
+    def draw() -> Ints:
+        chosen = [secure.noisy_max(-cost, asked.scale) for cost in both]
+        return np.array(chosen, dtype=np.int64)
+
+    return draw
 
 
 def interval(
-    chosen: list[int], asked: Ballot, steps: int, stretch: Fraction = Fraction(1)
+    chosen: Sequence[int] | Ints, asked: Ballot, steps: int, stretch: Fraction = Fraction(1)
 ) -> tuple[int, int]:
     """Return the ends in quanta above the lower bound of the records; all of the bounds if empty.
 

@@ -39,6 +39,7 @@ from hexveil.errors import InputError
 from hexveil.exact import float_up
 from hexveil.noise.secure import TAIL
 from hexveil.planning.pairs import kept as kept_of
+from hexveil.planning.pairs import losses as pair_losses
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -167,6 +168,17 @@ def _statistic(  # noqa: PLR0913, PLR0917  what `of_cells` hands over
     if not first.size:
         return np.zeros(0, dtype=np.int64)
     return np.asarray(np.add.reduceat(contribution, first), dtype=np.int64)
+
+
+def losses(plan: Plan, where: Lattice) -> NDArray[np.float64]:
+    """Return each user's loss by all statistics of a plan without a private interval, rounded up.
+
+    The mean's noise is that which goes to the noise library (`Lattice.noise`); the variance's is
+    `variance.STEPS` on a lattice made from the plan's own noise (publishing/variance.py).
+    """
+    cells, users, dropped = plan.charges
+    given = cells._replace(noise=where.noise / (2.0 * where.steps))
+    return np.asarray(plan.occupancy.of_users(pair_losses, given, users, dropped))
 
 
 def means(noisy: NDArray[np.int64], plan: Plan, scale: ValueScale) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from hexveil.cells import Cells
 from hexveil.exact import decimal_text, float_up
+from hexveil.planning.goal import goal
 from hexveil.publishing import linear, moments, stepped, variance, weighted
 from hexveil.publishing.private_steps import private_steps
 from hexveil.publishing.smoothed import statement as smoothing_statement
@@ -63,7 +64,10 @@ def schema() -> dict[str, Any]:
 
 
 def request_of(dataset: str, facts: PublicFacts, plan: Plan) -> dict[str, str]:
-    """Return the public request in words: equal requests replay, so it holds no file name."""
+    """Return the public request in words: its goal, and the records it is about.
+
+    Equal requests replay, so it holds no file name, and no number that a solver found.
+    """
     identity = {k: v for k, v in facts.identity.items() if k != "source"}
     return {
         "dataset": dataset,
@@ -73,9 +77,9 @@ def request_of(dataset: str, facts: PublicFacts, plan: Plan) -> dict[str, str]:
         "bounds": f"{decimal_text(facts.scale.lower)}..{decimal_text(facts.scale.upper)}",
         "quantum": decimal_text(facts.scale.quantum),
         "grid": repr(facts.cells.grid),
-        "names": hashlib.sha256("\n".join(facts.cells.names()).encode()).hexdigest(),
+        "names": hashlib.sha256(json.dumps(facts.cells.names()).encode()).hexdigest(),
         **{f"records.{k}": v for k, v in sorted(identity.items())},
-        **{f"plan.{k}": v for k, v in sorted(plan.identity().items())},
+        **{f"plan.{k}": v for k, v in sorted(goal(plan).items())},
     }
 
 

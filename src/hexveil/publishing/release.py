@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.errors import InputError, StorageError
+from hexveil.errors import InputError
 from hexveil.ledger import Ledger, losses_of
-from hexveil.noise import secure
-from hexveil.planning import Plan
+from hexveil.planning import Plan, encoding
+from hexveil.planning.advice import advice
 from hexveil.publishing import ends, linear, moments, stepped, variance, weighted
 from hexveil.publishing import folder as folders
 from hexveil.publishing.manifest import fingerprint, manifest, odds, odds_words, request_of
 from hexveil.publishing.smoothed import groupings_of, smoothed
+from hexveil.publishing.stages import CELLS, Drawing, Replay, Stage, execute, noised
 from hexveil.publishing.table import check_labels, released, shown_columns
 from hexveil.records.dataset import Dataset
 
@@ -27,16 +29,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.facts import PublicFacts, ValueScale
-    from hexveil.ledger import Booking
-    from hexveil.ledger.ledger import Numbers
-    from hexveil.publishing.linear import Lattice
+    from hexveil.publishing.stages import Draw, Stages, Whole
 
-    Whole = dict[str, NDArray[np.int64]]
+    Floats = NDArray[np.float64]
 
 SHOWN_ROWS = 20
 SMOOTHED = "smoothed"
 ENDS = "interval"
-"""Under this name the ledger keeps the ends of a private interval."""
+"""Name of the ends of a private interval among the noisy numbers."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,10 +140,15 @@ def release(
     *,
     ledger: Ledger | None = None,
     estimates: tuple[str, ...] | str = ("raw",),
+    accept_noise: bool = False,
 ) -> Release:
     """Publish a plan's numbers: book the loss, draw the noise once, return what may be shown.
 
-    A plan of constants alone costs nothing: nothing is booked, and no value is read.
+    A request is its goal (planning/goal.py). The first plan booked for a goal is kept in the
+    ledger, and the same goal asked again gets that plan and those numbers, at no cost: on another
+    processor, and from another version of hexveil that plans better. To have it planned anew, and
+    pay again, give the plan another `edition`. A plan of constants alone costs nothing: nothing is
+    booked, and no value is read.
 
     Parameters
     ----------
@@ -155,12 +160,15 @@ def release(
     estimates : tuple of str
         ("raw",), or ("raw", "smoothed"): estimates in which cells borrow from those they resemble,
         with intervals by a stated model. They are made from the noisy numbers and cost nothing.
+    accept_noise : bool
+        Release even a map that says no more than one constant for all cells.
 
     Raises
     ------
     InputError
-        Without a ledger, if the plan was made for other records, or if it asks for variances and
-        there are no sums of squares; nothing is spent.
+        Without a ledger, if the plan was made for other records, its grid is too fine and the noise
+        was not accepted, or if it asks for variances and there are no sums of squares; nothing is
+        spent.
     BudgetError
         If the budget left is smaller than the loss; nothing is spent.
     StorageError
@@ -170,27 +178,24 @@ def release(
     -------
     Neighbours, sensitivity and loss: publishing/linear.py for means, publishing/variance.py for
     variances; publishing/ends.py, weighted.py and moments.py under a private interval. The losses
-    booked are those of each unit, rounded up; the largest is `plan.epsilon`.
-    Noise is drawn after the booking is committed, by `noise.secure` alone, and only the numbers
-    that the ledger stored are shown; the same public request again returns them and costs nothing.
+    booked are those of each unit, rounded up; the largest is the release's `epsilon`. They are
+    computed again from the arrays that go to the noise library, and compared with what was booked.
+    Noise is drawn after the booking is committed, by `noise.secure` alone. The result of each
+    private stage is stored before the next is computed, nothing is drawn twice under one booking,
+    and only what the ledger stored is shown.
     """
     book = _checked(dataset, plan, ledger, estimates)
-    where = linear.lattice(plan, dataset.public.scale)
-    variance.check(dataset, plan, where)
-    weighted.check(plan, dataset.public.scale)
-    moments.check(dataset, plan)
-    stepped.check(plan, dataset.public.scale)
     request = request_of(book.dataset, dataset.public, plan)
     name = fingerprint(request)
-    noisy, replayed, place = _constants(plan, where), False, None
-    if any(part.live.any() for part in plan.parts.values()):
-        stored = _booked(book, name, dataset, plan, request).published
-        replayed = stored is not None
-        if stored is None:
-            book.mark(name)
-            drawn = _draw(dataset, plan, where)
-            stored = book.store(name, {k: v.tolist() for k, v in drawn.items()})
-        noisy, place = _stored(stored, noisy), _place(book, name)
+    known = book.find(name)
+    if known is not None and known.complete:
+        plan = _with_booked(dataset, plan, book)
+        noisy = execute(_stages(dataset, plan), Replay(known.stages))
+    else:
+        plan = _with_booked(dataset, plan, book)
+        _check_plan_numbers(dataset, plan, accept_noise=accept_noise)
+        plan, noisy = _drawn(dataset, plan, book, request)
+    place = _place(book, name)
     shown = _found(plan, noisy, dataset.public)
     values = _values(noisy, shown, dataset.public.scale)
     smooth = smoothed(shown, dataset.public, values) if SMOOTHED in estimates else {}
@@ -198,23 +203,90 @@ def release(
         released(shown, dataset.public, values, smooth),
         manifest(book.dataset, dataset.public, shown, name, place, smooth),
         plan.epsilon,
-        replayed,
+        known is not None and known.complete,
     )
 
 
-def _booked(
-    book: Ledger, name: str, dataset: Dataset, plan: Plan, request: dict[str, str]
-) -> Booking:
-    """Return the booking of a request, made now unless its numbers are stored already."""
-    known = book.find(name)
-    if known is not None and known.published is not None:
-        return known
+def booked_plan(dataset: Dataset, plan: Plan, ledger: Ledger) -> Plan | None:
+    """Return the plan that was booked for this plan's goal, or None if none was.
+
+    Raises
+    ------
+    InputError
+        If a version of hexveil kept it that this one cannot read, or another version began to draw
+        by it.
+    """
+    name = fingerprint(request_of(ledger.dataset, dataset.public, plan))
+    kept = ledger.plan_of(name)
+    if kept is None:
+        return None
+    known, version = ledger.find(name), encoding.made_by(kept)
+    if known is not None and known.state == "measured" and version != hexveil_version():
+        raise InputError(
+            f"noise was drawn for a part of this release by hexveil {version}; finish it with that "
+            "version, or abandon it (hexveil ledger resolve)."
+        )
+    return encoding.decode(kept, plan)
+
+
+def hexveil_version() -> str:
+    """Return the version of this package."""
+    return importlib.metadata.version("hexveil")
+
+
+def _with_booked(dataset: Dataset, plan: Plan, book: Ledger) -> Plan:
+    """Return the plan that is booked for this goal, else this one: nothing it computed is kept."""
+    return booked_plan(dataset, plan, book) or replace(plan)
+
+
+def _drawn(
+    dataset: Dataset, plan: Plan, book: Ledger, request: dict[str, str]
+) -> tuple[Plan, Whole]:
+    """Return the plan that is booked for a request, and its noisy whole numbers.
+
+    One process at a time is here, so that whoever waits gets what was drawn.
+    """
+    if not any(part.live.any() for part in plan.parts.values()):
+        return plan, _constants(plan)
     assert dataset.units is not None  # noqa: S101  checked at the start
-    units = dataset.units
-    losses = losses_of(
-        units.ids(), plan.losses(), book.key, most=plan.epsilon, periods=units.periods()
-    )
-    return book.reserve(name, losses, unit=unit_of(dataset.public), facts=request)
+    units, name = dataset.units, fingerprint(request)
+    with book.drawing():
+        plan = _with_booked(dataset, plan, book)
+        booked = plan.losses()
+        booking = book.reserve(
+            name,
+            losses_of(units.ids(), booked, book.key, most=plan.epsilon, periods=units.periods()),
+            unit=unit_of(dataset.public),
+            facts=request,
+            plan=book.plan_of(name) or encoding.encode(plan),
+        )
+        if booking.complete:
+            return plan, execute(_stages(dataset, plan), Replay(booking.stages))
+        journal = Drawing(book, name, booked, int(plan.occupancy.cells_per_user.max()))
+        noisy = execute(_stages(dataset, plan), journal)
+        book.complete(name)
+    return plan, noisy
+
+
+def _check_plan_numbers(dataset: Dataset, plan: Plan, *, accept_noise: bool) -> None:
+    """Refuse, from public facts, what cannot be computed or noised, or says nothing.
+
+    Raises
+    ------
+    InputError
+        See `release`.
+    """
+    scale = dataset.public.scale
+    where = linear.lattice(plan, scale)
+    variance.check(dataset, plan, where)
+    weighted.check(plan, scale)
+    moments.check(dataset, plan)
+    stepped.check(plan, scale)
+    if not (accept_noise or plan.support.supported):
+        raise InputError(
+            f"nothing was spent: {advice(plan).text.removesuffix('.')}; accept_noise=True releases "
+            "it all the same."
+        )
 
 
 def unit_of(facts: PublicFacts) -> str:
@@ -229,88 +301,95 @@ def unit_of(facts: PublicFacts) -> str:
     return f"{facts.unit} ({'clock not named' if clock == 'none' else clock})"
 
 
-def _place(book: Ledger, name: str) -> dict[str, Any]:
-    """Return where a request's stored numbers stand in the ledger: the same at every look."""
+def _place(book: Ledger, name: str) -> dict[str, Any] | None:
+    """Return where a request's stored numbers stand in the ledger; None if it cost nothing."""
     booking = book.find(name)
-    assert booking is not None  # noqa: S101  its numbers were stored
+    if booking is None or not booking.complete:
+        return None
     return {"entry": booking.entry, "chain": booking.chain}
 
 
-def _constants(plan: Plan, where: Lattice) -> Whole:
-    """Return the whole numbers of a release without noise: the middle; variances have none."""
+def _constants(plan: Plan) -> Whole:
+    """Return the whole numbers of cells without noise: the middle; variances have none."""
+    assert plan.facts is not None  # noqa: S101  checked at the start
+    where = linear.lattice(plan, plan.facts.scale)
     none = np.zeros(plan.occupancy.n_cells, dtype=np.int64)
-    if plan.rows.steps is not None:
-        return stepped.empty(plan)
-    if plan.rows.interval is not None:
-        # Without a mean there is no variance either, asked for or not.
-        names = dict.fromkeys(("mean", *plan.parts))
-        return {ENDS: np.zeros(2, dtype=np.int64)} | {name: none.copy() for name in names}
     middle = where.steps * plan.occupancy.records_per_cell
     return {name: middle.copy() if name == "mean" else none.copy() for name in plan.parts}
 
 
-def _draw(dataset: Dataset, plan: Plan, where: Lattice) -> Whole:
-    """Return the noisy whole numbers of each statistic; the noise is drawn in one call.
-
-    Under a private interval its ends are chosen first, by calls of their own.
-    """
+def _stages(dataset: Dataset, plan: Plan) -> Stages:
+    """Return the private stages of a plan."""
     if plan.rows.steps is not None:
-        return stepped.draw(dataset, plan)
+        return stepped.stages(dataset, plan)
     if plan.rows.interval is not None:
-        return _draw_weighted(dataset, plan)
-    noisy, parts = _constants(plan, where), []
-    if "mean" in noisy and (live := linear.live_cells(plan)).size:
-        numbers = linear.statistic(dataset, plan, where)
-        parts.append(("mean", live, numbers, where.noise[live]))
-    if "variance" in noisy and (live := variance.live_cells(plan)).size:
-        numbers = variance.statistic(dataset, plan, where)
-        parts.append(("variance", live, numbers, np.full(live.size, float(variance.STEPS))))
-    names, rows, values, scales = zip(*parts, strict=True)
-    drawn = secure.add_laplace(np.concatenate(values), np.concatenate(scales))
-    ends = np.cumsum([live.size for live in rows])[:-1]
-    for name, live, own in zip(names, rows, np.split(drawn, ends), strict=True):
+        return _weighted_stages(dataset, plan)
+    return _clipped_stages(dataset, plan)
+
+
+def _clipped_stages(dataset: Dataset, plan: Plan) -> Stages:
+    """Yield the one stage of clipped means and variances; cells without noise are not read."""
+    where, noisy = linear.lattice(plan, dataset.public.scale), _constants(plan)
+    cells, scales = {}, {}
+    if "mean" in noisy:
+        cells["mean"] = linear.live_cells(plan)
+        scales["mean"] = where.noise[cells["mean"]]
+    if "variance" in noisy:
+        cells["variance"] = variance.live_cells(plan)
+        scales["variance"] = np.full(cells["variance"].size, float(variance.STEPS))
+    numbers = {"mean": linear.statistic, "variance": variance.statistic}
+
+    def measure() -> Draw:
+        live = [numbers[name](dataset, plan, where) for name in cells if cells[name].size]
+        return noised(np.concatenate(live), np.concatenate(list(scales.values())))
+
+    size = sum(live.size for live in cells.values())
+    drawn = yield Stage(CELLS, size, lambda: linear.losses(plan, where), measure)
+    ends_of = np.cumsum([live.size for live in cells.values()])[:-1]
+    for (name, live), own in zip(cells.items(), np.split(drawn, ends_of), strict=True):
         noisy[name][live] = own
     return noisy
 
 
-def _draw_weighted(dataset: Dataset, plan: Plan) -> Whole:
-    """Return the interval's ends, the noisy weighted sums of user means, and those of squares."""
-    interval, facts = plan.rows.interval, dataset.public
-    assert interval is not None  # noqa: S101  see _draw
+def _weighted_stages(dataset: Dataset, plan: Plan) -> Stages:
+    """Yield the choice of the interval, then weighted sums of user means, and of squares."""
+    interval, facts, occupancy = plan.rows.interval, dataset.public, plan.occupancy
+    assert interval is not None  # noqa: S101  see _stages
     asked = ends.ballot(facts, interval.quantiles, interval.epsilon)
-    found = ends.draw(dataset, asked)
+    found = yield stepped.range_stage(dataset, asked)
     chosen = ends.interval(found, asked, facts.scale.steps, interval.stretch)
-    numbers = [weighted.statistic(dataset, interval.weight, chosen)]
-    scales = [weighted.scales(plan, chosen[1] - chosen[0])]
+    width = chosen[1] - chosen[0]
+    scales = {"mean": weighted.scales(plan, width)}
+    reach = {"mean": width, "variance": 2**moments.BITS}
     if "variance" in plan.parts:
-        numbers.append(moments.statistic(dataset, interval, chosen))
-        scales.append(moments.scales(plan))
-    drawn = secure.add_laplace(np.concatenate(numbers), np.concatenate(scales))
-    noisy = zip(("mean", "variance"), np.split(drawn, len(numbers)), strict=False)
-    return {ENDS: np.array(chosen, dtype=np.int64), **dict(noisy)}
+        scales["variance"] = moments.scales(plan)
+
+    def lost() -> Floats:
+        each = [weighted.losses(occupancy, interval.weight, reach[n], scales[n]) for n in scales]
+        return np.asarray(sum(each))
+
+    def measure() -> Draw:
+        numbers = [weighted.statistic(dataset, interval.weight, chosen)]
+        if "variance" in scales:
+            numbers.append(moments.statistic(dataset, interval, chosen))
+        return noised(np.concatenate(numbers), np.concatenate(list(scales.values())))
+
+    size = sum(one.size for one in scales.values())
+    drawn = yield Stage(CELLS, size, lost, measure)
+    noisy = dict(zip(scales, np.split(drawn, len(scales)), strict=True))
+    return {ENDS: np.array(chosen, dtype=np.int64), **noisy}
 
 
 def _found(plan: Plan, noisy: Whole, facts: PublicFacts) -> Plan:
-    """Return the plan with the interval that was found, if it has one, and what else was."""
+    """Return the plan with what its private stages chose."""
     interval = plan.rows.interval
     if interval is None:
         return plan
-    if not _possible(plan, noisy[ENDS], facts.scale.steps):
-        raise StorageError(
-            "the ledger's interval of this request is not within the bounds: the file was changed "
-            "by something else; restore it from a copy."
-        )
     if plan.rows.steps is not None:
         return stepped.found_by(plan, noisy, facts)
     low, high = map(int, noisy[ENDS])
     rows = replace(plan.rows, interval=interval.found((low, high), facts.scale.steps))
     return replace(plan, rows=rows)
-
-
-def _possible(plan: Plan, found: NDArray[np.int64], steps: int) -> bool:
-    """Return whether these are ends that a release can have found, and what goes with them."""
-    ends_fit = 0 <= found[0] < found[1] <= steps
-    return bool(ends_fit and (plan.rows.steps is None or stepped.possible(found, steps)))
 
 
 def _values(noisy: Whole, plan: Plan, scale: ValueScale) -> dict[str, NDArray[np.float64]]:
@@ -329,20 +408,6 @@ def _values(noisy: Whole, plan: Plan, scale: ValueScale) -> dict[str, NDArray[np
             "variance": lambda: moments.variances(noisy, plan),
         }
     return {name: made[name]() for name in plan.parts}
-
-
-def _stored(numbers: Numbers, like: Whole) -> Whole:
-    """Return the noisy whole numbers that the ledger holds for this request."""
-    try:
-        noisy = {name: np.array(numbers.get(name, ()), dtype=np.int64) for name in like}
-    except OverflowError:  # a whole number of more than 64 bits
-        noisy = {}
-    if any(name not in noisy or noisy[name].shape != like[name].shape for name in like):
-        raise StorageError(
-            "the ledger's numbers of this request are not one entry for each cell, of 64 bits at "
-            "most: the file was changed by something else; restore it from a copy."
-        )
-    return noisy
 
 
 def _checked(

@@ -31,12 +31,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.errors import InputError
-from hexveil.noise import secure
 from hexveil.noise.secure import TAIL
 from hexveil.planning.intervals import stretched
 from hexveil.planning.part import SteppedPart
@@ -52,7 +52,8 @@ from hexveil.planning.ways import (
 )
 from hexveil.publishing import deviations, ends
 from hexveil.publishing.linear import ROOM
-from hexveil.publishing.weighted import contributions, scales_of, statistic
+from hexveil.publishing.stages import CELLS, Stage, noised
+from hexveil.publishing.weighted import contributions, losses, scales_of, statistic
 from hexveil.smoothing.inverting import Look, Undone, undo
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from hexveil.planning import Plan
     from hexveil.planning.intervals import Interval
     from hexveil.planning.steps import Steps
+    from hexveil.publishing.stages import Draw, Stages
     from hexveil.records import Dataset
 
     Ints = NDArray[np.int64]
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
     Whole = dict[str, Ints]
 
 RANGES, COARSE_SUMS, CENTRES, CLASSES = "interval", "coarse", "centre", "classes"
-"""Under these names the ledger keeps what steps found, beside "mean"."""
+"""Names of what steps found, beside "mean"."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,21 +104,50 @@ def empty(plan: Plan) -> Whole:
     return {name: np.zeros(size, dtype=np.int64) for name, size in sizes.items()}
 
 
-def draw(dataset: Dataset, plan: Plan) -> Whole:
-    """Return all that the steps found, each drawn with its noise. Values leave here, through it."""
+def stages(dataset: Dataset, plan: Plan) -> Stages:
+    """Yield the private stages, and return all that they found, by name."""
     numbers, facts, made = empty(plan), dataset.public, parts_of(plan)
-    asked = ends.ballot(facts, made.interval.quantiles, made.interval.epsilon)
-    base = ends.interval(ends.draw(dataset, asked), asked, facts.scale.steps)
-    first = stretched(base, facts.scale.steps, made.steps.stretch)
-    inside = deviations.draw(
-        dataset,
-        deviations.measure(plan.occupancy, first[1] - first[0], INSIDE, made.steps.epsilon),
-    )
-    way = _way(plan, base, inside, facts.scale.steps)
-    numbers[RANGES] = np.array([*base, inside, WAYS.index(way)], dtype=np.int64)
-    found = ranges(plan, numbers, facts.scale.steps)
-    _DRAWN[way](dataset, plan, found, numbers)
+    steps, interval = facts.scale.steps, made.interval
+    asked = ends.ballot(facts, interval.quantiles, interval.epsilon)
+    base = ends.interval((yield range_stage(dataset, asked)), asked, steps)
+    first = stretched(base, steps, made.steps.stretch)
+    about = deviations.measure(plan.occupancy, first[1] - first[0], INSIDE, made.steps.epsilon)
+    inside, way = map(int, (yield _inside_stage(dataset, plan, base, about)))
+    numbers[RANGES] = np.array([*base, inside, way], dtype=np.int64)
+    found = ranges(plan, numbers, steps)
+    yield from _STAGES[WAYS[way]](dataset, plan, found, numbers)
     return numbers
+
+
+def range_stage(dataset: Dataset, asked: ends.Ballot) -> Stage:
+    """Return the stage that chooses the ends of the interval."""
+    return Stage(
+        RANGES,
+        2,
+        lambda: ends.losses(dataset.occupancy, asked),
+        lambda: ends.prepare(dataset, asked),
+    )
+
+
+def _inside_stage(
+    dataset: Dataset, plan: Plan, base: tuple[int, int], asked: deviations.Measure
+) -> Stage:
+    """Return the stage that chooses h; the way that follows from it is stored with it.
+
+    A comparison of predicted errors could come out otherwise on another processor.
+    """
+
+    def measure() -> Draw:
+        draw = deviations.prepare(dataset, asked)
+
+        def drawn() -> Ints:
+            inside = draw()
+            way = _way(plan, base, inside, dataset.public.scale.steps)
+            return np.array([inside, WAYS.index(way)], dtype=np.int64)
+
+        return drawn
+
+    return Stage("deviation", 2, lambda: deviations.losses(plan.occupancy, asked), measure)
 
 
 def _way(plan: Plan, base: tuple[int, int], inside: int, steps: int) -> str:
@@ -126,11 +157,6 @@ def _way(plan: Plan, base: tuple[int, int], inside: int, steps: int) -> str:
     first = stretched(base, steps, made.steps.stretch)
     found = Found("direct", first, 1, inside, steps)
     return chosen(plan.occupancy, direct, made.noise, made.steps, after(direct, found))
-
-
-def possible(numbers: Ints, steps: int) -> bool:
-    """Return whether a release can have found these, beside the ends: h, and a way's number."""
-    return bool(0 < numbers[2] <= steps and 0 <= numbers[3] < len(WAYS))
 
 
 def ranges(plan: Plan, numbers: Whole, steps: int) -> Found:
@@ -145,48 +171,74 @@ def ranges(plan: Plan, numbers: Whole, steps: int) -> Found:
     return Found(name, first, half_of(name, first, inside), inside, steps, own)
 
 
-def _direct(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> None:
-    """Draw the weighted averages of user means in the interval."""
+def _direct(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> Stages:
+    """Yield the stage of weighted averages of user means in the interval."""
     made = parts_of(plan)
-    sums = statistic(dataset, made.interval.weight, found.ends)
-    scales = scales_of(made.noise, made.interval.totals(plan.occupancy), _width(found))
-    numbers["mean"] = secure.add_laplace(sums, scales)
+    weight, width = made.interval.weight, _width(found)
+    scales = scales_of(made.noise, made.interval.totals(plan.occupancy), width)
+    numbers["mean"] = yield Stage(
+        CELLS,
+        scales.size,
+        lambda: losses(plan.occupancy, weight, width, scales),
+        lambda: noised(statistic(dataset, weight, found.ends), scales),
+    )
+    return numbers
 
 
-def _users(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> None:
-    """Draw the means of classes, and the weighted averages of distances from users' own means."""
+def _users(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> Stages:
+    """Yield the stage of class means, and of weighted averages of distances from users' means."""
     occupancy, steps = plan.occupancy, parts_of(plan).steps
     assert found.own is not None  # noqa: S101  see ranges
-    total, n = deviations.own_means(dataset)
-    centre = np.clip(total, found.own[0] * n, found.own[1] * n) // n
-    classed = np.zeros(steps.class_noise.size, dtype=np.int64)
-    np.add.at(classed, steps.of, steps.class_weight * centre)
-    each = _around(dataset, plan, centre[occupancy.user], steps.weight, found.half)
-    scales = (
-        scales_of(steps.class_noise, steps.class_totals(), found.own[1] - found.own[0]),
-        scales_of(steps.noise, steps.totals(occupancy), 2 * found.half),
-    )
-    drawn = secure.add_laplace(
-        np.concatenate((classed, _by_cell(plan, each))), np.concatenate(scales)
-    )
-    numbers[CLASSES], numbers["mean"] = np.split(drawn, [classed.size])
+    low, high = found.own
+    in_classes = scales_of(steps.class_noise, steps.class_totals(), high - low)
+    in_cells = scales_of(steps.noise, steps.totals(occupancy), 2 * found.half)
+
+    def lost() -> Floats:
+        by_class = steps.class_weight * float(high - low) / in_classes[steps.of]
+        return by_class + losses(occupancy, steps.weight, 2 * found.half, in_cells)
+
+    def measure() -> Draw:
+        total, n = deviations.own_means(dataset)
+        centre = np.clip(total, low * n, high * n) // n
+        classed = np.zeros(steps.class_noise.size, dtype=np.int64)
+        np.add.at(classed, steps.of, steps.class_weight * centre)
+        each = _around(dataset, plan, centre[occupancy.user], steps.weight, found.half)
+        values = np.concatenate((classed, _by_cell(plan, each)))
+        return noised(values, np.concatenate((in_classes, in_cells)))
+
+    drawn = yield Stage(CELLS, in_classes.size + in_cells.size, lost, measure)
+    numbers[CLASSES], numbers["mean"] = np.split(drawn, [in_classes.size])
+    return numbers
 
 
-def _cells(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> None:
-    """Draw first averages, then the weighted averages of distances from them."""
+def _cells(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> Stages:
+    """Yield the stage of first averages, then that of weighted averages of distances from them."""
     occupancy, made = plan.occupancy, parts_of(plan)
     weight, total = made.interval.weight, made.interval.totals(occupancy)
-    sums = statistic(dataset, weight, found.ends)
-    scales = scales_of(made.noise, total, _width(found), COARSE)
-    numbers[COARSE_SUMS] = secure.add_laplace(sums, scales)
+    coarse = scales_of(made.noise, total, _width(found), COARSE)
+    numbers[COARSE_SUMS] = yield Stage(
+        COARSE_SUMS,
+        coarse.size,
+        lambda: losses(occupancy, weight, _width(found), coarse),
+        lambda: noised(statistic(dataset, weight, found.ends), coarse),
+    )
     seen = undone(plan, replace(found, coarse=numbers[COARSE_SUMS] / total), None)
-    numbers[CENTRES] = np.clip(np.rint(seen.estimate), 0, found.steps).astype(np.int64)
-    each = _around(dataset, plan, numbers[CENTRES][occupancy.cell], weight, found.half)
-    scales = scales_of(made.noise, total, 2 * found.half, 1 - COARSE)
-    numbers["mean"] = secure.add_laplace(_by_cell(plan, each), scales)
+    centre = np.clip(np.rint(seen.estimate), 0, found.steps).astype(np.int64)
+    fine = scales_of(made.noise, total, 2 * found.half, 1 - COARSE)
+
+    def measure() -> Draw:
+        each = _around(dataset, plan, centre[occupancy.cell], weight, found.half)
+        draw = noised(_by_cell(plan, each), fine)
+        # A centre could be another on another processor, and the result is around this one.
+        return lambda: np.concatenate((centre, draw()))
+
+    lost = partial(losses, occupancy, weight, 2 * found.half, fine)
+    drawn = yield Stage(CELLS, 2 * fine.size, lost, measure)
+    numbers[CENTRES], numbers["mean"] = np.split(drawn, 2)
+    return numbers
 
 
-_DRAWN = {"direct": _direct, "users": _users, "cells": _cells}
+_STAGES = {"direct": _direct, "users": _users, "cells": _cells}
 
 
 def _around(dataset: Dataset, plan: Plan, centre: Ints, weight: Ints, half: int) -> Ints:

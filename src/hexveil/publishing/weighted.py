@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.facts import ValueScale
-    from hexveil.occupancy import Pairs
+    from hexveil.occupancy import Occupancy, Pairs
     from hexveil.planning import Plan
     from hexveil.records import Dataset
 
@@ -102,6 +102,13 @@ def scales_of(noise: Floats, totals: Ints, width: int, part: Fraction = Fraction
         for r, total in zip(noise, totals, strict=True)
     )
     return np.array(list(exact), dtype=np.float64)
+
+
+def losses(occupancy: Occupancy, weight: Ints, reach: int, scale: Floats) -> Floats:
+    """Return what each user loses by noise of a scale per cell: a pair moves it by W reach."""
+    terms = weight * float(reach) / scale[occupancy.cell]
+    lost = np.bincount(occupancy.user, weights=terms, minlength=occupancy.n_users)
+    return np.asarray(lost, dtype=np.float64)
 
 
 def means(noisy: Ints, plan: Plan, scale: ValueScale) -> Floats:

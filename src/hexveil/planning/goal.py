@@ -1,0 +1,70 @@
+"""The goal of a plan: what was asked for, in exact text, without any number that a solver found.
+
+Solvers differ in late digits between processors and versions, requests must not. So a request is
+its goal: the options given, the bounds and the occupancy. Two plans of one goal are one request.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.exact import decimal_text
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms import ThresholdMechanism
+    from hexveil.planning.plan import Plan
+
+    Floats = NDArray[np.float64]
+
+
+def goal(plan: Plan) -> dict[str, str]:
+    """Return the goal of a plan as text by field: equal goals have equal text.
+
+    The prior of a constant's error is left out: it judges a plan and decides nothing in it.
+    """
+    asked = plan.request
+    return {
+        "statistics": json.dumps(asked.statistics),
+        "method": asked.method,
+        "mechanism": "joint" if asked.method == "joint" else mechanism_text(asked.mechanism),
+        "objective": asked.objective,
+        "error": asked.error,
+        "split": _exact(asked.split),
+        "epsilon": _exact(asked.epsilon),
+        "targets": json.dumps({name: _digest(one) for name, one in (asked.target or {}).items()}),
+        "intervals": asked.intervals,
+        "interval_share": _exact(asked.interval_share),
+        "edition": "none" if asked.edition is None else json.dumps(asked.edition),
+        "bounds": _digest(plan.lower, plan.upper),
+        "occupancy": plan.occupancy.fingerprint,
+    }
+
+
+def mechanism_text(mechanism: ThresholdMechanism) -> str:
+    """Return a mechanism's name, with the fields of one that is a data class."""
+    if not dataclasses.is_dataclass(mechanism) or not dataclasses.fields(mechanism):
+        return mechanism.name
+    given = {f.name: repr(getattr(mechanism, f.name)) for f in dataclasses.fields(mechanism)}
+    return f"{mechanism.name} {json.dumps(given, sort_keys=True)}"
+
+
+def _exact(number: Fraction | None) -> str:
+    return "none" if number is None else decimal_text(number)
+
+
+def _digest(*arrays: Floats) -> str:
+    """Return the SHA-256 of arrays, each with its length."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"<f8{array.shape};".encode())
+        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+    return digest.hexdigest()

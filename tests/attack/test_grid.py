@@ -50,7 +50,7 @@ def published(setting, folder, *, right=False):
     plan = setting.planned(dataset)
     side = "right" if right else "left"
     book = hv.Ledger(folder / f"{side}.sqlite", dataset="buses", budget=100)
-    released = hv.release(dataset, plan, ledger=book)
+    released = hv.release(dataset, plan, ledger=book, accept_noise=True)
     place = released.write(folder / side)
     (booking,) = book.entries()
     return plan, place, booking.published
@@ -287,7 +287,7 @@ folder = pathlib.Path(sys.argv[1])
 setting = Setting({"x": [3, 1, 1], "y": [2, 1, 1]}, {"epsilon": 1})
 dataset = setting.dataset(setting.files(folder)[0])
 book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=1)
-hv.release(dataset, setting.planned(dataset), ledger=book).write(folder / "map")
+hv.release(dataset, setting.planned(dataset), ledger=book, accept_noise=True).write(folder / "map")
 print(*(name for name in sys.modules if name.startswith("hexveil.")))
 """
 

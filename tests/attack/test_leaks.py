@@ -340,7 +340,7 @@ def public_objects(tmp_path_factory):
     )  # fmt: skip
     plan = hv.plan(ds, epsilon=1, statistics=("mean", "variance"), advise=False)
     book = hv.Ledger(folder / "book.sqlite", dataset="buses", budget=3)
-    made = hv.release(ds, plan, ledger=book)
+    made = hv.release(ds, plan, ledger=book, accept_noise=True)
     table = hv.capacity(ds, epsilon=1, resolutions=(5,), timeslots=(None,))
     days = hv.read(
         canaries.table(), user="bus", value="speed", bounds=(0, 65), time="time",
@@ -472,9 +472,9 @@ def test_the_library_s_refusals_hold_no_canary(tmp_path):
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget="0.5")
     plan = hv.plan(ds, epsilon=1, advise=False)
     with pytest.raises(BudgetError) as refused:
-        hv.release(ds, plan, ledger=book)
+        hv.release(ds, plan, ledger=book, accept_noise=True)
     with pytest.raises(InputError) as other:
-        hv.release(few, plan, ledger=book)
+        hv.release(few, plan, ledger=book, accept_noise=True)
     (tmp_path / "other.key").write_text("ab" * 32)
     with pytest.raises(InputError) as key:
         hv.Ledger(tmp_path / "book.sqlite", dataset="buses", key=tmp_path / "other.key")

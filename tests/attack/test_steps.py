@@ -216,10 +216,10 @@ def test_what_is_shown_is_a_function_of_what_is_stored(tmp_path):
     for way in WAYS:
         book = hv.Ledger(tmp_path / f"{way}.sqlite", dataset="buses", budget=100)
         with taking(way):
-            first = hv.release(left, plan, ledger=book)
+            first = hv.release(left, plan, ledger=book, accept_noise=True)
         assert not first.replayed
         shown = [
-            hv.release(one, plan, ledger=book, estimates=("raw", "smoothed"))
+            hv.release(one, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
             for one in (left, right)
         ]
         assert all(one.replayed for one in shown)

@@ -518,8 +518,8 @@ def booked(epsilon):
 def test_releasing_a_loaded_plan_replays_the_plan(city, saved, tmp_path):
     """Plan and loaded plan are one request: the second release is the first, at no cost."""
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=30)
-    first = hv.release(city, planned(city, bounds=None), ledger=book)
-    again = hv.release(city, hv.Plan.load(saved), ledger=book)
+    first = hv.release(city, planned(city, bounds=None), ledger=book, accept_noise=True)
+    again = hv.release(city, hv.Plan.load(saved), ledger=book, accept_noise=True)
     assert not first.replayed
     assert again.replayed
     assert again.table.equals(first.table, check_metadata=True)
@@ -530,7 +530,7 @@ def test_releasing_a_loaded_plan_replays_the_plan(city, saved, tmp_path):
 def test_a_loaded_plan_is_released_first(city, saved, tmp_path):
     """A loaded plan is released by itself too, and charges what the plan does."""
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=30)
-    released = hv.release(city, hv.Plan.load(saved), ledger=book)
+    released = hv.release(city, hv.Plan.load(saved), ledger=book, accept_noise=True)
     assert not released.replayed
     assert book.spent == booked(planned(city, bounds=None).epsilon) > 0
 
@@ -542,13 +542,13 @@ def test_other_records_are_refused(city, saved, tmp_path):
     counts = np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [6, 1, 0]])
     other = dataset_of(counts, cells=city.public.cells)
     with pytest.raises(hv.InputError, match=r"other records \(who reported how often where"):
-        hv.release(other, plan, ledger=book)
+        hv.release(other, plan, ledger=book, accept_noise=True)
     elsewhere = dataclasses.replace(city, public=dataclasses.replace(city.public, cells=labels(3)))
     with pytest.raises(hv.InputError, match="names of the cells differs"):
-        hv.release(elsewhere, plan, ledger=book)
+        hv.release(elsewhere, plan, ledger=book, accept_noise=True)
     finer = dataclasses.replace(city.public, scale=ValueScale.of((0, 60), "0.5"))
     with pytest.raises(hv.InputError, match="bounds or the quantum"):
-        hv.release(dataclasses.replace(city, public=finer), plan, ledger=book)
+        hv.release(dataclasses.replace(city, public=finer), plan, ledger=book, accept_noise=True)
     assert book.spent == 0
 
 
@@ -560,5 +560,5 @@ def test_a_plan_of_a_bare_occupancy_is_saved_but_not_released(city, tmp_path):
     assert loaded.facts is None
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=30)
     with pytest.raises(hv.InputError, match="bare occupancy"):
-        hv.release(city, loaded, ledger=book)
+        hv.release(city, loaded, ledger=book, accept_noise=True)
     assert book.spent == 0

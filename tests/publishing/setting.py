@@ -55,7 +55,10 @@ def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **fact
 
 
 def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **request):
-    """Return a plan of given rows; of the mean alone unless other statistics are named."""
+    """Return a plan of given rows; of the mean alone unless other statistics are named.
+
+    Rows by hand are no goal: plans of other rows are other requests by their edition.
+    """
     n_cells, n_users = dataset.occupancy.n_cells, dataset.occupancy.n_users
     kept = np.broadcast_to(np.array(kept, dtype=np.int64), n_cells)
     low = float(dataset.public.scale.lower) if lower is None else lower
@@ -73,6 +76,9 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
         "mechanism": hv.OptimalClipping(),
         "statistics": ("mean",),
         "epsilon": Fraction(1),
+        "edition": str(
+            {name: np.asarray(one).tolist() for name, one in (made | (rows or {})).items()}
+        ),
     }
     return Plan(
         occupancy=dataset.occupancy,

@@ -212,7 +212,7 @@ def test_one_booking_covers_all_three_steps(book, tmp_path):
     """The plan's loss is booked once; the manifest has all steps; the folder verifies."""
     dataset, samples = fleet(2000)
     plan = planned(dataset, statistics=("mean", "variance", "sd"))
-    made = hv.release(dataset, plan, ledger=book, estimates=("raw", "smoothed"))
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
     assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
     (entry,) = book.entries()
     assert set(entry.published) == {ENDS, "mean", "variance"}
@@ -236,7 +236,7 @@ def test_one_booking_covers_all_three_steps(book, tmp_path):
     assert "less the square of the noisy average's distance" in said
     assert "variance_scale * ln 40" in said
     assert "variance_scale * ln 20" not in said
-    again = hv.release(dataset, plan, ledger=book, estimates=("raw", "smoothed"))
+    again = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
     assert again.replayed
     assert again.table.equals(made.table)
     assert json.dumps(again.manifest) == json.dumps(made.manifest)
@@ -247,7 +247,7 @@ def test_a_variance_alone_pays_for_its_mean(book, tmp_path, statistics):
     """The noisy mean is in the ledger and its part in the manifest; no column shows it."""
     dataset, samples = fleet(2000)
     plan = planned(dataset, statistics=statistics)
-    made = hv.release(dataset, plan, ledger=book)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert set(book.entries()[0].published) == {ENDS, "mean", "variance"}
     assert not [name for name in made.table.column_names if name.startswith("mean")]
     assert 0 < made.manifest["plan"]["private_steps"][1]["mean_share"] < 1
@@ -265,8 +265,10 @@ def test_a_loaded_plan_releases_the_same_request(book, tmp_path):
     """Saved, loaded and released it is the same request: the same numbers at no cost."""
     dataset, _ = fleet(300)
     plan = planned(dataset)
-    first = hv.release(dataset, plan, ledger=book)
-    again = hv.release(dataset, hv.Plan.load(plan.save(tmp_path / "plan")), ledger=book)
+    first = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    again = hv.release(
+        dataset, hv.Plan.load(plan.save(tmp_path / "plan")), ledger=book, accept_noise=True
+    )
     assert again.replayed
     assert again.table.equals(first.table)
 
@@ -287,7 +289,7 @@ def test_without_noise_it_is_the_projected_variance(book, monkeypatch):
     dataset, _ = fleet(60)
     plan = planned(dataset, statistics=("variance",))
     monkeypatch.setattr(secure, "add_laplace", lambda values, _: values)
-    made = hv.release(dataset, plan, ledger=book)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     pair = tuple(book.entries()[0].published[ENDS])
     shares = plan.rows.interval.shares(dataset.occupancy)
     b = plan.mean_noise * (pair[1] - pair[0]) / 1000
@@ -364,7 +366,7 @@ def test_bounds_hold_at_least_95_times_in_100(book):
     total = np.repeat(middle, users)
     dataset = dataset_of(counts, total, total**2, scale=ValueScale.of((0, 60), 1))
     plan = planned(dataset, epsilon=10, statistics=("variance", "sd"))
-    table = hv.release(dataset, plan, ledger=book).table
+    table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
     pair = tuple(book.entries()[0].published[ENDS])
     target = projected(dataset, plan, pair, np.full(total.size, 1 / users))
     target = np.clip(target, 0, 900)
@@ -434,7 +436,7 @@ def test_records_without_squares_are_refused_before_anything_is_booked(book):
     """Sums made elsewhere may have no squares; then there is no variance, and nothing is spent."""
     dataset = dataset_of(np.ones((50, 2), dtype=int), 5)
     with pytest.raises(InputError, match="needs sums of squares"):
-        hv.release(dataset, planned(dataset), ledger=book)
+        hv.release(dataset, planned(dataset), ledger=book, accept_noise=True)
     assert book.entries() == ()
 
 
@@ -443,7 +445,7 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     totals = np.full(6, 5)
     dataset = dataset_of(np.ones((3, 2), dtype=int), totals, totals**2)
     with pytest.raises(InputError, match=r"noise of variances .* does not fit whole numbers"):
-        hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book)
+        hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
     assert book.entries() == ()
 
 

@@ -48,9 +48,9 @@ def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, interv
     """The same request with and without it: one booking, the same raw numbers, more columns."""
     dataset = fleet()
     plan = hv.plan(dataset, epsilon=2, intervals=intervals, advise=False)
-    plain = hv.release(dataset, plan, ledger=book)
-    made = hv.release(dataset, plan, ledger=book, estimates=BOTH)
-    again = hv.release(dataset, plan, ledger=book, estimates=BOTH)
+    plain = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
+    again = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     assert made.replayed
     assert len(book.entries()) == 1
     assert set(made.table.column_names) - set(plain.table.column_names) == {"mean_smoothed"}
@@ -81,7 +81,7 @@ def test_the_manifest_names_the_model_and_how_much_is_signal(book):
 
     dataset = fleet()
     plan = hv.plan(dataset, epsilon=20, statistics=("mean", "variance", "sd"), advise=False)
-    made = hv.release(dataset, plan, ledger=book, estimates=BOTH)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     jsonschema.validate(made.manifest, schema())
     assert [one["statistic"] for one in made.manifest["smoothing"]] == ["mean", "variance"]
     for one in made.manifest["smoothing"]:
@@ -94,7 +94,7 @@ def test_the_manifest_names_the_model_and_how_much_is_signal(book):
     assert np.allclose(
         made.table["sd_low"].to_numpy(), np.sqrt(made.table["variance_low"].to_numpy())
     )
-    plain = hv.release(dataset, plan, ledger=book)
+    plain = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert plain.manifest["smoothing"] == []
     assert plain.table["sd_bound95"].equals(made.table["sd_bound95"])
     json.dumps(made.manifest, allow_nan=False)
@@ -105,7 +105,7 @@ def test_one_cell_is_refused_and_nothing_is_spent(book):
     dataset = dataset_of([[3], [2], [2]])
     plan = hv.plan(dataset, epsilon=1, advise=False)
     with pytest.raises(InputError, match="smoothed needs more than one cell"):
-        hv.release(dataset, plan, ledger=book, estimates=BOTH)
+        hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     assert book.entries() == ()
 
 
@@ -115,7 +115,7 @@ def test_a_cell_without_a_parent_is_refused_and_nothing_is_spent(book):
     plan = hv.plan(dataset, epsilon=1, advise=False)
     dataset.public.cells.hexagon[3] = 7
     with pytest.raises(InputError, match="hexagon must be one H3 cell index per cell"):
-        hv.release(dataset, plan, ledger=book, estimates=BOTH)
+        hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     assert book.entries() == ()
 
 
@@ -132,7 +132,11 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
     """Signal, cells told apart and the epsilon for half of them stand in manifest and README."""
     dataset = fleet()
     made = hv.release(
-        dataset, hv.plan(dataset, epsilon=2, advise=False), ledger=book, estimates=BOTH
+        dataset,
+        hv.plan(dataset, epsilon=2, advise=False),
+        ledger=book,
+        accept_noise=True,
+        estimates=BOTH,
     )
     one = made.manifest["smoothing"][0]
     assert one["epsilon_half_distinguishable"] > 0

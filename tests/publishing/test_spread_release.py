@@ -68,13 +68,15 @@ def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
     here = replace(made, occupancy=whole.occupancy, facts=whole.public)
     books = [ledger(tmp_path, name) for name in ("there", "here")]
     shown = [
-        hv.release(data, plan, ledger=book, estimates=("raw", "smoothed"))
+        hv.release(data, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
         for data, plan, book in zip((there, whole), (made, here), books, strict=True)
     ]
     assert shown[0].table.equals(shown[1].table)
     assert books[0].remaining == books[1].remaining
     assert shown[0].epsilon == shown[1].epsilon
-    again = hv.release(there, made, ledger=books[0], estimates=("raw", "smoothed"))
+    again = hv.release(
+        there, made, ledger=books[0], accept_noise=True, estimates=("raw", "smoothed")
+    )
     assert again.replayed
     folder = shown[0].write(tmp_path / "out")
     assert (folder / "manifest.json").exists()
@@ -88,7 +90,9 @@ def test_constants_read_no_block(tmp_path):
     rows = replace(made.rows, kept=nothing.astype(np.int64), noise_records=nothing)
     store = vars(there.sums)["_store"]
     store.asked.clear()
-    shown = hv.release(there, replace(made, rows=rows), ledger=ledger(tmp_path, "none"))
+    shown = hv.release(
+        there, replace(made, rows=rows), ledger=ledger(tmp_path, "none"), accept_noise=True
+    )
     assert shown.table["mean_raw"].to_pylist() == [5.0] * 8
     assert "sums" not in {whole for whole, _ in store.asked}
 

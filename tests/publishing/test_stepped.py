@@ -339,19 +339,20 @@ def test_every_step_is_booked_and_the_same_numbers_are_shown_again(way, flock, b
     """The loss is booked once; a replay shows the same, also smoothed, and looks at no value."""
     dataset, plan = flock
     with taking(way):
-        made = hv.release(dataset, plan, ledger=book)
+        made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert not made.replayed
     assert plan.epsilon <= book.spent < plan.epsilon + Fraction(1, 10**11)
     (entry,) = book.entries()
     assert WAYS[entry.published[stepped.RANGES][3]] == way
     told = [Fraction(one["epsilon"]) for one in made.manifest["plan"]["private_steps"]]
     assert sum(told) >= plan.epsilon * (1 - Fraction(1, 10**9))
-    again = hv.release(dataset, plan, ledger=book)
+    again = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert again.replayed
     assert again.table.equals(made.table)
     assert json.dumps(again.manifest) == json.dumps(made.manifest)
     smooth = [
-        hv.release(dataset, plan, ledger=book, estimates=("raw", "smoothed")) for _ in range(2)
+        hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
+        for _ in range(2)
     ]
     assert smooth[0].replayed
     assert smooth[0].table.equals(smooth[1].table)
@@ -364,7 +365,7 @@ def test_every_step_is_booked_and_the_same_numbers_are_shown_again(way, flock, b
 def test_a_replay_does_not_look_at_values(flock, book, monkeypatch):
     """Stored numbers are shown without a draw, and without the sums."""
     dataset, plan = flock
-    made = hv.release(dataset, plan, ledger=book)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
 
     def looked(*_):
         raise AssertionError("a replay must not draw")
@@ -373,7 +374,7 @@ def test_a_replay_does_not_look_at_values(flock, book, monkeypatch):
     other = dataset_of(
         counts_of(dataset), 0, scale=dataset.public.scale, cells=dataset.public.cells
     )
-    assert hv.release(other, plan, ledger=book).table.equals(made.table)
+    assert hv.release(other, plan, ledger=book, accept_noise=True).table.equals(made.table)
 
 
 def counts_of(dataset):
@@ -470,7 +471,7 @@ def test_numbers_that_no_release_stored_are_refused(way, what, flock, book, monk
     monkeypatch.setattr(stepped, "draw", tampered)
     for _ in range(2):  # drawn, and replayed
         with taking(way), pytest.raises(StorageError, match="changed by something else"):
-            hv.release(dataset, plan, ledger=book)
+            hv.release(dataset, plan, ledger=book, accept_noise=True)
 
 
 @pytest.mark.parametrize("door", ["noisy_max", "add_laplace"])
@@ -489,15 +490,15 @@ def test_a_draw_that_stops_midway_stays_booked(door, call, flock, book, monkeypa
     with monkeypatch.context() as stopped, taking("cells"):
         stopped.setattr(secure, door, stopping)
         with pytest.raises(KeyboardInterrupt):
-            hv.release(dataset, plan, ledger=book)
+            hv.release(dataset, plan, ledger=book, accept_noise=True)
     (entry,) = book.entries()
     assert (entry.state, entry.published) == ("marked", None)
     spent = book.spent
     assert spent >= plan.epsilon
-    made = hv.release(dataset, plan, ledger=book)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert not made.replayed
     assert book.spent == spent
-    assert hv.release(dataset, plan, ledger=book).table.equals(made.table)
+    assert hv.release(dataset, plan, ledger=book, accept_noise=True).table.equals(made.table)
 
 
 def test_what_is_asked_differs_by_every_decision(flock):
@@ -565,12 +566,12 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     """A lattice too fine for the noise, in any of the ways, is refused from public facts."""
     dataset = dataset_of(COUNTS, 5, scale=ValueScale.of((0, 10), "0.00000001"))
     with pytest.raises(InputError, match="does not fit whole numbers"):
-        hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book)
+        hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
     fine = planned(tiny())
     stepped.check(fine, tiny().public.scale)
     loud = replace(fine, rows=replace(fine.rows, steps=fine.rows.steps.louder(2.0**40)))
     with pytest.raises(InputError, match="does not fit whole numbers"):
-        hv.release(tiny(), loud, ledger=book)
+        hv.release(tiny(), loud, ledger=book, accept_noise=True)
     assert book.entries() == ()
 
 
@@ -585,10 +586,10 @@ def test_records_beyond_whole_numbers_are_refused(intervals, records, book):
     dataset = dataset_of(counts, counts.T.ravel(), scale=ValueScale.of((0, STEPS), 1))
     plan = hv.plan(dataset, epsilon=2, intervals=intervals, advise=False)
     if records < 2**35:
-        hv.release(dataset, plan, ledger=book)
+        hv.release(dataset, plan, ledger=book, accept_noise=True)
         return
     with pytest.raises(InputError, match="so many records of one user"):
-        hv.release(dataset, plan, ledger=book)
+        hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert book.entries() == ()
 
 

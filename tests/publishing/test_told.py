@@ -58,8 +58,8 @@ def release(request, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stepped, "_way", lambda *_: way)
         patch.setattr(stepped, "ranges", lambda *asked: kept.append(ranges(*asked)) or kept[-1])
-        made = hv.release(data, plan, ledger=book, estimates=("raw", "smoothed"))
-        raw = hv.release(data, plan, ledger=book)
+        made = hv.release(data, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
+        raw = hv.release(data, plan, ledger=book, accept_noise=True)
     made.write(folder / "map")
     return SimpleNamespace(
         way=way, plan=plan, made=made, raw=raw, folder=folder / "map", found=kept[0]
@@ -197,7 +197,7 @@ def test_what_was_cut_off_is_in_no_bound(way, tmp_path, monkeypatch):
     plan = hv.plan(data, epsilon=much, intervals="adaptive", advise=False)
     monkeypatch.setattr(stepped, "_way", lambda *_: way)
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=much)
-    table = hv.release(data, plan, ledger=book).table
+    table = hv.release(data, plan, ledger=book, accept_noise=True).table
     true = np.bincount(data.occupancy.cell, total) / USERS
     away = np.abs(table["mean_raw"].to_numpy() - true)
     assert (away > table["mean_bound95"].to_numpy()).all()

@@ -139,7 +139,7 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     dataset = fleet(2000)
     # With this share the chance that an end lies outside what is asked below is under 1e-15.
     plan = planned(dataset, interval_share="0.2")
-    made = hv.release(dataset, plan, ledger=book)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
     (entry,) = book.entries()
     low, high = entry.published[ENDS]
@@ -161,7 +161,7 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     assert "off, by a stated prior, by about" in page
     assert "an interval found privately" in page
     assert "of values cut to" not in page
-    again = hv.release(dataset, plan, ledger=book)
+    again = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert again.replayed
     assert again.table.equals(made.table)
     assert json.dumps(again.manifest) == json.dumps(made.manifest)
@@ -172,7 +172,7 @@ def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(book, mon
     dataset = fleet(50)
     plan = planned(dataset)
     monkeypatch.setattr(secure, "add_laplace", lambda values, _: values)
-    made = hv.release(dataset, plan, ledger=book)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     low, high = book.entries()[0].published[ENDS]
     occupancy = dataset.occupancy
     means = np.clip(dataset.sums.total / occupancy.n, low, high) / 1000
@@ -203,7 +203,7 @@ def test_bounds_of_the_plan_must_be_the_records(book):
     """The interval is found within the records' bounds; others are refused before booking."""
     dataset = fleet(50)
     with pytest.raises(InputError, match="leave bounds out of the plan"):
-        hv.release(dataset, planned(dataset, bounds=(0, 30)), ledger=book)
+        hv.release(dataset, planned(dataset, bounds=(0, 30)), ledger=book, accept_noise=True)
     assert book.entries() == ()
 
 
@@ -211,7 +211,7 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     """A lattice too fine for the noise is refused from public facts."""
     dataset = dataset_of(np.ones((3, 2), dtype=int), 5, scale=ValueScale.of((0, 10), "0.00000001"))
     with pytest.raises(InputError, match="does not fit whole numbers"):
-        hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book)
+        hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
     assert book.entries() == ()
 
 

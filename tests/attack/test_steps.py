@@ -181,7 +181,7 @@ def rough(k, other, n):
 
 def releases(dataset, plan, n):
     """Return what n releases store."""
-    return [stepped.draw(dataset, plan) for _ in range(n)]
+    return [drawn(stepped.stages(dataset, plan)) for _ in range(n)]
 
 
 @contextmanager
@@ -421,7 +421,7 @@ class Choice:
         asked = replace(asked, scale=self.scale * asked.scale)
         costs = deviations.costs(dataset, asked)
         with patch.object(deviations, "costs", lambda *_: costs):
-            return sum(deviations.draw(dataset, asked) == 1 for _ in range(n))
+            return sum(deviations.prepare(dataset, asked)() == 1 for _ in range(n))
 
     def proven(self, n):
         """Return the loss that is proven."""

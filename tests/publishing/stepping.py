@@ -13,6 +13,7 @@ from hexveil.noise import secure
 from hexveil.planning.intervals import GRAIN
 from hexveil.planning.steps import WAYS, fitted
 from hexveil.publishing import stepped
+from publishing.drawing import drawn
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 2], [0, 1]])
@@ -98,7 +99,7 @@ def through(dataset, plan, numbers, door, centre=None):
         patch.object(secure, "add_laplace", door),
         patch.object(stepped, "undone", lambda *_: seen),
     ):
-        stepped._DRAWN[found.way](dataset, plan, found, kept)
+        drawn(stepped._STAGES[found.way](dataset, plan, found, kept))
 
 
 def filled(plan, numbers, noisy):

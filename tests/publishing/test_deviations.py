@@ -126,7 +126,7 @@ def test_the_choice_costs_no_more_than_is_charged(monkeypatch, epsilon):
     monkeypatch.setattr(
         secure, "noisy_max", lambda scores, scale: seen.append((scores, scale)) or 0
     )
-    assert deviations.draw(dataset, asked) == asked.points[0]
+    assert deviations.prepare(dataset, asked)() == asked.points[0]
     ((scores, scale),) = seen
     assert (-scores).tolist() == deviations.costs(dataset, asked).tolist()
     charged = 2 * GRAIN / Fraction(scale)
@@ -143,7 +143,7 @@ def test_many_users_find_their_distances():
         values.T.ravel(),
         scale=ValueScale.of((0, 6000), 1),
     )
-    found = deviations.draw(dataset, measure(dataset, 3000, Fraction(1, 2)))
+    found = deviations.prepare(dataset, measure(dataset, 3000, Fraction(1, 2)))()
     exact = np.quantile(np.abs(values[:, 0] - values[:, 1]) / 2, float(INSIDE))
     assert found == pytest.approx(exact, abs=3000 / 128 + 10)
 

@@ -109,7 +109,7 @@ def test_both_choices_together_cost_no_more_than_is_charged(monkeypatch, epsilon
     asked = ends.ballot(dataset.public, QUANTILES, epsilon)
     scales = []
     monkeypatch.setattr(secure, "noisy_max", lambda _, scale: scales.append(scale) or 0)
-    ends.draw(dataset, asked)
+    ends.prepare(dataset, asked)()
     assert len(scales) == 2
     charged = sum(2 * ends.GRAIN / Fraction(scale) for scale in scales)
     assert epsilon * (1 - Fraction(1, 2**50)) <= charged <= epsilon
@@ -121,7 +121,7 @@ def test_scores_are_costs_turned_round(monkeypatch):
     asked = ends.ballot(dataset.public, QUANTILES, Fraction(1))
     seen = []
     monkeypatch.setattr(secure, "noisy_max", lambda scores, _: seen.append(scores) or 0)
-    ends.draw(dataset, asked)
+    ends.prepare(dataset, asked)()
     assert [(-one).tolist() for one in seen] == [c.tolist() for c in ends.costs(dataset, asked)]
 
 
@@ -131,7 +131,7 @@ def test_many_users_find_their_quantiles():
     means = np.clip(rng.normal(30, 5, 20_000), 0, 60)
     dataset = dataset_of(np.ones((20_000, 1), dtype=int), np.round(means).astype(int))
     asked = ends.ballot(dataset.public, QUANTILES, Fraction(1, 2))
-    low, high = ends.interval(ends.draw(dataset, asked), asked, dataset.public.scale.steps)
+    low, high = ends.interval(ends.prepare(dataset, asked)(), asked, dataset.public.scale.steps)
     scale = float(dataset.public.scale.quantum)
     assert low * scale == pytest.approx(np.quantile(np.round(means), 0.1), abs=1.5)
     assert high * scale == pytest.approx(np.quantile(np.round(means), 0.9), abs=1.5)

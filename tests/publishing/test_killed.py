@@ -33,7 +33,7 @@ def after(owner, name):
         die()
     setattr(owner, name, killed)
 
-if step in ("reserve", "mark", "store"):
+if step in ("reserve", "begin_draw", "store", "complete"):
     after(hv.Ledger, step)
 elif step == "noise":
     after(secure, "add_laplace")
@@ -45,14 +45,15 @@ elif step == "named":
     after(Path, "rename")
 
 dataset, plan = small_fleet()
-book = hv.Ledger(ledger, dataset="buses", budget=1)
+book = hv.Ledger(ledger, dataset="buses", budget=2)
 hv.release(dataset, plan, ledger=book, accept_noise=True).write(out)
 """
 STEPS = {
     "reserve": ("reserved",),
-    "mark": ("marked",),
+    "begin_draw": ("marked",),
     "noise": ("marked",),
-    "store": ("stored", "committed"),
+    "store": ("measured",),
+    "complete": ("stored", "committed"),
     "first file": ("stored", "committed"),
     "all files": ("stored", "committed"),
     "named": ("stored", "committed"),
@@ -82,7 +83,7 @@ def whole(folder: Path):
 def test_killed_at_a_step(tmp_path, step):
     """Whatever was reached, the cost is booked, the folder whole or absent, the answer one."""
     kill_after(step, tmp_path)
-    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=1)
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=2)
     (booking,) = book.entries()
     assert booking.state in STEPS[step]
     spent = book.spent
@@ -103,7 +104,9 @@ def test_killed_at_a_step(tmp_path, step):
         hv.release(dataset, plan, ledger=book, accept_noise=True).write(tmp_path / "map")
         assert whole(tmp_path / "map").equals(answers[0])
     assert list(tmp_path.glob(".*.partial-*")) == []
-    if booking.published is not None:
-        assert book.find(booking.request).published == booking.published
-    assert book.spent == spent
+    if booking.stages:
+        assert book.find(booking.request).stages == booking.stages
+    # A draw that began and was not stored is lost, and paid for once more.
+    lost = step in ("begin_draw", "noise")
+    assert book.spent == (2 if lost else 1) * spent
     assert len(book.entries()) == 1

@@ -221,14 +221,15 @@ def test_a_draw_that_was_overtaken_is_forgotten(city, plan, book, monkeypatch):
 
 def test_a_plan_changed_after_its_loss_was_computed_is_not_drawn(city, plan, book, door):
     """Arrays are read-only; whoever forces a write gets the loss of what is really drawn."""
-    assert plan.epsilon == Fraction(2, 1) / Fraction(3, 2)
+    before = plan.epsilon
     with pytest.raises(ValueError, match="read-only"):
         plan.rows.noise_records[:] = plan.rows.noise_records / 10
     forced = plan.rows.noise_records
     forced.setflags(write=True)
     forced /= 10
     made = hv.release(city, plan, ledger=book, accept_noise=True)
-    assert made.epsilon > 9 * plan.epsilon
+    assert plan.epsilon == before
+    assert made.epsilon > 9 * before
     assert book.spent == up(made.epsilon)
     assert len(door) == 1
 
@@ -358,7 +359,7 @@ def test_all_statistics_by_every_method(fleet, book, door, method, asked):
     released = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert len(door) == 1
     assert [entry.cost for entry in book.entries()] == [up(plan.epsilon)]
-    assert set(book.entries()[0].published) == {"mean", "variance"}
+    assert len(book.entries()[0].published["cells"]) == 10
     again = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert (again.replayed, len(door)) == (True, 1)
     assert again.table.equals(released.table, check_metadata=True)
@@ -388,7 +389,7 @@ def test_only_what_was_asked_is_in_the_table(fleet, book, tmp_path, statistics):
     asked = (statistics,) if isinstance(statistics, str) else statistics
     columns = released.table.column_names[4:]
     assert {name.partition("_")[0] for name in columns} == set(asked)
-    assert set(book.entries()[0].published) == set(plan.parts)
+    assert len(book.entries()[0].published["cells"]) == 5 * len(plan.parts)
     assert f"<th>{asked[0]}_raw</th>" in released._repr_html_()
     folder = released.write(tmp_path / "release")
     page = (folder / "report.html").read_text("utf-8")
@@ -764,7 +765,7 @@ def test_no_value_shows_in_the_ledger(city, plan, book):
     entry = book.entries()[0]
     assert book.account.unit == "user"
     assert entry.cost == up(plan.epsilon)
-    assert len(entry.published["mean"]) == 3
+    assert len(entry.published["cells"]) == 2  # the third is a constant
     facts = json.dumps(dict(entry.facts))
     for total in city.sums.total.tolist():
         assert f'"{total}"' not in facts

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import math
+import sqlite3
 from dataclasses import replace
 from fractions import Fraction
 
@@ -22,6 +23,7 @@ from hexveil.planning.steps import INSIDE, WAYS
 from hexveil.planning.ways import COARSE, NARROW, cell_spread
 from hexveil.publishing import checking, deviations, ends, stepped
 from hexveil.publishing.manifest import fingerprint, request_of
+from publishing.drawing import drawn
 from publishing.setting import dataset_of
 from publishing.stepping import (
     COUNTS,
@@ -156,7 +158,7 @@ def test_nothing_leaves_but_through_the_noise_door(way, monkeypatch):
     stored = []
     for dataset in neighbours(0, 9)[::17]:
         with taking(way) if way else contextlib.nullcontext():
-            numbers = stepped.draw(dataset, plan)
+            numbers = drawn(stepped.stages(dataset, plan))
         stored.append({name: one.tolist() for name, one in numbers.items()})
     assert len(stored) > 5
     assert all(one == stored[0] for one in stored)
@@ -343,7 +345,7 @@ def test_every_step_is_booked_and_the_same_numbers_are_shown_again(way, flock, b
     assert not made.replayed
     assert plan.epsilon <= book.spent < plan.epsilon + Fraction(1, 10**11)
     (entry,) = book.entries()
-    assert WAYS[entry.published[stepped.RANGES][3]] == way
+    assert WAYS[entry.published["deviation"][1]] == way
     told = [Fraction(one["epsilon"]) for one in made.manifest["plan"]["private_steps"]]
     assert sum(told) >= plan.epsilon * (1 - Fraction(1, 10**9))
     again = hv.release(dataset, plan, ledger=book, accept_noise=True)
@@ -370,7 +372,9 @@ def test_a_replay_does_not_look_at_values(flock, book, monkeypatch):
     def looked(*_):
         raise AssertionError("a replay must not draw")
 
-    monkeypatch.setattr(stepped, "draw", looked)
+    monkeypatch.setattr(deviations, "costs", looked)
+    monkeypatch.setattr(ends, "costs", looked)
+    monkeypatch.setattr(stepped, "noised", looked)
     other = dataset_of(
         counts_of(dataset), 0, scale=dataset.public.scale, cells=dataset.public.cells
     )
@@ -397,7 +401,7 @@ def test_without_noise_it_is_what_the_way_says(flock, monkeypatch):
     facts, occupancy = dataset.public, dataset.occupancy
     for way in WAYS:
         with taking(way):
-            numbers = stepped.draw(dataset, plan)
+            numbers = drawn(stepped.stages(dataset, plan))
         shown = stepped.found_by(plan, numbers, facts)
         published = stepped.means(numbers, shown, facts.scale)
         pairs, weight = parts_by_floats(dataset, shown, numbers)
@@ -437,47 +441,68 @@ def mixed(dataset, shown):
     return steps.grouping(dataset.occupancy).share @ means
 
 
-TAMPERED = {
-    "h of nothing": (stepped.RANGES, lambda one: [*one[:2], 0, one[3]]),
-    "h below zero": (stepped.RANGES, lambda one: [*one[:2], -1, one[3]]),
-    "h beyond the bounds": (stepped.RANGES, lambda one: [*one[:2], 601, one[3]]),
-    "a way that is none": (stepped.RANGES, lambda one: [*one[:3], 7]),
-    "a way below zero": (stepped.RANGES, lambda one: [*one[:3], -1]),
-    "ends that do not rise": (stepped.RANGES, lambda one: [one[1], one[0], *one[2:]]),
-    "ends outside": (stepped.RANGES, lambda one: [-1, *one[1:]]),
-    "no way": (stepped.RANGES, lambda one: one[:3]),
-    "more ranges": (stepped.RANGES, lambda one: [*one, 0]),
-    "fewer cells": ("mean", lambda one: one[:-1]),
-    "fewer classes": (stepped.CLASSES, lambda one: one[:-1]),
-    "more centres": (stepped.CENTRES, lambda one: [*one, 1]),
-    "no first averages": (stepped.COARSE_SUMS, lambda _: []),
-    "a number beyond 64 bits": ("mean", lambda one: [2**70, *one[1:]]),
-}
-
-
-@pytest.mark.parametrize("what", TAMPERED)
+@pytest.mark.parametrize("stage", range(4))
 @each_way
-def test_numbers_that_no_release_stored_are_refused(way, what, flock, book, monkeypatch):
+def test_a_result_that_no_release_stored_is_refused(way, stage, flock, book):
     """What the ledger holds is checked before it is shown: one sentence, and no number."""
     dataset, plan = flock
-    name, change = TAMPERED[what]
-    real = stepped.draw
+    with taking(way):
+        hv.release(dataset, plan, ledger=book, accept_noise=True)
+    rows = len(book.entries()[0].stages)
+    assert rows == (4 if way == "cells" else 3)
+    number = min(stage, rows - 1)
+    change = "UPDATE hexveil_journal SET row = zeroblob(length(row)) WHERE entry IN "
+    of = f"(SELECT entry FROM hexveil_journal ORDER BY entry LIMIT 1 OFFSET {number})"
+    with contextlib.closing(sqlite3.connect(book.where)) as connection, connection:
+        connection.execute(change + of)
+    with pytest.raises(StorageError, match="changed by something else"):
+        hv.release(dataset, plan, ledger=book, accept_noise=True)
 
-    def tampered(*arguments):
-        numbers = real(*arguments)
-        numbers[name] = np.array(change(numbers[name].tolist()), dtype=object)
-        return numbers
 
-    monkeypatch.setattr(stepped, "draw", tampered)
-    for _ in range(2):  # drawn, and replayed
-        with taking(way), pytest.raises(StorageError, match="changed by something else"):
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_a_release_that_stops_between_stages_goes_on_from_what_is_stored(
+    after, flock, book, monkeypatch
+):
+    """Killed after any stage was stored: paid once, each stage drawn once, the same in the end."""
+    dataset, plan = flock
+    calls = dict.fromkeys(("noisy_max", "add_laplace"), 0)
+    for name in calls:
+        real = getattr(secure, name)
+
+        def counted(*arguments, name=name, real=real):
+            calls[name] += 1
+            return real(*arguments)
+
+        monkeypatch.setattr(secure, name, counted)
+    store, stored = hv.Ledger.store, []
+
+    def stopping(*arguments):
+        store(*arguments)
+        stored.append(1)
+        if len(stored) == after:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped, taking("cells"):
+        stopped.setattr(hv.Ledger, "store", stopping)
+        with pytest.raises(KeyboardInterrupt):
             hv.release(dataset, plan, ledger=book, accept_noise=True)
+    (entry,) = book.entries()
+    assert (entry.state, len(entry.stages)) == ("measured", after)
+    spent = book.spent
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert not made.replayed
+    (whole,) = book.entries()
+    assert list(whole.stages.items())[:after] == list(entry.stages.items())
+    # Two ends and h are chosen; the way was "cells" if it was chosen before the stop.
+    assert calls == {"noisy_max": 3, "add_laplace": len(whole.stages) - 2}
+    assert book.spent == spent
+    assert hv.release(dataset, plan, ledger=book, accept_noise=True).table.equals(made.table)
 
 
 @pytest.mark.parametrize("door", ["noisy_max", "add_laplace"])
 @pytest.mark.parametrize("call", [1, 2])
-def test_a_draw_that_stops_midway_stays_booked(door, call, flock, book, monkeypatch):
-    """Stopped at any call of the noise door: paid once, nothing stored, and answered next time."""
+def test_a_draw_that_stops_midway_is_lost_and_paid_again(door, call, flock, book, monkeypatch):
+    """Stopped at any call of the noise door: nothing of it is stored, and none is drawn again."""
     dataset, plan = flock
     real, calls = getattr(secure, door), []
 
@@ -497,34 +522,18 @@ def test_a_draw_that_stops_midway_stays_booked(door, call, flock, book, monkeypa
     assert spent >= plan.epsilon
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert not made.replayed
-    assert book.spent == spent
+    assert book.spent == 2 * spent
     assert hv.release(dataset, plan, ledger=book, accept_noise=True).table.equals(made.table)
 
 
-def test_what_is_asked_differs_by_every_decision(flock):
-    """Steps, and each of their arrays, are part of the request that the ledger knows."""
+def test_what_is_asked_is_the_goal_and_no_array(flock):
+    """Ranges are part of the request that the ledger knows; what a solver found is not."""
     dataset, plan = flock
-    steps = plan.rows.steps
-    others = [
-        hv.plan(dataset, epsilon=3, intervals="global", advise=False),
-        replace(plan, rows=replace(plan.rows, steps=None)),
-    ]
-    changes = {
-        "epsilon": steps.epsilon * 2,
-        "stretch": steps.stretch + 1,
-        "of": (steps.of + 1) % steps.class_noise.size,
-        "class_weight": steps.class_weight + 1,
-        "class_noise": steps.class_noise * 2,
-        "weight": steps.weight + 1,
-        "noise": steps.noise * 2,
-    }
-    for name, value in changes.items():
-        rows = replace(plan.rows, steps=replace(steps, **{name: value}))
-        others.append(replace(plan, rows=rows))
-    names = {fingerprint(request_of("buses", dataset.public, one)) for one in (plan, *others)}
-    assert len(names) == 1 + len(others)
-    same = planned(dataset, epsilon=3)
-    assert request_of("buses", dataset.public, same) == request_of("buses", dataset.public, plan)
+    steps = replace(plan.rows.steps, noise=plan.rows.steps.noise * 2)
+    same = replace(plan, rows=replace(plan.rows, steps=steps))
+    wide = hv.plan(dataset, epsilon=3, intervals="global", advise=False)
+    names = [fingerprint(request_of("buses", dataset.public, one)) for one in (plan, same, wide)]
+    assert names[0] == names[1] != names[2]
 
 
 # ---- what is refused before anything is booked ----

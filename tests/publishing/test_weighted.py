@@ -16,7 +16,8 @@ from hexveil.facts import ValueScale
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.noise import secure
 from hexveil.publishing import checking, ends, weighted
-from hexveil.publishing.release import ENDS, _draw_weighted, _found
+from hexveil.publishing.release import ENDS, _found, _weighted_stages
+from publishing.drawing import drawn, interval_of
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
@@ -142,7 +143,7 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
     (entry,) = book.entries()
-    low, high = entry.published[ENDS]
+    low, high = interval_of(entry, dataset, plan)
     step, cells = made.manifest["plan"]["private_steps"]
     assert (step["step"], cells["step"]) == ("interval", "cells")
     assert (step["lower"], step["upper"]) == (pytest.approx(low / 1000), pytest.approx(high / 1000))
@@ -173,7 +174,7 @@ def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(book, mon
     plan = planned(dataset)
     monkeypatch.setattr(secure, "add_laplace", lambda values, _: values)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    low, high = book.entries()[0].published[ENDS]
+    low, high = interval_of(book.entries()[0], dataset, plan)
     occupancy = dataset.occupancy
     means = np.clip(dataset.sums.total / occupancy.n, low, high) / 1000
     share = plan.rows.interval.shares(occupancy)
@@ -191,7 +192,7 @@ def test_released_noise_has_the_planned_scale():
     plan = planned(dataset, epsilon=3)
     seen = []
     for _ in range(4000):
-        noisy = _draw_weighted(dataset, plan)
+        noisy = drawn(_weighted_stages(dataset, plan))
         low, high = noisy[ENDS].tolist()
         truth = weighted.statistic(dataset, plan.rows.interval.weight, (low, high))
         seen.append(float((noisy["mean"] - truth)[0] / weighted.scales(plan, high - low)[0]))

@@ -22,9 +22,9 @@ def stopped(*steps, request=REQUEST, dataset="buses"):
     """Leave a release that stopped after some steps; return the book."""
     book = Ledger("ledger.sqlite", dataset=dataset, budget=2)
     losses = losses_of([b"7", b"8"], np.array([0.5, 0.25]), book.key, most=Fraction(1, 2))
-    book.reserve(request, losses, unit="user", facts={})
+    book.reserve(request, losses, unit="user", facts={}, plan=b"plan")
     for step in steps:
-        getattr(book, step)(request)
+        book.begin_draw(request, step, 1)
     return book
 
 
@@ -77,7 +77,7 @@ def test_both_numbers_are_shown(here, call):
     """The spend in this window and in a lifetime stand beside the budget, with odds in words."""
     assert call(*INIT).code == 0
     assert "odds do not change" in call("ledger", "show", "ledger.sqlite").out
-    stopped("mark")
+    stopped("cells")
     said = call("ledger", "show", "ledger.sqlite").out
     for line in (
         "Budget             epsilon 2 for a user, for ever",
@@ -131,7 +131,8 @@ def test_a_release_stands_in_the_book(here, call):
         name: one[name] for name in ("spent", "left", "lifetime")
     }
     kinds = [e["kind"] for e in told(call, "history", "run.toml")]
-    assert kinds == ["opened", "joined", "unit", "reserved", "marked", "stored"]
+    steps = ["opened", "joined", "unit", "reserved", "marked", "measured", "stored"]
+    assert kinds == steps
     assert call("ledger", "history", "run.toml", "--limit", "1").out.split()[2] == "stored"
     checked = call("ledger", "verify", "run.toml")
     assert checked.code == 0
@@ -216,7 +217,7 @@ def test_a_reservation_is_given_back(here, call):
 
 def test_a_marked_release_stays_spent(here, call):
     """It cannot be given back; abandoned, its price stays."""
-    book = stopped("mark")
+    book = stopped("cells")
     refused = call("ledger", "resolve", "ledger.sqlite", "--give-back", "abab")
     assert refused.code == 2
     assert "is marked: it cannot be returned" in refused.err
@@ -244,14 +245,14 @@ def test_one_of_several_that_wait_is_named(here, call):
 def test_an_export_has_no_unit_and_numbers_if_asked(here, call):
     """Events leave without what single units lost; published numbers on demand."""
     assert call("release", "run.toml", "--accept-noise").code == 0
-    assert told(call, "export", "run.toml", "events.json") == {"file": "events.json", "events": 6}
+    assert told(call, "export", "run.toml", "events.json") == {"file": "events.json", "events": 7}
     plain = json.loads((here / "events.json").read_text())
-    assert [one["entry"] for one in plain] == [1, 2, 3, 4, 5, 6]
+    assert [one["entry"] for one in plain] == [1, 2, 3, 4, 5, 6, 7]
     assert not any({"units", "numbers"} & one.keys() for one in plain)
     assert call("ledger", "export", "run.toml", "e.parquet", "--numbers").code == 0
     table = pq.read_table(here / "e.parquet")
     assert "units" not in table.column_names
-    assert [bool(text) for text in table["numbers"].to_pylist()] == [False] * 5 + [True]
+    assert [bool(text) for text in table["numbers"].to_pylist()] == [*[False] * 5, True, False]
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,13 @@ def read(path):
 @pytest.mark.parametrize("numbers", [False, True])
 def test_every_format_has_the_same_rows(book, tmp_path, numbers):
     """What is read back is what the book says, odd names included."""
-    found = reading.history(book._engine, numbers=True)
-    expected = [exporting.row(one, numbers=numbers) for one in found]
+    found, results = reading.history(book._engine), reading.results(book._engine)
+    given = results if numbers else None
+    expected = [exporting.row(one, given) for one in found]
     assert ("numbers" in expected[0]) == numbers
     assert json.dumps(expected).count("-5") == numbers
     for name in ("e.json", "e.csv", "E.PARQUET"):
-        exporting.write(tmp_path / name, found, numbers=numbers)
+        exporting.write(tmp_path / name, found, results=given)
     assert read(tmp_path / "e.json") == expected
     assert read(tmp_path / "e.csv") == expected
     assert pq.read_table(tmp_path / "E.PARQUET").num_rows == len(expected)
@@ -53,9 +54,9 @@ def test_every_format_has_the_same_rows(book, tmp_path, numbers):
 def test_no_hash_of_a_unit_is_in_a_file(book, tmp_path):
     """Not in bytes, nor as hex text."""
     (unit,) = losses(book, {"bus 7": "0.5"}).hashes
-    found = reading.history(book._engine, numbers=True)
+    found = reading.history(book._engine)
     for name in ("e.json", "e.csv", "e.parquet"):
-        exporting.write(tmp_path / name, found, numbers=True)
+        exporting.write(tmp_path / name, found, results=reading.results(book._engine))
         raw = (tmp_path / name).read_bytes()
         assert unit not in raw
         assert unit.hex().encode() not in raw

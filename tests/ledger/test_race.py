@@ -62,12 +62,12 @@ def test_the_total_of_a_race_is_exactly_the_budget(database, processes, record_p
 
 
 @pytest.mark.parametrize("moment", ["inside", "after"])
-@pytest.mark.parametrize("kind", ["reserved", "marked", "stored", "committed"])
+@pytest.mark.parametrize("kind", ["reserved", "marked", "measured", "stored", "committed"])
 def test_a_process_killed_at_a_step_leaves_a_book_that_can_be_finished(
     database, processes, tmp_path, kind, moment
 ):
     """The chain holds, the spend is right, and one answer is ever shown, whenever it dies."""
-    order = ("reserved", "marked", "stored", "committed")
+    order = ("reserved", "marked", "measured", "stored", "committed")
     reached = order.index(kind) + (moment == "after")
     book, shown = database.open(), tmp_path / "shown"
     assert run(processes, workers.crash, database.url, database.key, kind, moment, shown) == -9
@@ -75,11 +75,12 @@ def test_a_process_killed_at_a_step_leaves_a_book_that_can_be_finished(
     assert (booking.state if booking else "") == ("", *order)[reached]
     assert book.spent == (STEP if reached else 0)
     assert book.verify().problems == ()
+    lost = booking is not None and booking.state == "marked"
     answer = publish(book, "r", {"a": STEP}, (2,))
-    assert answer == {"mean": [1 if reached > order.index("stored") else 2]}
+    assert answer == {"cells": (1 if reached > order.index("measured") else 2,)}
     assert publish(book, "r", {"a": STEP}, (3,)) == answer
     assert not shown.exists()
-    assert book.spent == STEP
+    assert book.spent == (2 if lost else 1) * STEP
     assert book.verify().problems == ()
 
 

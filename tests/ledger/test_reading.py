@@ -4,7 +4,7 @@ import pytest
 
 from hexveil.errors import InputError
 from hexveil.ledger import reading
-from ledger.books import publish, spend
+from ledger.books import draw, publish, spend
 
 
 def test_an_overview_is_every_account(place):
@@ -30,18 +30,21 @@ def test_releases_are_counted_by_state(place):
     """A request is counted once, in the state that it is in; one given back is not counted."""
     book = place.open(budget=9)
     steps = {
-        "reserved": (), "marked": ("mark",), "abandoned": ("mark", "abandon"),
+        "reserved": (), "marked": ("begin",), "abandoned": ("begin", "abandon"),
         "again": ("give_back",), "returned": ("give_back",),
     }  # fmt: skip
     for request, taken in steps.items():
         spend(book, request, {"a": "0.5"})
         for step in taken:
-            getattr(book, step)(request)
+            if step == "begin":
+                book.begin_draw(request, "cells", 1)
+            else:
+                getattr(book, step)(request)
     spend(book, "again", {"a": "0.5"})
     publish(book, "committed", {"a": "0.5"})
     spend(book, "stored", {"b": "0.5"})
-    book.mark("stored")
-    book.store("stored", {"mean": [1]})
+    draw(book, "stored")
+    book.complete("stored")
     (one,) = reading.overview(book._engine).accounts
     assert one.releases == {
         "reserved": 2, "marked": 1, "stored": 1, "committed": 1, "abandoned": 1,
@@ -69,11 +72,12 @@ def test_history_has_neither_units_nor_numbers(place):
     book = place.open()
     publish(book, "r", {"a": "0.5"}, numbers=(4, 5))
     found = reading.history(book._engine)
-    assert [one.entry for one in found] == list(range(1, 8))
-    assert all(one.units is None and one.numbers is None for one in found)
+    assert [one.entry for one in found] == list(range(1, 9))
+    assert all(one.units is None for one in found)
     assert [one.kind for one in reading.history(book._engine, limit=2)] == ["stored", "committed"]
-    numbers = [one.numbers for one in reading.history(book._engine, numbers=True) if one.numbers]
-    assert numbers == ['{"mean": [4, 5]}']
+    ((entry, numbers),) = reading.results(book._engine).items()
+    assert numbers.tolist() == [4, 5]
+    assert [one.kind for one in found if one.entry == entry] == ["measured"]
 
 
 def test_history_of_a_data_set_is_its_own_and_its_accounts(place):

@@ -11,18 +11,20 @@ from hexveil.ledger import chain
 from hexveil.ledger.engines import transaction
 from hexveil.ledger.tables import events, metadata
 from hexveil.ledger.verifying import verify
-from ledger.books import damage, losses, publish, spend
+from ledger.books import damage, draw, losses, spend
 
 
 def filled(place):
-    """Return a ledger with some of everything: 14 entries of one account, 3 of another."""
+    """Return a ledger with some of everything: 14 entries of one account, 4 of another."""
     book = place.open(window="month")  # 1 opened, 2 joined
-    publish(book, "r", {"a": "0.5", "b": "0.25"})  # 3 unit, 4 to 7
+    spend(book, "r", {"a": "0.5", "b": "0.25"})  # 3 unit, 4
+    draw(book, "r", (4, 5))  # 5 marked, 6 measured
+    book.complete("r")  # 7
     spend(book, "s", {"a": "0.5"})  # 8
     book.give_back("s")  # 9
     book.set_budget(2)  # 10
     spend(book, "t", {"b": "1.5"})  # 11
-    book.mark("t")  # 12
+    book.begin_draw("t", "cells", 2)  # 12
     book.abandon("t")  # 13
     spend(book, "u", {"c": 1})  # 14
     days = place.open("trams", 3, account="trams")  # 15 opened, 16 joined
@@ -64,7 +66,13 @@ CHANGES = [
     ("UPDATE hexveil_events SET body = '{ }' WHERE entry = 9", "Entry 9 is not what was written"),
     ("UPDATE hexveil_events SET body = ' {}' WHERE entry = 12", "Entry 12 is not what was written"),
     ("UPDATE hexveil_events SET dataset = 'x' WHERE entry = 7", "Entry 7 is not what was written"),
-    ("UPDATE hexveil_events SET numbers = '{\"mean\":[9]}' WHERE entry = 6", "Entry 6 is not what"),
+    ("UPDATE hexveil_journal SET row = zeroblob(16) WHERE entry = 5", "The result of entry 6 is"),
+    ("UPDATE hexveil_journal SET row = zeroblob(8) WHERE entry = 12", "The result of entry 12 is"),
+    ("DELETE FROM hexveil_journal WHERE entry = 5", "The result of entry 6 is not what was stored"),
+    ("DELETE FROM hexveil_journal WHERE entry = 12", "The result of entry 12 is not what was"),
+    ("UPDATE hexveil_journal SET entry = 4 WHERE entry = 5", "The result 4 belongs to no entry"),
+    ("UPDATE hexveil_plans SET content = zeroblob(3) WHERE part = 0", "is not what was booked"),
+    ("DELETE FROM hexveil_plans", "is not what was booked"),
     ("UPDATE hexveil_events SET chain = 'ff' WHERE entry = 18", "Entry 18 is not what was written"),
     ("UPDATE hexveil_events SET units = NULL WHERE entry = 8", "Entry 8 is not what was written"),
     ("UPDATE hexveil_events SET at = '2020-01-01T00:00:00Z' WHERE entry = 5", "Entry 5 is dated"),
@@ -158,7 +166,7 @@ def test_a_refund_is_found(plain):
     body = {"facts": {}, "parts": 5 * 10**11, "periods": [""]}
     with transaction(book._engine) as connection:
         row = connection.execute(sa.select(events).where(events.c.entry == 14)).one()
-        body["window"] = json.loads(row.body)["window"]
+        body |= {name: json.loads(row.body)[name] for name in ("window", "plan")}
         connection.execute(
             sa.update(events)
             .where(events.c.entry == 14)

@@ -45,7 +45,10 @@ def crash(url, key, kind, moment, shown):
 
         events.add = add
         publish_and_show(book, "r", 1, shown)
-    method = {"reserved": "reserve", "marked": "mark", "stored": "store", "committed": "commit"}
+    method = {
+        "reserved": "reserve", "marked": "begin_draw", "measured": "store", "stored": "complete",
+        "committed": "commit",
+    }  # fmt: skip
     done = getattr(module.Ledger, method[kind])
 
     def step(self, *arguments, **options):
@@ -60,7 +63,7 @@ def publish_and_show(book, request, number, shown):
     """Publish a request and append what was shown to a file, as its reader would see it."""
     numbers = publish(book, request, {"a": STEP}, (number,))
     with Path(shown).open("a") as file:
-        file.write(f"{request} {numbers['mean'][0]}\n")
+        file.write(f"{request} {numbers['cells'][0]}\n")
 
 
 def publish_for_ever(url, key, start, shown, ready):

@@ -1,6 +1,7 @@
 """Variances under a private interval, planned: loss, radius, split, prior, and what is refused."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import hypothesis.strategies as st
@@ -11,6 +12,7 @@ from hypothesis import given
 import hexveil as hv
 from hexveil.errors import InputError
 from hexveil.planning import intervals, moments
+from hexveil.planning.encoding import encode
 from hexveil.planning.intervals import SPREAD, WITHIN, around, reach
 from hexveil.planning.part import LN40, SQUARED, WeighedVariance
 from publishing.setting import dataset_of
@@ -216,11 +218,11 @@ def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
 
 
 def test_another_radius_is_another_plan():
-    """The radius is part of the plan's identity, and there is none for means alone."""
+    """The radius is part of what is kept of a plan, and there is none for means alone."""
     one, same, other = planned(), planned(), planned(statistics=("mean",))
-    assert one.identity() == same.identity()
-    assert one.identity()["radius"]
-    assert "radius" not in other.identity()
+    assert encode(one) == encode(same)
+    wider = replace(one.rows.interval, radius=one.rows.interval.radius + 1)
+    assert encode(replace(one, rows=replace(one.rows, interval=wider))) != encode(one)
     assert other.rows.interval.radius is None
 
 

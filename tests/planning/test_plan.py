@@ -110,16 +110,6 @@ def test_plan_reads_no_value():
     assert np.array_equal(plan.noise_records, facts.noise_records)
 
 
-def test_identity_tells_plans_apart():
-    """Equal requests have equal identities; another ε or method has another."""
-    occupancy = hv.Occupancy.from_dense([[2, 1], [1, 1], [1, 3]])
-    one = planned(occupancy).identity()
-    assert planned(occupancy).identity() == one
-    assert planned(occupancy, epsilon=2).identity() != one
-    assert planned(occupancy, method="composition").identity() != one
-    assert planned(occupancy, bounds=(-5, 16)).identity() != one
-
-
 def test_tables_hold_a_row_per_cell_and_user():
     """The tables carry public columns with one row per cell and per user."""
     plan = planned(hv.Occupancy.from_dense([[2, 1], [1, 1], [1, 0]]))

@@ -123,17 +123,16 @@ def crash(monkeypatch, owner, name, *, often=1):
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "reached"),
+    "where",
     [
         (linear, "statistic", ["reserved"]),
         (hv.Ledger, "begin_draw", ["reserved"]),
         (hv.Ledger, "complete", ["reserved", "marked", "measured"]),
     ],
 )
-def test_a_crash_outside_a_draw_costs_once(
-    city, plan, book, tmp_path, monkeypatch, door, owner, name, reached
-):
+def test_a_crash_outside_a_draw_costs_once(city, plan, book, tmp_path, monkeypatch, door, where):
     """Before a draw began, or after it was stored, the request goes on: one draw, one price."""
+    owner, name, reached = where
     crash(monkeypatch, owner, name)
     with pytest.raises(ZeroDivisionError):
         hv.release(city, plan, ledger=book, accept_noise=True)

@@ -500,7 +500,8 @@ def _booking(connection: sa.Connection, history: tuple[Event, ...]) -> Booking |
 def _check_same(history: Sequence[Event], losses: Losses, plan: bytes) -> None:
     """Refuse to draw under a booking for other units, or of another plan."""
     reserved = _reserved(history)
-    if _losses(reserved).hashes != losses.hashes:
+    booked = _losses(reserved)
+    if booked.hashes != losses.hashes or (losses.parts > booked.parts).any():
         raise InputError(
             "this release was booked, and stopped, for other vehicles with the same counts; "
             "nothing was drawn for these. Release the records it was booked for, or declare a new "

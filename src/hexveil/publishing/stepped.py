@@ -284,8 +284,13 @@ def means(numbers: Whole, plan: Plan, scale: ValueScale) -> Floats:
     if found.way == "users":
         assert found.classes is not None  # noqa: S101  see found_by
         share = made.steps.grouping(plan.occupancy).share
-        own = np.rint((own + share @ found.classes) * total) / total
+        own = np.rint((own + _mixed(share, found.classes)) * total) / total
     return np.asarray(plan.lower + float(scale.quantum) * own, dtype=np.float64)
+
+
+def _mixed(share: Floats, classes: Floats) -> Floats:
+    """Return Σ share x class of each cell, added in order: the same double on every processor."""
+    return np.asarray(np.add.accumulate(share * classes, axis=1)[:, -1])
 
 
 def grid(plan: Plan, scale: ValueScale) -> tuple[Floats, Floats]:
@@ -378,7 +383,7 @@ def start(plan: Plan, noisy: Floats) -> Start:
     assert found.classes is not None  # noqa: S101  see found_by
     steps = parts_of(plan).steps
     share = steps.grouping(plan.occupancy).share
-    moved = share @ (np.clip(found.classes, *found.own) - found.classes)
+    moved = _mixed(share, np.clip(found.classes, *found.own) - found.classes)
     common = share.mean(axis=0)
     noise = quantum[0] * (found.own[1] - found.own[0]) * steps.class_noise
     apart = (share - common) ** 2 @ noise**2

@@ -1,0 +1,108 @@
+"""Plans as bytes: what comes back is what was kept, and anything else is one sentence."""
+
+import json
+from dataclasses import replace
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+import hexveil as hv
+from hexveil.errors import InputError, StorageError
+from hexveil.planning import encoding
+from hexveil.planning.encoding import decode, encode, made_by
+
+COUNTS = np.array([[2, 1, 4], [1, 0, 1], [1, 3, 1], [5, 1, 2]])
+ASKED = {
+    "joint": {"epsilon": 2},
+    "both": {"epsilon": 2, "statistics": ("mean", "variance")},
+    "target": {"target_error": "20%"},
+    "per cell": {"epsilon": 2, "method": "per-cell"},
+    "equal split": {"epsilon": 2, "method": "composition"},
+    "suppressed": {"epsilon": 2, "method": "clip-user"},
+    "interval": {"epsilon": 2, "intervals": "global"},
+    "interval, both": {"epsilon": 2, "intervals": "global", "statistics": ("mean", "sd")},
+    "steps": {"epsilon": 2, "intervals": "adaptive"},
+}
+
+
+def planned(name="joint", counts=COUNTS):
+    """Return a plan of a small occupancy."""
+    occupancy = hv.Occupancy.from_dense(counts)
+    return hv.plan(occupancy, bounds=(0, 10), advise=False, **ASKED[name])
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_plan_comes_back_to_the_bit(name):
+    """Rows, bounds, losses and errors of a kept plan are those of the plan."""
+    plan = planned(name)
+    noise, factor = plan.rows.noise_records * 3, plan.rows.factor / 2
+    other = replace(plan, rows=replace(plan.rows, noise_records=noise, factor=factor))
+    back = decode(encode(plan), other)
+    assert encode(back) == encode(plan)
+    assert np.array_equal(back.losses(), plan.losses())
+    assert back.epsilon == plan.epsilon
+    assert back.table.equals(plan.table)
+    assert back.users.equals(plan.users)
+    assert (back.lower_bound, back.certifies) == (plan.lower_bound, plan.certifies)
+    assert not back.rows.noise_records.flags.writeable
+
+
+def test_dropped_pairs_come_back():
+    """Pairs of which nothing is kept are part of the plan."""
+    plan = planned("suppressed")
+    dropped = np.arange(plan.occupancy.n_pairs) % 3 == 0
+    made = replace(plan, rows=replace(plan.rows, dropped=dropped))
+    assert np.array_equal(decode(encode(made), plan).rows.dropped, dropped)
+
+
+def test_the_version_that_made_it_is_known():
+    """A half-drawn release is finished by the version that began it."""
+    assert made_by(encode(planned())) == hv.__version__
+
+
+def changed(kept, change):
+    """Return a kept plan whose header was changed."""
+    start = len(encoding._MAGIC) + 8
+    size = int.from_bytes(kept[start - 8 : start], "little")
+    plain = pa.decompress(kept[start:], size, codec="zstd", asbytes=True)
+    end = 8 + int.from_bytes(plain[:8], "little")
+    words = json.dumps(change(json.loads(plain[8:end]))).encode()
+    whole = len(words).to_bytes(8, "little") + words + plain[end:]
+    packed = pa.compress(whole, codec="zstd", asbytes=True)
+    return encoding._MAGIC + len(whole).to_bytes(8, "little") + packed
+
+
+def test_a_later_format_is_refused_by_its_version():
+    """The sentence says which version wrote it."""
+    kept = changed(encode(planned()), lambda said: said | {"format": 9, "hexveil": "7.1"})
+    with pytest.raises(InputError, match=r"hexveil 7\.1 wrote it \(format 9\)"):
+        decode(kept, planned())
+
+
+def test_a_plan_of_other_counts_is_refused():
+    """Arrays of other lengths are no plan of these records."""
+    with pytest.raises(StorageError, match="is damaged"):
+        decode(encode(planned(counts=COUNTS[:, :2])), planned())
+
+
+@given(st.data())
+def test_damage_is_one_sentence(data):
+    """Whatever happens to the bytes, the answer is a plan or one sentence."""
+    kept, plan = bytearray(KEPT), PLAN
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(kept) - 1))
+        kept[place] ^= 1 << data.draw(st.integers(0, 7))
+    kept = bytes(kept[: data.draw(st.integers(0, len(kept)))])
+    try:
+        back = decode(kept, plan)
+    except (StorageError, InputError) as error:
+        assert "ledger keeps" in str(error)
+    else:
+        assert back.occupancy is plan.occupancy
+
+
+PLAN = planned("steps")
+KEPT = encode(PLAN)

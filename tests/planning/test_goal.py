@@ -1,0 +1,92 @@
+"""The goal of a plan: what was asked, and nothing that a solver found."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.planning.goal import goal, mechanism_text
+
+COUNTS = [[2, 1], [1, 1], [1, 3]]
+ASKED = {"bounds": (0, 10), "epsilon": 1, "advise": False}
+
+
+def planned(**options):
+    """Return a plan of a small occupancy."""
+    return hv.plan(hv.Occupancy.from_dense(options.pop("counts", COUNTS)), **ASKED | options)
+
+
+def test_equal_goals_are_equal_text():
+    """However its numbers were written, the same goal is the same text."""
+    one = goal(planned())
+    assert goal(planned(epsilon="1.0")) == goal(planned(epsilon=Fraction(1))) == one
+    assert goal(planned(bounds=("0", 10.0))) == one
+    assert goal(planned(mechanism=None)) == one
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epsilon": 2},
+        {"epsilon": None, "target_error": "10%"},
+        {"bounds": (-5, 16)},
+        {"statistics": ("mean", "variance")},
+        {"statistics": ("variance",)},
+        {"method": "per-cell"},
+        {"method": "composition"},
+        {"objective": "max"},
+        {"intervals": "global"},
+        {"intervals": "global", "interval_share": "0.1"},
+        {"intervals": "adaptive"},
+        {"edition": "2"},
+        {"edition": "none"},
+        {"counts": [[2, 1], [1, 1], [1, 2]]},
+    ],
+    ids=str,
+)
+def test_every_option_is_part_of_the_goal(options):
+    """Another option, bound, count or edition is another goal."""
+    assert goal(planned(**options)) != goal(planned())
+
+
+def test_targets_of_each_statistic_are_told_apart():
+    """Equal targets for other statistics, or per cell, are other goals."""
+    asked = [
+        {"mean": 2, "variance": 3},
+        {"mean": 3, "variance": 2},
+        {"mean": [2, 2], "variance": [3, 2]},
+    ]
+    both = {"epsilon": None, "statistics": ("mean", "variance")}
+    goals = {str(goal(planned(target_error=one, **both))) for one in asked}
+    assert len(goals) == 3
+
+
+def test_the_goal_has_no_number_of_a_solver():
+    """Other noise, factors or thresholds, and another prior, leave the goal as it was."""
+    plan = planned()
+    rows = replace(
+        plan.rows, noise_records=np.nextafter(plan.rows.noise_records, 9), factor=np.ones(3)
+    )
+    assert goal(replace(plan, rows=rows)) == goal(plan)
+    assert goal(planned(prior=2)) == goal(plan)
+
+
+def test_fields_of_a_mechanism_are_part_of_it():
+    """Two of one name and other settings are told apart; the name alone is the usual text."""
+
+    @dataclass(frozen=True)
+    class Half:
+        share: Fraction
+        name: str = "Half"
+
+    assert mechanism_text(Half(Fraction(1, 2))) != mechanism_text(Half(Fraction(1, 3)))
+    assert mechanism_text(hv.Baseline()) != mechanism_text(hv.OptimalClipping())
+
+
+@pytest.mark.parametrize("edition", ["", " ", 2])
+def test_an_edition_is_a_name(edition):
+    """What is no name is refused."""
+    with pytest.raises(hv.InputError, match="edition must be a name"):
+        planned(edition=edition)

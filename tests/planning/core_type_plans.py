@@ -34,8 +34,8 @@ GOALS = {
     "target on average": {"target_error": "10%", "objective": "mean"},
     "per-cell": {"epsilon": 1, "method": "per-cell"},
 }
-INVENTED = {"few cells": (40, 5), "fleet": (120, 12), "many cells": (4, 12_000)}
-"""Users and cells of invented data sets; from 10,000 cells on threads share a sum."""
+INVENTED = {"few cells": (40, 5), "fleet": (120, 12)}
+"""Users and cells of invented data sets."""
 SURAT = core_types.TESTS.parents[1] / "shared" / "data" / "surat_itms.parquet"
 
 

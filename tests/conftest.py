@@ -50,6 +50,17 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
+def core_types() -> tuple[str, ...]:
+    """Return two or more core types that child processes can work as: see core_types.py."""
+    import core_types  # noqa: PLC0415  few tests need it
+
+    reason = core_types.missing()
+    if reason is not None:
+        pytest.skip(reason)  # no installation gives a machine another processor
+    return core_types.possible()
+
+
+@pytest.fixture(scope="session")
 def chromium() -> str:
     """Return the path of a Chromium."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")

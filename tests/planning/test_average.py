@@ -2,12 +2,20 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.experiments.papers.comp_setting import comp_setting
-from hexveil.planning.average import Weights, _by_price, _by_rank, _value, lower_bound
+from hexveil.planning.average import (
+    Effort,
+    Weights,
+    _by_price,
+    _by_rank,
+    _value,
+    lower_bound,
+)
 from hexveil.planning.exposure import Exposure, Rates
 from strategies import occupancies
 
@@ -167,3 +175,18 @@ def test_pairs_in_the_order_of_ranks(sizes, random):
     assert (_by_price(rank / 7.0, start) == expected).all()
     large = rank + 2**58  # beside which a cell and a number have no room
     assert (_by_rank(large, start) == expected).all()
+
+
+@given(st.integers(0, 40), st.integers(1, 30), st.integers(1, 8))
+def test_no_descent_takes_more_evaluations_than_its_limits_allow(right, evaluations, trials):
+    """Not even one whose slopes turn wrong, so that each line is searched to the end."""
+    effort = Effort(iterations=100, evaluations=evaluations, trials=trials)
+    number = itertools.count()
+
+    def value(x):
+        return float(x @ x), 2 * x if next(number) < right else -2 * x
+
+    scipy.optimize.minimize(
+        value, np.arange(1.0, 6.0), jac=True, method="L-BFGS-B", options=effort.options()
+    )
+    assert next(number) <= effort.most

@@ -1,6 +1,7 @@
 """A plan of pairs that stay elsewhere is the plan of the same pairs at hand."""
 
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,7 +10,10 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.errors import InputError
+from hexveil.planning import average
 from hexveil.planning.advice import GridTooFineWarning
+from hexveil.planning.afar import EFFORT
+from hexveil.planning.average import FULL
 from hexveil.planning.encoding import encode
 from hexveil.planning.exposure import Exposure, Rates, exposure_of
 from hexveil.planning.goal import goal
@@ -33,6 +37,8 @@ ASKED = {
     "variance": {"epsilon": 3, "statistics": ("variance",)},
 }
 ROWS = ("kept", "noise_records", "variance_kept", "variance_noise", "factor")
+SUMS_PER_EVALUATION, SUMS_OF_A_PLAN = 8, 40
+"""Sums of pairs that one evaluation of the error asks for at most, and all that the rest asks."""
 
 
 def fleet(seed, users=30, cells=12):
@@ -52,7 +58,7 @@ def planned(occupancy, **asked):
 @pytest.mark.parametrize("name", ASKED)
 def test_plans_are_the_same(name, monkeypatch):
     """Rows, losses and errors agree; what a search decides may differ in its last digits."""
-    monkeypatch.setattr("hexveil.planning.afar.ITERATIONS", 300)
+    monkeypatch.setattr("hexveil.planning.afar.EFFORT", FULL)
     whole = fleet(1)
     here, there = planned(whole, **ASKED[name]), planned(spread_out(whole, 40), **ASKED[name])
     for row in ROWS:
@@ -115,12 +121,36 @@ def test_few_steps_from_a_sample_come_near(statistics, fetched, monkeypatch):
     """What a search in blocks gives up for asking seldom: a fiftieth with a seventh of users."""
     monkeypatch.setattr("hexveil.planning.afar.FETCHED", fetched)
     whole = fleet(4, users=600, cells=60)
-    store = blocks_of(whole, 3000)
-    apart = SpreadOccupancy(store, whole.n_cells, whole.n_users, whole.n_pairs)
-    here, there = (planned(one, epsilon=3, statistics=statistics) for one in (whole, apart))
+    here, there = (
+        planned(one, epsilon=3, statistics=statistics) for one in (whole, spread_out(whole, 3000))
+    )
     assert there.judged_errors().mean() <= here.judged_errors().mean() * 1.02
     assert there.epsilon <= 3
-    assert len(store.asked) < 150
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-14, 1e-3])
+@pytest.mark.parametrize("statistics", [("mean",), ("variance",), BOTH])
+def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding, monkeypatch):
+    """The search ends after the stated number of evaluations; each asks for a few sums."""
+    monkeypatch.setattr("hexveil.planning.afar.FETCHED", 1500)
+    draw, exactly = np.random.default_rng(1), average._value
+
+    def rounded(*given):
+        error, slope = exactly(*given)
+        return error * (1 + rounding * draw.normal()), slope
+
+    monkeypatch.setattr(average, "_value", rounded)
+    whole = fleet(5, users=600, cells=60)
+    store = blocks_of(whole, 3000)
+    planned(
+        SpreadOccupancy(store, whole.n_cells, whole.n_users, whole.n_pairs),
+        epsilon=3,
+        statistics=statistics,
+    )
+    works = Counter(work for _, work in store.asked)
+    evaluations = works["gathered_both"]  # asked for by slopes alone
+    assert evaluations <= EFFORT.most
+    assert len(store.asked) <= SUMS_PER_EVALUATION * evaluations + SUMS_OF_A_PLAN
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.occupancy import Occupancy
-from hexveil.planning.average import Weights, least_average
+from hexveil.planning.average import Effort, Weights, least_average
 from hexveil.planning.exposure import Exposure, Rates
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 FETCHED = 2**22
 """Pairs that are fetched to begin with, about."""
-ITERATIONS = 12
-"""Steps with all users; each asks for a few sums of pairs."""
+EFFORT = Effort(iterations=12, evaluations=24, trials=5)
+"""Limits of the search with all users; each evaluation asks for a few sums of pairs."""
 
 
 def least_average_afar(exposure: Exposure, weights: Weights, loss: float) -> Joint:
@@ -56,7 +56,7 @@ def least_average_afar(exposure: Exposure, weights: Weights, loss: float) -> Joi
     begin = (
         _to_all(rate, cells, occupancy.n_cells) for rate in (found.rates.mean, found.rates.variance)
     )
-    return least_average(exposure, weights, loss, ITERATIONS, Rates(*begin))
+    return least_average(exposure, weights, loss, EFFORT, Rates(*begin))
 
 
 def _to_all(rate: Floats, cells: Ints, n_cells: int) -> Floats:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 ROUNDS = 6
 """How often cells that are better constants are looked for."""
-ITERATIONS = 300
 REACH = 30.0
 """How far the logarithms of the rates may go from where they began: numbers stay ordinary."""
 TIGHT = 0.99
@@ -80,22 +79,65 @@ class Weights:
         return float((self.mean * WORST["mean"] + self.variance * WORST["variance"]).sum())
 
 
+@dataclass(frozen=True)
+class Effort:
+    """Limits of one descent.
+
+    Near the minimum a line search compares errors that differ only by rounding, so the number of
+    evaluations depends on the processor. Where an evaluation is dear, limit evaluations as well as
+    iterations.
+
+    Attributes
+    ----------
+    iterations : int
+    evaluations : int
+        Evaluations of the error and its slope after which no iteration begins.
+    trials : int
+        Evaluations of one line search.
+    """
+
+    iterations: int = 300
+    evaluations: int = 15_000
+    trials: int = 20
+
+    @property
+    def most(self) -> int:
+        """Largest possible number of evaluations.
+
+        The last iteration may search its line twice: a failed search is repeated once along the
+        steepest descent.
+        """
+        return self.evaluations + 2 * self.trials
+
+    def options(self) -> dict[str, int]:
+        """Return the limits in SciPy's terms."""
+        return {
+            "maxiter": self.iterations,
+            "maxfun": self.evaluations,
+            "maxls": self.trials,
+        }
+
+
+FULL = Effort()
+"""Limits of a descent with all pairs at hand."""
+
+
 def least_average(
     exposure: Exposure,
     weights: Weights,
     loss: float,
-    iterations: int = ITERATIONS,
+    effort: Effort = FULL,
     begin: Rates | None = None,
 ) -> Joint:
     """Return the plan within a loss whose weighed sum of errors is small.
 
-    Fewer iterations are good enough for a prediction, and from rates to begin with that are those
-    of a like occupancy; the constants of these are kept.
+    Less effort is good enough for a prediction, and from rates to begin with that are those of a
+    like occupancy; the constants of these are kept.
     """
     if begin is not None:
         live = [begin.mean > 0, begin.variance > 0]
         if any(m.any() for m in live):
-            begin = _descend(exposure, weights, loss, live, begin, iterations)[1]
+            begin = _descend(exposure, weights, loss, live, begin, effort)[1]
         return Joint(begin, exposure.factors(begin, loss))
     wanted = [weights.mean > 0, weights.variance > 0]
     nothing = [np.zeros(m.size) for m in wanted]
@@ -104,7 +146,7 @@ def least_average(
     if all(m.any() for m in wanted):  # with constants for one of them, both ways round
         begins += [[wanted[0], nothing[1] > 0], [nothing[0] > 0, wanted[1]]]
     for live in begins:
-        found = _descents(exposure, weights, loss, live, iterations)
+        found = _descents(exposure, weights, loss, live, effort)
         best = min(best, found, key=lambda one: one[0])
     _, rates = best
     nobody = np.ones(exposure.occupancy.n_users)
@@ -116,13 +158,13 @@ def _descents(
     weights: Weights,
     loss: float,
     live: list[NDArray[np.bool_]],
-    iterations: int,
+    effort: Effort,
 ) -> tuple[float, Rates]:
     """Return the least error found, making cells constants that would do better so."""
     start = _start(exposure, weights, loss)
     best: tuple[float, Rates] | None = None
     for _ in range(ROUNDS):
-        found = _descend(exposure, weights, loss, live, start, iterations)
+        found = _descend(exposure, weights, loss, live, start, effort)
         best = found if best is None else min(best, found, key=lambda one: one[0])
         worse = _worse(exposure, found[1], loss, live)
         live = [m & ~w for m, w in zip(live, worse, strict=True)]
@@ -148,7 +190,7 @@ def _descend(
     loss: float,
     live: list[NDArray[np.bool_]],
     start: Rates,
-    iterations: int,
+    effort: Effort,
 ) -> tuple[float, Rates]:
     import scipy.optimize  # noqa: PLC0415  slow to import, and only this objective needs it
 
@@ -172,7 +214,7 @@ def _descend(
         jac=True,
         method="L-BFGS-B",
         bounds=np.stack((begin - REACH, begin + REACH), axis=1),
-        options={"maxiter": iterations},
+        options=effort.options(),
     )
     return float(done.fun), unpack(np.asarray(done.x))
 

@@ -16,6 +16,7 @@ average. On the four sets it was looked at (flights, Surat, Warsaw at two resolu
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -134,7 +135,11 @@ def _nearest(points: Floats, classes: int) -> Ints:
     best, least = None, math.inf
     for seed in SEEDS:
         begin = _apart(sample, classes, np.random.default_rng(seed))
-        middles, _ = vq.kmeans2(sample, begin, iter=PASSES, minit="matrix", missing="warn")
+        with (
+            warnings.catch_warnings()
+        ):  # a class may lose all its points: it is small, and taken out
+            warnings.filterwarnings("ignore", "One of the clusters is empty", UserWarning)
+            middles, _ = vq.kmeans2(sample, begin, iter=PASSES, minit="matrix", missing="warn")
         middles = _without_small(sample, middles, FEWEST * len(sample) / len(points))
         _, distance = vq.vq(sample, middles)
         off = float((distance**2).sum())

@@ -1,0 +1,146 @@
+"""Plans of one goal, made as by several processors: equal but for their last digits.
+
+    from planning import core_type_plans
+    folders = core_type_plans.saved("Haswell", "fleet", tmp_path, ["mean"])
+    hv.Plan.load(folders["mean"])  # for core_type_plans.dataset("fleet")
+
+In the folder of tests, `python -m planning.core_type_plans` prints which goals give which plans on
+this machine's core types.
+"""
+
+import argparse
+import json
+import tempfile
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+import core_types
+import hexveil as hv
+from publishing.setting import dataset_of, labels
+
+BOTH = ("mean", "variance")
+GOALS = {
+    "mean": {"epsilon": 1},
+    "variance": {"epsilon": 20, "statistics": ("variance",)},
+    "both": {"epsilon": 20, "statistics": BOTH},
+    "global": {"epsilon": 2, "intervals": "global"},
+    "global, both": {"epsilon": 20, "intervals": "global", "statistics": BOTH},
+    "adaptive": {"epsilon": 2, "intervals": "adaptive"},
+    "auto": {"epsilon": 2, "intervals": "auto"},
+    "target": {"target_error": "10%"},
+    "target on average": {"target_error": "10%", "objective": "mean"},
+    "per-cell": {"epsilon": 1, "method": "per-cell"},
+}
+INVENTED = {"few cells": (40, 5), "fleet": (120, 12)}
+"""Users and cells of invented data sets."""
+SURAT = core_types.TESTS.parents[1] / "shared" / "data" / "surat_itms.parquet"
+
+
+def sources():
+    """Return the names of the data sets that there are."""
+    return (*INVENTED, *(["surat"] if SURAT.exists() else []))
+
+
+@cache
+def dataset(source):
+    """Return a data set, the same on every processor: only whole numbers are drawn."""
+    if source == "surat":
+        return hv.read(
+            SURAT,
+            user="user_id",
+            value="value",
+            lat="lat",
+            lon="lon",
+            time="timestamp",
+            bounds=(0, 65),
+            cells=hv.Cells(6, "1h", "Asia/Kolkata", "pooled"),
+        )
+    users, cells = INVENTED[source]
+    draw = np.random.default_rng(1)
+    activity = 2**12 // draw.integers(1, 2**12, (users, 1))
+    counts = activity * draw.integers(0, 4, (users, cells)) // 6
+    counts[0] += 1
+    counts[np.arange(users), draw.integers(0, cells, users)] += 1
+    number = hv.Occupancy.from_dense(counts).n
+    value = draw.integers(0, 61, number.size)
+    return dataset_of(counts, number * value, number * value**2, cells=labels(cells))
+
+
+def made(source, goal):
+    """Return the plan that this processor makes."""
+    return hv.plan(dataset(source), advise=False, **GOALS[goal])
+
+
+def saved(core, source, folder, goals=tuple(GOALS), threads=1):
+    """Return the folder of each goal's plan, planned by another processor and saved.
+
+    Parameters
+    ----------
+    core : str
+        One of `core_types.possible()`.
+    source : str
+        One of `sources()`.
+    folder : Path
+        In which a folder of a new name is made for each plan.
+    goals : sequence of str
+        Keys of `GOALS`.
+    threads : int
+        Of OpenBLAS.
+    """
+    into = Path(tempfile.mkdtemp(prefix="plans-", dir=folder))
+    core_types.run(
+        core, "-m", "planning.core_type_plans", "--save", into, source, *goals, threads=threads
+    )
+    return {goal: into / goal for goal in goals}
+
+
+def digest(folder):
+    """Return the digest of all that a saved plan says."""
+    return json.loads((folder / "plan.json").read_text("utf-8"))["digest"]
+
+
+def differing(plans):
+    """Return the goals whose plans differ between processors.
+
+    Parameters
+    ----------
+    plans : mapping of processor to what `saved` returned, all for the same data set
+    """
+    goals = next(iter(plans.values()))
+    return [goal for goal in goals if len({digest(one[goal]) for one in plans.values()}) > 1]
+
+
+def main():
+    """Save plans, or print how those of several processors differ."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--save", type=Path, help="save the plans of this processor in this folder")
+    asked.add_argument("source", nargs="?")
+    asked.add_argument("goals", nargs="*")
+    given = asked.parse_args()
+    if given.save is not None:
+        for goal in given.goals:
+            made(given.source, goal).save(given.save / goal)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for source in sources() if given.source is None else [given.source]:
+            _show(source, given.goals or list(GOALS), folder)
+
+
+def _show(source, goals, folder):
+    """Print the digests of each goal's plans."""
+    processors = list(product(core_types.possible(), (1, 2)))
+    plans = [saved(core, source, folder, goals, threads) for core, threads in processors]
+    for goal in goals:
+        found = [digest(one[goal])[:6] for one in plans]
+        words = (
+            f"{core}/{threads} {short}"
+            for (core, threads), short in zip(processors, found, strict=True)
+        )
+        print(f"{source}, {goal}: {len(set(found))} plans:", *words)  # noqa: T201  asked for
+
+
+if __name__ == "__main__":
+    main()

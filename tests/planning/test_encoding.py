@@ -79,7 +79,7 @@ def changed(kept, change):
 def test_a_later_format_is_refused_by_its_version():
     """The sentence says which version wrote it."""
     kept = changed(encode(planned()), lambda said: said | {"format": 9, "hexveil": "7.1"})
-    with pytest.raises(InputError, match=r"hexveil 7\.1 wrote it \(format 9\)"):
+    with pytest.raises(InputError, match=r"written by hexveil 7\.1 \(format 9\)"):
         decode(kept, planned())
 
 

@@ -151,20 +151,33 @@ def _opened(kept: bytes) -> tuple[dict[str, Any], Arrays]:
     try:
         plain = pa.decompress(kept[start:], size, codec="zstd", asbytes=True)
         end = _SIZE + int.from_bytes(plain[:_SIZE], "little")
-        said = json.loads(plain[_SIZE:end])
-        if said["format"] != FORMAT:
-            raise InputError(
-                f"the ledger keeps the plan of this request as hexveil {said.get('hexveil')} wrote "
-                f"it (format {said['format']}), and this version reads format {FORMAT}; use that "
-                "version or a later one."
-            )
-        arrays: Arrays = {}
-        for name, kind, number in said["arrays"]:
-            arrays[name] = np.frombuffer(plain, kind, number, end).astype(np.dtype(kind[1:]))
-            end += number * np.dtype(kind).itemsize
+        said = dict(json.loads(plain[_SIZE:end]))
+        version = said["format"], said["hexveil"]
     except (pa.ArrowException, OSError, LookupError, TypeError, ValueError, OverflowError):
         raise _damaged() from None
-    return said, arrays
+    if version[0] != FORMAT:
+        raise InputError(
+            f"the plan that the ledger keeps for this request was written by hexveil {version[1]} "
+            f"(format {version[0]}), and this version reads format {FORMAT}; use that version or a "
+            "later one."
+        )
+    try:
+        return said, _read_arrays(said, plain, end)
+    except (LookupError, TypeError, ValueError, OverflowError):
+        raise _damaged() from None
+
+
+def _read_arrays(said: dict[str, Any], plain: bytes, end: int) -> Arrays:
+    """Return the arrays that stand after the header; ValueError if they do not fill the rest."""
+    arrays: Arrays = {}
+    for name, kind, number in said["arrays"]:
+        if kind not in _KINDS.values():
+            raise ValueError("of another kind")
+        arrays[name] = np.frombuffer(plain, kind, number, end).astype(np.dtype(kind[1:]))
+        end += int(number) * np.dtype(kind).itemsize
+    if end != len(plain):
+        raise ValueError("of another size")
+    return arrays
 
 
 def _damaged() -> StorageError:

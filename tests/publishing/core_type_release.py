@@ -1,0 +1,52 @@
+"""A release as another processor makes it: planned, booked, drawn or shown again there.
+
+python -m publishing.core_type_release LEDGER SOURCE GOAL [--stop-after STAGES]
+"""
+
+import argparse
+import hashlib
+import json
+
+import hexveil as hv
+from planning.core_type_plans import dataset, made
+
+
+def stop_after(stages):
+    """Let the process end after so many stages were stored."""
+    store, left = hv.Ledger.store, [None] * stages
+
+    def stopping(*arguments):
+        store(*arguments)
+        left.pop()
+        if not left:
+            raise SystemExit(1)
+
+    hv.Ledger.store = stopping
+
+
+def main():
+    """Release, and print what came of it."""
+    asked = argparse.ArgumentParser()
+    asked.add_argument("ledger")
+    asked.add_argument("source")
+    asked.add_argument("goal")
+    asked.add_argument("--stop-after", type=int)
+    given = asked.parse_args()
+    if given.stop_after:
+        stop_after(given.stop_after)
+    book = hv.Ledger(given.ledger, dataset=given.goal, budget=1000)
+    plan = made(given.source, given.goal)
+    shown = hv.release(dataset(given.source), plan, ledger=book, accept_noise=True)
+    noisy = {n: shown.table[n].to_pylist() for n in shown.table.column_names if "_noisy" in n}
+    said = {
+        "planned": hashlib.sha256(plan.rows.noise_records.tobytes()).hexdigest(),
+        "noisy": noisy,
+        "epsilon": str(shown.epsilon),
+        "replayed": shown.replayed,
+        "spent": str(book.spent),
+    }
+    print(json.dumps(said))  # noqa: T201  read by the test
+
+
+if __name__ == "__main__":
+    main()

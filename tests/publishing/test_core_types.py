@@ -1,0 +1,61 @@
+"""A request asked on several processors: one plan, one price, one set of numbers."""
+
+import json
+import subprocess
+from fractions import Fraction
+
+import pytest
+
+import core_types as processors
+import hexveil as hv
+from planning.core_type_plans import dataset, saved
+
+SOURCE = "few cells"
+GOALS = ("mean", "both", "adaptive")
+
+
+def released(core, ledger, goal, *options):
+    """Return what a release on another processor says."""
+    module = ("-m", "publishing.core_type_release", ledger, SOURCE, goal)
+    return json.loads(processors.run(core, *module, *options))
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_another_processor_gets_the_booked_plan_and_its_numbers(core_types, goal, tmp_path):
+    """Each plans the goal for itself, and all show what the first one paid for."""
+    ledger = tmp_path / "ledger.sqlite"
+    first, *others = (released(core, ledger, goal) for core in core_types)
+    assert not first["replayed"]
+    for one in others:
+        assert one["replayed"]
+        assert one["noisy"] == first["noisy"]
+        assert (one["epsilon"], one["spent"]) == (first["epsilon"], first["spent"])
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_another_processor_finishes_what_one_began(core_types, stages, tmp_path):
+    """A crash between two stages on one, the retry on another: the booked plan, paid once."""
+    ledger, goal = tmp_path / "ledger.sqlite", "adaptive"
+    with pytest.raises((subprocess.CalledProcessError, AssertionError)):
+        released(core_types[0], ledger, goal, "--stop-after", str(stages))
+    book = hv.Ledger(ledger, dataset=goal, budget=1000)
+    (before,) = book.entries()
+    assert (before.state, len(before.stages)) == ("measured", stages)
+    retried = released(core_types[-1], ledger, goal)
+    (after,) = book.entries()
+    assert list(after.stages.items())[:stages] == list(before.stages.items())
+    assert after.plan == before.plan
+    assert Fraction(retried["spent"]) == before.cost == book.spent
+    assert released(core_types[0], ledger, goal)["noisy"] == retried["noisy"]
+
+
+def test_plans_of_several_processors_are_one_request(core_types, tmp_path):
+    """Saved plans that differ in their digits are released once; the first is kept."""
+    data = dataset(SOURCE)
+    plans = [hv.Plan.load(saved(core, SOURCE, tmp_path, ["mean"])["mean"]) for core in core_types]
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=9)
+    made = [hv.release(data, plan, ledger=book, accept_noise=True) for plan in plans]
+    assert [one.replayed for one in made] == [False, *[True] * (len(plans) - 1)]
+    assert all(one.table.equals(made[0].table) for one in made)
+    assert made[0].epsilon == plans[0].epsilon
+    assert len(book.entries()) == 1

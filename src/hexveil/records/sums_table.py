@@ -122,6 +122,7 @@ def read_rows(source: Files | Table, grid: Cells | Labels, places: int | None) -
         can be counted.
     """
     table, malformed = _fetch(source, cell_columns(grid), places)
+    _refuse_inexact_ids(table)
     n = _counts(table)
     sums = [name for name in ("given", "given_sq") if name in table.column_names]
     values = {name: _doubles(table[name]) for name in sums}
@@ -177,10 +178,12 @@ def _fetch(
 def _columns(
     session: Session, relation: Relation, cell: tuple[str, ...], places: int | None
 ) -> dict[str, str]:
-    from hexveil.records.duckdb import expressions  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb import expressions, ids  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import DOCUMENT  # noqa: PLC0415  the engine
 
-    document = expressions.inside(DOCUMENT) if relation.documents else None
+    document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
+
+    user = ids.user_id(relation.find_user(session, "user"), "user", document)
 
     def text_of(role: str, name: str) -> str:
         return expressions.name_text(relation.find(session, role, name), role, document)
@@ -189,7 +192,9 @@ def _columns(
         return expressions.number(relation.find(session, name, name), name, document)
 
     columns = {f"place{i}": text_of("cell", name) for i, name in enumerate(cell)}
-    columns |= {"user": text_of("user", "user"), "n": number_of("n"), "given": number_of("sum")}
+    columns |= {"user": user.text, "n": number_of("n"), "given": number_of("sum")}
+    if user.inexact is not None:
+        columns["inexact_user"] = user.inexact
     try:
         columns["given_sq"] = number_of("sum_sq")
     except ColumnError:  # it may be left out
@@ -207,6 +212,13 @@ def _doubles(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 def _present(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
+
+
+def _refuse_inexact_ids(table: pa.Table) -> None:
+    from hexveil.records.duckdb.refusals import refuse_inexact_ids  # noqa: PLC0415  the engine
+
+    if "inexact_user" in table.column_names:
+        refuse_inexact_ids(pc.sum(table["inexact_user"]).as_py() or 0, "user")
 
 
 def _counts(table: pa.Table) -> NDArray[np.int64]:

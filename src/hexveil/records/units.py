@@ -1,5 +1,20 @@
 """PRIVATE. Who the units of privacy are: the ids that the ledger hashes, and their days or weeks.
 
+Ids are in their canonical text, so that one vehicle is one unit in every release, whatever type a
+column or a library gives its id:
+
+- text, UUIDs and enumerations as they are, byte for byte; booleans as "true" and "false"; dates as
+  "2026-11-20"; bytes as DuckDB writes them;
+- whole numbers in decimal digits, without a point; decimals too, where they are whole, and else
+  without zeros that end their fraction: 7 and 7.00 are "7", 7.50 is "7.5";
+- floats, where they are whole and below 2^53 in size (2^24 of 32 bits): 7.0 is "7", minus zero is
+  "0", NaN is no id. Any other float is refused, for it names no vehicle exactly;
+- numbers in JSON as whole numbers or floats, by whether they have a point or an exponent;
+- empty text is no id, and times and nested fields are refused.
+
+The expressions are in `records.duckdb.ids` (both engines) and `records.sql.dialects`; tables in
+memory are prepared in `records.sources`.
+
 That a user reported is public by the promise, but an id stands in no message, repr or file all the
 same: it leaves this type for the ledger's keyed hash alone.
 """
@@ -21,6 +36,8 @@ if TYPE_CHECKING:
 
     from hexveil.facts import Unit
 
+CANONICAL_IDS = 1
+"""The version of this canonical text; the ledger's `NORMALISATION` names it too."""
 EPOCH = date(1970, 1, 1)
 _DATE = len("2026-11-20")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -33,7 +50,7 @@ class Units:
     Attributes
     ----------
     users : pyarrow.Array of string, length n_units
-        Id of each unit's user, as read.
+        Canonical id of each unit's user.
     days : ndarray of int, shape (n_units,), or None
         First day of each unit, in days since 1970; None where the unit is a user, or where the
         ids of sums made elsewhere do not say their day (`dated`): those cannot be booked.

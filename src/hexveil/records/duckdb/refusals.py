@@ -17,6 +17,7 @@ from hexveil.records.duckdb.rules import (
     DATES,
     DROPPED,
     HOURS,
+    INEXACT_USER,
     NO_PLACE,
     NO_TIME,
     NO_USER,
@@ -51,6 +52,7 @@ def refuse_unusable(
     total = sum(left_out.values())
     if total == 0:
         raise InputError("source: there is no record in it.")
+    refuse_inexact_ids(left_out.get(INEXACT_USER, 0), request.columns.user)
     bad = {reason: left_out.get(reason, 0) for reason in UNUSABLE}
     worst = max(bad, key=lambda reason: bad[reason])
     kept = left_out.get(0, 0)
@@ -66,6 +68,22 @@ def refuse_unusable(
             )
     if kept == 0:
         raise InputError(_selected_away(session, source, request, left_out))
+
+
+def refuse_inexact_ids(n: int, column: str) -> None:
+    """Raise InputError if ids are floats that name no vehicle exactly.
+
+    Parameters
+    ----------
+    n : int
+        Records with such an id. Public.
+    """
+    if n:
+        raise InputError(
+            f"user: the column {column!r} holds ids that are not whole, or too large to be exact "
+            f"in their type (records: {n}), so that vehicles could be taken for one another; write "
+            "ids as text or whole numbers."
+        )
 
 
 _NOTHING = {

@@ -1,7 +1,8 @@
 """The rules a record passes before it is counted, as one query; each drop has a public reason.
 
 Order (DESIGN, "Rules that guard the proof"): records that are malformed, or without a usable
-value, user, time or place; then drop_values, hours, dates and box. The value is clamped as a
+value, user, time or place (an id that is a float and not exact is counted apart: it is refused);
+then drop_values, hours, dates and box. The value is clamped as a
 double, rounded to the quantum half away from zero, and clamped again in integers. Nothing in
 here can fail on a value.
 
@@ -27,6 +28,7 @@ from hexveil.records.duckdb.expressions import (
     number_literal,
     whole,
 )
+from hexveil.records.duckdb.ids import user_id
 from hexveil.records.duckdb.source import DOCUMENT, Relation
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ REASONS = (
     "unparsable",
     "without a usable value",
     "without a user",
+    "with an id that is no exact whole number",
     "without a usable time",
     "without a usable place",
     "values that mean no reading",
@@ -48,8 +51,11 @@ REASONS = (
     "outside the box",
 )
 """Why a record is left out, in the order of the rules; the number is its place in this list."""
-UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE, DROPPED, HOURS, DATES, BOX = range(1, 10)
+UNPARSABLE, NO_VALUE, NO_USER, INEXACT_USER, NO_TIME, NO_PLACE, DROPPED, HOURS, DATES, BOX = range(
+    1, 11
+)
 UNUSABLE = (UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE)
+"""Reasons that may cover some records; a single one with an inexact id is refused."""
 TWIN = "whole_"
 """What the name of a column of whole numbers begins with, whose text is another column."""
 PARSED = "parsed_records"
@@ -150,6 +156,8 @@ class _Raw:
     twins : tuple of str
         See `Checked`.
     has_place : bool
+    inexact_users : bool
+        Whether there is a column `inexact_user`, that says whether an id is a float and not exact.
     """
 
     def __init__(self, session: Session, relation: Relation, request: Request) -> None:
@@ -168,11 +176,14 @@ class _Raw:
     def _own(self) -> dict[str, str]:
         named = self._request.columns
         value = self._relation.find(self._session, "value", named.value)
-        user = self._relation.find(self._session, "user", named.user)
+        user = self._relation.find_user(self._session, named.user)
+        found = user_id(user, "user", self._document)
+        self.inexact_users = found.inexact is not None
         return {
             "bad": "bad" if self._document else "false",
             "v": number(value, "value", self._document),
-            "u": name_text(user, "user", self._document),
+            "u": found.text,
+            **({} if found.inexact is None else {"inexact_user": found.inexact}),
             **self._twin("u", user),
         }
 
@@ -239,6 +250,7 @@ def _why(request: Request, raw: _Raw) -> str:
     tests = [
         (UNPARSABLE, "bad"),
         (NO_VALUE, "v IS NULL OR NOT isfinite(v)"),
+        *[(INEXACT_USER, "inexact_user")] * raw.inexact_users,
         (NO_USER, f"{raw.key('u')} IS NULL"),
     ]
     if request.columns.time is not None:

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
+from hexveil.records import from_sums
 from hexveil.records.read import read
 from hexveil.records.select import Select
+from hexveil.records.sql import sums_query
 from records import test_read, test_refusals
 from records.engines import PANDAS, agree
 from records.test_read import (
@@ -180,11 +182,57 @@ def test_every_type_of_value_is_read_or_refused_alike(spark, name):
     agree(reading, rows, spark, frame, max_bad_rows=1, bounds=(-5, "12.5"), time="time")
 
 
-@pytest.mark.parametrize("name", ["decimal", "float", "bytes"])
+@pytest.mark.parametrize("name", ["decimal", "long", "float", "bytes", "boolean", "date", "big"])
 def test_every_type_of_id_is_the_same_text(spark, name):
     """What a column's values are as text does not depend on the engine."""
     rows = table(user=numbers()[name])
     agree(reading, rows, spark, spark.createDataFrame(rows), max_bad_rows=1)
+
+
+ID_COLUMNS = {
+    "whole": pa.array([7, -3, None, 0] * 10),
+    "float": pa.array([7.0, -3.0, None, -0.0] * 10),
+    "short float": pa.array([7.0, -3.0, float("nan"), 0.0] * 10, pa.float32()),
+    "decimal": pa.array([*map(Decimal, ("7.00", "-3.00")), None, Decimal("0.00")] * 10),
+    "small decimal": pa.array(
+        [*map(Decimal, ("7", "-3")), None, Decimal(0)] * 10, pa.decimal128(18, 9)
+    ),
+    "text": pa.array(["7", "-3", None, "0"] * 10),
+}
+"""The same users, by columns of every type of number."""
+EXACT_REFUSED = [pa.array([7.5] * 40), pa.array([1e300] * 40), pa.array([2.0**24] * 40, pa.float32())]
+
+
+@pytest.mark.parametrize("name", ID_COLUMNS)
+def test_ids_of_every_type_are_the_same_users(spark, name):
+    """Both engines, and the query for warehouses, find the users of the other types."""
+    rows = table(user=ID_COLUMNS[name])
+    frame = spark.createDataFrame(rows)
+    found = agree(reading, rows, spark, frame, max_bad_rows=1)
+    assert found["ids"] == [b"-3", b"0", b"7"]
+    frame.createOrReplaceTempView("trips")
+    query = sums_query(
+        source="trips", user="user", value="speed", bounds=(0, 65), cells=Labels("lon"),
+        dialect="spark",
+    )  # fmt: skip
+    made = spark.sql(query.rstrip().rstrip(";")).toArrow()
+    again = from_sums(made, bounds=(0, 65), cells=Labels("lon"), min_users=1)
+    assert again.units.ids() == found["ids"]
+
+
+@pytest.mark.parametrize("number", range(len(EXACT_REFUSED)))
+def test_floats_that_are_no_ids_are_refused_alike(spark, number):
+    """With the same sentence; the query for warehouses, which cannot refuse, has no such user."""
+    rows = table(user=EXACT_REFUSED[number])
+    frame = spark.createDataFrame(rows)
+    kind, sentence = agree(reading, rows, spark, frame, max_bad_rows=1)
+    assert (kind, "(records: 40)" in sentence) == (InputError, True)
+    frame.createOrReplaceTempView("trips")
+    query = sums_query(
+        source="trips", user="user", value="speed", bounds=(0, 65), cells=Labels("lon"),
+        dialect="spark",
+    )  # fmt: skip
+    assert spark.sql(query.rstrip().rstrip(";")).count() == 0
 
 
 HEADER = "user,speed,time,lat,lon\n"

@@ -66,9 +66,10 @@ def user_id(ref: Ref, role: str, document: Inside | None) -> UserId:
 
 def _of_float(number: str, bits: int) -> UserId:
     exact = f"{number} = trunc({number}) AND abs({number}) < {2**bits}"
-    # As a whole number, minus zero is zero, and no exponent is written.
+    # As a whole number, minus zero is zero, and no exponent is written. The engine may evaluate a
+    # branch that is not taken, so that no cast in it may fail.
     return UserId(
-        f"CASE WHEN {exact} THEN CAST(CAST({number} AS BIGINT) AS VARCHAR) END",
+        f"CASE WHEN {exact} THEN CAST(TRY_CAST({number} AS BIGINT) AS VARCHAR) END",
         f"coalesce(NOT isnan({number}) AND NOT ({exact}), false)",
     )
 

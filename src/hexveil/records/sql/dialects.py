@@ -46,8 +46,9 @@ class Dialect:
         Element `{i}` (from 0) of the list `{x}`, null where there is none.
     floats : mapping of int to str
         By the bits of a float's significand: whether the column `{x}` holds such floats.
-    parsed : str
-        The double in the text `{t}` of a float; of other text it may be null, or never asked.
+    parsed, integral : str
+        The double in the text `{t}` of a float, and the whole number `{x}` of such a double;
+        evaluated for floats alone, or null for others.
     decimals : str
         Whether the column `{x}` holds decimals whose text may end in zeros; empty where none does.
     trimmed : str
@@ -71,6 +72,7 @@ class Dialect:
     element: str
     floats: Mapping[int, str]
     parsed: str
+    integral: str
     decimals: str
     trimmed: str
     by_bytes: str = ""
@@ -95,7 +97,7 @@ class Dialect:
         """
         kinds = [f"WHEN {test.format(x=x)} THEN {2**bits}" for bits, test in self.floats.items()]
         kinds += [f"WHEN {self.decimals.format(x=x)} THEN 0"] * bool(self.decimals)
-        return f"CASE {' '.join(kinds)} END"
+        return "\n  ".join(("CASE", *kinds, "END"))
 
     def user_id(self, text: str, kind: str) -> str:
         """Return the canonical text of an id (see `records.units`) from its text and kind.
@@ -103,11 +105,12 @@ class Dialect:
         A float that names no vehicle exactly is null, since a query cannot refuse it.
         """
         number = self.parsed.format(t=text)
-        whole = f"CAST(CAST({number} AS {self.whole}) AS {self.text})"
+        whole = f"CAST({self.integral.format(x=number)} AS {self.text})"
         return "\n  ".join(
             (
                 f"CASE WHEN {kind} > 0 THEN CASE WHEN {number} = FLOOR({number})",
-                f"  AND ABS({number}) < {kind} THEN {whole} END",
+                f"  AND ABS({number}) < {kind}",
+                f"  THEN {whole} END",
                 f"WHEN {kind} = 0 THEN {self.trimmed.format(t=text)}",
                 f"ELSE NULLIF({text}, '') END",
             )
@@ -155,6 +158,7 @@ DIALECTS: dict[DialectName, Dialect] = {
         element="{x}[{i} + 1]",
         floats={24: "typeof({x}) = 'FLOAT'", 53: "typeof({x}) = 'DOUBLE'"},
         parsed="TRY_CAST({t} AS DOUBLE)",
+        integral="TRY_CAST({x} AS BIGINT)",
         decimals="typeof({x}) LIKE 'DECIMAL%'",
         trimmed="CASE WHEN contains({t}, '.') THEN rtrim(rtrim({t}, '0'), '.') ELSE {t} END",
     ),
@@ -183,6 +187,7 @@ DIALECTS: dict[DialectName, Dialect] = {
             53: "pg_typeof({x}) = 'double precision'::regtype",
         },
         parsed="CAST({t} AS double precision)",
+        integral="CAST({x} AS bigint)",
         decimals="pg_typeof({x}) = 'numeric'::regtype",
         trimmed=(
             "CASE WHEN {t} IN ('NaN', 'Infinity', '-Infinity') THEN NULL "
@@ -211,6 +216,7 @@ DIALECTS: dict[DialectName, Dialect] = {
         # No function tells a type, but only a float's literal begins so.
         floats={53: "REGEXP_CONTAINS(FORMAT('%T', {x}), r'^(-?[0-9]+([.]|e)|CAST[(])')"},
         parsed="SAFE_CAST({t} AS FLOAT64)",
+        integral="SAFE_CAST({x} AS INT64)",
         decimals="",  # their text never ends in such zeros
         trimmed="{t}",
     ),
@@ -235,6 +241,7 @@ DIALECTS: dict[DialectName, Dialect] = {
         element="try_element_at({x}, {i} + 1)",
         floats={24: "typeof({x}) = 'float'", 53: "typeof({x}) = 'double'"},
         parsed="TRY_CAST({t} AS DOUBLE)",
+        integral="TRY_CAST({x} AS BIGINT)",
         decimals="typeof({x}) LIKE 'decimal%'",
         # A zero of many places is written with an exponent.
         trimmed=(

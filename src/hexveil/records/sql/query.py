@@ -124,7 +124,7 @@ class _Writer:
         return {"lat": f"CAST({lat} AS {sql.double})", "lon": f"CAST({lon} AS {sql.double})"}
 
     def _from(self) -> str:
-        sql, source = self._sql, self._query.source
+        sql, source, user = self._sql, self._query.source, self._columns.user
         if not _is_path(source):
             return ".".join(sql.name(part) for part in source.split("."))
         if self._name != "duckdb":
@@ -134,6 +134,9 @@ class _Writer:
                 f"source: a query cannot read the folder {source!r}; name its files, for example "
                 f"{str(PurePath(source) / '*.parquet')!r}."
             )
+        if source.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
+            # Guessed types would respell ids, such as 007.
+            return f"read_csv({sql.literal(source)}, types={{{sql.literal(user)}: 'VARCHAR'}})"
         return sql.literal(source)
 
     def _usable(self) -> str:

@@ -95,6 +95,19 @@ def test_every_form_of_time_gives_the_same(spark, number):
     assert found["sizes"] == (1, 2)
 
 
+@pytest.mark.parametrize("number", range(len(TIME_FORMS)))
+def test_both_clocks_are_named_alike(spark, number):
+    """Whether days depend on the clock of times without an offset: the same of every form."""
+    times, _ = TIME_FORMS[number]
+    rows = pa.table({"v": [1.0, 2.0], "u": ["a", "b"], "lat": [52.1] * 2, "lon": [21.0] * 2})
+    rows = rows.append_column("t", times)
+    found = agree(
+        read_table, rows, spark, spark.createDataFrame(rows), grid=Cells(4, "1d", WARSAW),
+        rule={"min_users": 1, "unit": "user-day"}, timezone="Asia/Kolkata",
+    )  # fmt: skip
+    assert isinstance(found, dict)
+
+
 def odd_texts():
     """Return records whose ids and labels are odd texts, and sort by bytes unlike by letters."""
     texts = ["a", "a ", " a", "A", "ä", "a\u0308", "é,\"x'", "\U0001f68c", "\uffff", "a\0b", "a\0",
@@ -200,7 +213,11 @@ ID_COLUMNS = {
     "text": pa.array(["7", "-3", None, "0"] * 10),
 }
 """The same users, by columns of every type of number."""
-EXACT_REFUSED = [pa.array([7.5] * 40), pa.array([1e300] * 40), pa.array([2.0**24] * 40, pa.float32())]
+EXACT_REFUSED = [
+    pa.array([7.5] * 40),
+    pa.array([1e300] * 40),
+    pa.array([2.0**24] * 40, pa.float32()),
+]
 
 
 @pytest.mark.parametrize("name", ID_COLUMNS)

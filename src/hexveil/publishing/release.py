@@ -17,6 +17,7 @@ from hexveil.publishing import folder as folders
 from hexveil.publishing.manifest import fingerprint, manifest, odds, odds_words, request_of
 from hexveil.publishing.smoothed import groupings_of, smoothed
 from hexveil.publishing.table import check_labels, released, shown_columns
+from hexveil.publishing.unit import unit_of
 from hexveil.records.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -215,18 +216,6 @@ def _booked(
         units.ids(), plan.losses(), book.key, most=plan.epsilon, periods=units.periods()
     )
     return book.reserve(name, losses, unit=unit_of(dataset.public), facts=request)
-
-
-def unit_of(facts: PublicFacts) -> str:
-    """Return what adds up with what: the unit of privacy, and the clock by which its days begin.
-
-    A day by one clock overlaps two days by another: a reading may count in both, so that what
-    units of one clock lose says nothing about units of the other.
-    """
-    if facts.unit == "user":
-        return facts.unit
-    clock = facts.identity.get("timezone", "none")
-    return f"{facts.unit} ({'clock not named' if clock == 'none' else clock})"
 
 
 def _place(book: Ledger, name: str) -> dict[str, Any]:

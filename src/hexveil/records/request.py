@@ -107,10 +107,24 @@ class Rules:
         """The time zone of times without an offset, or None."""
         return self.timezone or self.clock
 
+    @property
+    def two_clocks(self) -> bool:
+        """Whether days of units depend on a second clock, that of times without an offset."""
+        return self.unit != "user" and self.naive != self.clock
+
 
 @dataclass(frozen=True)
 class Request:
-    """One reading of records."""
+    """One reading of records.
+
+    Attributes
+    ----------
+    columns, rules, memory, value_unit, version, cache
+        See `hexveil.records.read`.
+    offsets : bool
+        Whether it is known that every kept record's time has an offset; looked at only under two
+        clocks (`Rules.two_clocks`).
+    """
 
     columns: Columns
     rules: Rules
@@ -118,6 +132,7 @@ class Request:
     value_unit: str = ""
     version: str | None = None
     cache: Cache | None = None
+    offsets: bool = False
 
     def __post_init__(self) -> None:
         columns, rules = self.columns, self.rules
@@ -172,5 +187,5 @@ class Request:
             "drop_values": rules.select.describe_dropped(),
             "unit": rules.unit,
             "timezone": rules.clock or "none",
-            "naive_times": rules.naive or "not usable",
+            "naive_times": "none" if self.offsets else rules.naive or "not usable",
         }

@@ -76,7 +76,9 @@ def test_an_id_of_a_table_of_sums_has_the_same_text(kind):
     assert [name.decode() for name in found.units.ids()] == expected
 
 
-NESTED = [kind for kind in KINDS if "dictionary" not in kind and kind not in ("long decimal", "half")]
+NESTED = [
+    kind for kind in KINDS if "dictionary" not in kind and kind not in ("long decimal", "half")
+]
 """Kinds that a struct may hold where the engine reads it."""
 
 

@@ -10,7 +10,7 @@ from hexveil.facts import PublicFacts
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import refusals, sums
 from hexveil.records.duckdb.cached import count_cached
-from hexveil.records.duckdb.counting import count_all
+from hexveil.records.duckdb.counting import count_all, with_offsets
 from hexveil.records.duckdb.recount import Recounter
 from hexveil.records.duckdb.rules import (
     BOX,
@@ -53,6 +53,7 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
         rules, left_out, repeats = request.rules, counted.left_out, counted.repeats
         refusals.refuse_unusable(session, counted.records, request, left_out)
         refuse_overflow(left_out.get(0, 0), request)
+        request = with_offsets(session, counted.records, request)
         everything, enough, used = sums.choose_cells(session, grouping, rules.select)
         refusals.refuse_no_cell(everything, enough, request)
         cells = sums.cell_table(session, rules.cells, grouping)

@@ -76,6 +76,8 @@ class Checked:
         Names of the columns of a place.
     timed, local : bool
         Whether `t`, and whether `w`, is there.
+    naive : bool
+        Whether a column `naive` is there: whether a time has no offset. Only under two clocks.
     labelled : bool
         Whether places are labels.
     columnar : bool
@@ -93,6 +95,7 @@ class Checked:
     labelled: bool = False
     columnar: bool = False
     twins: tuple[str, ...] = ()
+    naive: bool = False
 
 
 def checked(
@@ -121,15 +124,19 @@ def checked(
         raw.parsed, columnar = f"SELECT * FROM {PARSED}", True
     timed = request.columns.time is not None
     local = timed and request.rules.clock is not None
+    naive = timed and request.rules.two_clocks
     places = ("lat", "lon") if isinstance(request.rules.cells, Cells) else raw.labels
     query = (
         f"SELECT {_why(request, raw)} AS why, u, {'t, ' if timed else ''}{'w, ' if local else ''}"
         + "".join(f"{name}, " for name in raw.twins)
         + ", ".join(f"{name} AS p{i}" for i, name in enumerate(places))
-        + f", {quanta('v', request.rules.scale)} AS k FROM ({raw.query})"
+        + f", {quanta('v', request.rules.scale)} AS k{', naive' if naive else ''} "
+        f"FROM ({raw.query})"
     )
     names = tuple(f"p{i}" for i in range(len(places)))
-    return Checked(query, raw.query, names, timed, local, bool(raw.labels), columnar, raw.twins)
+    return Checked(
+        query, raw.query, names, timed, local, bool(raw.labels), columnar, raw.twins, naive
+    )
 
 
 def quanta(value: str, scale: ValueScale) -> str:
@@ -234,7 +241,8 @@ class _Raw:
         if self._request.columns.time is None:
             return query
         wall = "utc" if naive is None else f"coalesce(utc, {from_wall('wall', naive)})"
-        return f"SELECT * EXCLUDE (utc, wall), {wall} AS t FROM ({query})"
+        two = ", utc IS NULL AND wall IS NOT NULL AS naive" * self._request.rules.two_clocks
+        return f"SELECT * EXCLUDE (utc, wall), {wall} AS t{two} FROM ({query})"
 
     @property
     def query(self) -> str:

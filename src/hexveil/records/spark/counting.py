@@ -13,6 +13,7 @@ from pyspark.storagelevel import StorageLevel
 
 from hexveil.errors import InputError
 from hexveil.records.duckdb import refusals, sums
+from hexveil.records.duckdb.counting import with_offsets
 from hexveil.records.duckdb.reading import refuse_overflow, rule_counts
 from hexveil.records.duckdb.rules import REASONS
 from hexveil.records.duckdb.session import Session
@@ -51,10 +52,10 @@ def count(spark: SparkSession, source: Files | Table | Frame | Remote, request: 
         grouping = sums.keys(session, rules.cells, rules.unit, there.records.places)
         with kept(tallies(there, request, grouping)) as tally:
             found = _summary(tally, grouping)
-            refusals.refuse_unusable(
-                Measures(session, there), there.records, request, found.left_out
-            )
+            measures = Measures(session, there)
+            refusals.refuse_unusable(measures, there.records, request, found.left_out)
             refuse_overflow(found.left_out.get(0, 0), request)
+            request = with_offsets(measures, there.records, request)
             session.register(sums.CELLS, found.cells)
             everything, enough, _ = sums.choose_of(session, grouping, rules.select)
             refusals.refuse_no_cell(everything, enough, request)

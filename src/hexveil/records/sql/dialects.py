@@ -47,8 +47,8 @@ class Dialect:
     floats : mapping of int to str
         By the bits of a float's significand: whether the column `{x}` holds such floats.
     parsed, integral : str
-        The double in the text `{t}` of a float, and the whole number `{x}` of such a double;
-        evaluated for floats alone, or null for others.
+        The double in the text `{t}` of a float, and a whole number near the double `{x}`, which
+        is of 64 bits; where an engine may evaluate them for other ids, they are null there.
     decimals : str
         Whether the column `{x}` holds decimals whose text may end in zeros; empty where none does.
     trimmed : str
@@ -105,12 +105,12 @@ class Dialect:
         A float that names no vehicle exactly is null, since a query cannot refuse it.
         """
         number = self.parsed.format(t=text)
-        whole = f"CAST({self.integral.format(x=number)} AS {self.text})"
+        whole = self.integral.format(x=number)
         return "\n  ".join(
             (
-                f"CASE WHEN {kind} > 0 THEN CASE WHEN {number} = FLOOR({number})",
-                f"  AND ABS({number}) < {kind}",
-                f"  THEN {whole} END",
+                f"CASE WHEN {kind} > 0 THEN CASE WHEN ABS({number}) < {kind}",
+                f"  THEN CASE WHEN {number} = {whole}",
+                f"  THEN CAST({whole} AS {self.text}) END END",
                 f"WHEN {kind} = 0 THEN {self.trimmed.format(t=text)}",
                 f"ELSE NULLIF({text}, '') END",
             )

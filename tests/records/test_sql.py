@@ -438,8 +438,8 @@ GOLDEN = """\
 --                min_users=10)
 -- 'the speed' must be a column of numbers: text is not parsed. Unusable records
 -- are left out, however many they are (max_bad_rows is not applied).
--- 'bus' may be text or numbers: 7, 7.0 and 7.00 are one user, floats that are
--- not whole, or not exact, are none, and text is taken letter by letter.
+-- 'bus' may be text or numbers: 7, 7.0 and 7.00 are one user; floats that
+-- are not whole, or not exact, are none; text is taken letter by letter.
 -- Keep sum_sq a decimal, or text, on its way: a double may be too short for it.
 -- min_users and top are applied by from_sums.
 WITH records AS (
@@ -459,7 +459,8 @@ identified AS (
     CASE WHEN id_kind > 0 THEN CASE WHEN ABS(TRY_CAST(u AS DOUBLE)) < id_kind
       THEN CASE WHEN TRY_CAST(u AS DOUBLE) = TRY_CAST(TRY_CAST(u AS DOUBLE) AS BIGINT)
       THEN CAST(TRY_CAST(TRY_CAST(u AS DOUBLE) AS BIGINT) AS STRING) END END
-    WHEN id_kind = 0 THEN CASE WHEN TRY_CAST(u AS DOUBLE) = 0 THEN '0' WHEN locate('.', u) > 0 THEN rtrim('.', rtrim('0', u)) ELSE u END
+    WHEN id_kind = 0 THEN CASE WHEN TRY_CAST(u AS DOUBLE) = 0 THEN '0'
+      WHEN locate('.', u) > 0 THEN rtrim('.', rtrim('0', u)) ELSE u END
     ELSE NULLIF(u, '') END AS u,
     v,
     p0

@@ -1,10 +1,10 @@
 """Units of privacy as the book knows them: keyed hashes of ids, and what each loses.
 
 An id never enters the book. What enters is BLAKE2b of the id (its canonical text, which
-`records.units` defines; for a user-day or user-week, its period after a separator) under the holder's key, cut to 16 bytes. Without the key
-nobody can tell whether an id is in the book; under another key every unit would look new, so the
-book pins the key's fingerprint. Of a million units two share a hash with probability below 10^-26;
-they would then be charged together, which is safe.
+`records.units` defines; for a user-day or user-week, its period after a separator) under the
+holder's key, cut to 16 bytes. Without the key nobody can tell whether an id is in the book; under
+another key every unit would look new, so the book pins the key's fingerprint. Of a million units
+two share a hash with probability below 10^-26; they would then be charged together, which is safe.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the ledger adds up with what: the unit of privacy, and the clocks by which its days begin."""
+"""The unit of privacy that an account pins, with the clocks by which its days begin."""
 
 from __future__ import annotations
 

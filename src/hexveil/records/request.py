@@ -78,6 +78,7 @@ class Rules:
     repeats: Repeats = "drop"
     timezone: str | None = None
     max_bad_rows: float = 0.1
+    accept_single_records: bool = False
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -89,6 +90,10 @@ class Rules:
         share = self.max_bad_rows
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise InputError(f"max_bad_rows must be a share from 0 to 1, got {share!r}.")
+        if not isinstance(self.accept_single_records, bool):
+            raise InputError(
+                f"accept_single_records must be true or false, got {self.accept_single_records!r}."
+            )
         lowest, highest = self.scale.lower, self.scale.upper
         if max(-lowest, highest, highest - lowest) > LARGEST_STEPS * self.scale.quantum:
             raise InputError(

@@ -206,8 +206,9 @@ def spell(value: object) -> str:
     if isinstance(value, Decimal) and value.is_finite():
         text = f"{value or abs(value):f}"  # minus zero is zero
         return text.rstrip("0").rstrip(".") if "." in text else text
-    if isinstance(value, (float, np.floating)) and abs(value) < _EXACT and value == int(value):
-        return str(int(value))
+    if isinstance(value, (float, np.floating)) and abs(float(value)) < _EXACT:
+        whole = int(value)
+        return str(whole) if whole == value else str(value)
     return str(value)
 
 

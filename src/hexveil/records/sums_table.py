@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from hexveil.cells import DAY, Cells, CellTable, Labels
 from hexveil.errors import ColumnError, InputError
 from hexveil.records.clock import END_OF_TIMES
+from hexveil.records.units import refuse_inexact_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,7 +123,8 @@ def read_rows(source: Files | Table, grid: Cells | Labels, places: int | None) -
         can be counted.
     """
     table, malformed = _fetch(source, cell_columns(grid), places)
-    _refuse_inexact_ids(table)
+    if "inexact_user" in table.column_names:
+        refuse_inexact_ids(pc.sum(table["inexact_user"]).as_py() or 0, "user")
     n = _counts(table)
     sums = [name for name in ("given", "given_sq") if name in table.column_names]
     values = {name: _doubles(table[name]) for name in sums}
@@ -212,13 +214,6 @@ def _doubles(column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 def _present(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
-
-
-def _refuse_inexact_ids(table: pa.Table) -> None:
-    from hexveil.records.duckdb.refusals import refuse_inexact_ids  # noqa: PLC0415  the engine
-
-    if "inexact_user" in table.column_names:
-        refuse_inexact_ids(pc.sum(table["inexact_user"]).as_py() or 0, "user")
 
 
 def _counts(table: pa.Table) -> NDArray[np.int64]:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hexveil.errors import HexveilError
+from hexveil.errors import HexveilError, InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 
 CANONICAL_IDS = 1
 """The version of this canonical text; the ledger's `NORMALISATION` names it too."""
+FEWEST_USERS = 20
+"""Users below whom nothing is concluded from how many have a single record."""
+MOST_SINGLE = 0.9
+"""Share of users above which single records are taken for a wrong column."""
 EPOCH = date(1970, 1, 1)
 _DATE = len("2026-11-20")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -134,3 +138,42 @@ def first_days(keys: NDArray[np.int64], unit: Unit) -> NDArray[np.int64] | None:
     if unit == "user":
         return None
     return keys - 1 if unit == "user-day" else 7 * keys - 10
+
+
+def refuse_inexact_ids(n: int, column: str) -> None:
+    """Raise InputError if ids are floats that name no vehicle exactly.
+
+    Parameters
+    ----------
+    n : int
+        Records with such an id. Public.
+    column : str
+    """
+    if n:
+        raise InputError(
+            f"user: the column {column!r} holds ids that are not whole, or too large to be exact "
+            f"in their type (records: {n}), so that vehicles could be taken for one another; write "
+            "ids as text or whole numbers."
+        )
+
+
+def refuse_single_records(users: int, single: int, column: str) -> None:
+    """Raise InputError if nearly every user has a single record: the column is hardly one of users.
+
+    A row number, a time or a latitude makes each record a user of its own; a release would then
+    protect single records of vehicles, and say that it protects vehicles.
+
+    Parameters
+    ----------
+    users, single : int
+        Users of kept records, whatever their units of privacy, and those with one such record.
+        Public.
+    column : str
+    """
+    if users >= FEWEST_USERS and single > MOST_SINGLE * users:
+        raise InputError(
+            f"user: {single} of {users} ids in the column {column!r} have a single record, so that "
+            "a release would protect records and not vehicles; name the column that says whose a "
+            "record is, or confirm by accept_single_records (in [read], or "
+            "--accept-single-records) that each id is all there is of a user."
+        )

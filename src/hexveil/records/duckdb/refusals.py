@@ -26,6 +26,7 @@ from hexveil.records.duckdb.rules import (
     UNPARSABLE,
     UNUSABLE,
 )
+from hexveil.records.units import refuse_inexact_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,22 +69,6 @@ def refuse_unusable(
             )
     if kept == 0:
         raise InputError(_selected_away(session, source, request, left_out))
-
-
-def refuse_inexact_ids(n: int, column: str) -> None:
-    """Raise InputError if ids are floats that name no vehicle exactly.
-
-    Parameters
-    ----------
-    n : int
-        Records with such an id. Public.
-    """
-    if n:
-        raise InputError(
-            f"user: the column {column!r} holds ids that are not whole, or too large to be exact "
-            f"in their type (records: {n}), so that vehicles could be taken for one another; write "
-            "ids as text or whole numbers."
-        )
 
 
 _NOTHING = {

@@ -201,8 +201,8 @@ def _respelled(schema: Schema, parts: Iterable[Schema]) -> frozenset[str]:
     for own in parts:
         for name, kind in own.items():
             whole = schema[name]
-            odd = kind.name == "number" and not kind.whole
-            if whole.name == "text" and odd or whole.name in ("struct", "list") and kind != whole:
+            spelled = whole.name == "text" and kind.name == "number" and not kind.whole
+            if spelled or (whole.name in ("struct", "list") and kind != whole):
                 found.add(name)
     return frozenset(found)
 

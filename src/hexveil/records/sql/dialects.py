@@ -190,7 +190,7 @@ DIALECTS: dict[DialectName, Dialect] = {
         integral="CAST({x} AS bigint)",
         decimals="pg_typeof({x}) = 'numeric'::regtype",
         trimmed=(
-            "CASE WHEN {t} IN ('NaN', 'Infinity', '-Infinity') THEN NULL "
+            "CASE WHEN {t} IN ('NaN', 'Infinity', '-Infinity') THEN NULL\n    "
             "WHEN position('.' IN {t}) > 0 THEN rtrim(rtrim({t}, '0'), '.') ELSE {t} END"
         ),
         by_bytes=' COLLATE "C"',
@@ -245,7 +245,7 @@ DIALECTS: dict[DialectName, Dialect] = {
         decimals="typeof({x}) LIKE 'decimal%'",
         # A zero of many places is written with an exponent.
         trimmed=(
-            "CASE WHEN TRY_CAST({t} AS DOUBLE) = 0 THEN '0' WHEN locate('.', {t}) > 0 "
+            "CASE WHEN TRY_CAST({t} AS DOUBLE) = 0 THEN '0'\n    WHEN locate('.', {t}) > 0 "
             "THEN rtrim('.', rtrim('0', {t})) ELSE {t} END"
         ),
     ),

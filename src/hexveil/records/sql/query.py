@@ -290,8 +290,8 @@ class _Writer:
             yield f"{columns.time!r} must hold instants (times with an offset, or in UTC)."
         if columns.location is not None:
             yield f"{columns.location!r} must be a list of numbers, longitude first."
-        yield f"{columns.user!r} may be text or numbers: 7, 7.0 and 7.00 are one user, floats that are"
-        yield "not whole, or not exact, are none, and text is taken letter by letter."
+        yield f"{columns.user!r} may be text or numbers: 7, 7.0 and 7.00 are one user; floats that"
+        yield "are not whole, or not exact, are none; text is taken letter by letter."
         if "." in columns.describe():
             yield "A name with dots is taken as one column's: give nested fields a name in a view."
         if self._decimals is not None:

@@ -495,7 +495,7 @@ SELECT
   `ward`,
   `user`,
   COUNT(*) AS n,
-  CAST(SUM(k) AS DOUBLE) * 1.0e0 / 1000.0e0 AS `sum`,
+  CAST(SUM(CAST(k AS DECIMAL(18, 0))) AS DOUBLE) * 1.0e0 / 1000.0e0 AS `sum`,
   SUM(x * x) AS `sum_sq`
 FROM keyed
 GROUP BY `ward`, `user`;

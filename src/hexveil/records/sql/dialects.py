@@ -55,6 +55,11 @@ class Dialect:
         The text `{t}` of a decimal without zeros that end its fraction.
     by_bytes : str
         What makes text sort by its bytes.
+    value : str
+        The column of numbers `{x}` as a double, which no number can make fail. Where an engine
+        refuses products that come to nothing, numbers below any quantum are 0.
+    total : str
+        The sum of whole numbers `{k}` of up to 53 bits, of more records than there can be.
     """
 
     double: str
@@ -76,6 +81,8 @@ class Dialect:
     decimals: str
     trimmed: str
     by_bytes: str = ""
+    value: str = "CAST({x} AS {double})"
+    total: str = "SUM({k})"
 
     def name(self, name: str) -> str:
         """Return the name of a column or table, quoted."""
@@ -194,6 +201,12 @@ DIALECTS: dict[DialectName, Dialect] = {
             "WHEN position('.' IN {t}) > 0 THEN rtrim(rtrim({t}, '0'), '.') ELSE {t} END"
         ),
         by_bytes=' COLLATE "C"',
+        value=(
+            "CAST(CASE\n    WHEN {x} > -1e-200 AND {x} < 1e-200 THEN 0\n    "
+            "WHEN pg_typeof({x}) = 'numeric'::regtype AND CAST({x} AS text) NOT LIKE '%Infinity'\n"
+            "      AND ({x} > 1e300 OR {x} < -1e300) THEN SIGN({x}) * 1e300\n    "
+            "ELSE {x} END AS {double})"
+        ),
     ),
     "bigquery": Dialect(
         double="FLOAT64",
@@ -219,6 +232,7 @@ DIALECTS: dict[DialectName, Dialect] = {
         integral="SAFE_CAST({x} AS INT64)",
         decimals="",  # their text never ends in such zeros
         trimmed="{t}",
+        total="SUM(CAST({k} AS NUMERIC))",
     ),
     "spark": Dialect(
         double="DOUBLE",
@@ -248,6 +262,7 @@ DIALECTS: dict[DialectName, Dialect] = {
             "CASE WHEN TRY_CAST({t} AS DOUBLE) = 0 THEN '0'\n    WHEN locate('.', {t}) > 0 "
             "THEN rtrim('.', rtrim('0', {t})) ELSE {t} END"
         ),
+        total="SUM(CAST({k} AS DECIMAL(18, 0)))",
     ),
 }
 

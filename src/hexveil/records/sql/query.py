@@ -94,7 +94,7 @@ class _Writer:
     def _records(self) -> str:
         """Return the columns of a record, by the names the later steps use."""
         sql, columns = self._sql, self._columns
-        parts = {"v": f"CAST({sql.name(columns.value)} AS {sql.double})"}
+        parts = {"v": sql.value.format(x=sql.name(columns.value), double=sql.double)}
         parts["u"] = f"CAST({sql.name(columns.user)} AS {sql.text})"
         parts["id_kind"] = sql.id_kind(sql.name(columns.user))
         if columns.time is not None:
@@ -262,7 +262,8 @@ class _Writer:
         sql, quantum = self._sql, self._rules.scale.quantum
         names = [sql.name(name) for name in (*self._cell(), "user")]
         top, bottom = _number(float(quantum.numerator)), _number(float(quantum.denominator))
-        total = f"CAST(SUM({self._k}) AS {sql.double}) * {top} / {bottom}"
+        summed = sql.total.format(k=self._k)
+        total = f"CAST({summed} AS {sql.double}) * {top} / {bottom}"
         parts = {name: name for name in names} | {"n": "COUNT(*)", sql.name("sum"): total}
         parts |= self._squares()
         return f"{_select(parts, 'keyed', indent='')}\nGROUP BY {', '.join(names)}"

@@ -252,6 +252,16 @@ def test_floats_that_are_no_ids_are_refused_alike(spark, number):
     assert spark.sql(query.rstrip().rstrip(";")).count() == 0
 
 
+@pytest.mark.parametrize("unit", ["user", "user-day"])
+def test_users_of_single_records_are_refused_alike(spark, unit):
+    """By the same counts, unless they are accepted."""
+    rows = table(user=list(range(40)))
+    frame = spark.createDataFrame(rows)
+    _, sentence = agree(reading, rows, spark, frame, unit=unit)
+    assert "40 of 40 ids" in sentence
+    agree(reading, rows, spark, frame, unit=unit, accept_single_records=True)
+
+
 HEADER = "user,speed,time,lat,lon\n"
 GOOD_LINES = "".join(f"u{i % 3},{i},{NOON + i},52.2,21\n" for i in range(30))
 BAD_LINES = f'{SENTINEL_ID},{SENTINEL}\n"a,b",1\n'

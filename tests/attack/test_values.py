@@ -15,7 +15,7 @@ from fractions import Fraction
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from hexveil.cells import Labels
@@ -27,26 +27,15 @@ from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
 from records import test_read, test_sql
-from records.engines import PANDAS, outcome
+from records.engines import outcome, public
 from records.test_sql import postgres  # noqa: F401  a server of its own
 
-pytestmark = [pytest.mark.filterwarnings(PANDAS)]
-
-PRIVATE = ("totals", "squares")
-"""What a data set tells that depends on values."""
 EXTREME = [0.0, -0.0, 5e-324, -5e-324, 2.3e-308, 1e-200, 1e-17, 0.5, 64.9995, 2.0**53, 1e16, 1e155,
            -1e155, 1.7976931348623157e308, -1.7976931348623157e308]  # fmt: skip
 UNUSABLE = [None, math.nan, math.inf, -math.inf]
 finite = st.one_of(
     st.sampled_from(EXTREME), st.floats(allow_nan=False, allow_infinity=False, width=64)
 )
-
-
-def public(told):
-    """Return what may be known of a reading, or its refusal."""
-    if isinstance(told, tuple):
-        return told
-    return {name: part for name, part in told.items() if name not in PRIVATE}
 
 
 def usable(value):
@@ -108,26 +97,6 @@ def test_values_change_no_public_fact_of_labels(rows, rule):
         return table.set_column(0, "v", pa.array(texts, pa.string()))
 
     one, other = (outcome(test_read.read_table, written(s), rule=rule, **where) for s in rows)
-    assert public(one) == public(other)
-
-
-FEW = settings(
-    max_examples=5,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
-
-
-@FEW
-@given(neighbours(test_read.records, 0, DROPPED), test_read.grids, test_read.rules)
-def test_values_change_no_public_fact_in_spark(spark, rows, grid, rule):
-    """The tasks of Spark keep to the same."""
-    one, other = (
-        outcome(test_read.read_table, test_read.arrow(side), grid=grid, rule=rule, engine=spark)
-        for side in rows
-    )
     assert public(one) == public(other)
 
 

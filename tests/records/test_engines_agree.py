@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from attack.test_values import DROPPED, neighbours
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
 from hexveil.records import from_sums
@@ -20,7 +21,7 @@ from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
 from records import test_read, test_refusals
-from records.engines import PANDAS, agree
+from records.engines import PANDAS, agree, outcome, public
 from records.test_read import (
     GOOD,
     LONGITUDES,
@@ -69,6 +70,16 @@ def test_every_rule_acts_alike(spark, grid, rule, framed):
     frame = spark.createDataFrame(rows).repartition(3) if framed else None
     found = agree(lambda *a, **m: read_table(*a, grid, rule, **m), rows, spark, frame)
     assert isinstance(found, (dict, tuple))
+
+
+@FEW
+@given(neighbours(test_read.records, 0, DROPPED), grids, rules)
+def test_values_change_no_public_fact(spark, sides, grid, rule):
+    """In the tasks of Spark as in DuckDB: see tests/attack/test_values.py."""
+    one, other = (
+        outcome(read_table, arrow(side), grid=grid, rule=rule, engine=spark) for side in sides
+    )
+    assert public(one) == public(other)
 
 
 @pytest.mark.parametrize("kind", ["r.csv.gz", "jsonl.gz", "array.json", "folder"])

@@ -184,8 +184,7 @@ def _columns(
     from hexveil.records.duckdb.source import DOCUMENT  # noqa: PLC0415  the engine
 
     document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
-
-    user = ids.user_id(relation.find_user(session, "user"), "user", document)
+    user = ids.user_id(relation.find_user(session, "user"), document)
 
     def text_of(role: str, name: str) -> str:
         return expressions.name_text(relation.find(session, role, name), role, document)

@@ -38,7 +38,7 @@ class UserId:
     inexact: str | None = None
 
 
-def user_id(ref: Ref, role: str, document: Inside | None) -> UserId:
+def user_id(ref: Ref, document: Inside | None) -> UserId:
     """Return the id in a field.
 
     Raises
@@ -51,10 +51,10 @@ def user_id(ref: Ref, role: str, document: Inside | None) -> UserId:
         return _in_json(*nested)
     kind = ref.kind
     if kind.name in ("struct", "list"):
-        raise InputError(f"{role}: the column {ref.column!r} is nested; name a field inside it.")
+        raise InputError(f"user: the column {ref.column!r} is nested; name a field inside it.")
     if kind.name in ("time", "naive time"):
         raise InputError(
-            f"{role}: the column {ref.column!r} holds times, which are no ids; name the column "
+            f"user: the column {ref.column!r} holds times, which are no ids; name the column "
             "that says whose a record is."
         )
     if kind.float_bits:

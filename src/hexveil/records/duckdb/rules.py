@@ -1,10 +1,10 @@
 """The rules a record passes before it is counted, as one query; each drop has a public reason.
 
 Order (DESIGN, "Rules that guard the proof"): records that are malformed, or without a usable
-value, user, time or place (an id that is a float and not exact is counted apart: it is refused);
-then drop_values, hours, dates and box. The value is clamped as a
-double, rounded to the quantum half away from zero, and clamped again in integers. Nothing in
-here can fail on a value.
+value, user, time or place (records whose id is an inexact float are counted apart, and refused);
+then drop_values, hours, dates and box. The value is clamped as a double, rounded to the quantum
+half away from zero, and clamped again in integers. Nothing in here can fail on a value: see
+`hexveil.facts.ValueScale`.
 
 Columns of the checked query: `why` (0 where the record stays), `u` the user, `t` the instant in
 microseconds, `w` the local wall clock in seconds, `p0, p1, ...` the place (latitude and longitude,
@@ -51,9 +51,8 @@ REASONS = (
     "outside the box",
 )
 """Why a record is left out, in the order of the rules; the number is its place in this list."""
-UNPARSABLE, NO_VALUE, NO_USER, INEXACT_USER, NO_TIME, NO_PLACE, DROPPED, HOURS, DATES, BOX = range(
-    1, 11
-)
+UNPARSABLE, NO_VALUE, NO_USER, INEXACT_USER, NO_TIME, NO_PLACE = range(1, 7)
+DROPPED, HOURS, DATES, BOX = range(7, 11)
 UNUSABLE = (UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE)
 """Reasons that may cover some records; a single one with an inexact id is refused."""
 TWIN = "whole_"
@@ -184,7 +183,7 @@ class _Raw:
         named = self._request.columns
         value = self._relation.find(self._session, "value", named.value)
         user = self._relation.find_user(self._session, named.user)
-        found = user_id(user, "user", self._document)
+        found = user_id(user, self._document)
         self.inexact_users = found.inexact is not None
         return {
             "bad": "bad" if self._document else "false",

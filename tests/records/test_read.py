@@ -383,8 +383,6 @@ def test_the_four_shapes_of_bus_records_give_their_figures(shared, file, names, 
         bounds=(0, 65),
         cells=Cells(7, "1h", "Asia/Kolkata"),
         select=Select(min_users=1),
-        # One sample is twenty rows of as many buses.
-        accept_single_records=file == "itms_slash.csv",
         **names,
     )
     rows, distinct, buses, cells, total = figures

@@ -437,10 +437,10 @@ def numbered(users, records, single):
 @pytest.mark.parametrize("unit", ["user", "user-day", "user-week"])
 @pytest.mark.parametrize(
     ("users", "single", "odd"),
-    [(19, 19, False), (20, 20, True), (20, 18, False), (40, 37, True), (40, 36, False)],
+    [(29, 29, False), (30, 30, True), (30, 27, False), (40, 37, True), (40, 36, False)],
 )
 def test_users_of_single_records_are_refused(unit, users, single, odd):
-    """More than nine in ten of at least twenty users with one record: a row number, most likely."""
+    """More than nine in ten of at least thirty users with one record: a row number, most likely."""
     source = numbered(users, 3, single)
     if not odd:
         assert reading(source, unit=unit).public.rules["records read"] == source.num_rows

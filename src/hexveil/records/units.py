@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 CANONICAL_IDS = 1
 """The version of this canonical text; the ledger's `NORMALISATION` names it too."""
-FEWEST_USERS = 20
-"""Users below whom nothing is concluded from how many have a single record."""
+FEWEST_USERS = 30
+"""Users below whom nothing is concluded from how many have a single record: a few rows that show
+what records look like are often of as many vehicles."""
 MOST_SINGLE = 0.9
 """Share of users above which single records are taken for a wrong column."""
 EPOCH = date(1970, 1, 1)

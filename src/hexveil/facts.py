@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Unit = Literal["user", "user-day", "user-week"]
 LARGEST_STEPS = 2**53
 """Finer lattices would leave no room for sums, nor for the doubles that values come as."""
+LARGEST_PART = 10**100
+"""A quantum's numerator and denominator are at most this, see `ValueScale`."""
 UNITS: tuple[Unit, ...] = ("user", "user-day", "user-week")
 
 
@@ -30,6 +32,13 @@ class ValueScale:
     """Bounds and quantum of the value column: the public lattice on which sums are kept.
 
     A value is kept as the whole number (value - lower) / quantum, from 0 to `steps`.
+
+    No value can cause an error: with quantum a / b in lowest terms, a value x is clamped to the
+    bounds as a double and becomes x * b / a. a and b are at most 10^100, and the bounds at most
+    2^52 quanta from 0 (`records.request.Rules`), so that |x b| < 10^217; a sum of up to 2^53
+    values times a, and one of squares times a twice, are below 10^250; the smallest number that is
+    not 0 in between is above 10^-250. So no product leaves the doubles, nor becomes 0, whatever
+    the value, and a whole number of quanta fits 64 bits.
 
     Attributes
     ----------
@@ -42,6 +51,11 @@ class ValueScale:
     quantum: Fraction
 
     def __post_init__(self) -> None:
+        if max(self.quantum.numerator, self.quantum.denominator) > LARGEST_PART:
+            raise InputError(
+                "quantum must be a number of ordinary size: as a fraction in lowest terms, its "
+                "numerator and denominator have at most 100 digits."
+            )
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if (bound / self.quantum).denominator != 1:
                 raise InputError(

@@ -304,3 +304,17 @@ def test_a_ledger_that_exists_is_not_touched(here, call):
     assert (here / "ledger.sqlite").read_bytes() == before
     with closing(sqlite3.connect(here / "ledger.sqlite")) as book:
         assert book.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize("command", ["inspect", "plan"])
+def test_a_column_of_single_records_is_refused_or_confirmed(tmp_path, monkeypatch, call, command):
+    """Where each id has one record, an option says that it is meant so."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f"row-{i},{i % 60},x" for i in range(40)]
+    (tmp_path / "r.csv").write_text("\n".join(["row,speed,ward", *lines]))
+    asked = (command, "r.csv", "--user", "row", "--value", "speed", "--bounds", "0,65",
+             "--labels", "ward", "--epsilon", "1")  # fmt: skip
+    refused = call(*asked)
+    assert refused.code == 2
+    assert "40 of 40 ids in the column 'row' have a single record" in refused.err
+    assert call(*asked, "--accept-single-records").code == 0

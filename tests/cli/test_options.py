@@ -47,7 +47,7 @@ def test_every_field_is_an_argument_of_the_library(section, name):
     assert name in taken
     told = SECTIONS[section].model_fields[name].json_schema_extra["library"]
     default = taken[name].default
-    if default in (inspect.Parameter.empty, None, ()):
+    if default in (inspect.Parameter.empty, None, ()) or default is False:
         assert told is None
     elif isinstance(default, tuple):
         assert told == ",".join(default)

@@ -1,5 +1,6 @@
 """What every ledger does, whatever database its book is in."""
 
+import dataclasses
 import threading
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -10,6 +11,7 @@ import pytest
 
 from hexveil.errors import BudgetError, InputError, StorageError
 from hexveil.ledger import windows
+from hexveil.ledger.accounts import check_key
 from hexveil.ledger.events import FOLLOWS
 from hexveil.ledger.ledger import Spend
 from ledger.books import draw, losses, publish, spend, tables
@@ -455,6 +457,14 @@ def test_a_refused_release_pins_no_unit(place):
     with pytest.raises(BudgetError):
         spend(book, "r", {"a": 2})
     assert book.account.unit == ""
+
+
+def test_another_form_of_ids_is_refused(place):
+    """Ids that were spelled in another way would look new; both ways are said."""
+    account = place.open().account
+    other = dataclasses.replace(account, ids="bytes as read")
+    with pytest.raises(InputError, match=r"another way \(bytes as read; here: canonical text 1,"):
+        check_key(other, place.open().key)
 
 
 def test_another_key_is_refused(place, tmp_path):

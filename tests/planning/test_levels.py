@@ -125,7 +125,7 @@ def test_hexagons_have_no_levels():
 
 def test_labels_of_one_column_have_themselves():
     """One column leaves one level; nothing else is compared."""
-    table = pa.table({"cell": ["x"] * 30, "user": list(map(str, range(30))), "n": np.ones(30, int),
+    table = pa.table({"cell": ["x"] * 30, "user": list(map(str, range(30))), "n": np.full(30, 2),
                       "sum": np.zeros(30)})  # fmt: skip
     found = hv.capacity(hv.from_sums(table, bounds=(0, 10)), epsilon=1)
     assert [one.labels for one in found.offers] == [("cell",)]

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -118,6 +119,34 @@ def test_one_vehicle_in_two_data_sets_of_an_account_adds_up(ledger):
     other = [name.upper() for name in IDS]
     released(read(buses(other)), noise, "0.5")
     assert speed.spent == first + second
+
+
+NUMBERS = {
+    "whole numbers": pa.array([7, 8, 9, 10]),
+    "floats": pa.array([7.0, 8.0, 9.0, 10.0]),
+    "decimals": pa.array([Decimal(n).scaleb(-2) for n in (700, 800, 900, 1000)]),
+    "text": pa.array(["7", "8", "9", "10"]),
+    "a frame with a missing id": pa.array([7.0, 8.0, 9.0, 10.0, None]),
+}
+
+
+def test_one_fleet_is_charged_whatever_the_type_of_its_ids(ledger):
+    """The same buses by ids of every type spend from one budget, until it is gone."""
+    book, spent = ledger(budget=3), []
+    for kind in NUMBERS.values():
+        rows = buses(range(4), days=2)
+        ids = kind.take(pa.array([number % 4 for number in rows["bus"].to_pylist()]))
+        table = rows.set_column(0, "bus", ids)
+        if kind.null_count:
+            missing = table.slice(0, 1).set_column(0, "bus", pa.array([None], ids.type))
+            table = pa.concat_tables([table, missing])
+        if len(spent) < 2:
+            spent.append(up(released(read(table), book, f"1.{len(spent) + 1}")[1].epsilon))
+            assert book.spent == sum(spent)
+            continue
+        with pytest.raises(BudgetError, match=r"\b4 of 4\b"):
+            released(read(table), book, "1.4")
+    assert (len(book.entries()), book.spend().units) == (2, 4)
 
 
 def test_the_budget_is_of_the_unit_that_has_least_left(ledger):

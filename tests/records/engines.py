@@ -27,6 +27,17 @@ def told(dataset):
     }
 
 
+PRIVATE = ("totals", "squares")
+"""What of this depends on values."""
+
+
+def public(told):
+    """Return what may be known of a reading, or its refusal."""
+    if isinstance(told, tuple):
+        return told
+    return {name: part for name, part in told.items() if name not in PRIVATE}
+
+
 def outcome(read, source, **arguments):
     """Return what a reading tells, or the kind and the sentence of its refusal."""
     try:

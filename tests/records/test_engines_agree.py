@@ -13,12 +13,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from attack.test_values import DROPPED, neighbours
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
+from hexveil.records import from_sums
 from hexveil.records.read import read
 from hexveil.records.select import Select
+from hexveil.records.sql import sums_query
 from records import test_read, test_refusals
-from records.engines import PANDAS, agree
+from records.engines import PANDAS, agree, outcome, public
 from records.test_read import (
     GOOD,
     LONGITUDES,
@@ -69,6 +72,16 @@ def test_every_rule_acts_alike(spark, grid, rule, framed):
     assert isinstance(found, (dict, tuple))
 
 
+@FEW
+@given(neighbours(test_read.records, 0, DROPPED), grids, rules)
+def test_values_change_no_public_fact(spark, sides, grid, rule):
+    """In the tasks of Spark as in DuckDB: see tests/attack/test_values.py."""
+    one, other = (
+        outcome(read_table, arrow(side), grid=grid, rule=rule, engine=spark) for side in sides
+    )
+    assert public(one) == public(other)
+
+
 @pytest.mark.parametrize("kind", ["r.csv.gz", "jsonl.gz", "array.json", "folder"])
 def test_every_kind_of_source_gives_the_same(spark, tmp_path, kind):
     """Files, folders, lists: read by Spark as by DuckDB."""
@@ -91,6 +104,19 @@ def test_every_form_of_time_gives_the_same(spark, number):
         rule={"min_users": 2}, timezone=zone,
     )  # fmt: skip
     assert found["sizes"] == (1, 2)
+
+
+@pytest.mark.parametrize("number", range(len(TIME_FORMS)))
+def test_both_clocks_are_named_alike(spark, number):
+    """Whether days depend on the clock of times without an offset: the same of every form."""
+    times, _ = TIME_FORMS[number]
+    rows = pa.table({"v": [1.0, 2.0], "u": ["a", "b"], "lat": [52.1] * 2, "lon": [21.0] * 2})
+    rows = rows.append_column("t", times)
+    found = agree(
+        read_table, rows, spark, spark.createDataFrame(rows), grid=Cells(4, "1d", WARSAW),
+        rule={"min_users": 1, "unit": "user-day"}, timezone="Asia/Kolkata",
+    )  # fmt: skip
+    assert isinstance(found, dict)
 
 
 def odd_texts():
@@ -180,11 +206,71 @@ def test_every_type_of_value_is_read_or_refused_alike(spark, name):
     agree(reading, rows, spark, frame, max_bad_rows=1, bounds=(-5, "12.5"), time="time")
 
 
-@pytest.mark.parametrize("name", ["decimal", "float", "bytes"])
+@pytest.mark.parametrize("name", ["decimal", "long", "float", "bytes", "boolean", "date", "big"])
 def test_every_type_of_id_is_the_same_text(spark, name):
     """What a column's values are as text does not depend on the engine."""
     rows = table(user=numbers()[name])
     agree(reading, rows, spark, spark.createDataFrame(rows), max_bad_rows=1)
+
+
+ID_COLUMNS = {
+    "whole": pa.array([7, -3, None, 0] * 10),
+    "float": pa.array([7.0, -3.0, None, -0.0] * 10),
+    "short float": pa.array([7.0, -3.0, float("nan"), 0.0] * 10, pa.float32()),
+    "decimal": pa.array([*map(Decimal, ("7.00", "-3.00")), None, Decimal("0.00")] * 10),
+    "small decimal": pa.array(
+        [*map(Decimal, ("7", "-3")), None, Decimal(0)] * 10, pa.decimal128(18, 9)
+    ),
+    "text": pa.array(["7", "-3", None, "0"] * 10),
+}
+"""The same users, by columns of every type of number."""
+EXACT_REFUSED = [
+    pa.array([7.5] * 40),
+    pa.array([1e300] * 40),
+    pa.array([2.0**24] * 40, pa.float32()),
+]
+
+
+@pytest.mark.parametrize("name", ID_COLUMNS)
+def test_ids_of_every_type_are_the_same_users(spark, name):
+    """Both engines, and the query for warehouses, find the users of the other types."""
+    rows = table(user=ID_COLUMNS[name])
+    frame = spark.createDataFrame(rows)
+    found = agree(reading, rows, spark, frame, max_bad_rows=1)
+    assert found["ids"] == [b"-3", b"0", b"7"]
+    frame.createOrReplaceTempView("trips")
+    query = sums_query(
+        source="trips", user="user", value="speed", bounds=(0, 65), cells=Labels("lon"),
+        dialect="spark",
+    )  # fmt: skip
+    made = spark.sql(query.rstrip().rstrip(";")).toArrow()
+    again = from_sums(made, bounds=(0, 65), cells=Labels("lon"), min_users=1)
+    assert again.units.ids() == found["ids"]
+
+
+@pytest.mark.parametrize("number", range(len(EXACT_REFUSED)))
+def test_floats_that_are_no_ids_are_refused_alike(spark, number):
+    """With the same sentence; the query for warehouses, which cannot refuse, has no such user."""
+    rows = table(user=EXACT_REFUSED[number])
+    frame = spark.createDataFrame(rows)
+    kind, sentence = agree(reading, rows, spark, frame, max_bad_rows=1)
+    assert (kind, "(records: 40)" in sentence) == (InputError, True)
+    frame.createOrReplaceTempView("trips")
+    query = sums_query(
+        source="trips", user="user", value="speed", bounds=(0, 65), cells=Labels("lon"),
+        dialect="spark",
+    )  # fmt: skip
+    assert spark.sql(query.rstrip().rstrip(";")).count() == 0
+
+
+@pytest.mark.parametrize("unit", ["user", "user-day"])
+def test_users_of_single_records_are_refused_alike(spark, unit):
+    """By the same counts, unless they are accepted."""
+    rows = table(user=list(range(40)))
+    frame = spark.createDataFrame(rows)
+    _, sentence = agree(reading, rows, spark, frame, unit=unit)
+    assert "40 of 40 ids" in sentence
+    agree(reading, rows, spark, frame, unit=unit, accept_single_records=True)
 
 
 HEADER = "user,speed,time,lat,lon\n"

@@ -10,6 +10,7 @@ import pytest
 
 from hexveil.cells import Cells, Labels
 from hexveil.errors import ColumnError, HexveilError, InputError
+from hexveil.records import from_sums
 from hexveil.records.read import read
 from hexveil.records.select import Select
 
@@ -423,3 +424,77 @@ def test_nan_that_a_file_does_not_announce_is_counted(tmp_path, column, counted)
     found = reading(tmp_path / "r.parquet")
     assert found.public.rules[counted] == 1
     assert found.public.rules["records read"] == 40
+
+
+def numbered(users, records, single):
+    """Return records of which some users have a single one, and the others as many as given."""
+    names = [f"u{i}" for i in range(single)]
+    names += [f"u{i}" for i in range(single, users) for _ in range(records)]
+    size = len(names)
+    return table(size, user=names, speed=[1.0] * size)
+
+
+@pytest.mark.parametrize("unit", ["user", "user-day", "user-week"])
+@pytest.mark.parametrize(
+    ("users", "single", "odd"),
+    [(29, 29, False), (30, 30, True), (30, 27, False), (40, 37, True), (40, 36, False)],
+)
+def test_users_of_single_records_are_refused(unit, users, single, odd):
+    """More than nine in ten of at least thirty users with one record: a row number, most likely."""
+    source = numbered(users, 3, single)
+    if not odd:
+        assert reading(source, unit=unit).public.rules["records read"] == source.num_rows
+        return
+    said = f"user: {single} of {users} ids in the column 'user' have a single record"
+    refused(source, said, unit=unit)
+    accepted = reading(source, unit=unit, accept_single_records=True)
+    assert accepted.occupancy.n_users == users
+
+
+@pytest.mark.parametrize("name", ["lat", "time", "row"])
+def test_columns_that_make_each_record_a_user_are_refused(name):
+    """A row number and a time in seconds by their single records, a latitude as a float."""
+    source = table(row=list(range(40)))
+    said = "ids that are not whole" if name == "lat" else "40 of 40 ids .* have a single record"
+    refused(source, said, user=name)
+
+
+def test_single_records_are_of_users_not_of_their_days():
+    """A user with one record on each of some days has several, and is counted once."""
+    days = [NOON + 86_400 * (i % 3) for i in range(90)]
+    source = table(90, user=[f"u{i // 3}" for i in range(90)], time=days, speed=[1.0] * 90)
+    found = reading(source, unit="user-day", cells=Cells(5, None, "Europe/Warsaw"))
+    assert set(found.occupancy.n.tolist()) == {1}
+    assert found.occupancy.n_users == 90
+
+
+def test_single_records_are_found_among_many():
+    """Where pairs are packed and where the engine groups them, the counts are the same."""
+    size = 120_000
+    columns = {"speed": [1.0] * size, "lat": [52.2] * size, "time": [NOON + i for i in range(size)]}
+    alone = table(size, user=list(range(size)), **columns)
+    refused(alone, "120000 of 120000 ids", unit="user-day")
+    twice = table(size, user=[i // 2 for i in range(size)], **columns)
+    assert reading(twice, unit="user-day").occupancy.n_users == size // 2
+
+
+def test_accepting_single_records_is_yes_or_no():
+    """Nothing else is taken for a confirmation."""
+    refused(table(), "accept_single_records must be true or false", accept_single_records="yes")
+
+
+@pytest.mark.parametrize(
+    ("unit", "day"), [("user", ""), ("user-day", " 2026-11-20"), ("user-week", " 2026-11-16")]
+)
+def test_sums_of_users_of_single_records_are_refused(unit, day):
+    """A table of sums says it too: its counts are of the user, whatever the unit is."""
+
+    def sums(n):
+        ids = [f"u{i}{day}" for i in range(30)]
+        return pa.table({"cell": ["x"] * 30, "user": ids, "n": [n] * 30, "sum": [1.0] * 30})
+
+    asked = {"bounds": (0, 65), "unit": unit}
+    with pytest.raises(InputError, match="30 of 30 ids in the column 'user' have a single record"):
+        from_sums(sums(1), **asked)
+    assert from_sums(sums(1), **asked, accept_single_records=True).occupancy.n_users == 30
+    assert from_sums(sums(2), **asked).occupancy.n_users == 30

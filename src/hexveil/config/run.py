@@ -96,6 +96,9 @@ class Reading(Section):
     unit: Text | None = _field('What is protected: "user", "user-day" or "user-week".', "user")
     repeats: Text | None = _field('Records of one user at one time: "drop" or "keep".', "drop")
     max_bad_rows: Share | None = _field("Share of unreadable rows that is put up with.", "0.1")
+    accept_single_records: Switch | None = _field(
+        "Read even if nearly every user has a single record."
+    )
     memory: Text | None = _field('Memory for reading, for example "1GB".', "1GB")
     engine: Text | None = _field('What reads the records: "duckdb" or "spark".')
     version: Version | None = _field(

@@ -161,8 +161,9 @@ def check_key(account: Account, key: Key) -> None:
         )
     if account.ids != NORMALISATION:
         raise InputError(
-            f"the ledger's account {account.name!r} hashes ids in another way ({account.ids}); "
-            "use the version of hexveil that opened it."
+            f"the ledger's account {account.name!r} spells or hashes ids in another way "
+            f"({account.ids}; here: {NORMALISATION}), in which units would look new. Use the "
+            "version of hexveil that opened it."
         )
 
 

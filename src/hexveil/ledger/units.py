@@ -1,10 +1,10 @@
 """Units of privacy as the book knows them: keyed hashes of ids, and what each loses.
 
-An id never enters the book. What enters is BLAKE2b of the id (its bytes as read; for a user-day or
-user-week, its period after a separator) under the holder's key, cut to 16 bytes. Without the key
-nobody can tell whether an id is in the book; under another key every unit would look new, so the
-book pins the key's fingerprint. Of a million units two share a hash with probability below 10^-26;
-they would then be charged together, which is safe.
+An id never enters the book. What enters is BLAKE2b of the id (its canonical text, which
+`records.units` defines; for a user-day or user-week, its period after a separator) under the
+holder's key, cut to 16 bytes. Without the key nobody can tell whether an id is in the book; under
+another key every unit would look new, so the book pins the key's fingerprint. Of a million units
+two share a hash with probability below 10^-26; they would then be charged together, which is safe.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ MOST = 2**62
 SIZE = 16
 """Bytes of a hash."""
 
-NORMALISATION = "bytes as read, then 0x1f and the period; blake2b, 16 bytes"
-"""How an id becomes a hash; pinned by the book."""
+NORMALISATION = "canonical text 1, then 0x1f and the period; blake2b, 16 bytes"
+"""How an id becomes a hash; pinned by the book. The number is that of `CANONICAL_IDS`."""
 
 KEY_BYTES = 32
 SHORTEST_KEY = 16

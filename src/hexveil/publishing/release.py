@@ -19,6 +19,7 @@ from hexveil.publishing.manifest import fingerprint, manifest, odds, odds_words,
 from hexveil.publishing.smoothed import groupings_of, smoothed
 from hexveil.publishing.stages import CELLS, Drawing, Replay, Stage, execute, noised
 from hexveil.publishing.table import check_labels, released, shown_columns
+from hexveil.publishing.unit import unit_of
 from hexveil.records.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -289,20 +290,8 @@ def _check_plan_numbers(dataset: Dataset, plan: Plan, *, accept_noise: bool) -> 
         )
 
 
-def unit_of(facts: PublicFacts) -> str:
-    """Return what adds up with what: the unit of privacy, and the clock by which its days begin.
-
-    A day by one clock overlaps two days by another: a reading may count in both, so that what
-    units of one clock lose says nothing about units of the other.
-    """
-    if facts.unit == "user":
-        return facts.unit
-    clock = facts.identity.get("timezone", "none")
-    return f"{facts.unit} ({'clock not named' if clock == 'none' else clock})"
-
-
-def _place(book: Ledger, name: str) -> dict[str, Any] | None:
-    """Return where a request's stored numbers stand in the ledger; None if it cost nothing."""
+def _place(book: Ledger, name: str) -> dict[str, Any]:
+    """Return where a request's stored numbers stand in the ledger: the same at every look."""
     booking = book.find(name)
     if booking is None or not booking.complete:
         return None

@@ -34,7 +34,7 @@ from hexveil.records.versions import Versions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-FORMAT = 1
+FORMAT = 2
 """To be raised whenever equal queries make other tables, or a head has other fields."""
 MARKER = "README.txt"
 HEAD, TABLE = ".entry", ".pairs"

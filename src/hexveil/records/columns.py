@@ -34,12 +34,16 @@ class Kind:
         Of a list.
     whole : bool
         Whether it is a number of a whole type: its text tells one from another.
+    float_bits : int
+        Bits of the significand of a binary float; 0 for every other type. Whole numbers below 2
+        to this power are exact, larger ones may stand for several.
     """
 
     name: KindName
     fields: Mapping[str, Kind] = field(default_factory=dict)
     element: Kind | None = None
     whole: bool = False
+    float_bits: int = 0
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from hexveil.records.request import Rules
 from hexveil.records.select import Select
 from hexveil.records.sources import find
 from hexveil.records.sums_table import check_labels, read_rows
-from hexveil.records.units import dated
+from hexveil.records.units import dated, refuse_single_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,6 +52,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     min_users: int = 10,
     top: int | None = None,
     version: str | None = None,
+    accept_single_records: bool = False,
 ) -> Dataset:
     """Return sums made elsewhere as public facts and private sums per (cell, user).
 
@@ -87,6 +88,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         Only this many cells of most records; ties go to the smaller cell.
     version : str, optional
         Version of the records, as their holder declares it.
+    accept_single_records : bool
+        Whether nearly every user may have a single record; see `read`.
 
     Returns
     -------
@@ -122,11 +125,13 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         raise InputError(f"cells must be Cells(...) or Labels(...), got {type(cells).__name__}.")
     check_labels(grid)
     select = Select(min_users=min_users, top=top)
-    asked = Rules(ValueScale.of(bounds, quantum), grid, select, unit)
+    scale = ValueScale.of(bounds, quantum)
+    asked = Rules(scale, grid, select, unit, accept_single_records=accept_single_records)
     source = find(table)
     form = decimals(asked.scale)
     rows = read_rows(source, grid, None if form is None else 2 * form.places)
     refuse_overflow(rows.n, asked.scale)
+    _refuse_single_records(rows, asked)
     occupancy, sums, units, used, counts = _grouped(rows, asked)
     facts = PublicFacts(
         occupancy=occupancy,
@@ -151,6 +156,16 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         },
     )
     return Dataset(facts, sums, units)
+
+
+def _refuse_single_records(rows: SumRows, asked: Rules) -> None:
+    """Refuse sums of which nearly every user has a single record, unless that is accepted."""
+    units = dated(rows.ids, asked.unit)
+    if asked.accept_single_records or (asked.unit != "user" and units.days is None):
+        return  # whose days or weeks they are is not known
+    user = np.asarray(units.users.dictionary_encode().indices)[rows.user]
+    records = np.bincount(user, weights=rows.n)
+    refuse_single_records(records.size, int((records == 1).sum()), "user")
 
 
 def _grouped(

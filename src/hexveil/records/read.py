@@ -46,6 +46,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     repeats: Repeats = "drop",
     value_unit: str | None = None,
     max_bad_rows: float = 0.1,
+    accept_single_records: bool = False,
     memory: str = "1GB",
     engine: object = None,
     version: Version | None = None,
@@ -68,7 +69,9 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         the addresses of Parquet files, like `s3://...`; local files must then be where every
         executor finds them, and a table in memory goes through the driver.
     user, value : str
-        Column of the user id and of the value. Ids are kept apart byte for byte.
+        Column of the user id and of the value. Ids of text are kept apart byte for byte; numbers
+        by their value: 7, 7.0 and 7.00 are one user. A float that is not whole, or so large that
+        it is not exact, is refused as an id.
     bounds : pair of numbers
         Values are clamped to these; both are multiples of `quantum`. Public.
     lat, lon : str, optional
@@ -93,6 +96,9 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Unit of measure, like "km/h".
     max_bad_rows : float
         Share of records that may be unusable, 0 to 1.
+    accept_single_records : bool
+        Whether nearly every user may have a single record, as sensors that report once do. Else
+        that is refused, since a column such as a row number would make each record a user.
     memory : str
         What the engine may use here, like "1GB"; more goes to a private temporary folder. What it
         may use in each of Spark's tasks is Spark's setting `spark.hexveil.taskMemory`.
@@ -139,7 +145,9 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     columns = Columns(user, value, lat, lon, location, time)
     scale = ValueScale.of(bounds, quantum)
-    rules = Rules(scale, cells, select, unit, repeats, timezone, max_bad_rows)
+    rules = Rules(
+        scale, cells, select, unit, repeats, timezone, max_bad_rows, accept_single_records
+    )
     stated = None if isinstance(version, Mapping) else version
     request = Request(columns, rules, check_memory(memory), value_unit or "", stated)
     if spark is not None:

@@ -78,6 +78,7 @@ class Rules:
     repeats: Repeats = "drop"
     timezone: str | None = None
     max_bad_rows: float = 0.1
+    accept_single_records: bool = False
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -89,6 +90,10 @@ class Rules:
         share = self.max_bad_rows
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise InputError(f"max_bad_rows must be a share from 0 to 1, got {share!r}.")
+        if not isinstance(self.accept_single_records, bool):
+            raise InputError(
+                f"accept_single_records must be true or false, got {self.accept_single_records!r}."
+            )
         lowest, highest = self.scale.lower, self.scale.upper
         if max(-lowest, highest, highest - lowest) > LARGEST_STEPS * self.scale.quantum:
             raise InputError(
@@ -107,10 +112,24 @@ class Rules:
         """The time zone of times without an offset, or None."""
         return self.timezone or self.clock
 
+    @property
+    def two_clocks(self) -> bool:
+        """Whether days of units depend on a second clock, that of times without an offset."""
+        return self.unit != "user" and self.naive != self.clock
+
 
 @dataclass(frozen=True)
 class Request:
-    """One reading of records."""
+    """One reading of records.
+
+    Attributes
+    ----------
+    columns, rules, memory, value_unit, version, cache
+        See `hexveil.records.read`.
+    offsets : bool
+        Whether it is known that every kept record's time has an offset; looked at only under two
+        clocks (`Rules.two_clocks`).
+    """
 
     columns: Columns
     rules: Rules
@@ -118,6 +137,7 @@ class Request:
     value_unit: str = ""
     version: str | None = None
     cache: Cache | None = None
+    offsets: bool = False
 
     def __post_init__(self) -> None:
         columns, rules = self.columns, self.rules
@@ -172,5 +192,5 @@ class Request:
             "drop_values": rules.select.describe_dropped(),
             "unit": rules.unit,
             "timezone": rules.clock or "none",
-            "naive_times": rules.naive or "not usable",
+            "naive_times": "none" if self.offsets else rules.naive or "not usable",
         }

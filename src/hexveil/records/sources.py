@@ -13,9 +13,11 @@ import os
 import re
 import zlib
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
 from hexveil.errors import InputError
@@ -40,12 +42,9 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """How a file's address begins, like `s3://`; one letter alone would be a drive."""
 _TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
 """The name of a table."""
-FRAME_NAME = "Spark DataFrame"
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""How a file's address begins, like `s3://`; one letter alone would be a drive."""
-_TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
-"""The name of a table."""
 _BLOCK = 1 << 20
+_EXACT = 2**53
+"""Floats below this in size are exact, if they are whole."""
 
 
 @dataclass(frozen=True)
@@ -181,10 +180,36 @@ def _readable(data: pa.Table) -> pa.Table:
     """Return the table with columns of types that engines do not know as text or double."""
     for i, column in enumerate(data.schema):
         if pa.types.is_decimal256(column.type):
-            data = data.set_column(i, column.name, data.column(i).cast(pa.string()))
+            data = data.set_column(i, column.name, _decimal_texts(data.column(i)))
         elif pa.types.is_float16(column.type):
             data = data.set_column(i, column.name, data.column(i).cast(pa.float64()))
     return data
+
+
+def _decimal_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return decimals as text: each number has one, whatever its scale (see `records.units`)."""
+    encoded = pa.concat_arrays([pa.array([], column.type), *column.chunks]).dictionary_encode()
+    spelled = pa.array([spell(number) for number in encoded.dictionary.to_pylist()], pa.string())
+    return pa.chunked_array([spelled.take(encoded.indices)])
+
+
+def spell(value: object) -> str:
+    """Return a value of a column of mixed types as text: each number has one, as an id must.
+
+    Examples
+    --------
+    >>> [spell(value) for value in (7, 7.0, Decimal("7.00"), -0.0, True, "7.0", 7.5)]
+    ['7', '7', '7', '0', 'true', '7.0', '7.5']
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return str(value).lower()
+    if isinstance(value, Decimal) and value.is_finite():
+        text = f"{value or abs(value):f}"  # minus zero is zero
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    if isinstance(value, (float, np.floating)) and abs(float(value)) < _EXACT:
+        whole = int(value)
+        return str(whole) if whole == value else str(value)
+    return str(value)
 
 
 def _expand(name: str) -> list[str]:
@@ -343,7 +368,7 @@ def _series(series: Any) -> pa.Array:  # noqa: ANN401  pandas is never imported
         return pa.Array.from_pandas(series)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         missing = series.isna().to_numpy()
-        texts = [None if m else _unicode(str(v)) for v, m in zip(series, missing, strict=True)]
+        texts = [None if m else _unicode(spell(v)) for v, m in zip(series, missing, strict=True)]
         return pa.array(texts, type=pa.string())
 
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from hexveil.cells import DAY, Cells, CellTable, Labels
 from hexveil.errors import ColumnError, InputError
 from hexveil.records.clock import END_OF_TIMES
+from hexveil.records.units import refuse_inexact_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,6 +123,8 @@ def read_rows(source: Files | Table, grid: Cells | Labels, places: int | None) -
         can be counted.
     """
     table, malformed = _fetch(source, cell_columns(grid), places)
+    if "inexact_user" in table.column_names:
+        refuse_inexact_ids(pc.sum(table["inexact_user"]).as_py() or 0, "user")
     n = _counts(table)
     sums = [name for name in ("given", "given_sq") if name in table.column_names]
     values = {name: _doubles(table[name]) for name in sums}
@@ -177,10 +180,11 @@ def _fetch(
 def _columns(
     session: Session, relation: Relation, cell: tuple[str, ...], places: int | None
 ) -> dict[str, str]:
-    from hexveil.records.duckdb import expressions  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb import expressions, ids  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import DOCUMENT  # noqa: PLC0415  the engine
 
-    document = expressions.inside(DOCUMENT) if relation.documents else None
+    document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
+    user = ids.user_id(relation.find_user(session, "user"), document)
 
     def text_of(role: str, name: str) -> str:
         return expressions.name_text(relation.find(session, role, name), role, document)
@@ -189,7 +193,9 @@ def _columns(
         return expressions.number(relation.find(session, name, name), name, document)
 
     columns = {f"place{i}": text_of("cell", name) for i, name in enumerate(cell)}
-    columns |= {"user": text_of("user", "user"), "n": number_of("n"), "given": number_of("sum")}
+    columns |= {"user": user.text, "n": number_of("n"), "given": number_of("sum")}
+    if user.inexact is not None:
+        columns["inexact_user"] = user.inexact
     try:
         columns["given_sq"] = number_of("sum_sq")
     except ColumnError:  # it may be left out

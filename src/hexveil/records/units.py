@@ -1,5 +1,20 @@
 """PRIVATE. Who the units of privacy are: the ids that the ledger hashes, and their days or weeks.
 
+Ids are in their canonical text, so that one vehicle is one unit in every release, whatever type a
+column or a library gives its id:
+
+- text, UUIDs and enumerations as they are, byte for byte; booleans as "true" and "false"; dates as
+  "2026-11-20"; bytes as DuckDB writes them;
+- whole numbers in decimal digits, without a point; decimals too, where they are whole, and else
+  without zeros that end their fraction: 7 and 7.00 are "7", 7.50 is "7.5";
+- floats, where they are whole and below 2^53 in size (2^24 of 32 bits): 7.0 is "7", minus zero is
+  "0", NaN is no id. Any other float is refused, for it names no vehicle exactly;
+- numbers in JSON as whole numbers or floats, by whether they have a point or an exponent;
+- empty text is no id, and times and nested fields are refused.
+
+The expressions are in `records.duckdb.ids` (both engines) and `records.sql.dialects`; tables in
+memory are prepared in `records.sources`.
+
 That a user reported is public by the promise, but an id stands in no message, repr or file all the
 same: it leaves this type for the ledger's keyed hash alone.
 """
@@ -14,13 +29,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hexveil.errors import HexveilError
+from hexveil.errors import HexveilError, InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.facts import Unit
 
+CANONICAL_IDS = 1
+"""The version of this canonical text; the ledger's `NORMALISATION` names it too."""
+FEWEST_USERS = 30
+"""Users below whom nothing is concluded from how many have a single record: a few rows that show
+what records look like are often of as many vehicles."""
+MOST_SINGLE = 0.9
+"""Share of users above which single records are taken for a wrong column."""
 EPOCH = date(1970, 1, 1)
 _DATE = len("2026-11-20")
 _ISO = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -33,7 +55,7 @@ class Units:
     Attributes
     ----------
     users : pyarrow.Array of string, length n_units
-        Id of each unit's user, as read.
+        Canonical id of each unit's user.
     days : ndarray of int, shape (n_units,), or None
         First day of each unit, in days since 1970; None where the unit is a user, or where the
         ids of sums made elsewhere do not say their day (`dated`): those cannot be booked.
@@ -117,3 +139,42 @@ def first_days(keys: NDArray[np.int64], unit: Unit) -> NDArray[np.int64] | None:
     if unit == "user":
         return None
     return keys - 1 if unit == "user-day" else 7 * keys - 10
+
+
+def refuse_inexact_ids(n: int, column: str) -> None:
+    """Raise InputError if ids are floats that name no vehicle exactly.
+
+    Parameters
+    ----------
+    n : int
+        Records with such an id. Public.
+    column : str
+    """
+    if n:
+        raise InputError(
+            f"user: the column {column!r} holds ids that are not whole, or too large to be exact "
+            f"in their type (records: {n}), so that vehicles could be taken for one another; write "
+            "ids as text or whole numbers."
+        )
+
+
+def refuse_single_records(users: int, single: int, column: str) -> None:
+    """Raise InputError if nearly every user has a single record: the column is hardly one of users.
+
+    A row number, a time or a latitude makes each record a user of its own; a release would then
+    protect single records of vehicles, and say that it protects vehicles.
+
+    Parameters
+    ----------
+    users, single : int
+        Users of kept records, whatever their units of privacy, and those with one such record.
+        Public.
+    column : str
+    """
+    if users >= FEWEST_USERS and single > MOST_SINGLE * users:
+        raise InputError(
+            f"user: {single} of {users} ids in the column {column!r} have a single record, so that "
+            "a release would protect records and not vehicles; name the column that says whose a "
+            "record is, or confirm by accept_single_records (in [read], or "
+            "--accept-single-records) that each id is all there is of a user."
+        )

@@ -8,7 +8,7 @@ from hexveil.records.duckdb.expressions import (
     NAIVE_TEXT,
     OFFSET_TEXT,
     Fields,
-    inside,
+    JsonColumn,
     instant,
     literal,
     usual,
@@ -105,7 +105,7 @@ def test_fields_extracted_together_are_those_extracted_alone(engine):
     """Nested, absent, odd and null fields, other documents and none are as one by one."""
     engine.execute("CREATE TABLE documents (document JSON)")
     engine.executemany("INSERT INTO documents VALUES (?)", [[one] for one in DOCUMENTS])
-    fields, one = Fields("document"), inside("document")
+    fields, one = Fields("document"), JsonColumn("document")
     columns = [fields(path) for path in PATHS]
     assert columns == [fields(path) for path in PATHS]
     together = f"SELECT bad, {', '.join(columns)} FROM ({fields.query('SELECT * FROM documents')})"

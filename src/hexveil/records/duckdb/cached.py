@@ -32,6 +32,7 @@ from hexveil.records.duckdb.expressions import literal
 from hexveil.records.duckdb.rules import BOX, DATES, UNPARSABLE, checked
 from hexveil.records.possible import LARGEST_SUM, squares_fit
 from hexveil.records.sources import check_pack
+from hexveil.records.units import CANONICAL_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,6 +143,7 @@ class _Reading:
         return question(
             [
                 self._maker,
+                CANONICAL_IDS,
                 self._source.kind,
                 self._undated.raw,
                 self._undated.query,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hexveil.records.duckdb import sums
@@ -47,6 +47,15 @@ def count_all(session: Session, relation: Relation, request: Request) -> Counted
     left_out, repeats = count(session, records, grouping, request)
     left_out[UNPARSABLE] = left_out.get(UNPARSABLE, 0) + relation.skipped(session)
     return Counted(request, records, grouping, left_out, repeats)
+
+
+def with_offsets(session: Session, records: Checked, request: Request) -> Request:
+    """Return the request, with whether every kept time has an offset if that matters."""
+    if not records.naive:
+        return request
+    some = f"SELECT 1 FROM ({records.query}) WHERE why = 0 AND naive LIMIT 1"
+    without = int(str(session.rows(f"SELECT count(*) FROM ({some})")[0][0]))
+    return replace(request, offsets=not without)
 
 
 def count(

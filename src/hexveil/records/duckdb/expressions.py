@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hexveil.errors import InputError
 from hexveil.records.clock import END_OF_TIMES, Steps, clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hexveil.records.columns import Ref
 
     Path = tuple[str | int, ...]
-    Inside = Callable[[Path], str]
-    """From a path in JSON documents to the expression of the text there."""
 
 _ISO = r"\s*\d{4}-\d{2}-\d{2}"
 _TIME_OF_DAY = r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
@@ -43,6 +39,16 @@ def number_literal(value: float) -> str:
     return f"CAST('{value!r}' AS DOUBLE)"
 
 
+class Inside(Protocol):
+    """JSON documents, as expressions of what stands at a path in them."""
+
+    def __call__(self, path: Path) -> str:
+        """Return the expression of the text at a path."""
+
+    def written_as_float(self, path: Path) -> str:
+        """Return the expression of whether a number with a point or exponent is at a path."""
+
+
 class Fields:
     """Texts in JSON documents, by their paths: extracted together, as each parses the document.
 
@@ -55,10 +61,15 @@ class Fields:
     def __init__(self, document: str) -> None:
         self._document = document
         self._names: dict[Path, str] = {}
+        self._floats: dict[Path, str] = {}
 
     def __call__(self, path: Path) -> str:
         """Return the column that has the text at a path."""
         return self._names.setdefault(path, f"field{len(self._names)}")
+
+    def written_as_float(self, path: Path) -> str:
+        """Return the column that says whether a number with a point or exponent is at a path."""
+        return self._floats.setdefault(path, f"{self(path)}_is_float")
 
     def query(self, documents: str) -> str:
         """Return the query of all columns asked for, and `bad`: whether it is no JSON object."""
@@ -66,18 +77,43 @@ class Fields:
         # A document that is there is valid, so that its first letter tells an object, but for
         # white space before it.
         plain = f"starts_with(CAST({self._document} AS VARCHAR), '{{')"
+        more = f", {self._document}" if self._floats else ""
         found = (
             f"SELECT json_extract_string({self._document}, [{paths}]) AS fields, CASE WHEN {plain} "
-            f"THEN false ELSE json_type({self._document}) IS DISTINCT FROM 'OBJECT' END AS bad "
-            f"FROM ({documents})"
+            f"THEN false ELSE json_type({self._document}) IS DISTINCT FROM 'OBJECT' END AS bad"
+            f"{more} FROM ({documents})"
         )
-        columns = (f", fields[{i}] AS {name}" for i, name in enumerate(self._names.values(), 1))
-        return f"SELECT bad{''.join(columns)} FROM ({found})"
+        places = {path: f"fields[{i}]" for i, path in enumerate(self._names, 1)}
+        columns = [f"{place} AS {self._names[path]}" for path, place in places.items()]
+        columns += [
+            f"{_written_as_float(self._document, path, places[path])} AS {name}"
+            for path, name in self._floats.items()
+        ]
+        return f"SELECT bad{''.join(f', {column}' for column in columns)} FROM ({found})"
 
 
-def inside(document: str) -> Inside:
-    """Return how to find text in a column of documents, one field at a time."""
-    return lambda path: f"json_extract_string({document}, {_json_path(path)})"
+@dataclass(frozen=True)
+class JsonColumn:
+    """Fields of a column of JSON documents, extracted one at a time."""
+
+    document: str
+
+    def __call__(self, path: Path) -> str:
+        """Return the expression of the text at a path."""
+        return f"json_extract_string({self.document}, {_json_path(path)})"
+
+    def written_as_float(self, path: Path) -> str:
+        """Return the expression of whether a number with a point or exponent is at a path."""
+        return _written_as_float(self.document, path, self(path))
+
+
+def _written_as_float(document: str, path: Path, found: str) -> str:
+    # The type is asked for only where the text could be such a number: it parses the document.
+    return (
+        f"CASE WHEN TRY_CAST({found} AS DOUBLE) IS NULL THEN false "
+        f"WHEN regexp_full_match({found}, '-?[0-9]+') THEN false "
+        f"ELSE coalesce(json_type({document}, {_json_path(path)}) = 'DOUBLE', false) END"
+    )
 
 
 def text(ref: Ref, document: Inside | None) -> str:
@@ -89,19 +125,23 @@ def text(ref: Ref, document: Inside | None) -> str:
     document : function or None
         Where text is in the JSON documents that `ref` points into, if the records are such.
     """
-    if document is not None:
-        return document((ref.column, *ref.path))
-    found = _typed(ref)
-    rest = ref.path[ref.parsed :]
-    if rest:
-        whole = f"TRY_CAST(CAST({found} AS VARCHAR) AS JSON)"
-        return f"json_extract_string({whole}, {_json_path(rest)})"
+    nested = json_of(ref, document)
+    if nested is not None:
+        return nested[0](nested[1])
     # Also of text: the engine's own JSON, UUID and enum types count as such.
-    return f"CAST({found} AS VARCHAR)"
+    return f"CAST({typed(ref)} AS VARCHAR)"
+
+
+def json_of(ref: Ref, document: Inside | None) -> tuple[Inside, Path] | None:
+    """Return the JSON document that a field is in, and its path there; None if it is in none."""
+    if document is not None:
+        return document, (ref.column, *ref.path)
+    rest = ref.path[ref.parsed :]
+    return (JsonColumn(f"TRY_CAST(CAST({typed(ref)} AS VARCHAR) AS JSON)"), rest) if rest else None
 
 
 def name_text(ref: Ref, role: str, document: Inside | None) -> str:
-    """Return the text of a user id or label; empty text counts as none."""
+    """Return the text of a label; empty text counts as none."""
     if ref.kind.name in ("struct", "list"):
         raise InputError(f"{role}: the column {ref.column!r} is nested; name a field inside it.")
     return f"nullif({text(ref, document)}, '')"
@@ -112,7 +152,7 @@ def whole(ref: Ref) -> str | None:
 
     Numbers are told apart, and looked up, sooner than the text that they become.
     """
-    return _typed(ref) if ref.kind.whole and ref.parsed == len(ref.path) else None
+    return typed(ref) if ref.kind.whole and ref.parsed == len(ref.path) else None
 
 
 def number(ref: Ref, role: str, document: Inside | None) -> str:
@@ -124,7 +164,7 @@ def number(ref: Ref, role: str, document: Inside | None) -> str:
         return f"TRY_CAST(coalesce({either}) AS DOUBLE)"
     if document is None and ref.parsed == len(ref.path):
         if ref.kind.name == "number":
-            return f"CAST({_typed(ref)} AS DOUBLE)"
+            return f"CAST({typed(ref)} AS DOUBLE)"
         if ref.kind.name not in ("text", "json"):
             raise InputError(
                 f"{role}: the column {ref.column!r} holds {ref.kind.name} values, not numbers."
@@ -134,8 +174,8 @@ def number(ref: Ref, role: str, document: Inside | None) -> str:
 
 def decimal(ref: Ref, document: Inside | None, places: int) -> str:
     """Return the number in a field as a decimal of 38 digits, or null if it is none of those."""
-    typed = document is None and ref.parsed == len(ref.path) and ref.kind.name == "number"
-    found = _typed(ref) if typed else text(ref, document)
+    declared = document is None and ref.parsed == len(ref.path) and ref.kind.name == "number"
+    found = typed(ref) if declared else text(ref, document)
     return f"TRY_CAST({found} AS DECIMAL(38, {places}))"
 
 
@@ -165,16 +205,16 @@ def instant(ref: Ref, naive: str | None, document: Inside | None) -> Instant:
     """
     kind = ref.kind.name if document is None and ref.parsed == len(ref.path) else "text"
     if kind == "time":
-        return Instant(f"epoch_us(TRY_CAST({_typed(ref)} AS TIMESTAMPTZ))")
+        return Instant(f"epoch_us(TRY_CAST({typed(ref)} AS TIMESTAMPTZ))")
     if kind in ("naive time", "date"):
         if naive is None:
             raise InputError(
                 f"time: the column {ref.column!r} holds local times without an offset; declare "
                 'their timezone, for example timezone="Europe/Warsaw".'
             )
-        return Instant(wall=f"epoch_us(TRY_CAST({_typed(ref)} AS TIMESTAMP))")
+        return Instant(wall=f"epoch_us(TRY_CAST({typed(ref)} AS TIMESTAMP))")
     if kind == "number":
-        return Instant(_from_epoch(f"CAST({_typed(ref)} AS DOUBLE)"))
+        return Instant(_from_epoch(f"CAST({typed(ref)} AS DOUBLE)"))
     if kind not in ("text", "json"):
         raise InputError(f"time: the column {ref.column!r} holds {kind} values, not times.")
     return _from_text(text(ref, document), naive)
@@ -243,7 +283,7 @@ def from_wall(wall: str, naive: str) -> str:
     return f"CASE WHEN {usable} THEN {wall} - CAST(1000000 AS BIGINT) * ({offset}) END"
 
 
-def _typed(ref: Ref) -> str:
+def typed(ref: Ref) -> str:
     """Return the column and the part of its path that its declared type knows."""
     found = identifier(ref.column)
     for step in ref.path[: ref.parsed]:

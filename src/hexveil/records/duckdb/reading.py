@@ -10,7 +10,7 @@ from hexveil.facts import PublicFacts
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import refusals, sums
 from hexveil.records.duckdb.cached import count_cached
-from hexveil.records.duckdb.counting import count_all
+from hexveil.records.duckdb.counting import count_all, with_offsets
 from hexveil.records.duckdb.recount import Recounter
 from hexveil.records.duckdb.rules import (
     BOX,
@@ -25,6 +25,7 @@ from hexveil.records.duckdb.source import open_source
 from hexveil.records.possible import LARGEST_SUM, squares_fit
 from hexveil.records.progress import shown as in_progress
 from hexveil.records.sources import Table
+from hexveil.records.units import refuse_single_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +54,9 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
         rules, left_out, repeats = request.rules, counted.left_out, counted.repeats
         refusals.refuse_unusable(session, counted.records, request, left_out)
         refuse_overflow(left_out.get(0, 0), request)
+        if not rules.accept_single_records:
+            refuse_single_records(*sums.single_records(session, grouping), request.columns.user)
+        request = with_offsets(session, counted.records, request)
         everything, enough, used = sums.choose_cells(session, grouping, rules.select)
         refusals.refuse_no_cell(everything, enough, request)
         cells = sums.cell_table(session, rules.cells, grouping)

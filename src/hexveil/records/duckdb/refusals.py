@@ -17,6 +17,7 @@ from hexveil.records.duckdb.rules import (
     DATES,
     DROPPED,
     HOURS,
+    INEXACT_USER,
     NO_PLACE,
     NO_TIME,
     NO_USER,
@@ -25,6 +26,7 @@ from hexveil.records.duckdb.rules import (
     UNPARSABLE,
     UNUSABLE,
 )
+from hexveil.records.units import refuse_inexact_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,6 +53,7 @@ def refuse_unusable(
     total = sum(left_out.values())
     if total == 0:
         raise InputError("source: there is no record in it.")
+    refuse_inexact_ids(left_out.get(INEXACT_USER, 0), request.columns.user)
     bad = {reason: left_out.get(reason, 0) for reason in UNUSABLE}
     worst = max(bad, key=lambda reason: bad[reason])
     kept = left_out.get(0, 0)

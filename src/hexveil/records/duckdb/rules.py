@@ -1,9 +1,10 @@
 """The rules a record passes before it is counted, as one query; each drop has a public reason.
 
 Order (DESIGN, "Rules that guard the proof"): records that are malformed, or without a usable
-value, user, time or place; then drop_values, hours, dates and box. The value is clamped as a
-double, rounded to the quantum half away from zero, and clamped again in integers. Nothing in
-here can fail on a value.
+value, user, time or place (records whose id is an inexact float are counted apart, and refused);
+then drop_values, hours, dates and box. The value is clamped as a double, rounded to the quantum
+half away from zero, and clamped again in integers. Nothing in here can fail on a value: see
+`hexveil.facts.ValueScale`.
 
 Columns of the checked query: `why` (0 where the record stays), `u` the user, `t` the instant in
 microseconds, `w` the local wall clock in seconds, `p0, p1, ...` the place (latitude and longitude,
@@ -27,6 +28,7 @@ from hexveil.records.duckdb.expressions import (
     number_literal,
     whole,
 )
+from hexveil.records.duckdb.ids import user_id
 from hexveil.records.duckdb.source import DOCUMENT, Relation
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ REASONS = (
     "unparsable",
     "without a usable value",
     "without a user",
+    "with an id that is no exact whole number",
     "without a usable time",
     "without a usable place",
     "values that mean no reading",
@@ -48,8 +51,10 @@ REASONS = (
     "outside the box",
 )
 """Why a record is left out, in the order of the rules; the number is its place in this list."""
-UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE, DROPPED, HOURS, DATES, BOX = range(1, 10)
+UNPARSABLE, NO_VALUE, NO_USER, INEXACT_USER, NO_TIME, NO_PLACE = range(1, 7)
+DROPPED, HOURS, DATES, BOX = range(7, 11)
 UNUSABLE = (UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE)
+"""Reasons that may cover some records; a single one with an inexact id is refused."""
 TWIN = "whole_"
 """What the name of a column of whole numbers begins with, whose text is another column."""
 PARSED = "parsed_records"
@@ -70,6 +75,8 @@ class Checked:
         Names of the columns of a place.
     timed, local : bool
         Whether `t`, and whether `w`, is there.
+    naive : bool
+        Whether a column `naive` is there: whether a time has no offset. Only under two clocks.
     labelled : bool
         Whether places are labels.
     columnar : bool
@@ -87,6 +94,7 @@ class Checked:
     labelled: bool = False
     columnar: bool = False
     twins: tuple[str, ...] = ()
+    naive: bool = False
 
 
 def checked(
@@ -115,15 +123,19 @@ def checked(
         raw.parsed, columnar = f"SELECT * FROM {PARSED}", True
     timed = request.columns.time is not None
     local = timed and request.rules.clock is not None
+    naive = timed and request.rules.two_clocks
     places = ("lat", "lon") if isinstance(request.rules.cells, Cells) else raw.labels
     query = (
         f"SELECT {_why(request, raw)} AS why, u, {'t, ' if timed else ''}{'w, ' if local else ''}"
         + "".join(f"{name}, " for name in raw.twins)
         + ", ".join(f"{name} AS p{i}" for i, name in enumerate(places))
-        + f", {quanta('v', request.rules.scale)} AS k FROM ({raw.query})"
+        + f", {quanta('v', request.rules.scale)} AS k{', naive' if naive else ''} "
+        f"FROM ({raw.query})"
     )
     names = tuple(f"p{i}" for i in range(len(places)))
-    return Checked(query, raw.query, names, timed, local, bool(raw.labels), columnar, raw.twins)
+    return Checked(
+        query, raw.query, names, timed, local, bool(raw.labels), columnar, raw.twins, naive
+    )
 
 
 def quanta(value: str, scale: ValueScale) -> str:
@@ -150,6 +162,8 @@ class _Raw:
     twins : tuple of str
         See `Checked`.
     has_place : bool
+    inexact_users : bool
+        Whether there is a column `inexact_user`, that says whether an id is a float and not exact.
     """
 
     def __init__(self, session: Session, relation: Relation, request: Request) -> None:
@@ -168,11 +182,14 @@ class _Raw:
     def _own(self) -> dict[str, str]:
         named = self._request.columns
         value = self._relation.find(self._session, "value", named.value)
-        user = self._relation.find(self._session, "user", named.user)
+        user = self._relation.find_user(self._session, named.user)
+        found = user_id(user, self._document)
+        self.inexact_users = found.inexact is not None
         return {
             "bad": "bad" if self._document else "false",
             "v": number(value, "value", self._document),
-            "u": name_text(user, "user", self._document),
+            "u": found.text,
+            **({} if found.inexact is None else {"inexact_user": found.inexact}),
             **self._twin("u", user),
         }
 
@@ -223,7 +240,8 @@ class _Raw:
         if self._request.columns.time is None:
             return query
         wall = "utc" if naive is None else f"coalesce(utc, {from_wall('wall', naive)})"
-        return f"SELECT * EXCLUDE (utc, wall), {wall} AS t FROM ({query})"
+        two = ", utc IS NULL AND wall IS NOT NULL AS naive" * self._request.rules.two_clocks
+        return f"SELECT * EXCLUDE (utc, wall), {wall} AS t{two} FROM ({query})"
 
     @property
     def query(self) -> str:
@@ -239,6 +257,7 @@ def _why(request: Request, raw: _Raw) -> str:
     tests = [
         (UNPARSABLE, "bad"),
         (NO_VALUE, "v IS NULL OR NOT isfinite(v)"),
+        *[(INEXACT_USER, "inexact_user")] * raw.inexact_users,
         (NO_USER, f"{raw.key('u')} IS NULL"),
     ]
     if request.columns.time is not None:

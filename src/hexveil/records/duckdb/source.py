@@ -35,7 +35,7 @@ from hexveil.records.duckdb.expressions import literal
 from hexveil.records.sources import Files, Table, first_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from hexveil.records.duckdb.session import Session
 
@@ -69,6 +69,9 @@ class Relation:
         Whether malformed lines are missing from the rows; `skipped` then counts them.
     part : function, or None
         The SELECT of the rows of some of the files, by their paths; None for a table.
+    respelled : frozenset of str
+        Columns of text that hold numbers in some of the files, which the engine writes in its own
+        way: no ids can be read from them.
     """
 
     query: str
@@ -76,6 +79,7 @@ class Relation:
     documents: bool = False
     skips: bool = False
     part: Callable[[Sequence[str]], str] | None = None
+    respelled: frozenset[str] = frozenset()
 
     def skipped(self, session: Session, paths: Sequence[str] | None = None) -> int:
         """Return how many malformed lines the scans so far skipped, each counted once.
@@ -95,6 +99,22 @@ class Relation:
     def find(self, session: Session, role: str, name: str) -> Ref:
         """Return where a configured column is found."""
         return self._search(session, lambda schema: resolve(role, name, schema))
+
+    def find_user(self, session: Session, name: str) -> Ref:
+        """Return where the configured column of user ids is found.
+
+        Raises
+        ------
+        InputError
+            If some files have text there, and some numbers.
+        """
+        found = self.find(session, "user", name)
+        if found.column in self.respelled:
+            raise InputError(
+                f"user: the column {found.column!r} holds text in some files and numbers in "
+                "others, so that one vehicle could count as two; write its ids in one type."
+            )
+        return found
 
     def find_location(self, session: Session, name: str) -> tuple[Ref, Ref]:
         """Return where latitude and longitude of a configured location are found."""
@@ -169,7 +189,22 @@ def _open_parquet(session: Session, source: Files) -> Relation:
         return f"SELECT * FROM read_parquet({_paths(paths)}, union_by_name=true, {folders})"
 
     query = part(source.paths)
-    return Relation(query, _typed_schema(session, query), part=part)
+    schema = _typed_schema(session, query)
+    alike = all(types == columns[0] for types in columns)
+    parts = () if alike else (_typed_schema(session, part([path])) for path in source.paths)
+    return Relation(query, schema, part=part, respelled=_respelled(schema, parts))
+
+
+def _respelled(schema: Schema, parts: Iterable[Schema]) -> frozenset[str]:
+    """Return the columns of text, or nested ones, that files of other types make ambiguous."""
+    found = set()
+    for own in parts:
+        for name, kind in own.items():
+            whole = schema[name]
+            spelled = whole.name == "text" and kind.name == "number" and not kind.whole
+            if spelled or (whole.name in ("struct", "list") and kind != whole):
+                found.add(name)
+    return frozenset(found)
 
 
 def _folder_columns(paths: Sequence[str], own: set[str]) -> str:
@@ -351,11 +386,10 @@ _KINDS: dict[str, KindName] = {
     "timestamp_ns": "naive time",
     "timestamp with time zone": "time",
     "timestamptz_ns": "time",
-    "float": "number",
-    "double": "number",
     "decimal": "number",
     "null": "number",  # a column that is declared to hold nothing
 }
+_FLOAT_BITS = {"float": 24, "double": 53}
 
 
 def _kind(found: DuckDBPyType) -> Kind:
@@ -368,6 +402,8 @@ def _kind(found: DuckDBPyType) -> Kind:
         return Kind("list", element=inner["child"])
     if name.endswith(("int", "integer")):
         return Kind("number", whole=True)
+    if name in _FLOAT_BITS:
+        return Kind("number", float_bits=_FLOAT_BITS[name])
     return Kind(_KINDS.get(name, "other"))
 
 

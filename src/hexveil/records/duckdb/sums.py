@@ -263,6 +263,18 @@ def cell_table(session: Session, grid: Cells | Labels, grouping: Keys) -> CellTa
     return CellTable(grid, table["hexagon"].to_numpy().astype(np.uint64), slots)
 
 
+def single_records(session: Session, grouping: Keys) -> tuple[int, int]:
+    """Return how many users there are, of any cell, and how many of them have a single record."""
+    if session.packed is not None:
+        return session.packed.single_records()
+    kept = f"{next(iter(grouping.cell))} IS NOT NULL"
+    users, single = session.rows(
+        "SELECT count(*), count(*) FILTER (WHERE n = 1) FROM "
+        f"(SELECT sum(n) AS n FROM {PAIRS} WHERE {kept} GROUP BY u)"
+    )[0]
+    return int(str(users)), int(str(single))
+
+
 def largest_count(session: Session, grouping: Keys) -> int:
     """Return the most records of a pair, of any cell."""
     if session.packed is not None:

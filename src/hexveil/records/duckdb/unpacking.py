@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hexveil.records.duckdb.layout import COMBINATION, LABELS, USERS
 
@@ -69,6 +70,17 @@ class Packed:
             kept = np.flatnonzero(columns["cell"] >= 0)
             columns = {name: column[kept] for name, column in columns.items()}
         return pa.table(columns)
+
+    def single_records(self) -> tuple[int, int]:
+        """Return how many users there are, and how many of them have a single record."""
+        names = self.units["u"].combine_chunks()
+        # Units of one user, its days or weeks, follow each other.
+        first = np.ones(len(names), dtype=np.bool_)
+        if self.units.num_columns > 1:
+            first[1:] = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
+        user = np.cumsum(first) - 1
+        records = np.bincount(user[self.unit], weights=self.sums["n"])
+        return int((records > 0).sum()), int((records == 1).sum())
 
     def keyed(self) -> pa.Table:
         """Return the keys of each pair, as the table of pairs has them, and its sums."""

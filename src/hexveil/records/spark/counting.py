@@ -13,6 +13,7 @@ from pyspark.storagelevel import StorageLevel
 
 from hexveil.errors import InputError
 from hexveil.records.duckdb import refusals, sums
+from hexveil.records.duckdb.counting import with_offsets
 from hexveil.records.duckdb.reading import refuse_overflow, rule_counts
 from hexveil.records.duckdb.rules import REASONS
 from hexveil.records.duckdb.session import Session
@@ -22,6 +23,7 @@ from hexveil.records.spark.counted import Counted
 from hexveil.records.spark.frames import collected, from_arrow, made_by
 from hexveil.records.spark.opening import opened
 from hexveil.records.spark.words import apart
+from hexveil.records.units import refuse_single_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +53,12 @@ def count(spark: SparkSession, source: Files | Table | Frame | Remote, request: 
         grouping = sums.keys(session, rules.cells, rules.unit, there.records.places)
         with kept(tallies(there, request, grouping)) as tally:
             found = _summary(tally, grouping)
-            refusals.refuse_unusable(
-                Measures(session, there), there.records, request, found.left_out
-            )
+            measures = Measures(session, there)
+            refusals.refuse_unusable(measures, there.records, request, found.left_out)
             refuse_overflow(found.left_out.get(0, 0), request)
+            if not rules.accept_single_records:
+                refuse_single_records(*_single_records(tally), request.columns.user)
+            request = with_offsets(measures, there.records, request)
             session.register(sums.CELLS, found.cells)
             everything, enough, _ = sums.choose_of(session, grouping, rules.select)
             refusals.refuse_no_cell(everything, enough, request)
@@ -152,6 +156,15 @@ def _summary(tally: DataFrame, grouping: sums.Keys) -> _Summary:
     cells = table.filter(pa.array(why == 0)).select([*grouping.cell, "users", "records"])
     most = int(table["most"].to_numpy()[why == 0].max(initial=0))
     return _Summary(cells, left_out, repeats, most)
+
+
+def _single_records(tally: DataFrame) -> tuple[int, int]:
+    """Return how many users there are, of any cell, and how many of them have a single record."""
+    users = tally.where("why = 0").groupBy("u").agg(F.sum("n").alias("n"))
+    found = collected(
+        users.agg(F.count(F.lit(1)).alias("users"), F.count_if(F.col("n") == 1).alias("single"))
+    )
+    return found["users"][0].as_py(), found["single"][0].as_py()
 
 
 def refuse_failed(notes: pa.ChunkedArray, why: np.ndarray) -> None:

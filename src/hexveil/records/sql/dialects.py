@@ -44,8 +44,22 @@ class Dialect:
         What `hexagon` needs.
     element : str
         Element `{i}` (from 0) of the list `{x}`, null where there is none.
+    floats : mapping of int to str
+        By the bits of a float's significand: whether the column `{x}` holds such floats.
+    parsed, integral : str
+        The double in the text `{t}` of a float, and a whole number near the double `{x}`, which
+        is of 64 bits; where an engine may evaluate them for other ids, they are null there.
+    decimals : str
+        Whether the column `{x}` holds decimals whose text may end in zeros; empty where none does.
+    trimmed : str
+        The text `{t}` of a decimal without zeros that end its fraction.
     by_bytes : str
         What makes text sort by its bytes.
+    value : str
+        The column of numbers `{x}` as a double, which no number can make fail. Where an engine
+        refuses products that come to nothing, numbers below any quantum are 0.
+    total : str
+        The sum of whole numbers `{k}` of up to 53 bits, of more records than there can be.
     """
 
     double: str
@@ -61,7 +75,14 @@ class Dialect:
     hexagon: str
     extension: str
     element: str
+    floats: Mapping[int, str]
+    parsed: str
+    integral: str
+    decimals: str
+    trimmed: str
     by_bytes: str = ""
+    value: str = "CAST({x} AS {double})"
+    total: str = "SUM({k})"
 
     def name(self, name: str) -> str:
         """Return the name of a column or table, quoted."""
@@ -74,6 +95,33 @@ class Dialect:
             name = _escaped(name)
             return f"`{name.replace('`', _TICK)}`"
         return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
+
+    def id_kind(self, x: str) -> str:
+        """Return what kind of id a column holds, by its type.
+
+        Of a float the whole number below which its whole numbers are exact, 0 of a decimal, and
+        null of all others.
+        """
+        kinds = [f"WHEN {test.format(x=x)} THEN {2**bits}" for bits, test in self.floats.items()]
+        kinds += [f"WHEN {self.decimals.format(x=x)} THEN 0"] * bool(self.decimals)
+        return "\n  ".join(("CASE", *kinds, "END"))
+
+    def user_id(self, text: str, kind: str) -> str:
+        """Return the canonical text of an id (see `records.units`) from its text and kind.
+
+        A float that names no vehicle exactly is null, since a query cannot refuse it.
+        """
+        number = self.parsed.format(t=text)
+        whole = self.integral.format(x=number)
+        return "\n  ".join(
+            (
+                f"CASE WHEN {kind} > 0 THEN CASE WHEN ABS({number}) < {kind}",
+                f"  THEN CASE WHEN {number} = {whole}",
+                f"  THEN CAST({whole} AS {self.text}) END END",
+                f"WHEN {kind} = 0 THEN {self.trimmed.format(t=text)}",
+                f"ELSE NULLIF({text}, '') END",
+            )
+        )
 
     def literal(self, text: str) -> str:
         """Return text quoted."""
@@ -115,6 +163,11 @@ DIALECTS: dict[DialectName, Dialect] = {
         hexagon="h3_latlng_to_cell({lat}, {lon}, {resolution})",
         extension="the community extension h3: INSTALL h3 FROM community; LOAD h3;",
         element="{x}[{i} + 1]",
+        floats={24: "typeof({x}) = 'FLOAT'", 53: "typeof({x}) = 'DOUBLE'"},
+        parsed="TRY_CAST({t} AS DOUBLE)",
+        integral="TRY_CAST({x} AS BIGINT)",
+        decimals="typeof({x}) LIKE 'DECIMAL%'",
+        trimmed="CASE WHEN contains({t}, '.') THEN rtrim(rtrim({t}, '0'), '.') ELSE {t} END",
     ),
     "postgres": Dialect(
         double="double precision",
@@ -136,7 +189,24 @@ DIALECTS: dict[DialectName, Dialect] = {
         hexagon="h3_latlng_to_cell(point({lon}, {lat}), {resolution})",
         extension="the extension h3-pg: CREATE EXTENSION h3;",
         element="({x})[{i} + 1]",
+        floats={
+            24: "pg_typeof({x}) = 'real'::regtype",
+            53: "pg_typeof({x}) = 'double precision'::regtype",
+        },
+        parsed="CAST({t} AS double precision)",
+        integral="CAST({x} AS bigint)",
+        decimals="pg_typeof({x}) = 'numeric'::regtype",
+        trimmed=(
+            "CASE WHEN {t} IN ('NaN', 'Infinity', '-Infinity') THEN NULL\n    "
+            "WHEN position('.' IN {t}) > 0 THEN rtrim(rtrim({t}, '0'), '.') ELSE {t} END"
+        ),
         by_bytes=' COLLATE "C"',
+        value=(
+            "CAST(CASE\n    WHEN {x} > -1e-200 AND {x} < 1e-200 THEN 0\n    "
+            "WHEN pg_typeof({x}) = 'numeric'::regtype AND CAST({x} AS text) NOT LIKE '%Infinity'\n"
+            "      AND ({x} > 1e300 OR {x} < -1e300) THEN SIGN({x}) * 1e300\n    "
+            "ELSE {x} END AS {double})"
+        ),
     ),
     "bigquery": Dialect(
         double="FLOAT64",
@@ -156,6 +226,13 @@ DIALECTS: dict[DialectName, Dialect] = {
         hexagon="`carto-os`.carto.H3_FROMLONGLAT({lon}, {lat}, {resolution})",
         extension="CARTO's Analytics Toolbox, here in its US copy; elsewhere name that region's.",
         element="{x}[SAFE_OFFSET({i})]",
+        # No function tells a type, but only a float's literal begins so.
+        floats={53: "REGEXP_CONTAINS(FORMAT('%T', {x}), r'^(-?[0-9]+([.]|e)|CAST[(])')"},
+        parsed="SAFE_CAST({t} AS FLOAT64)",
+        integral="SAFE_CAST({x} AS INT64)",
+        decimals="",  # their text never ends in such zeros
+        trimmed="{t}",
+        total="SUM(CAST({k} AS NUMERIC))",
     ),
     "spark": Dialect(
         double="DOUBLE",
@@ -176,6 +253,16 @@ DIALECTS: dict[DialectName, Dialect] = {
         hexagon="h3_longlatash3({lon}, {lat}, {resolution})",
         extension="the H3 functions of Databricks, or a function of this name.",
         element="try_element_at({x}, {i} + 1)",
+        floats={24: "typeof({x}) = 'float'", 53: "typeof({x}) = 'double'"},
+        parsed="TRY_CAST({t} AS DOUBLE)",
+        integral="TRY_CAST({x} AS BIGINT)",
+        decimals="typeof({x}) LIKE 'decimal%'",
+        # A zero of many places is written with an exponent.
+        trimmed=(
+            "CASE WHEN TRY_CAST({t} AS DOUBLE) = 0 THEN '0'\n    WHEN locate('.', {t}) > 0 "
+            "THEN rtrim('.', rtrim('0', {t})) ELSE {t} END"
+        ),
+        total="SUM(CAST({k} AS DECIMAL(18, 0)))",
     ),
 }
 

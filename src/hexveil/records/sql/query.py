@@ -79,7 +79,12 @@ class _Writer:
         self._dedupes = self._rules.repeats == "drop" and self._columns.time is not None
 
     def text(self) -> str:
-        steps = {"records": self._records(), "usable": self._usable(), "selected": self._selected()}
+        steps = {
+            "records": self._records(),
+            "identified": self._identified(),
+            "usable": self._usable(),
+            "selected": self._selected(),
+        }
         if self._dedupes:
             steps["ranked"] = self._ranked()
         steps["keyed"] = self._keyed(next(reversed(steps)))
@@ -89,14 +94,22 @@ class _Writer:
     def _records(self) -> str:
         """Return the columns of a record, by the names the later steps use."""
         sql, columns = self._sql, self._columns
-        parts = {"v": f"CAST({sql.name(columns.value)} AS {sql.double})"}
-        parts["u"] = self._label(columns.user)
+        parts = {"v": sql.value.format(x=sql.name(columns.value), double=sql.double)}
+        parts["u"] = f"CAST({sql.name(columns.user)} AS {sql.text})"
+        parts["id_kind"] = sql.id_kind(sql.name(columns.user))
         if columns.time is not None:
             parts["t"] = f"CAST({sql.name(columns.time)} AS {sql.instant})"
         if self._placed:
             parts |= self._place()
         parts |= {f"p{i}": self._label(name) for i, name in enumerate(self._labels)}
         return _select(parts, self._from())
+
+    def _identified(self) -> str:
+        """Return the records with canonical ids: floats and decimals are texts of one form."""
+        placed = ["lat", "lon"] * self._placed
+        timed = ["t"] * (self._columns.time is not None)
+        parts = {name: name for name in ("v", *timed, *placed, *self._labelled())}
+        return _select({"u": self._sql.user_id("u", "id_kind")} | parts, "records")
 
     def _label(self, name: str) -> str:
         return f"NULLIF(CAST({self._sql.name(name)} AS {self._sql.text}), '')"
@@ -111,7 +124,7 @@ class _Writer:
         return {"lat": f"CAST({lat} AS {sql.double})", "lon": f"CAST({lon} AS {sql.double})"}
 
     def _from(self) -> str:
-        sql, source = self._sql, self._query.source
+        sql, source, user = self._sql, self._query.source, self._columns.user
         if not _is_path(source):
             return ".".join(sql.name(part) for part in source.split("."))
         if self._name != "duckdb":
@@ -121,6 +134,9 @@ class _Writer:
                 f"source: a query cannot read the folder {source!r}; name its files, for example "
                 f"{str(PurePath(source) / '*.parquet')!r}."
             )
+        if source.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
+            # Guessed types would respell ids, such as 007.
+            return f"read_csv({sql.literal(source)}, types={{{sql.literal(user)}: 'VARCHAR'}})"
         return sql.literal(source)
 
     def _usable(self) -> str:
@@ -135,7 +151,7 @@ class _Writer:
             zone = self._sql.literal(self._rules.clock or "")
             parts["w"] = self._sql.wall.format(t="t", zone=zone)
         parts["q"] = f"LEAST(GREATEST(v, {low}), {high}) * {top} / {bottom}"
-        return _select(parts, "records", self._tests())
+        return _select(parts, "identified", self._tests())
 
     def _kept(self, more: list[str]) -> dict[str, str]:
         """Return the columns that pass from step to step unchanged."""
@@ -246,7 +262,8 @@ class _Writer:
         sql, quantum = self._sql, self._rules.scale.quantum
         names = [sql.name(name) for name in (*self._cell(), "user")]
         top, bottom = _number(float(quantum.numerator)), _number(float(quantum.denominator))
-        total = f"CAST(SUM({self._k}) AS {sql.double}) * {top} / {bottom}"
+        summed = sql.total.format(k=self._k)
+        total = f"CAST({summed} AS {sql.double}) * {top} / {bottom}"
         parts = {name: name for name in names} | {"n": "COUNT(*)", sql.name("sum"): total}
         parts |= self._squares()
         return f"{_select(parts, 'keyed', indent='')}\nGROUP BY {', '.join(names)}"
@@ -274,6 +291,8 @@ class _Writer:
             yield f"{columns.time!r} must hold instants (times with an offset, or in UTC)."
         if columns.location is not None:
             yield f"{columns.location!r} must be a list of numbers, longitude first."
+        yield f"{columns.user!r} may be text or numbers: 7, 7.0 and 7.00 are one user; floats that"
+        yield "are not whole, or not exact, are none; text is taken letter by letter."
         if "." in columns.describe():
             yield "A name with dots is taken as one column's: give nested fields a name in a view."
         if self._decimals is not None:

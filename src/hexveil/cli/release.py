@@ -17,6 +17,7 @@ from hexveil.errors import InputError
 from hexveil.ledger import Ledger
 from hexveil.planning import Plan
 from hexveil.publishing import check_writable
+from hexveil.publishing.release import booked_plan
 from hexveil.publishing.release import release as publish_numbers
 from hexveil.records.progress import shown
 from hexveil.report import read_context
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from hexveil.publishing import Release
     from hexveil.records import Dataset
 
+
+BOOKED = (
+    "the one that was booked for this request before; it costs nothing more. To plan anew and pay "
+    "again, name another --edition."
+)
 
 FromPlan = Annotated[
     Path | None,
@@ -48,13 +54,17 @@ def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) ->
     dataset = steps.read(run)
     made, warning = supported(run, dataset, reviewed)
     book = Ledger(**account)
+    kept = booked_plan(dataset, made, book)
     if not as_json:
         said = [] if warning is None else words.wrapped("Warning", warning)
+        if kept is not None:
+            said += words.wrapped("Plan", BOOKED)
         if saved is not None:
             where = steps.reached(run, saved)
             said += words.wrapped("Plan", f"as saved in {where}; the run's own is not used.")
         why = [] if saved is not None else no_interval(run, made)
-        typer.echo("\n".join([*price_lines(made, dataset.public), *why, *said]))
+        typer.echo("\n".join([*price_lines(kept or made, dataset.public), *why, *said]))
+    made = kept or made
     published = publish(run, dataset, made, book)
     written = write(run, published, folder)
     if as_json:

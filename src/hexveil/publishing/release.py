@@ -290,8 +290,8 @@ def _check_plan_numbers(dataset: Dataset, plan: Plan, *, accept_noise: bool) -> 
         )
 
 
-def _place(book: Ledger, name: str) -> dict[str, Any]:
-    """Return where a request's stored numbers stand in the ledger: the same at every look."""
+def _place(book: Ledger, name: str) -> dict[str, Any] | None:
+    """Return where a request's stored numbers stand in the ledger; None if it cost nothing."""
     booking = book.find(name)
     if booking is None or not booking.complete:
         return None

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexveil.errors import InputError
-from hexveil.records.columns import is_record
-from hexveil.records.sources import find
+from hexveil.records.headers import confirmed, first_line, has_names
+from hexveil.records.sources import Files, find
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from hexveil.records.columns import Schema
 
 _MEMORY = "500MB"
@@ -31,15 +33,24 @@ class Look:
     documents: bool
 
 
-def look(source: object) -> Look:
+def look(source: object, known: Collection[str] = (), *, trusted: bool = False) -> Look:
     """Return the columns of a source that `read` takes, without a value of its records.
 
-    Of JSON documents the keys of the first thousand.
+    Of JSON documents the keys of the first thousand. The first line of a CSV file counts as names
+    if known columns are among them, or if they are names beyond doubt (`headers.are_names`).
+
+    Parameters
+    ----------
+    source : as for `read`
+    known : collection of str
+        Names of columns that the caller knows.
+    trusted : bool
+        Whether the caller says that every first line holds names.
 
     Raises
     ------
     InputError
-        If the source cannot be read, or its first line seems to be a record instead of names.
+        If the source cannot be read, or its first line may be a record instead of names.
 
     Examples
     --------
@@ -50,11 +61,21 @@ def look(source: object) -> Look:
     from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415
 
+    found = find(source)
     with Session(_MEMORY) as session:
-        opened = open_source(session, find(source))
-    if opened.skips and is_record(opened.schema):
-        raise InputError(
-            "source: its first line holds a number or a time, so it seems to be a record, which is "
-            "not shown; write a line of column names above it."
-        )
+        opened = open_source(session, found)
+    if isinstance(found, Files) and found.kind == "csv" and not trusted:
+        for path in found.paths:
+            _refuse_doubtful(path, known)
     return Look(opened.schema, opened.documents)
+
+
+def _refuse_doubtful(path: str, known: Collection[str]) -> None:
+    """Refuse a CSV file whose first line may be a record."""
+    fields = first_line(path).fields
+    if not confirmed(fields, known) and not has_names(path):
+        raise InputError(
+            f"source: the first line of {path!r} may be a record, so none of it is shown "
+            f"({len(fields)} columns were found); write a line of column names above it, or, if it "
+            "is one, say so with --trust-header."
+        )

@@ -55,6 +55,12 @@ class Columns:
         if self.lat is not None and self.location is not None:
             raise InputError("lat, lon and location cannot be combined: name one kind of place.")
 
+    def named(self) -> dict[str, str]:
+        """Return the configured columns by role."""
+        roles = ("user", "value", "lat", "lon", "location", "time")
+        found = ((role, getattr(self, role)) for role in roles)
+        return {role: name for role, name in found if name is not None}
+
     @property
     def has_place(self) -> bool:
         """Whether a latitude and longitude are configured."""
@@ -156,6 +162,12 @@ class Request:
                 f"value and {roles[0]} cannot be the same column: who reported when and where is "
                 "public, the value is what is protected; name another column for one of them."
             )
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The names of all configured columns."""
+        labels = self.rules.cells.columns if isinstance(self.rules.cells, Labels) else ()
+        return frozenset((*self.columns.named().values(), *labels))
 
     def identity(self, source: str) -> dict[str, str]:
         """Return the public request as text: nothing here depends on a value."""

@@ -6,15 +6,11 @@ skipped or null, and counted, never quoted.
 
 from __future__ import annotations
 
-import contextlib
-import csv
 import difflib
-import gzip
-import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,15 +23,15 @@ from hexveil.records.columns import (
     Ref,
     Schema,
     every_name,
-    is_record,
     resolve,
     resolve_location,
 )
 from hexveil.records.duckdb.expressions import literal
+from hexveil.records.headers import MARKS, FirstLine, confirmed, first_line
 from hexveil.records.sources import Files, Table, first_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from hexveil.records.duckdb.session import Session
 
@@ -47,10 +43,6 @@ _LOOKED_AT = 1000
 _NEAR = 0.8
 """How alike a key of a JSON document must be to be told: keys can be ids."""
 _KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
-_NO_HEADER = (
-    "its first line holds a number or a time, so it seems to be a record, which is not shown; "
-    "write a line of column names above it."
-)
 
 
 @dataclass(frozen=True)
@@ -69,6 +61,8 @@ class Relation:
         Whether malformed lines are missing from the rows; `skipped` then counts them.
     part : function, or None
         The SELECT of the rows of some of the files, by their paths; None for a table.
+    asked : collection of str
+        Configured columns. Names of a text file are told only if some of these are among them.
     """
 
     query: str
@@ -76,6 +70,7 @@ class Relation:
     documents: bool = False
     skips: bool = False
     part: Callable[[Sequence[str]], str] | None = None
+    asked: Collection[str] = ()
 
     def skipped(self, session: Session, paths: Sequence[str] | None = None) -> int:
         """Return how many malformed lines the scans so far skipped, each counted once.
@@ -119,19 +114,44 @@ class Relation:
     def _careful(self, missing: ColumnError, names: Sequence[str]) -> ColumnError:
         """Return the error with those of the names that may be told.
 
-        A first line that is a record, and keys of JSON documents, can be ids and values.
+        A first line can be a record, and keys of JSON documents can be ids and values.
         """
+        if not (self.documents or self.skips):
+            return missing
         role, column = missing.role, missing.column
-        if self.documents:
-            near = difflib.get_close_matches(column, names, n=1, cutoff=_NEAR)
-            return ColumnError(role, column, near, None if near else _KEYS)
-        if self.skips and is_record(names):
-            return ColumnError(role, column, (), _NO_HEADER)
-        return missing
+        known = confirmed(names, self.asked)
+        if self.skips:
+            return missing if known else ColumnError(role, column, (), _unknown(len(names)))
+        near = _near_key(column, names) if known else ()
+        return ColumnError(role, column, near, None if near else _KEYS)
 
 
-def open_source(session: Session, source: Files | Table) -> Relation:
+def _unknown(number: int) -> str:
+    """Return what is said in place of the names in a first line that may be a record."""
+    found = "one column was" if number == 1 else f"{number} columns were"
+    marks = " ".join(repr(mark) for mark in MARKS)
+    return (
+        f"{found} found, whose names are not shown, for the first line may be a record; check that "
+        f"it names the columns, and that one of {marks} is between them."
+    )
+
+
+def _near_key(column: str, names: Sequence[str]) -> Sequence[str]:
+    """Return the key that was probably meant; none with a digit of its own, for it may be an id."""
+    digits = set(filter(str.isdigit, column))
+    plain = [name for name in names if digits.issuperset(filter(str.isdigit, name))]
+    return difflib.get_close_matches(column, plain, n=1, cutoff=_NEAR)
+
+
+def open_source(session: Session, source: Files | Table, asked: Collection[str] = ()) -> Relation:
     """Return the records of a source as a relation.
+
+    Parameters
+    ----------
+    session : Session
+    source : Files or Table
+    asked : collection of str
+        Configured columns: see `Relation`.
 
     Raises
     ------
@@ -140,8 +160,13 @@ def open_source(session: Session, source: Files | Table) -> Relation:
     """
     if isinstance(source, Table):
         return _open_table(session, source.data)
-    opened = {"parquet": _open_parquet, "csv": _open_csv, "json": _open_json}[source.kind]
-    return opened(session, source)
+    if source.kind == "csv":
+        return _open_csv(source, asked)
+    return (
+        _open_json(session, source, asked)
+        if source.kind == "json"
+        else _open_parquet(session, source)
+    )
 
 
 def _open_table(session: Session, table: pa.Table) -> Relation:
@@ -186,80 +211,46 @@ def _folder_columns(paths: Sequence[str], own: set[str]) -> str:
     return f"hive_partitioning={str(named).lower()}, hive_types_autocast=false"
 
 
-def _open_csv(_session: Session, source: Files) -> Relation:
+def _open_csv(source: Files, asked: Collection[str]) -> Relation:
     headers = [_header(path) for path in source.paths]
-    names = [set(header) for _, header in headers]
-    _check_same(source, [sorted(n) for n in names], names)
-    layouts: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for path, layout in zip(source.paths, headers, strict=True):
-        layouts.setdefault(layout, []).append(path)
+    names = [set(header.fields) for header in headers]
+    _check_same(source, [sorted(n) for n in names], names, asked)
+    layouts: dict[FirstLine, list[str]] = {}
+    for path, header in zip(source.paths, headers, strict=True):
+        layouts.setdefault(header, []).append(path)
 
     def part(paths: Sequence[str]) -> str:
-        some = [(layout, [p for p in own if p in paths]) for layout, own in layouts.items()]
-        scans = [_csv_scan(mark, header, own) for (mark, header), own in some if own]
-        return " UNION ALL BY NAME ".join(scans)
+        some = [(header, [p for p in own if p in paths]) for header, own in layouts.items()]
+        return " UNION ALL BY NAME ".join(_csv_scan(header, own) for header, own in some if own)
 
-    schema: Schema = {name: Kind("text") for _, header in headers for name in header}
-    return Relation(part(source.paths), schema, skips=True, part=part)
+    schema: Schema = {name: Kind("text") for header in headers for name in header.fields}
+    return Relation(part(source.paths), schema, skips=True, part=part, asked=asked)
 
 
-def _csv_scan(mark: str, header: Sequence[str], paths: Sequence[str]) -> str:
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
+def _csv_scan(header: FirstLine, paths: Sequence[str]) -> str:
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.fields)
     return (
         f"SELECT * FROM read_csv({_paths(paths)}, columns={{{columns}}}, auto_detect=false, "
-        f"""header=true, delim={literal(mark)}, quote='"', escape='"', """
+        f"""header=true, delim={literal(header.mark)}, quote='"', escape='"', """
         "hive_partitioning=false, null_padding=false, ignore_errors=true, store_rejects=true, "
         "rejects_limit=0)"
     )
 
 
-def _header(path: str) -> tuple[str, tuple[str, ...]]:
+def _header(path: str) -> FirstLine:
     """Return the separator and the column names of a CSV file, from its first line alone."""
-    found = _first_line(path)
-    if found is None:
-        raise InputError(f"source: {path!r} is not a readable CSV file in UTF-8.")
-    mark, header = found
-    if not any(header):
-        raise InputError(f"source: the file {path!r} has no line of column names.")
-    if not all(header):
-        raise InputError(f"source: the first line of {path!r} must name every column.")
-    _check_names(repr(path), header)
-    return mark, header
+    header = first_line(path)
+    _check_names(repr(path), header.fields, shown=False)
+    return header
 
 
-def _first_line(path: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return the separator and the fields of the first line; None if it cannot be read.
-
-    The error is not kept, not even as the context of ours: one about letters holds the records.
-    """
-    with (
-        contextlib.suppress(OSError, EOFError, UnicodeEncodeError, csv.Error),
-        _opened(path) as packed,
-        # More than this line is decoded at once, and records may be malformed: they are counted.
-        io.TextIOWrapper(packed, "utf-8-sig", "surrogateescape", newline="") as text,
-    ):
-        first = text.readline()
-        mark = max(",;\t|", key=first.count)
-        text.seek(0)
-        header = tuple(next(csv.reader(text, delimiter=mark), ()))
-        "".join(header).encode()  # fails if the line itself is not UTF-8
-        return mark, header
-    return None
-
-
-def _opened(path: str) -> IO[bytes] | gzip.GzipFile:
-    if path.lower().endswith(".gz"):
-        return gzip.GzipFile(path)
-    return Path(path).open("rb")
-
-
-def _open_json(session: Session, source: Files) -> Relation:
+def _open_json(session: Session, source: Files, asked: Collection[str]) -> Relation:
     scans = [_json_scan(path) for path in source.paths]
     schemas = [_document_schema(session, scan) for scan in scans]
     names = [set(schema) for schema in schemas]
     _check_same(source, [sorted(n) for n in names], names)
     merged = {name: kind for schema in schemas for name, kind in schema.items()}
-    return Relation(_json_part(source.paths), merged, documents=True, part=_json_part)
+    return Relation(_json_part(source.paths), merged, documents=True, part=_json_part, asked=asked)
 
 
 def _json_part(paths: Sequence[str]) -> str:
@@ -292,7 +283,7 @@ def _json_kind(structure: object) -> Kind:
     return Kind("json")
 
 
-def _check_names(where: str, names: Sequence[str]) -> None:
+def _check_names(where: str, names: Sequence[str], *, shown: bool = True) -> None:
     """Refuse columns that the engine takes for one: it reads names without regard to case.
 
     It would rename the second, perhaps to the name of a third.
@@ -303,33 +294,39 @@ def _check_names(where: str, names: Sequence[str]) -> None:
         if name == other and list(names).count(name) > 1:
             raise InputError(f"source: {where} has two columns of one name; rename one.")
         if name != other:
-            which = "two columns" if is_record(names) else f"columns {other!r} and {name!r}"
+            which = f"columns {other!r} and {name!r}" if shown else "two columns"
             raise InputError(
                 f"source: {where} has {which}, which differ in capital letters alone; rename one."
             )
 
 
-def _check_same(source: Files, columns: Sequence[object], names: Sequence[set[str]]) -> None:
+def _check_same(
+    source: Files,
+    columns: Sequence[object],
+    names: Sequence[set[str]],
+    asked: Collection[str] = (),
+) -> None:
     """Refuse files whose columns differ, unless the caller listed them one by one."""
     if source.listed:
         return
     for path, found, own in zip(source.paths, columns, names, strict=True):
         if found != columns[0]:
+            shown = source.kind == "parquet" or (
+                source.kind == "csv" and confirmed(own, asked) and confirmed(names[0], asked)
+            )
             raise InputError(
                 f"source: {source.paths[0]!r} and {path!r} have different columns "
-                f"({_difference(source, own, names[0])}); list the files by name to read them "
-                "together."
+                f"({_difference(own, names[0], shown=shown)}); list the files by name to read "
+                "them together."
             )
 
 
-def _difference(source: Files, one: set[str], other: set[str]) -> str:
+def _difference(one: set[str], other: set[str], *, shown: bool) -> str:
     """Return how the columns of two files differ; names that can be data are not told."""
     odd = sorted(one ^ other)
     if not odd:
         return "their types differ"
-    if source.kind == "csv" and is_record([*one, *other]):
-        return "a first line holds a number or a time, so it seems to be a record and no names"
-    if source.kind == "json" or len(odd) > LISTED:
+    if not shown or len(odd) > LISTED:
         return f"{len(odd)} are only in one of them"
     return f"only one of them has {', '.join(odd)}"
 

@@ -90,24 +90,34 @@ def checked(raw: Raw, where: str, options: Collection[tuple[str, str]] = ()) -> 
         return Run.model_validate(raw)
     except ValidationError as error:
         known = set(raw).intersection(Run.model_fields)
-        raise InputError(_sentence(error, where, options, known)) from None
+        failure = InputError(_sentence(error, where, options, known))
+    # Outside of the handler: the error quotes what stands there, and would be ours' context.
+    raise failure
 
 
 def _parsed(path: Path) -> Raw:
     try:
         return tomllib.loads(path.read_text("utf-8"), parse_float=_decimal)
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}; check the name.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not text in UTF-8; save it as such.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not valid TOML: {_in_toml(str(error))}.") from None
-    except ValueError:  # a whole number of thousands of digits, which Python does not read
-        raise InputError(f"{path} holds a number that is too long; write a shorter one.") from None
-    except RecursionError:
-        raise InputError(f"{path} is nested too deep; it has sections of fields.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        failure = _unreadable(path, error)
+    # Outside of the handler: an error about letters holds the whole file.
+    raise failure
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    """Return the sentence that says why a run file cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"there is no file {path}; check the name.")
+    if isinstance(error, OSError):
+        return InputError(f"{path} cannot be read: {error.strerror}.")
+    if isinstance(error, UnicodeDecodeError):
+        return InputError(f"{path} is not text in UTF-8; save it as such.")
+    if isinstance(error, tomllib.TOMLDecodeError):
+        return InputError(f"{path} is not valid TOML: {_in_toml(str(error))}.")
+    if isinstance(error, RecursionError):
+        return InputError(f"{path} is nested too deep; it has sections of fields.")
+    # A whole number of thousands of digits, which Python does not read.
+    return InputError(f"{path} holds a number that is too long; write a shorter one.")
 
 
 def _in_toml(said: str) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from hexveil.errors import InputError
+from hexveil.records.sources import told
 from hexveil.records.vocabulary import is_usual
 
 if TYPE_CHECKING:
@@ -105,8 +106,10 @@ def _is_measured(column: Sequence[str]) -> bool:
     return bool(filled) and all(_DATUM.fullmatch(field) for field in filled)
 
 
-def first_line(path: str) -> FirstLine:
+def first_line(path: str, among: Sequence[str] = ()) -> FirstLine:
     """Return the separator and the fields of a CSV file's first line.
+
+    `among` are all files of the source, for messages.
 
     Raises
     ------
@@ -114,15 +117,18 @@ def first_line(path: str) -> FirstLine:
         If it cannot be read, or does not name every column.
     """
     found = _lines(path, 1)
-    if found is None:
-        raise InputError(f"source: {path!r} is not a readable CSV file in UTF-8.")
-    mark, lines = found
-    fields = tuple(lines[0]) if lines else ()
-    if not any(fields):
-        raise InputError(f"source: the file {path!r} has no line of column names.")
-    if not all(fields):
-        raise InputError(f"source: the first line of {path!r} must name every column.")
-    return FirstLine(mark, fields)
+    if found is None or not found[1] or not all(found[1][0]):
+        raise _unnamed(told(path, among), None if found is None else found[1])
+    return FirstLine(found[0], tuple(found[1][0]))
+
+
+def _unnamed(shown: str, lines: Sequence[Sequence[str]] | None) -> InputError:
+    """Return the error of a file whose first line names no columns."""
+    if lines is None:
+        return InputError(f"source: {shown} is not a readable CSV file in UTF-8.")
+    if not lines or not any(lines[0]):
+        return InputError(f"source: the file {shown} has no line of column names.")
+    return InputError(f"source: the first line of {shown} must name every column.")
 
 
 def has_names(path: str) -> bool:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from hexveil.errors import InputError
 from hexveil.records.headers import confirmed, first_line, has_names
-from hexveil.records.sources import Files, find
+from hexveil.records.sources import Files, find, told
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from hexveil.records.columns import Schema
 
@@ -66,16 +66,16 @@ def look(source: object, known: Collection[str] = (), *, trusted: bool = False) 
         opened = open_source(session, found)
     if isinstance(found, Files) and found.kind == "csv" and not trusted:
         for path in found.paths:
-            _refuse_doubtful(path, known)
+            _refuse_doubtful(path, found.paths, known)
     return Look(opened.schema, opened.documents)
 
 
-def _refuse_doubtful(path: str, known: Collection[str]) -> None:
+def _refuse_doubtful(path: str, among: Sequence[str], known: Collection[str]) -> None:
     """Refuse a CSV file whose first line may be a record."""
-    fields = first_line(path).fields
+    fields = first_line(path, among).fields
     if not confirmed(fields, known) and not has_names(path):
         raise InputError(
-            f"source: the first line of {path!r} may be a record, so none of it is shown "
-            f"({len(fields)} columns were found); write a line of column names above it, or, if it "
-            "is one, say so with --trust-header."
+            f"source: the first line of {told(path, among)} may be a record, so none of it is "
+            f"shown ({len(fields)} columns were found); write a line of column names above it, "
+            "or, if it is one, say so with --trust-header."
         )

@@ -6,9 +6,11 @@ skipped or null, and counted, never quoted.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,7 +30,7 @@ from hexveil.records.columns import (
 )
 from hexveil.records.duckdb.expressions import literal
 from hexveil.records.headers import MARKS, FirstLine, confirmed, first_line
-from hexveil.records.sources import Files, Table, first_bytes
+from hexveil.records.sources import Files, Table, first_bytes, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -138,8 +140,8 @@ def _unknown(number: int) -> str:
 
 def _near_key(column: str, names: Sequence[str]) -> Sequence[str]:
     """Return the key that was probably meant; none with a digit of its own, for it may be an id."""
-    digits = set(filter(str.isdigit, column))
-    plain = [name for name in names if digits.issuperset(filter(str.isdigit, name))]
+    digits = {letter for letter in column if letter.isdigit()}
+    plain = [n for n in names if all(c in digits for c in n if c.isdigit())]
     return difflib.get_close_matches(column, plain, n=1, cutoff=_NEAR)
 
 
@@ -170,7 +172,7 @@ def open_source(session: Session, source: Files | Table, asked: Collection[str] 
 
 
 def _open_table(session: Session, table: pa.Table) -> Relation:
-    _check_names("the table in memory", table.column_names)
+    _check_names(lambda: "the table in memory", table.column_names)
     session.register("records_in_memory", table)
     query = "SELECT * FROM records_in_memory"
     return Relation(query, _typed_schema(session, query))
@@ -179,13 +181,13 @@ def _open_table(session: Session, table: pa.Table) -> Relation:
 def _open_parquet(session: Session, source: Files) -> Relation:
     columns = []
     for path in source.paths:
-        try:
-            found = pq.read_schema(path)
-        except (pa.ArrowException, OSError, ValueError):  # names that are no text, too
+        found = _parquet_schema(path)
+        if found is None:
             raise InputError(
-                f"source: {path!r} is not a readable Parquet file; it may be truncated."
-            ) from None
-        _check_names(repr(path), found.names)
+                f"source: {told(path, source.paths)} is not a readable Parquet file; it may be "
+                "truncated."
+            )
+        _check_names(partial(told, path, source.paths), found.names)
         columns.append({f.name: str(f.type) for f in found})
     _check_same(source, [sorted(c.items()) for c in columns], [set(c) for c in columns])
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
@@ -195,6 +197,13 @@ def _open_parquet(session: Session, source: Files) -> Relation:
 
     query = part(source.paths)
     return Relation(query, _typed_schema(session, query), part=part)
+
+
+def _parquet_schema(path: str) -> pa.Schema | None:
+    """Return the schema of a file; None if it cannot be read, and its error is not kept."""
+    with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # names that are no text, too
+        return pq.read_schema(path)
+    return None
 
 
 def _folder_columns(paths: Sequence[str], own: set[str]) -> str:
@@ -212,7 +221,7 @@ def _folder_columns(paths: Sequence[str], own: set[str]) -> str:
 
 
 def _open_csv(source: Files, asked: Collection[str]) -> Relation:
-    headers = [_header(path) for path in source.paths]
+    headers = [_header(path, source.paths) for path in source.paths]
     names = [set(header.fields) for header in headers]
     _check_same(source, [sorted(n) for n in names], names, asked)
     layouts: dict[FirstLine, list[str]] = {}
@@ -237,10 +246,10 @@ def _csv_scan(header: FirstLine, paths: Sequence[str]) -> str:
     )
 
 
-def _header(path: str) -> FirstLine:
+def _header(path: str, among: Sequence[str]) -> FirstLine:
     """Return the separator and the column names of a CSV file, from its first line alone."""
-    header = first_line(path)
-    _check_names(repr(path), header.fields, shown=False)
+    header = first_line(path, among)
+    _check_names(partial(told, path, among), header.fields, shown=False)
     return header
 
 
@@ -283,7 +292,7 @@ def _json_kind(structure: object) -> Kind:
     return Kind("json")
 
 
-def _check_names(where: str, names: Sequence[str], *, shown: bool = True) -> None:
+def _check_names(where: Callable[[], str], names: Sequence[str], *, shown: bool = True) -> None:
     """Refuse columns that the engine takes for one: it reads names without regard to case.
 
     It would rename the second, perhaps to the name of a third.
@@ -292,11 +301,11 @@ def _check_names(where: str, names: Sequence[str], *, shown: bool = True) -> Non
     for name in names:
         other = seen.setdefault(name.encode(errors="replace").lower(), name)
         if name == other and list(names).count(name) > 1:
-            raise InputError(f"source: {where} has two columns of one name; rename one.")
+            raise InputError(f"source: {where()} has two columns of one name; rename one.")
         if name != other:
             which = f"columns {other!r} and {name!r}" if shown else "two columns"
             raise InputError(
-                f"source: {where} has {which}, which differ in capital letters alone; rename one."
+                f"source: {where()} has {which}, which differ in capital letters alone; rename one."
             )
 
 
@@ -314,8 +323,9 @@ def _check_same(
             shown = source.kind == "parquet" or (
                 source.kind == "csv" and confirmed(own, asked) and confirmed(names[0], asked)
             )
+            these = " and ".join(told(one, source.paths) for one in (source.paths[0], path))
             raise InputError(
-                f"source: {source.paths[0]!r} and {path!r} have different columns "
+                f"source: {these} have different columns "
                 f"({_difference(own, names[0], shown=shown)}); list the files by name to read "
                 "them together."
             )

@@ -18,7 +18,7 @@ import json
 import re
 import shutil
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -113,10 +113,9 @@ class Archive:
                 return None
             with self.files.open_input_stream(path) as stream:
                 content = stream.read()
-        try:
+        with suppress(ValueError, KeyError, TypeError):  # whose error holds the text
             return meaning(json.loads(content))
-        except (ValueError, KeyError, TypeError):
-            raise StorageError(f"{path} is no {what}; restore it.") from None
+        raise StorageError(f"{path} is no {what}; restore it.")
 
     def has(self, pointer: Pointer) -> bool:
         """Return whether a release's folder is there, whole."""

@@ -13,7 +13,17 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
-BASE = ("errors", "atomic", "exact", "hexagons", "occupancy", "spread", "cells", "facts")
+BASE = (
+    "errors",
+    "spelling",
+    "atomic",
+    "exact",
+    "hexagons",
+    "occupancy",
+    "spread",
+    "cells",
+    "facts",
+)
 API = "hexveil"  # the package itself, whose names load the other rooms
 EVERY_ROOM = "*"
 
@@ -30,6 +40,7 @@ class Room:
 TABLE = {
     # Values everybody may import; each may use those above it.
     "errors": Room(),
+    "spelling": Room(),
     "atomic": Room(),
     "sheets": Room((), ("pyarrow",)),
     "exact": Room(("errors",), ("numpy",)),

@@ -30,6 +30,7 @@ from hexveil.records.select import Select
 from hexveil.records.sources import find
 from hexveil.records.sums_table import check_labels, read_rows
 from hexveil.records.units import dated
+from hexveil.spelling import NOT_DECLARED, listed, spelt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,8 +139,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         rules={**rows.rules, **counts},
         identity={
             "source": source.shown,
-            "version": version or "not declared",
-            "columns": ", ".join(rows.columns),
+            "version": spelt(version) if version else NOT_DECLARED,
+            "columns": listed(rows.columns),
             "value": value,
             "value_unit": value_unit or "",
             "quantum": decimal_text(asked.scale.quantum),

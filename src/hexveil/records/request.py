@@ -10,6 +10,7 @@ from hexveil.cells import Cells, Labels, zone
 from hexveil.errors import InputError
 from hexveil.exact import decimal_text
 from hexveil.facts import UNITS, Unit, ValueScale
+from hexveil.spelling import NOT_DECLARED, mapped
 
 if TYPE_CHECKING:
     from hexveil.records.cache import Cache
@@ -67,10 +68,8 @@ class Columns:
         return self.lat is not None or self.location is not None
 
     def describe(self) -> str:
-        """Return the mapping as one line of text."""
-        roles = ("user", "value", "lat", "lon", "location", "time")
-        named = ((role, getattr(self, role)) for role in roles)
-        return ", ".join(f"{role}={name}" for role, name in named if name is not None)
+        """Return the mapping as one line of text, another for every other mapping."""
+        return mapped(self.named())
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Request:
-    """One reading of records."""
+    """One reading of records; `version` is a line of `spelling`."""
 
     columns: Columns
     rules: Rules
@@ -174,7 +173,7 @@ class Request:
         rules = self.rules
         return {
             "source": source,
-            "version": self.version or "not declared",
+            "version": self.version or NOT_DECLARED,
             "columns": self.columns.describe(),
             "value": self.columns.value,
             "value_unit": self.value_unit,

@@ -25,7 +25,8 @@ from hexveil.spelling import NOT_DECLARED, listed, mapped, spelt
 
 ODD = [
     ",", ", ", "=", ";", "; ", '"', '""', "\\", "\\/", "/", "\n", "\r", "\t", " ", "", "a", "b",
-    "é", "e\u0301", "\x1f", "\0", NOT_DECLARED, "none", "a, b", "a=b", 'a", "b', "lat=a", "[", "{}", "7",
+    "é", "e\u0301", "\x1f", "\0", NOT_DECLARED, "none", "a, b", "a=b", 'a", "b', "lat=a", "[",
+    "{}", "7",
 ]  # fmt: skip
 names = st.one_of(
     st.lists(st.sampled_from(ODD), max_size=4).map("".join),

@@ -13,10 +13,16 @@ import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_shapes as shapes
 from attack.leak_runs import LONG, Caller
-from hexveil.config import Run
+from hexveil.cli import receipts
+from hexveil.config import Run, load
 from hexveil.config.starting import started
 from hexveil.errors import HexveilError
+from hexveil.experiments.counts import read_counts
+from hexveil.ledger.units import read_key
+from hexveil.publishing import dossier_facts
+from hexveil.publishing.archive import archive
 from hexveil.records.looking import look
+from hexveil.report import read_context
 
 MANY = 12_000 if LONG else 600
 BATCH = MANY // 12
@@ -162,6 +168,58 @@ def test_no_shape_is_quoted_by_a_command(tmp_path, monkeypatch, capfd, batch):
         found += [(shape, words, heard.err)] if shown else []
         found += [(shape, words, name) for name in left(folder, secret, before)]
     assert found == []
+
+
+def in_folder(read, name):
+    """Return a reader of a folder in which a file of this name stands."""
+
+    def reader(path):
+        folder = path.parent / "folder"
+        folder.mkdir()
+        (folder / name).write_bytes(path.read_bytes())
+        return read(folder)
+
+    return reader
+
+
+def named(read, ending):
+    """Return a reader of the file under another name."""
+    return lambda path: read(path.replace(path.with_name(f"shape{ending}")))
+
+
+READERS = {
+    "a key": read_key,
+    "a context": read_context,
+    "counts in JSON": named(read_counts, ".json"),
+    "counts in CSV": named(read_counts, ".csv"),
+    "a run file": named(lambda path: load(str(path)), ".toml"),
+    "a receipt": in_folder(receipts.place_of, "receipt.json"),
+    "a release": in_folder(hv.verify, "manifest.json"),
+    "a manifest": in_folder(dossier_facts.read, "manifest.json"),
+    "a pointer": in_folder(lambda folder: archive(str(folder.parent), "folder"), "latest.json"),
+}
+"""What reads a file that records can stand in by mistake."""
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_other_reader_quotes_a_shape(tmp_path, reader):
+    """Where a key, a run file, counts or a release is asked for, a shape is refused in silence."""
+    found, refused = [], 0
+    for number in range(0, MANY, MANY // 120):
+        shape = shapes.Shape.of(number)
+        if shape.form != "text":
+            continue
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        source, secret = shape.make(folder)
+        try:
+            READERS[reader](folder / source)
+        except HexveilError as error:
+            refused += 1
+            token = canaries.in_error(error, secret.seen)
+            found += [(shape, token)] if token else []
+    assert found == []
+    assert refused > 20
 
 
 def test_every_kind_of_shape_is_there():

@@ -8,6 +8,7 @@ import json
 import string
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -16,12 +17,13 @@ from hexveil.cells import CellTable, Labels
 from hexveil.facts import ValueScale
 from hexveil.ledger import chain
 from hexveil.ledger.units import Key, _hashed
+from hexveil.names import NOT_DECLARED, join_names, join_pairs, quoted
 from hexveil.occupancy import Occupancy
 from hexveil.records.cache import question
 from hexveil.records.request import Columns, Request, Rules
 from hexveil.records.select import Select
+from hexveil.records.units import dated
 from hexveil.records.versions import Versions
-from hexveil.spelling import NOT_DECLARED, listed, mapped, spelt
 
 ODD = [
     ",", ", ", "=", ";", "; ", '"', '""', "\\", "\\/", "/", "\n", "\r", "\t", " ", "", "a", "b",
@@ -31,7 +33,7 @@ ODD = [
 names = st.one_of(
     st.lists(st.sampled_from(ODD), max_size=4).map("".join),
     st.text(st.sampled_from(string.printable), max_size=4),
-    st.text(max_size=3),
+    st.text(st.characters(codec="utf-8"), max_size=3),
 )
 filled = names.filter(bool)
 lists = st.lists(names, max_size=4)
@@ -43,7 +45,7 @@ lists = st.lists(names, max_size=4)
 @example([], [""])
 def test_two_lists_of_names_are_two_lines(one, other):
     """A line says which names, in which order, and how many."""
-    assert (listed(one) == listed(other)) == (one == other)
+    assert (join_names(one) == join_names(other)) == (one == other)
 
 
 @given(st.dictionaries(names, names, max_size=3), st.dictionaries(names, names, max_size=3))
@@ -52,14 +54,14 @@ def test_two_lists_of_names_are_two_lines(one, other):
 def test_two_mappings_are_two_lines(one, other):
     """Also in the form of versions, whose pairs have another mark between them."""
     for mark in (", ", "; "):
-        same = mapped(one, mark) == mapped(other, mark)
+        same = join_pairs(one, mark) == join_pairs(other, mark)
         assert same == (list(one.items()) == list(other.items()))
 
 
 @given(names)
 def test_a_name_is_quoted_or_itself(name):
     """The quoted form is JSON; the plain form is the name, and neither is what stands for none."""
-    text = spelt(name)
+    text = quoted(name)
     assert text == name or json.loads(text) == name
     assert text != NOT_DECLARED
     assert text.isprintable()
@@ -83,7 +85,7 @@ def test_two_mappings_of_columns_are_two_texts(one, other):
 def request(named, version):
     """Return a request of labels by these columns."""
     rules = Rules(ValueScale.of((0, 65), "0.001"), Labels("ward"), Select())
-    return Request(named, rules, version=None if version is None else spelt(version))
+    return Request(named, rules, version=None if version is None else quoted(version))
 
 
 @given(
@@ -150,6 +152,16 @@ def test_two_units_have_two_hashes(one, other):
     """An id that holds the mark before a period is not another's day."""
     hashes = list(_hashed([one, other], {p: p.encode() for p in PERIODS}, Key(b"k" * 32)))
     assert (hashes[0] == hashes[1]) == (one == other)
+
+
+@given(names, st.dates(), names, st.dates())
+def test_two_user_days_have_two_ids(one, day, other, another):
+    """The id that a query of sums makes of a user and a day is read as just these again."""
+    ids = [f"{user} {at.isoformat()}" for user, at in ((one, day), (other, another))]
+    assert (ids[0] == ids[1]) == ((one, day) == (other, another))
+    found = dated(pa.array(ids), "user-day")
+    assert found.users.to_pylist() == [one, other]
+    assert found.periods() == [day.isoformat(), another.isoformat()]
 
 
 EVENT = dict.fromkeys((*chain.COVERED, "units", "numbers"))

@@ -15,7 +15,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
 BASE = (
     "errors",
-    "spelling",
+    "names",
     "atomic",
     "exact",
     "hexagons",
@@ -40,7 +40,7 @@ class Room:
 TABLE = {
     # Values everybody may import; each may use those above it.
     "errors": Room(),
-    "spelling": Room(),
+    "names": Room(),
     "atomic": Room(),
     "sheets": Room((), ("pyarrow",)),
     "exact": Room(("errors",), ("numpy",)),

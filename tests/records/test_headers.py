@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.records.headers import ENOUGH, FirstLine, are_names, confirmed, has_names, is_record
+from hexveil.records.headers import (
+    MIN_KNOWN_NAMES,
+    FirstLine,
+    has_header,
+    is_confirmed,
+    looks_like_header,
+    looks_like_record,
+)
 
 ROWS = [["kr7731", "north", "31.5"], ["kr7732", "", "28"]]
 IDS = [
@@ -31,7 +38,7 @@ IDS = [
 )
 def test_usual_names_above_numbers_are_names(names):
     """Two usual names, other words, and a column of numbers below."""
-    assert are_names(names, ROWS)
+    assert looks_like_header(names, ROWS)
 
 
 @pytest.mark.parametrize("odd", [*IDS, "", " ", "bus", "Bus"])
@@ -42,7 +49,7 @@ def test_one_odd_field_leaves_doubt(odd, at):
     if odd == names[at]:
         return
     names.insert(at, odd)
-    assert not are_names(names, [["kr7731", "31.5", "x", "y"]])
+    assert not looks_like_header(names, [["kr7731", "31.5", "x", "y"]])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +64,7 @@ def test_one_odd_field_leaves_doubt(odd, at):
 )
 def test_rows_without_a_column_of_numbers_leave_doubt(rows):
     """What stands below is no other kind of text, or there is nothing below."""
-    assert not are_names(["bus", "line", "speed"], rows)
+    assert not looks_like_header(["bus", "line", "speed"], rows)
 
 
 @given(
@@ -67,9 +74,11 @@ def test_rows_without_a_column_of_numbers_leave_doubt(rows):
 def test_names_are_confirmed_by_two_of_them(names, asked):
     """Fewer than two configured columns in a first line, or a number there, confirm nothing."""
     own = [name for name in names if name not in asked]
-    assert not confirmed([*own, *sorted(asked)[: ENOUGH - 1]], asked)
+    assert not is_confirmed([*own, *sorted(asked)[: MIN_KNOWN_NAMES - 1]], asked)
     whole = [*own, *asked]
-    assert confirmed(whole, asked) == (len(asked) >= ENOUGH and not is_record(whole))
+    assert is_confirmed(whole, asked) == (
+        len(asked) >= MIN_KNOWN_NAMES and not looks_like_record(whole)
+    )
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
@@ -79,9 +88,9 @@ def test_a_file_s_first_line_is_compared_with_its_rows(tmp_path, mark, line, fir
     """Whatever the separator, the end of a line, and the mark of its letters."""
     text = line.join(mark.join(row) for row in (["bus", "line", "speed"], *ROWS))
     (tmp_path / "one.csv").write_bytes((first + text).encode())
-    assert has_names(str(tmp_path / "one.csv"))
+    assert has_header(str(tmp_path / "one.csv"))
     (tmp_path / "two.csv").write_bytes((first + line.join(text.split(line)[1:])).encode())
-    assert not has_names(str(tmp_path / "two.csv"))
+    assert not has_header(str(tmp_path / "two.csv"))
 
 
 def test_a_first_line_does_not_show_itself():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hexveil.records.vocabulary import PHRASES, is_usual
+from hexveil.records.vocabulary import PHRASES, is_known_name
 
 PHRASED = sorted({phrase for phrases in PHRASES.values() for phrase in phrases})
 
@@ -11,8 +11,8 @@ PHRASED = sorted({phrase for phrases in PHRASES.values() for phrase in phrases})
 def test_every_phrase_is_usual(join):
     """A name that is a role's own phrase is usual, whatever stands between its words."""
     for phrase in PHRASED:
-        assert is_usual(phrase.replace(" ", join))
-        assert is_usual(phrase.title().replace(" ", ""))
+        assert is_known_name(phrase.replace(" ", join))
+        assert is_known_name(phrase.title().replace(" ", ""))
 
 
 @pytest.mark.parametrize("more", ["7", " 25", " 2", "_1", "-MH12", " kr7731", " é", "№", "\n", "'"])
@@ -21,7 +21,7 @@ def test_what_is_added_is_not_usual(more):
     halves = {f"{place}_1" for place in PHRASES["location"]}
     for phrase in PHRASED:
         name = phrase + more
-        assert not is_usual(name) or name in halves, name
+        assert not is_known_name(name) or name in halves, name
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,10 @@ def test_what_is_added_is_not_usual(more):
 )
 def test_what_has_no_word_is_not_usual(name):
     """Marks, numbers and words in other letters are not known."""
-    assert not is_usual(name)
+    assert not is_known_name(name)
 
 
 @pytest.mark.parametrize("name", ["location.coordinates.0", "point/1", "PM2.5", "no2", "wgs84 lat"])
 def test_numbers_that_belong_to_a_name_are_usual(name):
     """Halves of a place, pollutants and a datum have a number in their name."""
-    assert is_usual(name)
+    assert is_known_name(name)

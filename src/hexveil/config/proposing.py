@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hexveil.records.vocabulary import PHRASES, is_usual, words
+from hexveil.records.vocabulary import PHRASES, is_known_name, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -86,7 +86,7 @@ class _Choice:
                 continue
             if kind.name == "json" and kind.fields and role != "location":
                 continue  # an object
-            if not self.look.documents or is_usual(name):
+            if not self.look.documents or is_known_name(name):
                 yield name, kind
 
     def _alone(self, role: str) -> list[tuple[str, Kind]]:
@@ -151,7 +151,7 @@ def _split(look: Look) -> Iterator[tuple[str, Kind]]:
     for name, kind in look.schema.items():
         stem, mark = name[:-2], name[-2:]
         paired = mark in ("/0", ".0") and f"{stem}{mark[0]}1" in look.schema
-        told = not look.documents or is_usual(stem)
+        told = not look.documents or is_known_name(stem)
         if paired and told and _score("location", stem) is not None:
             yield stem, kind
 

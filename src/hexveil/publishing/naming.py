@@ -1,8 +1,8 @@
-"""The folder of a data set: another one for every other name, on every file system.
+"""Folder names of data sets: injective, readable and valid on every file system.
 
-A plain name (small ASCII letters, digits, dots, underscores and hyphens) is its own folder. Any
-other becomes what can be read of it, two hyphens and a digest of all of it: file systems differ in
-what letters they allow, which of them they take for one, and how long a name may be.
+A plain name (lower-case ASCII letters, digits, dots, underscores and hyphens) is its own folder
+name. Any other name becomes a readable slug, two hyphens and a digest of the whole name, because
+file systems differ in allowed characters, case, Unicode normalisation and length.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _READABLE = 60
 _NO_NAME = "dataset"
 _SHORT = 2
-"""Letters that a sound has at most: zh and yr do, lambda is l."""
+"""Most letters of a transliterated sound: "zhe" gives zh, "lambda" gives l."""
 _SILENT = str.maketrans("", "", "aeiou")
 
 
 def folder_name(dataset: str) -> str:
-    """Return the name of a data set's folder: up to 82 ASCII characters in small letters.
+    """Return the folder name of a data set: at most 82 lower-case ASCII characters.
 
     Examples
     --------
@@ -42,13 +42,13 @@ def folder_name(dataset: str) -> str:
 
 
 def _readable(dataset: str) -> str:
-    """Return what ASCII has of a name."""
-    letters = "".join(map(_spelt, unicodedata.normalize("NFKD", dataset))).lower()
+    """Return a slug of a name, in ASCII."""
+    letters = "".join(map(_transliterate, unicodedata.normalize("NFKD", dataset))).lower()
     return re.sub(r"[^a-z0-9_]+", "-", letters)[:_READABLE].strip("-") or _NO_NAME
 
 
-def _spelt(letter: str) -> str:
-    """Return a letter in ASCII: one of another alphabet by its name, "LETTER BE" as b."""
+def _transliterate(letter: str) -> str:
+    """Return a letter in ASCII; of another alphabet by its Unicode name: "LETTER BE" gives b."""
     if letter.isascii():
         return letter
     if unicodedata.combining(letter):

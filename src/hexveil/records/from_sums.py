@@ -16,6 +16,7 @@ from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
 from hexveil.exact import decimal_text
 from hexveil.facts import PublicFacts, Unit, ValueScale
+from hexveil.names import NOT_DECLARED, join_names, quoted
 from hexveil.occupancy import Occupancy
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.decimals import decimals
@@ -30,7 +31,6 @@ from hexveil.records.select import Select
 from hexveil.records.sources import find
 from hexveil.records.sums_table import check_labels, read_rows
 from hexveil.records.units import dated
-from hexveil.spelling import NOT_DECLARED, listed, spelt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -139,8 +139,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         rules={**rows.rules, **counts},
         identity={
             "source": source.shown,
-            "version": spelt(version) if version else NOT_DECLARED,
-            "columns": listed(rows.columns),
+            "version": quoted(version) if version else NOT_DECLARED,
+            "columns": join_names(rows.columns),
             "value": value,
             "value_unit": value_unit or "",
             "quantum": decimal_text(asked.scale.quantum),

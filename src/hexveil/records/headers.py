@@ -1,8 +1,8 @@
-"""The first line of a text file: names of columns, or a record that no message may show.
+"""The first line of a CSV file: a header, or a record that no message may show.
 
-Nothing marks a line of names as such, and a misnamed or headerless file has a record there. So
-what stands in a first line leaves the program only if it is known to be names: configured columns
-are among them, or they are usual names above rows of another kind.
+Nothing marks a header as such, and a misnamed or headerless file has a record in its place. Fields
+of a first line therefore leave the program only if they are known to be column names: configured
+columns are among them, or they look like a header by the strict rule of `looks_like_header`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from hexveil.errors import InputError
-from hexveil.records.sources import told
-from hexveil.records.vocabulary import is_usual
+from hexveil.records.sources import safe_path
+from hexveil.records.vocabulary import is_known_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 MARKS = ",;\t|"
 """Separators of columns; the one that a first line has most of is taken."""
-ENOUGH = 2
-"""Names that must be known in a line of names: one could be there by chance."""
+MIN_KNOWN_NAMES = 2
+"""Known names that a header must contain: a single one could stand in a record by chance."""
 _ROWS = 20
-"""Rows that are compared with the line above them."""
+"""Rows below the first line that are compared with it."""
 
 _DATUM = re.compile(
     r"\s*([+-]?(\d[\d.,' ]*|[.,]\d+)(e[+-]?\d+)?|nan|[+-]?inf(inity)?"
@@ -38,12 +38,12 @@ _DATUM = re.compile(
 )
 """A number or a time as text."""
 _NAME = re.compile(r"[^\W\d]+([ ./:-][^\W\d]+)*( ?\([^\W\d]+(/[^\W\d]+)?\))?")
-"""Words in letters, perhaps with a unit in brackets: no id with a number in it."""
+"""Words without digits, with an optional unit in brackets."""
 
 
 @dataclass(frozen=True, repr=False)
 class FirstLine:
-    """PRIVATE. What stands in the first line of a CSV file: names, or a record."""
+    """PRIVATE. Separator and fields of a CSV file's first line: a header, or a record."""
 
     mark: str
     fields: tuple[str, ...]
@@ -52,56 +52,56 @@ class FirstLine:
         return f"FirstLine(n_fields={len(self.fields)}, private)"
 
 
-def is_record(names: Iterable[str]) -> bool:
+def looks_like_record(names: Iterable[str]) -> bool:
     """Return whether names seem to be a record's fields: one of them is a number or a time.
 
     Examples
     --------
-    >>> is_record(["bus 7", "31,4"]), is_record(["bus", "speed", "pm2.5"])
+    >>> looks_like_record(["bus 7", "31,4"]), looks_like_record(["bus", "speed", "pm2.5"])
     (True, False)
     """
     return any(_DATUM.fullmatch(name) for name in names)
 
 
-def confirmed(names: Collection[str], asked: Collection[str]) -> bool:
-    """Return whether configured columns show that these are names, and may be told.
+def is_confirmed(names: Collection[str], asked: Collection[str]) -> bool:
+    """Return whether enough configured columns are among the names, so that they may be shown.
 
     Examples
     --------
-    >>> confirmed(["bus", "lat", "speed"], {"bus", "lat", "sped"})
+    >>> is_confirmed(["bus", "lat", "speed"], {"bus", "lat", "sped"})
     True
-    >>> confirmed(["kr7731", "bus", "fast"], {"bus", "lat", "speed"})
+    >>> is_confirmed(["kr7731", "bus", "fast"], {"bus", "lat", "speed"})
     False
     """
-    return not is_record(names) and len(set(names).intersection(asked)) >= ENOUGH
+    return not looks_like_record(names) and len(set(names).intersection(asked)) >= MIN_KNOWN_NAMES
 
 
-def are_names(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the fields of a first line are names beyond doubt; if not, they are not shown.
+def looks_like_header(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the fields of a first line are column names beyond doubt.
 
-    They are distinct words without a number among them, at least two of them usual names, and
-    the rows below have a column of numbers or times.
+    The strict rule: the fields are distinct words without digits (but for known names such as
+    PM2.5), at least two of them are known names, and some column below holds only numbers or times.
 
     Examples
     --------
-    >>> are_names(["bus", "line", "speed"], [["kr7731", "north", "31.5"]])
+    >>> looks_like_header(["bus", "line", "speed"], [["kr7731", "north", "31.5"]])
     True
-    >>> are_names(["kr7731", "north", "31.5"], [["kr7732", "south", "28.0"]])
+    >>> looks_like_header(["kr7731", "north", "31.5"], [["kr7732", "south", "28.0"]])
     False
-    >>> are_names(["bus", "line", "driver"], [["kr7731", "north", "Ann"]])
+    >>> looks_like_header(["bus", "line", "driver"], [["kr7731", "north", "Ann"]])
     False
     """
     distinct = len({name.casefold() for name in fields}) == len(fields)
-    usual = [is_usual(name) for name in fields]
+    usual = [is_known_name(name) for name in fields]
     worded = all(known or _NAME.fullmatch(name) for known, name in zip(usual, fields, strict=True))
-    if not distinct or not worded or sum(usual) < ENOUGH or is_record(fields):
+    if not distinct or not worded or sum(usual) < MIN_KNOWN_NAMES or looks_like_record(fields):
         return False
     whole = [row for row in rows if len(row) == len(fields)]
-    return any(_is_measured(column) for column in zip(*whole, strict=True))
+    return any(_holds_data(column) for column in zip(*whole, strict=True))
 
 
-def _is_measured(column: Sequence[str]) -> bool:
-    """Return whether a column's fields are numbers or times, as far as there are any."""
+def _holds_data(column: Sequence[str]) -> bool:
+    """Return whether all fields of a column that are filled are numbers or times."""
     filled = [field for field in column if field.strip()]
     return bool(filled) and all(_DATUM.fullmatch(field) for field in filled)
 
@@ -118,7 +118,7 @@ def first_line(path: str, among: Sequence[str] = ()) -> FirstLine:
     """
     found = _lines(path, 1)
     if found is None or not found[1] or not all(found[1][0]):
-        raise _unnamed(told(path, among), None if found is None else found[1])
+        raise _unnamed(safe_path(path, among), None if found is None else found[1])
     return FirstLine(found[0], tuple(found[1][0]))
 
 
@@ -131,10 +131,10 @@ def _unnamed(shown: str, lines: Sequence[Sequence[str]] | None) -> InputError:
     return InputError(f"source: the first line of {shown} must name every column.")
 
 
-def has_names(path: str) -> bool:
-    """Return whether the first line of a CSV file holds names beyond doubt: see `are_names`."""
+def has_header(path: str) -> bool:
+    """Return whether the first line of a CSV file passes `looks_like_header`."""
     found = _lines(path, 1 + _ROWS)
-    return found is not None and bool(found[1]) and are_names(found[1][0], found[1][1:])
+    return found is not None and bool(found[1]) and looks_like_header(found[1][0], found[1][1:])
 
 
 def _lines(path: str, number: int) -> tuple[str, list[list[str]]] | None:

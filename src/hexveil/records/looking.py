@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexveil.errors import InputError
-from hexveil.records.headers import confirmed, first_line, has_names
-from hexveil.records.sources import Files, find, told
+from hexveil.records.headers import first_line, has_header, is_confirmed
+from hexveil.records.sources import Files, find, safe_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -36,8 +36,8 @@ class Look:
 def look(source: object, known: Collection[str] = (), *, trusted: bool = False) -> Look:
     """Return the columns of a source that `read` takes, without a value of its records.
 
-    Of JSON documents the keys of the first thousand. The first line of a CSV file counts as names
-    if known columns are among them, or if they are names beyond doubt (`headers.are_names`).
+    For JSON documents, the keys of the first thousand. The first line of a CSV file counts as a
+    header if known columns are in it, or if it passes `headers.looks_like_header`.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def look(source: object, known: Collection[str] = (), *, trusted: bool = False) 
     known : collection of str
         Names of columns that the caller knows.
     trusted : bool
-        Whether the caller says that every first line holds names.
+        Whether the caller declares that every first line is a header.
 
     Raises
     ------
@@ -73,9 +73,10 @@ def look(source: object, known: Collection[str] = (), *, trusted: bool = False) 
 def _refuse_doubtful(path: str, among: Sequence[str], known: Collection[str]) -> None:
     """Refuse a CSV file whose first line may be a record."""
     fields = first_line(path, among).fields
-    if not confirmed(fields, known) and not has_names(path):
+    if not is_confirmed(fields, known) and not has_header(path):
+        shown = safe_path(path, among)
         raise InputError(
-            f"source: the first line of {told(path, among)} may be a record, so none of it is "
-            f"shown ({len(fields)} columns were found); write a line of column names above it, "
-            "or, if it is one, say so with --trust-header."
+            f"source: the first line of {shown} may be a record, so none of it is shown "
+            f"({len(fields)} columns were found); add a header, or if the line is one, say so "
+            "with --trust-header."
         )

@@ -10,7 +10,7 @@ from hexveil.cells import Cells, Labels, zone
 from hexveil.errors import InputError
 from hexveil.exact import decimal_text
 from hexveil.facts import UNITS, Unit, ValueScale
-from hexveil.spelling import NOT_DECLARED, mapped
+from hexveil.names import NOT_DECLARED, join_pairs
 
 if TYPE_CHECKING:
     from hexveil.records.cache import Cache
@@ -69,7 +69,7 @@ class Columns:
 
     def describe(self) -> str:
         """Return the mapping as one line of text, another for every other mapping."""
-        return mapped(self.named())
+        return join_pairs(self.named())
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Request:
-    """One reading of records; `version` is a line of `spelling`."""
+    """One reading of records; `version` is a line of `hexveil.names`."""
 
     columns: Columns
     rules: Rules
@@ -163,7 +163,7 @@ class Request:
             )
 
     @property
-    def asked(self) -> frozenset[str]:
+    def column_names(self) -> frozenset[str]:
         """The names of all configured columns."""
         labels = self.rules.cells.columns if isinstance(self.rules.cells, Labels) else ()
         return frozenset((*self.columns.named().values(), *labels))

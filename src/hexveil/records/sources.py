@@ -109,15 +109,17 @@ class Remote:
     shown: str
 
 
-def told(path: str, among: Sequence[str] = ()) -> str:
-    """Return a path as a message shows it; what folders named key=value say can be an id.
+def safe_path(path: str, among: Sequence[str] = ()) -> str:
+    """Return a path for messages, without the values of folders named key=value: they can be ids.
 
-    Where something is left out, its place among all files says which file it is.
+    Where a value is left out, the position among all files identifies the file.
 
     Examples
     --------
-    >>> told("days/1.csv"), told("days/bus=7/1.csv", ["days/bus=6/1.csv", "days/bus=7/1.csv"])
-    ("'days/1.csv'", "'days/bus=.../1.csv' (file 2 of 2)")
+    >>> safe_path("days/1.csv")
+    "'days/1.csv'"
+    >>> safe_path("bus=7/1.csv", ["bus=6/1.csv", "bus=7/1.csv"])
+    "'bus=.../1.csv' (file 2 of 2)"
     """
     shown = _SAYING.sub(r"\1\2=...", path)
     if shown == path or path not in among:
@@ -264,8 +266,8 @@ def _files(shown: str, paths: list[str], *, listed: bool, unpack: bool) -> Files
         kind = _kind(Path(path))
         if kind is None:
             raise InputError(
-                f"source: {told(path, paths)} is not a kind of file that is read; use .parquet, "
-                ".csv, .csv.gz, .json, .jsonl or .ndjson."
+                f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
+                ".parquet, .csv, .csv.gz, .json, .jsonl or .ndjson."
             )
         kinds.add(kind)
         _check_name(path)
@@ -283,13 +285,15 @@ def _files(shown: str, paths: list[str], *, listed: bool, unpack: bool) -> Files
 def _check_name(path: str) -> None:
     """Refuse a name that is no text: engines are told names in UTF-8."""
     if _unicode(path) is None:
-        raise InputError(f"source: the name of the file {told(path)} is not in UTF-8; rename it.")
+        raise InputError(
+            f"source: the name of the file {safe_path(path)} is not in UTF-8; rename it."
+        )
 
 
 def _check_filled(path: str, among: Sequence[str]) -> None:
     """Refuse a file without a byte, packed or not, or one that cannot be opened."""
     if not _whole(path, among, lambda: first_bytes(path, 1)):
-        raise InputError(f"source: the file {told(path, among)} is empty.")
+        raise InputError(f"source: the file {safe_path(path, among)} is empty.")
 
 
 def check_pack(path: str, among: Sequence[str]) -> None:
@@ -310,7 +314,8 @@ def _whole(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
     with contextlib.suppress(OSError, EOFError, zlib.error):
         return work()
     raise InputError(
-        f"source: the file {told(path, among)} cannot be opened or unpacked; it may be damaged."
+        f"source: the file {safe_path(path, among)} cannot be opened or unpacked; it may be "
+        "damaged."
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from hexveil.errors import InputError
-from hexveil.spelling import mapped
+from hexveil.names import join_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,7 +66,7 @@ class Versions:
 
     def describe(self, used: Iterable[int]) -> str:
         """Return as a line what was declared of the files that are used."""
-        return mapped((self.declared[number] for number in sorted(set(used))), "; ")
+        return join_pairs((self.declared[number] for number in sorted(set(used))), "; ")
 
 
 def _is_text(value: object) -> bool:

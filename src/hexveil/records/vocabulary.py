@@ -1,8 +1,8 @@
-"""The usual names of columns: what tells a line of names from a record, and a role from another.
+"""Known column names, which tell a header from a record and one role from another.
 
-A name is split into words. It is usual if it is made of known words alone, so that no id and no
-value can be in it: "location.coordinates", "PM2.5" and "vehicle_id" are usual; "bus 1", which may
-name a vehicle, and "speed_of_kr7731" are not.
+A name is split into words and is known if all of its words are, so that it contains no id and no
+value: "location.coordinates", "PM2.5" and "vehicle_id" are known; "bus 1", which may be a vehicle,
+and "speed_of_kr7731" are not.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NUMBERED = re.compile(
     r"^no 2\b|\b(?:pm (?:1|10|25|2 5)|(?:so|co) 2|o 3|wgs 84"
     r"|(?:coordinates|location|position|point|geometry|geom) [01])\b"
 )
-"""Where a number is part of what a column is called. Elsewhere it may be of a vehicle."""
+"""Numbers that belong to a column name. Any other number may be part of a vehicle's id."""
 
 
 def words(name: str) -> list[str]:
@@ -68,13 +68,13 @@ def words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
 
 
-def is_usual(name: str) -> bool:
-    """Return whether a name is made of known words alone.
+def is_known_name(name: str) -> bool:
+    """Return whether a name consists of known words.
 
     Examples
     --------
-    >>> is_usual("vehicle_id"), is_usual("PM2.5"), is_usual("bus 1"), is_usual("kr7731")
-    (True, True, False, False)
+    >>> [is_known_name(name) for name in ("vehicle_id", "PM2.5", "bus 1", "kr7731")]
+    [True, True, False, False]
     """
     own = words(name)
     if not own or not _PLAIN.fullmatch(name):

@@ -66,7 +66,7 @@ class Recounter:
         # Repeats are looked for in all records, and only then is one of each kept.
         drop = sums.dedupes(request)
         source = checked(
-            session, open_source(session, self.source, request.asked), request, parse=drop
+            session, open_source(session, self.source, request.column_names), request, parse=drop
         )
         query = source.query
         if drop:

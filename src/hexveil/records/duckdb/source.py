@@ -29,8 +29,8 @@ from hexveil.records.columns import (
     resolve_location,
 )
 from hexveil.records.duckdb.expressions import literal
-from hexveil.records.headers import MARKS, FirstLine, confirmed, first_line
-from hexveil.records.sources import Files, Table, first_bytes, told
+from hexveil.records.headers import MARKS, FirstLine, first_line, is_confirmed
+from hexveil.records.sources import Files, Table, first_bytes, safe_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -63,8 +63,9 @@ class Relation:
         Whether malformed lines are missing from the rows; `skipped` then counts them.
     part : function, or None
         The SELECT of the rows of some of the files, by their paths; None for a table.
-    asked : collection of str
-        Configured columns. Names of a text file are told only if some of these are among them.
+    configured : collection of str
+        Names of the configured columns. The names in a text file are shown only if some of
+        these are among them.
     """
 
     query: str
@@ -72,7 +73,7 @@ class Relation:
     documents: bool = False
     skips: bool = False
     part: Callable[[Sequence[str]], str] | None = None
-    asked: Collection[str] = ()
+    configured: Collection[str] = ()
 
     def skipped(self, session: Session, paths: Sequence[str] | None = None) -> int:
         """Return how many malformed lines the scans so far skipped, each counted once.
@@ -114,45 +115,47 @@ class Relation:
         raise self._careful(missing, tuple(every_name(schema)))
 
     def _careful(self, missing: ColumnError, names: Sequence[str]) -> ColumnError:
-        """Return the error with those of the names that may be told.
+        """Return the error with only those names that may be shown.
 
-        A first line can be a record, and keys of JSON documents can be ids and values.
+        A first line can be a record, and keys of JSON documents can be ids or values.
         """
-        if not (self.documents or self.skips):
-            return missing
         role, column = missing.role, missing.column
-        known = confirmed(names, self.asked)
-        if self.skips:
-            return missing if known else ColumnError(role, column, (), _unknown(len(names)))
-        near = _near_key(column, names) if known else ()
+        known = is_confirmed(names, self.configured)
+        if not self.documents:
+            typed = not self.skips
+            hint = None if typed or known else _unconfirmed_hint(len(names))
+            return missing if hint is None else ColumnError(role, column, (), hint)
+        near = _closest_key(column, names) if known else ()
         return ColumnError(role, column, near, None if near else _KEYS)
 
 
-def _unknown(number: int) -> str:
-    """Return what is said in place of the names in a first line that may be a record."""
+def _unconfirmed_hint(number: int) -> str:
+    """Return the hint that replaces the names in a first line that may be a record."""
     found = "one column was" if number == 1 else f"{number} columns were"
     marks = " ".join(repr(mark) for mark in MARKS)
     return (
         f"{found} found, whose names are not shown, for the first line may be a record; check that "
-        f"it names the columns, and that one of {marks} is between them."
+        f"it is a header, separated by one of {marks}."
     )
 
 
-def _near_key(column: str, names: Sequence[str]) -> Sequence[str]:
-    """Return the key that was probably meant; none with a digit of its own, for it may be an id."""
+def _closest_key(column: str, names: Sequence[str]) -> Sequence[str]:
+    """Return the closest key, if any; not one with digits of its own, which may be an id."""
     digits = {letter for letter in column if letter.isdigit()}
     plain = [n for n in names if all(c in digits for c in n if c.isdigit())]
     return difflib.get_close_matches(column, plain, n=1, cutoff=_NEAR)
 
 
-def open_source(session: Session, source: Files | Table, asked: Collection[str] = ()) -> Relation:
+def open_source(
+    session: Session, source: Files | Table, configured: Collection[str] = ()
+) -> Relation:
     """Return the records of a source as a relation.
 
     Parameters
     ----------
     session : Session
     source : Files or Table
-    asked : collection of str
+    configured : collection of str
         Configured columns: see `Relation`.
 
     Raises
@@ -163,12 +166,10 @@ def open_source(session: Session, source: Files | Table, asked: Collection[str] 
     if isinstance(source, Table):
         return _open_table(session, source.data)
     if source.kind == "csv":
-        return _open_csv(source, asked)
-    return (
-        _open_json(session, source, asked)
-        if source.kind == "json"
-        else _open_parquet(session, source)
-    )
+        return _open_csv(source, configured)
+    if source.kind == "json":
+        return _open_json(session, source, configured)
+    return _open_parquet(session, source)
 
 
 def _open_table(session: Session, table: pa.Table) -> Relation:
@@ -184,10 +185,10 @@ def _open_parquet(session: Session, source: Files) -> Relation:
         found = _parquet_schema(path)
         if found is None:
             raise InputError(
-                f"source: {told(path, source.paths)} is not a readable Parquet file; it may be "
-                "truncated."
+                f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
+                "be truncated."
             )
-        _check_names(partial(told, path, source.paths), found.names)
+        _check_names(partial(safe_path, path, source.paths), found.names)
         columns.append({f.name: str(f.type) for f in found})
     _check_same(source, [sorted(c.items()) for c in columns], [set(c) for c in columns])
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
@@ -220,10 +221,10 @@ def _folder_columns(paths: Sequence[str], own: set[str]) -> str:
     return f"hive_partitioning={str(named).lower()}, hive_types_autocast=false"
 
 
-def _open_csv(source: Files, asked: Collection[str]) -> Relation:
+def _open_csv(source: Files, configured: Collection[str]) -> Relation:
     headers = [_header(path, source.paths) for path in source.paths]
     names = [set(header.fields) for header in headers]
-    _check_same(source, [sorted(n) for n in names], names, asked)
+    _check_same(source, [sorted(n) for n in names], names, configured)
     layouts: dict[FirstLine, list[str]] = {}
     for path, header in zip(source.paths, headers, strict=True):
         layouts.setdefault(header, []).append(path)
@@ -233,7 +234,7 @@ def _open_csv(source: Files, asked: Collection[str]) -> Relation:
         return " UNION ALL BY NAME ".join(_csv_scan(header, own) for header, own in some if own)
 
     schema: Schema = {name: Kind("text") for header in headers for name in header.fields}
-    return Relation(part(source.paths), schema, skips=True, part=part, asked=asked)
+    return Relation(part(source.paths), schema, skips=True, part=part, configured=configured)
 
 
 def _csv_scan(header: FirstLine, paths: Sequence[str]) -> str:
@@ -249,17 +250,19 @@ def _csv_scan(header: FirstLine, paths: Sequence[str]) -> str:
 def _header(path: str, among: Sequence[str]) -> FirstLine:
     """Return the separator and the column names of a CSV file, from its first line alone."""
     header = first_line(path, among)
-    _check_names(partial(told, path, among), header.fields, shown=False)
+    _check_names(partial(safe_path, path, among), header.fields, shown=False)
     return header
 
 
-def _open_json(session: Session, source: Files, asked: Collection[str]) -> Relation:
+def _open_json(session: Session, source: Files, configured: Collection[str]) -> Relation:
     scans = [_json_scan(path) for path in source.paths]
     schemas = [_document_schema(session, scan) for scan in scans]
     names = [set(schema) for schema in schemas]
     _check_same(source, [sorted(n) for n in names], names)
     merged = {name: kind for schema in schemas for name, kind in schema.items()}
-    return Relation(_json_part(source.paths), merged, documents=True, part=_json_part, asked=asked)
+    return Relation(
+        _json_part(source.paths), merged, documents=True, part=_json_part, configured=configured
+    )
 
 
 def _json_part(paths: Sequence[str]) -> str:
@@ -313,17 +316,18 @@ def _check_same(
     source: Files,
     columns: Sequence[object],
     names: Sequence[set[str]],
-    asked: Collection[str] = (),
+    configured: Collection[str] = (),
 ) -> None:
     """Refuse files whose columns differ, unless the caller listed them one by one."""
     if source.listed:
         return
     for path, found, own in zip(source.paths, columns, names, strict=True):
         if found != columns[0]:
+            pair = (own, names[0])
             shown = source.kind == "parquet" or (
-                source.kind == "csv" and confirmed(own, asked) and confirmed(names[0], asked)
+                source.kind == "csv" and all(is_confirmed(one, configured) for one in pair)
             )
-            these = " and ".join(told(one, source.paths) for one in (source.paths[0], path))
+            these = " and ".join(safe_path(one, source.paths) for one in (source.paths[0], path))
             raise InputError(
                 f"source: {these} have different columns "
                 f"({_difference(own, names[0], shown=shown)}); list the files by name to read "

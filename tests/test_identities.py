@@ -17,9 +17,9 @@ from hexveil.cells import CellTable, Labels
 from hexveil.facts import ValueScale
 from hexveil.ledger import chain
 from hexveil.ledger.units import Key, _hashed
-from hexveil.names import NOT_DECLARED, join_names, join_pairs, quoted
 from hexveil.occupancy import Occupancy
 from hexveil.records.cache import question
+from hexveil.records.names import NOT_DECLARED, join_names, join_pairs, quoted
 from hexveil.records.request import Columns, Request, Rules
 from hexveil.records.select import Select
 from hexveil.records.units import dated

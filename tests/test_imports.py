@@ -13,17 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
-BASE = (
-    "errors",
-    "names",
-    "atomic",
-    "exact",
-    "hexagons",
-    "occupancy",
-    "spread",
-    "cells",
-    "facts",
-)
+BASE = ("errors", "atomic", "exact", "hexagons", "occupancy", "spread", "cells", "facts")
 API = "hexveil"  # the package itself, whose names load the other rooms
 EVERY_ROOM = "*"
 
@@ -40,7 +30,6 @@ class Room:
 TABLE = {
     # Values everybody may import; each may use those above it.
     "errors": Room(),
-    "names": Room(),
     "atomic": Room(),
     "sheets": Room((), ("pyarrow",)),
     "exact": Room(("errors",), ("numpy",)),

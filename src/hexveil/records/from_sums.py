@@ -16,10 +16,10 @@ from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
 from hexveil.exact import decimal_text
 from hexveil.facts import PublicFacts, Unit, ValueScale
-from hexveil.names import NOT_DECLARED, join_names, quoted
 from hexveil.occupancy import Occupancy
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.decimals import decimals
+from hexveil.records.names import NOT_DECLARED, join_names, quoted
 from hexveil.records.possible import (
     nearest_squares,
     nearest_totals,

@@ -117,7 +117,7 @@ def first_line(path: str, among: Sequence[str] = ()) -> FirstLine:
         If it cannot be read, or does not name every column.
     """
     found = _lines(path, 1)
-    if found is None or not found[1] or not all(found[1][0]):
+    if found is None or not found[1] or not found[1][0] or not all(found[1][0]):
         raise _unnamed(safe_path(path, among), None if found is None else found[1])
     return FirstLine(found[0], tuple(found[1][0]))
 

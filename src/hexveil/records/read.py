@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
 from hexveil.facts import Unit, ValueScale
-from hexveil.names import quoted
 from hexveil.records.cache import cache_of
+from hexveil.records.names import quoted
 from hexveil.records.request import Columns, Repeats, Request, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources import find, find_for_spark, is_spark

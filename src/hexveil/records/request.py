@@ -10,7 +10,7 @@ from hexveil.cells import Cells, Labels, zone
 from hexveil.errors import InputError
 from hexveil.exact import decimal_text
 from hexveil.facts import UNITS, Unit, ValueScale
-from hexveil.names import NOT_DECLARED, join_pairs
+from hexveil.records.names import NOT_DECLARED, join_pairs
 
 if TYPE_CHECKING:
     from hexveil.records.cache import Cache
@@ -115,7 +115,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Request:
-    """One reading of records; `version` is a line of `hexveil.names`."""
+    """One reading of records; `version` is a line of `hexveil.records.names`."""
 
     columns: Columns
     rules: Rules

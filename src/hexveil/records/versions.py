@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from hexveil.errors import InputError
-from hexveil.names import join_pairs
+from hexveil.records.names import join_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -147,11 +147,11 @@ def _columns(found):
         yield b"".join(struct.pack("<d", float(one)) for one in numbers)
 
 
-def in_error(error):
+def in_error(error, find=in_text):
     """Return the first canary in an error and in all that it hangs on, or None.
 
-    Texts, arguments and attributes count, not the variables of its frames: those are this very
-    program's memory.
+    `find` looks for canaries in a text. Texts, arguments and attributes count, not the variables
+    of its frames: those are this very program's memory.
     """
     seen, waiting = set(), [error]
     while waiting:
@@ -159,7 +159,7 @@ def in_error(error):
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        found = in_text(str(one)) or in_text(repr(one.args)) or in_text(repr(vars(one)))
+        found = find(str(one)) or find(repr(one.args)) or find(repr(vars(one)))
         if found:
             return found
         waiting += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]

@@ -156,7 +156,7 @@ def test_what_is_given_is_kept(here, call):
 def test_what_is_not_found_is_a_gap(here, call):
     """Where no name says what a column is, a gap asks for it; without times there are no slots."""
     (here / "odd.csv").write_text("who,what,amount\na,b,1\n")
-    said = call("inspect", "odd.csv", "--init")
+    said = call("inspect", "odd.csv", "--init", "--trust-header")
     fields = given(said.out)
     assert [fields[name] for name in ("user", "value", "location", "bounds")] == [FILL_IN] * 4
     assert fields["timeslot"] == "none"
@@ -203,7 +203,51 @@ def test_records_without_names_are_not_shown(here, call):
     said = call("inspect", "bare.csv", "--init")
     assert (said.code, said.out) == (2, "")
     assert "kr7731" not in said.err
-    assert "line of column names" in said.err
+    assert "may be a record, so none of it is shown" in said.err
+
+
+DOUBTFUL = {
+    "unusual names": "who,what,amount\na,b,1\n",
+    "one usual name": "kr7731,bus,north\nkr7732,bus,3\n",
+    "names and no rows": "bus,speed,line\n",
+    "rows without a number": "bus,line,speed\na,b,fast\n",
+    "a number in a name": "bus,speed,kr7731\na,1,b\n",
+    "NDJSON": '{"bus": "kr7731", "speed": 31.5}\n' * 2,
+    "keys and values": "bus=kr7731,speed=31.5\nbus=kr7732,speed=28\n",
+    "currency": "kr7731,bus,$31\nkr7732,bus,$28\n",
+    "another separator": "bus~speed~line\na~1~x\n",
+}
+
+
+@pytest.mark.parametrize("case", DOUBTFUL)
+def test_a_doubtful_first_line_is_not_shown(here, call, case):
+    """What may be a record stays where it is, unless the caller says that it holds names."""
+    (here / "odd.csv").write_text(DOUBTFUL[case])
+    said = call("inspect", "odd.csv", "--init")
+    assert (said.code, said.out) == (2, "")
+    assert "--trust-header" in said.err
+    assert not any(word in said.err for word in ("kr77", "31", "who", "bus", "speed"))
+    assert call("inspect", "odd.csv", "--init", "--trust-header").code == 0
+    assert call("inspect", "odd.csv", "--trust-header").code == 2
+
+
+def test_known_columns_confirm_a_first_line(here, call):
+    """Two columns that the caller names show that the first line holds names."""
+    (here / "odd.csv").write_text("who,what,amount\na,b,1\n")
+    said = call("inspect", "odd.csv", "--init", "--user", "who", "--value", "amount")
+    assert given(said.out)["user"] == "who"
+    said = call("inspect", "odd.csv", "--init", "--user", "who", "--value", "speed")
+    assert (said.code, said.out) == (2, "")
+
+
+def test_no_id_among_keys_is_written(here, call):
+    """A vehicle that is called by a usual word and a number is no column, at any depth."""
+    for rows in ({"bus 1": {"speed": 1}}, {"data": {"bus25": {"speed": 1}}}, {"автобус speed": 1}):
+        (here / "odd.json").write_text(json.dumps([rows]))
+        said = call("inspect", "odd.json", "--init")
+        assert said.code == 0, said.err
+        assert given(said.out)["value"] == FILL_IN
+        assert not any(word in said.out for word in ("bus 1", "bus25", "автобус"))
 
 
 def test_records_alone_are_told_of_it(here, call):

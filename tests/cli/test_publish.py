@@ -102,6 +102,17 @@ def test_a_day_is_published_once(daily, call):
     assert folders(daily / "maps" / "buses") == [folder]
 
 
+def test_two_data_sets_are_published_side_by_side(daily, call):
+    """Names that are alike in ASCII, or have none of it, have a folder each, and both are there."""
+    names = ("a/b", "a-b", "Автобусы", "बसें", "A-B", "..", "x" * 300)
+    for name in names:
+        said = call("publish", "run.toml", "--date", DAYS[0], "--dataset", name)
+        assert (said.code, "published: " in said.out) == (0, True), said.out + said.err
+    found = [json.loads(path.read_text()) for path in Path("maps").glob("*/*/*/manifest.json")]
+    assert sorted(one["dataset"]["name"] for one in found) == sorted(names)
+    assert len(list(Path("maps").iterdir())) == len(names)
+
+
 def test_days_are_published_in_steps(daily, call):
     """With the steps asked for in the run file each day is booked once and its folder verifies."""
     run = Path("run.toml").read_text().replace("epsilon = 1", 'epsilon = 1\nintervals = "adaptive"')

@@ -8,7 +8,8 @@ import pytest
 
 from hexveil.errors import InputError, StorageError
 from hexveil.publishing.archive import Archive, archive
-from hexveil.publishing.pointer import Pointer, Stand
+from hexveil.publishing.naming import folder_name
+from hexveil.publishing.pointer import Pointer, Stand, words
 
 REQUEST = "ab" * 32
 OTHER = "cd" * 32
@@ -111,13 +112,49 @@ def test_a_broken_pointer_is_not_taken_for_none(place, text):
         here.pointer("2026-11-20")
 
 
-@pytest.mark.parametrize(
-    ("dataset", "folder"), [("buses", "buses"), ("a/../b c", "a-..-b-c"), ("..", "dataset")]
-)
-def test_a_data_set_stays_in_its_place(tmp_path, dataset, folder):
-    """A name cannot lead out of the folder."""
+@pytest.mark.parametrize("dataset", ["buses", "a/../b c", "..", "x" * 300, "Автобусы", "बस"])
+def test_a_data_set_stays_in_its_place(tmp_path, dataset):
+    """A name cannot lead out of the folder, and its folder can be made."""
     here = archive(str(tmp_path), dataset)
-    assert here.root == f"{tmp_path.as_posix()}/{folder}"
+    assert here.root == f"{tmp_path.as_posix()}/{folder_name(dataset)}"
+    (tmp_path / folder_name(dataset)).mkdir()
+    assert [path.name for path in tmp_path.iterdir()] == [folder_name(dataset)]
+
+
+def held(root, folder, dataset):
+    """Make a folder in which a data set has a release."""
+    pointer = Pointer.to("2026-11-20", REQUEST)
+    (root / folder / pointer.path).mkdir(parents=True)
+    manifest = {"dataset": {"name": dataset}}
+    (root / folder / pointer.path / "manifest.json").write_text(json.dumps(manifest))
+    (root / folder / "latest.json").write_text(words(pointer))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "folder"),
+    [("buses", "buses"), ("Buses", "Buses"), ("a/b", "a-b"), ("Автобусы", "dataset")],
+)
+def test_a_folder_of_an_older_version_is_kept(tmp_path, dataset, folder):
+    """Where a data set has releases it goes on, whatever its folder would be called today."""
+    held(tmp_path, folder, dataset)
+    assert archive(str(tmp_path), dataset).root == f"{tmp_path.as_posix()}/{folder}"
+
+
+@pytest.mark.parametrize(
+    ("dataset", "folder", "other"),
+    [("a/b", "a-b", "a-b"), ("Автобусы", "dataset", "बस"), ("Buses", "Buses", "BUSES")],
+)
+def test_another_s_folder_is_left_alone(tmp_path, dataset, folder, other):
+    """Two data sets that an older version put into one folder are two now."""
+    held(tmp_path, folder, other)
+    assert archive(str(tmp_path), dataset).root == f"{tmp_path.as_posix()}/{folder_name(dataset)}"
+
+
+def test_a_folder_that_another_has_is_refused(tmp_path):
+    """A plain name whose folder holds another's releases is not mixed with them."""
+    held(tmp_path, "a-b", "a/b")
+    with pytest.raises(StorageError, match="releases of another data set"):
+        archive(str(tmp_path), "a-b")
 
 
 def test_an_unknown_address_is_refused():

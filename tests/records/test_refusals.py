@@ -361,11 +361,73 @@ def test_a_file_without_a_line_of_names_shows_no_record(tmp_path):
     row = f"{SENTINEL_ID},{SENTINEL},{NOON},52.2,21\n"
     for number in (1, 2):
         (tmp_path / f"{number}.csv").write_text(row.replace(SENTINEL_ID, f"{SENTINEL_ID}{number}"))
-    error = refused(
-        tmp_path / "1.csv", "first line holds a number or a time.* line of column names"
-    )
+    said = "5 columns were found, whose names are not shown, for the first line may be a record"
+    assert refused(tmp_path / "1.csv", said).available == ()
+    refused(tmp_path, r"different columns \(2 are only in one of them\)")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{{"user": "{SENTINEL_ID}"}}',
+        f"{SENTINEL_ID}~x~y",
+        f"{SENTINEL_ID},speed,x",
+        f"speeds,{SENTINEL_ID}",
+        f"user={SENTINEL_ID},x",
+    ],
+)
+def test_names_that_no_configured_columns_confirm_are_not_shown(tmp_path, line):
+    """One configured name can stand in a record by chance; less than two show no line of names."""
+    (tmp_path / "r.csv").write_text(f"{line}\n" * 2)
+    error = refused(tmp_path / "r.csv", r"(columns were|column was) found, whose names are not")
     assert error.available == ()
-    refused(tmp_path, r"different columns \(a first line holds a number or a time")
+    assert "speeds" not in str(error)
+
+
+def test_names_that_configured_columns_confirm_are_shown(tmp_path):
+    """With two of them there the others are names, too, and the nearest is offered."""
+    (tmp_path / "r.csv").write_text("user,sped,lat,lon,time\n")
+    error = refused(tmp_path / "r.csv", "did you mean 'sped'")
+    assert error.available == ("user", "sped", "lat", "lon", "time")
+    (tmp_path / "s.csv").write_text("user,speed,lat,lon,time,ward\n")
+    refused(tmp_path, r"different columns \(only one of them has sped, speed, ward\)")
+
+
+def test_columns_of_text_that_differ_in_capitals_are_not_named(tmp_path):
+    """Where a record may stand no two of its fields are quoted."""
+    (tmp_path / "r.csv").write_text(f"{SENTINEL_ID},{SENTINEL_ID.swapcase()},speed\n")
+    refused(tmp_path / "r.csv", "has two columns, which differ in capital letters alone")
+
+
+@pytest.mark.parametrize("key", [f"user{SENTINEL_ID}", "user7", "user 41"])
+def test_a_key_that_may_be_an_id_is_not_offered(tmp_path, key):
+    """A key of JSON documents with a number that was not asked for is none that was meant."""
+    row = {key: 1, "speed": 1, "lat": 52.2, "lon": 21, "time": NOON}
+    (tmp_path / "r.json").write_text(json.dumps([row]))
+    error = refused(tmp_path / "r.json", "their keys are not listed")
+    assert key not in str(error)
+    (tmp_path / "s.json").write_text(json.dumps([{"users": 1, "id": 1}]))
+    refused(tmp_path / "s.json", "their keys are not listed")
+    (tmp_path / "t.json").write_text(json.dumps([{**row, "users": 1}]))
+    refused(tmp_path / "t.json", "did you mean 'users'")
+
+
+@pytest.mark.parametrize("trouble", ["columns differ", "cut off", "empty", "twins"])
+def test_a_folder_s_value_is_not_shown(tmp_path, trouble):
+    """A folder named after an id is left out of paths; its place among the files is said."""
+    for number in range(3):
+        place = tmp_path / f"user={SENTINEL_ID}{number}"
+        place.mkdir()
+        pq.write_table(table().drop_columns(["user"]), place / "r.parquet")
+    if trouble == "columns differ":
+        pq.write_table(table(), place / "r.parquet")
+    elif trouble == "twins":
+        whole = table()
+        pq.write_table(whole.append_column("USER", whole["user"]), place / "r.parquet")
+    else:
+        whole = (place / "r.parquet").read_bytes()
+        (place / "r.parquet").write_bytes(whole[:99] if trouble == "cut off" else b"")
+    refused(tmp_path, r"user=\.\.\./r\.parquet' \(file 3 of 3\)")
 
 
 def test_keys_of_json_documents_are_not_listed(tmp_path):

@@ -35,17 +35,34 @@ Init = Annotated[
         "left to be filled in.",
     ),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust-header",
+        help="With --init: the first line of CSV files holds names, though it may look like a "
+        "record; names from it are then shown.",
+    ),
+]
 
 
-def inspect(run: Run, *, init: Init = False, sql: Dialect = None, as_json: AsJson = False) -> None:
+def inspect(
+    run: Run,
+    *,
+    init: Init = False,
+    trust: Trust = False,
+    sql: Dialect = None,
+    as_json: AsJson = False,
+) -> None:
     """Show the public facts of the records and what grid this fleet can support.
 
     Values are never shown. Without an epsilon, grids are compared at 1. Without a run file, begin
     one: hexveil inspect records.parquet --init > run.toml
     """
     if init:
-        typer.echo(begun(run, alone=not as_json and sql is None), nl=False)
+        typer.echo(begun(run, alone=not as_json and sql is None, trust=trust), nl=False)
         return
+    if trust:
+        raise InputError("--trust-header goes with --init: records are read by the named columns.")
     if sql is not None:
         typer.echo(steps.query(run, sql))
         return
@@ -60,11 +77,12 @@ def inspect(run: Run, *, init: Init = False, sql: Dialect = None, as_json: AsJso
     show(table, facts, epsilon)
 
 
-def begun(run: Run, *, alone: bool) -> str:
+def begun(run: Run, *, alone: bool, trust: bool) -> str:
     """Return the text of a run file for the columns of the run's source."""
     if not alone:
         raise InputError("--init prints a run file and nothing else; leave --json and --sql out.")
-    return started(run, look(arguments.source(run)))
+    known = (*run.columns.given().values(), *(run.cells.labels or ()))
+    return started(run, look(arguments.source(run), known, trusted=trust))
 
 
 def facts_json(facts: PublicFacts) -> dict[str, object]:

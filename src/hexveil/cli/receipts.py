@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
@@ -78,10 +79,9 @@ def check_behind(url: str, place: Archive, *releases: Pointer | None) -> None:
 
 def place_of(folder: Path) -> tuple[int, str] | None:
     """Return number and hash of a release's entry; None where it cost nothing."""
-    try:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it holds the text
         place = json.loads((folder / receipt.NAME).read_text("utf-8"))["ledger"]
         return None if place is None else (int(place["entry"]), str(place["chain"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(
-            f"{folder} has no {receipt.NAME} that can be read; name the folder of a release."
-        ) from None
+    raise InputError(
+        f"{folder} has no {receipt.NAME} that can be read; name the folder of a release."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -29,6 +30,9 @@ _PATHS = (
 )
 _INSTEAD = {"epsilon": "target_error", "target_error": "epsilon"}
 """An option of [plan] takes the place of this field of the file: the question is turned round."""
+
+_QUOTES_KEY = re.compile("Cannot (declare|mutate|redefine)|Duplicate inline")
+"""How the parser's messages begin that quote a key."""
 
 
 def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None = None) -> Run:
@@ -85,24 +89,42 @@ def checked(raw: Raw, where: str, options: Collection[tuple[str, str]] = ()) -> 
     try:
         return Run.model_validate(raw)
     except ValidationError as error:
-        raise InputError(_sentence(error, where, options)) from None
+        known = set(raw).intersection(Run.model_fields)
+        failure = InputError(_sentence(error, where, options, known))
+    # Outside of the handler: the error quotes what stands there, and would be ours' context.
+    raise failure
 
 
 def _parsed(path: Path) -> Raw:
     try:
         return tomllib.loads(path.read_text("utf-8"), parse_float=_decimal)
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}; check the name.") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not text in UTF-8; save it as such.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not valid TOML: {error}.") from None
-    except ValueError:  # a whole number of thousands of digits, which Python does not read
-        raise InputError(f"{path} holds a number that is too long; write a shorter one.") from None
-    except RecursionError:
-        raise InputError(f"{path} is nested too deep; it has sections of fields.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        failure = _unreadable(path, error)
+    # Outside of the handler: an error about letters holds the whole file.
+    raise failure
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    """Return the sentence that says why a run file cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"there is no file {path}; check the name.")
+    if isinstance(error, OSError):
+        return InputError(f"{path} cannot be read: {error.strerror}.")
+    if isinstance(error, UnicodeDecodeError):
+        return InputError(f"{path} is not text in UTF-8; save it as such.")
+    if isinstance(error, tomllib.TOMLDecodeError):
+        return InputError(f"{path} is not valid TOML: {_in_toml(str(error))}.")
+    if isinstance(error, RecursionError):
+        return InputError(f"{path} is nested too deep; it has sections of fields.")
+    # A whole number of thousands of digits, which Python does not read.
+    return InputError(f"{path} holds a number that is too long; write a shorter one.")
+
+
+def _in_toml(said: str) -> str:
+    """Return what the parser says, without the key that it may quote: records can stand there."""
+    if not _QUOTES_KEY.match(said):
+        return said
+    return f"a key is there twice{said[said.rfind(' (') :]}"
 
 
 def _decimal(text: str) -> Decimal:
@@ -113,10 +135,23 @@ def _decimal(text: str) -> Decimal:
         raise ValueError("too long") from None
 
 
-def _sentence(error: ValidationError, where: str, options: Collection[tuple[str, str]]) -> str:
-    """Say the first thing that is wrong, and what would be right."""
+def _sentence(
+    error: ValidationError,
+    where: str,
+    options: Collection[tuple[str, str]],
+    known: Collection[str],
+) -> str:
+    """Say the first thing that is wrong, and what would be right.
+
+    `known` are the sections and fields at the file's top that there are in a run file.
+    """
     first = error.errors(include_url=False)[0]
     place = tuple(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden" and not known and not _near(place[-1], Run.model_fields):
+        return (
+            f"{where}: nothing in it is a section or field of a run file, so it may hold records "
+            f"and is not shown; a run file has {', '.join(Run.model_fields)}."
+        )
     if first["type"] == "extra_forbidden":
         return f"{where}: {_unknown(place)}"
     if first["type"] != "value_error":
@@ -133,12 +168,17 @@ def _unknown(place: tuple[str, ...]) -> str:
     section = sections[0] if sections else ""
     here = list(SECTIONS[section].model_fields) if section else list(Run.model_fields)
     subject = f"[{section}] has no field {field!r}" if section else f"there is no {field!r}"
-    near = difflib.get_close_matches(field, here, n=1)
+    near = _near(field, here)
     if near:
-        return f"{subject}; did you mean {near[0]!r}?"
+        return f"{subject}; did you mean {near!r}?"
     if field == "source":
         return f"{subject}; it stands at the top of the file, above every section."
     home = [name for name, model in SECTIONS.items() if field in model.model_fields]
     if home:
         return f"{subject}; it belongs in [{home[0]}]."
     return f"{subject}; it has {', '.join(here)}."
+
+
+def _near(field: str, known: Collection[str]) -> str | None:
+    """Return the known name that was probably meant, if there is one."""
+    return next(iter(difflib.get_close_matches(field, list(known), n=1)), None)

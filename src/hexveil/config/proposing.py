@@ -1,53 +1,24 @@
 """Which column is what, proposed from names and declared types alone.
 
-A name is split into words; the words of each role are listed here, the likelier first. Keys of JSON
-documents can be ids or values, so of those only names made of known words are ever returned.
+The words of each role are in `hexveil.records.vocabulary`. Keys of JSON documents can be ids or
+values, so of those only usual names are ever returned.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from hexveil.records.vocabulary import PHRASES, is_known_name, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hexveil.records.columns import Kind, KindName, Schema
+    from hexveil.records.columns import Kind, KindName
     from hexveil.records.looking import Look
 
-_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 MOST = 3
 """Other candidates that are named at most."""
-
-PHRASES: Mapping[str, tuple[str, ...]] = {
-    "lat": ("latitude", "lat"),
-    "lon": ("longitude", "lon", "lng", "long"),
-    "location": (
-        "location coordinates", "coordinates", "location", "position", "geo point", "geometry",
-        "geom", "point",
-    ),
-    "time": (
-        "observation date time", "observed at", "observation time", "timestamp", "date time",
-        "event time", "recorded at", "time", "ts", "time hour", "date",
-    ),
-    "user": (
-        "license plate", "licence plate", "number plate", "plate", "registration", "vehicle id",
-        "bus id", "vehicle number", "vehicle no", "vehicle", "bus", "tram", "tail num",
-        "tail number", "fleet number", "user id", "user", "device id", "device", "imei",
-        "sensor id", "uid", "vehicle label", "id",
-    ),
-    "value": (
-        "speed", "velocity", "speed kmh", "pm 25", "pm 10", "no 2", "o 3", "so 2", "co 2", "aqi",
-        "temperature", "humidity", "noise", "concentration", "value", "reading", "measurement",
-        "delay",
-    ),
-    "labels": (
-        "ward", "zone", "district", "area", "route id", "route", "line", "stop id", "stop",
-        "station", "hour",
-    ),
-}  # fmt: skip
-"""Words that columns of a role are called by, the likelier first."""
 
 _KINDS: Mapping[str, tuple[KindName, ...]] = {
     "lat": ("number", "text", "json"),
@@ -62,11 +33,6 @@ _ALONE: Mapping[str, tuple[KindName, ...]] = {"time": ("time", "naive time"), "v
 """A column of such a type that is the only one has this role, whatever its name."""
 _WEAK = {"id", "date", "long", "hour"}
 """What says little even if a name is nothing else."""
-_KNOWN = {word for phrases in PHRASES.values() for name in phrases for word in name.split()} | {
-    *("0", "1", "2", "3", "5", "10", "25", "pm2", "last", "first", "current", "start", "end"),
-    *("arrival", "departure", "actual", "trip", "gps", "data", "properties", "attributes"),
-    *("observation", "timestamp", "kmh", "kph", "mph", "avg", "mean", "type", "name", "wgs", "84"),
-}
 
 
 @dataclass(frozen=True)
@@ -120,7 +86,7 @@ class _Choice:
                 continue
             if kind.name == "json" and kind.fields and role != "location":
                 continue  # an object
-            if not self.look.documents or set(_words(name)) <= _KNOWN:
+            if not self.look.documents or is_known_name(name):
                 yield name, kind
 
     def _alone(self, role: str) -> list[tuple[str, Kind]]:
@@ -155,7 +121,7 @@ def _place(choice: _Choice) -> dict[str, Found]:
     """Return latitude and longitude, or a location; what is not as likely is left as a column."""
     lat = choice.ranked("lat")
     lon = _paired(choice.ranked("lon"), lat[0][0]) if lat else []
-    places = [*_split(choice.look.schema), *choice.ranked("location")]
+    places = [*_split(choice.look), *choice.ranked("location")]
     if lat and lon:
         return {"lat": choice.take(lat), "lon": choice.take(lon)}
     if not places:
@@ -168,8 +134,8 @@ def _place(choice: _Choice) -> dict[str, Found]:
 
 def _paired(lon: list[tuple[str, Kind]], lat: str) -> list[tuple[str, Kind]]:
     """Return longitudes, those first that are called like the latitude but for the last word."""
-    stem = _words(lat)[:-1]
-    return sorted(lon, key=lambda one: _words(one[0])[:-1] != stem)
+    stem = words(lat)[:-1]
+    return sorted(lon, key=lambda one: words(one[0])[:-1] != stem)
 
 
 def _apart(places: list[tuple[str, Kind]]) -> list[tuple[str, Kind]]:
@@ -180,12 +146,13 @@ def _apart(places: list[tuple[str, Kind]]) -> list[tuple[str, Kind]]:
     return [places[0], *(one for one in rest if not first.startswith((f"{one[0]}.", f"{one[0]}/")))]
 
 
-def _split(schema: Schema) -> Iterator[tuple[str, Kind]]:
+def _split(look: Look) -> Iterator[tuple[str, Kind]]:
     """Yield the stems of pairs of columns that end in 0 and 1, as flattened lists do."""
-    for name, kind in schema.items():
+    for name, kind in look.schema.items():
         stem, mark = name[:-2], name[-2:]
-        paired = mark in ("/0", ".0") and f"{stem}{mark[0]}1" in schema
-        if paired and _score("location", stem) is not None:
+        paired = mark in ("/0", ".0") and f"{stem}{mark[0]}1" in look.schema
+        told = not look.documents or is_known_name(stem)
+        if paired and told and _score("location", stem) is not None:
             yield stem, kind
 
 
@@ -196,19 +163,15 @@ def _columns(schema: Mapping[str, Kind], stem: str = "") -> Iterator[tuple[str, 
         yield from _columns(kind.fields, f"{stem}{name}.")
 
 
-def _words(name: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(name)]
-
-
 def _score(role: str, name: str) -> int | None:
     """Return how unlikely a name is for a role, from 0; None where no word fits.
 
     A name that is one of the phrases is likelier than one that ends in it, and that than one
     that holds it. Spaces do not count: "pm2.5" is "pm 25".
     """
-    words = _words(name)
-    size = len(words)
-    runs = {"".join(words[a:b]): (a, b) for a in range(size) for b in range(a + 1, size + 1)}
+    own = words(name)
+    size = len(own)
+    runs = {"".join(own[a:b]): (a, b) for a in range(size) for b in range(a + 1, size + 1)}
     scores = []
     for rank, phrase in enumerate(PHRASES[role]):
         place = runs.get(phrase.replace(" ", ""))

@@ -45,10 +45,11 @@ def read_counts(file: str | Path) -> NDArray[np.int64]:
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise InputError(f"the counts {path} cannot be read: {why}.") from None
-    except (pa.ArrowInvalid, ValueError, OverflowError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"the counts {path} cannot be read as {path.suffix[1:]}.") from None
+    except InputError:
+        raise
+    except (pa.ArrowInvalid, ValueError, OverflowError):  # whose error can hold the text
+        pass
+    raise InputError(f"the counts {path} cannot be read as {path.suffix[1:]}.")
 
 
 def _whole(column: pa.ChunkedArray | pa.Array, path: Path) -> NDArray[np.int64]:

@@ -83,8 +83,9 @@ def read_key(path: Path) -> Key:
             "another key all units would look new. If it is lost, what was spent is not known any "
             "more; begin a new ledger, and count what the old one allowed as spent."
         ) from None
-    except (OSError, ValueError):
-        raise InputError(f"{path} holds no key of a ledger; name the file that does.") from None
+    except (OSError, ValueError):  # an error about letters holds the file, so it is not kept
+        pass
+    raise InputError(f"{path} holds no key of a ledger; name the file that does.")
 
 
 def make_key(path: Path) -> Key:

@@ -18,7 +18,7 @@ import json
 import re
 import shutil
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +30,7 @@ from hexveil import atomic
 from hexveil.errors import HexveilError, InputError, StorageError
 from hexveil.publishing import receipt
 from hexveil.publishing.folder import check_writable
+from hexveil.publishing.naming import folder_name
 from hexveil.publishing.pointer import Pointer, Stand, words
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ _Said = TypeVar("_Said")
 LATEST = "latest.json"
 LEDGER = "ledger.json"
 _NOTE = "note of a ledger's event"
-_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_MANIFEST = "manifest.json"
+_LONGEST = 255
+"""Letters that a folder's name can have."""
+_ELSE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,20 @@ class Archive:
         """
         path = self._path(LATEST) if day is None else self._path(day, LATEST)
         return self._said(path, "pointer of a data set", Pointer.read)
+
+    def dataset(self) -> str | None:
+        """Return whose releases are here, by the newest of them; None if there is none.
+
+        Raises
+        ------
+        StorageError
+            If a pointer or the release's manifest is there and cannot be read.
+        """
+        newest = self.pointer()
+        if newest is None:
+            return None
+        path = self._path(newest.path, _MANIFEST)
+        return self._said(path, "manifest of a release", lambda said: str(said["dataset"]["name"]))
 
     def stands(self, *releases: Pointer | None) -> dict[str, Stand]:
         """Return what of the ledger this place rests on: by name, where it is known.
@@ -113,10 +131,9 @@ class Archive:
                 return None
             with self.files.open_input_stream(path) as stream:
                 content = stream.read()
-        try:
+        with suppress(ValueError, KeyError, TypeError):  # whose error holds the text
             return meaning(json.loads(content))
-        except (ValueError, KeyError, TypeError):
-            raise StorageError(f"{path} is no {what}; restore it.") from None
+        raise StorageError(f"{path} is no {what}; restore it.")
 
     def has(self, pointer: Pointer) -> bool:
         """Return whether a release's folder is there, whole."""
@@ -228,7 +245,10 @@ class Archive:
 
 
 def archive(where: str, dataset: str) -> Archive:
-    """Return the place of a data set's releases.
+    """Return the place of a data set's releases: a folder that no other data set has.
+
+    An older version named folders by another rule, under which two names could be one. A folder
+    of its making is kept by the data set whose releases it holds.
 
     Parameters
     ----------
@@ -240,12 +260,29 @@ def archive(where: str, dataset: str) -> Archive:
     ------
     InputError
         If the address is none.
+    StorageError
+        If the folder holds releases of another data set, or cannot be looked up.
     """
-    name = _NAME.sub("-", dataset).strip(".-") or "dataset"
-    if "://" not in where:
-        return Archive(
-            where, pa.fs.LocalFileSystem(), f"{Path(where).absolute().as_posix()}/{name}"
+    files, root = _reached_by(where)
+    older = _ELSE.sub("-", dataset).strip(".-") or "dataset"
+    own = folder_name(dataset)
+    for name in (older, own) if len(older) <= _LONGEST else (own,):
+        place = Archive(where, files, f"{root}/{name}")
+        holder = place.dataset()
+        if holder == dataset:
+            return place
+    if holder is not None:
+        raise StorageError(
+            f"{where} ({name}) holds releases of another data set, and a folder has those of one; "
+            "name another folder for out."
         )
+    return place
+
+
+def _reached_by(where: str) -> tuple[Any, str]:
+    """Return the file system of a folder or an address, and its path there."""
+    if "://" not in where:
+        return pa.fs.LocalFileSystem(), Path(where).absolute().as_posix()
     try:
         files, root = pa.fs.FileSystem.from_uri(where)
     except (pa.ArrowInvalid, OSError, ValueError) as error:
@@ -253,4 +290,4 @@ def archive(where: str, dataset: str) -> Archive:
             f"{where} is no place that can be written to ({type(error).__name__}); name a folder, "
             "or an address as s3://bucket/maps."
         ) from None
-    return Archive(where, files, f"{root.rstrip('/')}/{name}")
+    return files, root.rstrip("/")

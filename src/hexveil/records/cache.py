@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hexveil import atomic
 from hexveil.errors import InputError, StorageError
-from hexveil.records.sources import Files
+from hexveil.records.sources import Files, safe_path
 from hexveil.records.versions import Versions
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def stamp(path: str, version: str) -> Stamp:
         full = os.path.realpath(path)
     except OSError as error:
         why = atomic.reason(error)
-        raise InputError(f"source: {path!r} cannot be looked up ({why}).") from None
+        raise InputError(f"source: {safe_path(path)} cannot be looked up ({why}).") from None
     # Folders named key=value can be columns, also where a link leads around them.
     named = [part for part in Path(path).parts[:-1] if "=" in part]
     return Stamp(_hash([full, named]), _hash([version]), found.st_size, found.st_mtime_ns)

@@ -7,14 +7,13 @@ GeoJSON order, longitude first.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from hexveil.errors import ColumnError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 KindName = Literal[
     "text", "number", "boolean", "time", "naive time", "date", "json", "struct", "list", "other"
@@ -72,26 +71,6 @@ class Ref:
 
 
 Schema = dict[str, Kind]
-
-_DATUM = re.compile(
-    r"\s*([+-]?(\d[\d.,' ]*|[.,]\d+)(e[+-]?\d+)?|nan|[+-]?inf(inity)?"
-    r"|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?|\d{1,2}:\d{2}.*)\s*",
-    re.IGNORECASE,
-)
-"""A number or a time as text."""
-
-
-def is_record(names: Iterable[str]) -> bool:
-    """Return whether names seem to be a record's fields: one of them is a number or a time.
-
-    A file without a line of names has its first record there, whose fields no message may show.
-
-    Examples
-    --------
-    >>> is_record(["bus 7", "31,4"]), is_record(["bus", "speed", "pm2.5"])
-    (True, False)
-    """
-    return any(_DATUM.fullmatch(name) for name in names)
 
 
 def resolve(role: str, name: str, schema: Schema) -> Ref:

@@ -19,6 +19,7 @@ from hexveil.facts import PublicFacts, Unit, ValueScale
 from hexveil.occupancy import Occupancy
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.decimals import decimals
+from hexveil.records.names import NOT_DECLARED, join_names, quoted
 from hexveil.records.possible import (
     nearest_squares,
     nearest_totals,
@@ -143,8 +144,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         rules={**rows.rules, **counts},
         identity={
             "source": source.shown,
-            "version": version or "not declared",
-            "columns": ", ".join(rows.columns),
+            "version": quoted(version) if version else NOT_DECLARED,
+            "columns": join_names(rows.columns),
             "value": value,
             "value_unit": value_unit or "",
             "quantum": decimal_text(asked.scale.quantum),

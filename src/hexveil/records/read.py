@@ -15,6 +15,7 @@ from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
 from hexveil.facts import Unit, ValueScale
 from hexveil.records.cache import cache_of
+from hexveil.records.names import quoted
 from hexveil.records.request import Columns, Repeats, Request, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources import find, find_for_spark, is_spark
@@ -148,7 +149,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     rules = Rules(
         scale, cells, select, unit, repeats, timezone, max_bad_rows, accept_single_records
     )
-    stated = None if isinstance(version, Mapping) else version
+    stated = None if isinstance(version, Mapping) or not version else quoted(str(version))
     request = Request(columns, rules, check_memory(memory), value_unit or "", stated)
     if spark is not None:
         from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415

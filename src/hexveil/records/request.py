@@ -10,6 +10,7 @@ from hexveil.cells import Cells, Labels, zone
 from hexveil.errors import InputError
 from hexveil.exact import decimal_text
 from hexveil.facts import UNITS, Unit, ValueScale
+from hexveil.records.names import NOT_DECLARED, join_pairs
 
 if TYPE_CHECKING:
     from hexveil.records.cache import Cache
@@ -55,16 +56,20 @@ class Columns:
         if self.lat is not None and self.location is not None:
             raise InputError("lat, lon and location cannot be combined: name one kind of place.")
 
+    def named(self) -> dict[str, str]:
+        """Return the configured columns by role."""
+        roles = ("user", "value", "lat", "lon", "location", "time")
+        found = ((role, getattr(self, role)) for role in roles)
+        return {role: name for role, name in found if name is not None}
+
     @property
     def has_place(self) -> bool:
         """Whether a latitude and longitude are configured."""
         return self.lat is not None or self.location is not None
 
     def describe(self) -> str:
-        """Return the mapping as one line of text."""
-        roles = ("user", "value", "lat", "lon", "location", "time")
-        named = ((role, getattr(self, role)) for role in roles)
-        return ", ".join(f"{role}={name}" for role, name in named if name is not None)
+        """Return the mapping as one line of text, another for every other mapping."""
+        return join_pairs(self.named())
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ class Request:
     Attributes
     ----------
     columns, rules, memory, value_unit, version, cache
-        See `hexveil.records.read`.
+        See `hexveil.records.read`; `version` is a line of `hexveil.records.names`.
     offsets : bool
         Whether it is known that every kept record's time has an offset; looked at only under two
         clocks (`Rules.two_clocks`).
@@ -177,12 +182,18 @@ class Request:
                 "public, the value is what is protected; name another column for one of them."
             )
 
+    @property
+    def column_names(self) -> frozenset[str]:
+        """The names of all configured columns."""
+        labels = self.rules.cells.columns if isinstance(self.rules.cells, Labels) else ()
+        return frozenset((*self.columns.named().values(), *labels))
+
     def identity(self, source: str) -> dict[str, str]:
         """Return the public request as text: nothing here depends on a value."""
         rules = self.rules
         return {
             "source": source,
-            "version": self.version or "not declared",
+            "version": self.version or NOT_DECLARED,
             "columns": self.columns.describe(),
             "value": self.columns.value,
             "value_unit": self.value_unit,

@@ -15,7 +15,7 @@ import zlib
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,9 @@ import pyarrow as pa
 from hexveil.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Sequence
 
+T = TypeVar("T")
 FileKind = Literal["parquet", "csv", "json"]
 
 _SUFFIXES: dict[str, FileKind] = {
@@ -45,6 +46,8 @@ _TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
 _BLOCK = 1 << 20
 _EXACT = 2**53
 """Floats below this in size are exact, if they are whole."""
+_SAYING = re.compile(r"(^|[/\\])([^/\\=]+)=[^/\\]+(?=[/\\])")
+"""A folder named key=value in a path."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,24 @@ class Remote:
 
     paths: tuple[str, ...]
     shown: str
+
+
+def safe_path(path: str, among: Sequence[str] = ()) -> str:
+    """Return a path for messages, without the values of folders named key=value: they can be ids.
+
+    Where a value is left out, the position among all files identifies the file.
+
+    Examples
+    --------
+    >>> safe_path("days/1.csv")
+    "'days/1.csv'"
+    >>> safe_path("bus=7/1.csv", ["bus=6/1.csv", "bus=7/1.csv"])
+    "'bus=.../1.csv' (file 2 of 2)"
+    """
+    shown = _SAYING.sub(r"\1\2=...", path)
+    if shown == path or path not in among:
+        return repr(shown)
+    return f"{shown!r} (file {among.index(path) + 1} of {len(among)})"
 
 
 def is_spark(thing: object, kind: str) -> bool:
@@ -270,14 +291,14 @@ def _files(shown: str, paths: list[str], *, listed: bool, unpack: bool) -> Files
         kind = _kind(Path(path))
         if kind is None:
             raise InputError(
-                f"source: {path!r} is not a kind of file that is read; use .parquet, .csv, "
-                ".csv.gz, .json, .jsonl or .ndjson."
+                f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
+                ".parquet, .csv, .csv.gz, .json, .jsonl or .ndjson."
             )
         kinds.add(kind)
         _check_name(path)
-        _check_filled(path)
+        _check_filled(path, paths)
         if unpack:
-            check_pack(path)
+            check_pack(path, paths)
     if len(kinds) > 1:
         raise InputError(
             f"source: {shown!r} holds files of several kinds ({', '.join(sorted(kinds))}); "
@@ -289,35 +310,38 @@ def _files(shown: str, paths: list[str], *, listed: bool, unpack: bool) -> Files
 def _check_name(path: str) -> None:
     """Refuse a name that is no text: engines are told names in UTF-8."""
     if _unicode(path) is None:
-        raise InputError(f"source: the name of the file {path!r} is not in UTF-8; rename it.")
+        raise InputError(
+            f"source: the name of the file {safe_path(path)} is not in UTF-8; rename it."
+        )
 
 
-def _check_filled(path: str) -> None:
+def _check_filled(path: str, among: Sequence[str]) -> None:
     """Refuse a file without a byte, packed or not, or one that cannot be opened."""
-    with _whole(path):
-        if not first_bytes(path, 1):
-            raise InputError(f"source: the file {path!r} is empty.")
+    if not _whole(path, among, lambda: first_bytes(path, 1)):
+        raise InputError(f"source: the file {safe_path(path, among)} is empty.")
 
 
-def check_pack(path: str) -> None:
+def check_pack(path: str, among: Sequence[str]) -> None:
     """Refuse a packed file that is damaged.
 
     Engines unpack without comparing checksums, so that a damaged file could become other records.
+    `among` are all files of the source, for the message.
     """
     if path.lower().endswith(".gz"):
-        with _whole(path):
-            _unpack(path)
+        _whole(path, among, lambda: _unpack(path))
 
 
-@contextlib.contextmanager
-def _whole(path: str) -> Iterator[None]:
-    """Raise what goes wrong with a file as a sentence."""
-    try:
-        yield
-    except (OSError, EOFError, zlib.error):
-        raise InputError(
-            f"source: the file {path!r} cannot be opened or unpacked; it may be damaged."
-        ) from None
+def _whole(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
+    """Return what some work with a file returns, or raise what goes wrong as a sentence.
+
+    The system's error holds the full path, so it is not kept as the context of ours.
+    """
+    with contextlib.suppress(OSError, EOFError, zlib.error):
+        return work()
+    raise InputError(
+        f"source: the file {safe_path(path, among)} cannot be opened or unpacked; it may be "
+        "damaged."
+    )
 
 
 def _unpack(path: str) -> None:

@@ -170,7 +170,7 @@ def _fetch(
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415  the engine
 
     with Session(_MEMORY) as session:
-        relation = open_source(session, source)
+        relation = open_source(session, source, (*cell, *_OWN))
         columns = _columns(session, relation, cell, places)
         named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
         table = session.arrow(f"SELECT {named} FROM ({relation.query})")

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from hexveil.errors import InputError
+from hexveil.records.names import join_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,9 +65,8 @@ class Versions:
         )
 
     def describe(self, used: Iterable[int]) -> str:
-        """Return as text what was declared of the files that are used."""
-        chosen = (self.declared[number] for number in sorted(set(used)))
-        return "; ".join(f"{name}={text}" if name else text for name, text in chosen)
+        """Return as a line what was declared of the files that are used."""
+        return join_pairs((self.declared[number] for number in sorted(set(used))), "; ")
 
 
 def _is_text(value: object) -> bool:

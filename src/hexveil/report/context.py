@@ -6,6 +6,7 @@ Only geometry is kept; properties are never read. Places are (longitude, latitud
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from pathlib import Path
@@ -60,14 +61,14 @@ def read_context(path: str | Path) -> dict[str, Any]:
             f"context: {str(path)!r} must be a file of at most {MAX_BYTES // 10**6} MB; "
             "keep only the lines near the map."
         )
-    try:
-        data = json.loads(text)
-        found = list(_geometries(data))
-    except _NOT_GEOJSON:
+    found = None
+    with contextlib.suppress(*_NOT_GEOJSON):  # whose error holds the text: it is not kept
+        found = list(_geometries(json.loads(text)))
+    if found is None:
         raise InputError(
             f"context: {str(path)!r} is not GeoJSON with places as [longitude, latitude] in "
             "degrees; export the layer as GeoJSON in WGS 84."
-        ) from None
+        )
     if not found:
         raise InputError(
             f"context: {str(path)!r} holds no line, polygon or point; "

@@ -261,7 +261,7 @@ class _Reading:
     def _scanned(self, paths: Sequence[str], records: Checked | None) -> tuple[dict[int, int], int]:
         """Return the counts of some files, all of whose records are read; make their pairs."""
         for path in paths:
-            check_pack(path)
+            check_pack(path, paths)
         self._look_at(paths)
         records = self._undated if records is None else records
         left_out, repeats = count(self._session, records, self._grouping, self._request)

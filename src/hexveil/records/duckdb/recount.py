@@ -65,7 +65,9 @@ class Recounter:
     def _keep(self, session: Session, request: Request) -> None:
         # Repeats are looked for in all records, and only then is one of each kept.
         drop = sums.dedupes(request)
-        source = checked(session, open_source(session, self.source), request, parse=drop)
+        source = checked(
+            session, open_source(session, self.source, request.column_names), request, parse=drop
+        )
         query = source.query
         if drop:
             query, _ = sums.without_repeats(session, source)

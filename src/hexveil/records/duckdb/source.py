@@ -7,14 +7,12 @@ skipped or null, and counted, never quoted.
 from __future__ import annotations
 
 import contextlib
-import csv
 import difflib
-import gzip
-import io
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,15 +25,15 @@ from hexveil.records.columns import (
     Ref,
     Schema,
     every_name,
-    is_record,
     resolve,
     resolve_location,
 )
 from hexveil.records.duckdb.expressions import literal
-from hexveil.records.sources import Files, Table, first_bytes
+from hexveil.records.headers import MARKS, FirstLine, first_line, is_confirmed
+from hexveil.records.sources import Files, Table, first_bytes, safe_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from hexveil.records.duckdb.session import Session
 
@@ -47,10 +45,6 @@ _LOOKED_AT = 1000
 _NEAR = 0.8
 """How alike a key of a JSON document must be to be told: keys can be ids."""
 _KEYS = "check how the documents spell it; their keys are not listed, for keys can be data."
-_NO_HEADER = (
-    "its first line holds a number or a time, so it seems to be a record, which is not shown; "
-    "write a line of column names above it."
-)
 
 
 @dataclass(frozen=True)
@@ -72,6 +66,9 @@ class Relation:
     respelled : frozenset of str
         Columns of text that hold numbers in some of the files, which the engine writes in its own
         way: no ids can be read from them.
+    configured : collection of str
+        Names of the configured columns. The names in a text file are shown only if some of
+        these are among them.
     """
 
     query: str
@@ -80,6 +77,7 @@ class Relation:
     skips: bool = False
     part: Callable[[Sequence[str]], str] | None = None
     respelled: frozenset[str] = frozenset()
+    configured: Collection[str] = ()
 
     def skipped(self, session: Session, paths: Sequence[str] | None = None) -> int:
         """Return how many malformed lines the scans so far skipped, each counted once.
@@ -137,21 +135,48 @@ class Relation:
         raise self._careful(missing, tuple(every_name(schema)))
 
     def _careful(self, missing: ColumnError, names: Sequence[str]) -> ColumnError:
-        """Return the error with those of the names that may be told.
+        """Return the error with only those names that may be shown.
 
-        A first line that is a record, and keys of JSON documents, can be ids and values.
+        A first line can be a record, and keys of JSON documents can be ids or values.
         """
         role, column = missing.role, missing.column
-        if self.documents:
-            near = difflib.get_close_matches(column, names, n=1, cutoff=_NEAR)
-            return ColumnError(role, column, near, None if near else _KEYS)
-        if self.skips and is_record(names):
-            return ColumnError(role, column, (), _NO_HEADER)
-        return missing
+        known = is_confirmed(names, self.configured)
+        if not self.documents:
+            typed = not self.skips
+            hint = None if typed or known else _unconfirmed_hint(len(names))
+            return missing if hint is None else ColumnError(role, column, (), hint)
+        near = _closest_key(column, names) if known else ()
+        return ColumnError(role, column, near, None if near else _KEYS)
 
 
-def open_source(session: Session, source: Files | Table) -> Relation:
+def _unconfirmed_hint(number: int) -> str:
+    """Return the hint that replaces the names in a first line that may be a record."""
+    found = "one column was" if number == 1 else f"{number} columns were"
+    marks = " ".join(repr(mark) for mark in MARKS)
+    return (
+        f"{found} found, whose names are not shown, for the first line may be a record; check that "
+        f"it is a header, separated by one of {marks}."
+    )
+
+
+def _closest_key(column: str, names: Sequence[str]) -> Sequence[str]:
+    """Return the closest key, if any; not one with digits of its own, which may be an id."""
+    digits = {letter for letter in column if letter.isdigit()}
+    plain = [n for n in names if all(c in digits for c in n if c.isdigit())]
+    return difflib.get_close_matches(column, plain, n=1, cutoff=_NEAR)
+
+
+def open_source(
+    session: Session, source: Files | Table, configured: Collection[str] = ()
+) -> Relation:
     """Return the records of a source as a relation.
+
+    Parameters
+    ----------
+    session : Session
+    source : Files or Table
+    configured : collection of str
+        Configured columns: see `Relation`.
 
     Raises
     ------
@@ -160,12 +185,15 @@ def open_source(session: Session, source: Files | Table) -> Relation:
     """
     if isinstance(source, Table):
         return _open_table(session, source.data)
-    opened = {"parquet": _open_parquet, "csv": _open_csv, "json": _open_json}[source.kind]
-    return opened(session, source)
+    if source.kind == "csv":
+        return _open_csv(source, configured)
+    if source.kind == "json":
+        return _open_json(session, source, configured)
+    return _open_parquet(session, source)
 
 
 def _open_table(session: Session, table: pa.Table) -> Relation:
-    _check_names("the table in memory", table.column_names)
+    _check_names(lambda: "the table in memory", table.column_names)
     session.register("records_in_memory", table)
     query = "SELECT * FROM records_in_memory"
     return Relation(query, _typed_schema(session, query))
@@ -174,13 +202,13 @@ def _open_table(session: Session, table: pa.Table) -> Relation:
 def _open_parquet(session: Session, source: Files) -> Relation:
     columns = []
     for path in source.paths:
-        try:
-            found = pq.read_schema(path)
-        except (pa.ArrowException, OSError, ValueError):  # names that are no text, too
+        found = _parquet_schema(path)
+        if found is None:
             raise InputError(
-                f"source: {path!r} is not a readable Parquet file; it may be truncated."
-            ) from None
-        _check_names(repr(path), found.names)
+                f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
+                "be truncated."
+            )
+        _check_names(partial(safe_path, path, source.paths), found.names)
         columns.append({f.name: str(f.type) for f in found})
     _check_same(source, [sorted(c.items()) for c in columns], [set(c) for c in columns])
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
@@ -207,6 +235,13 @@ def _respelled(schema: Schema, parts: Iterable[Schema]) -> frozenset[str]:
     return frozenset(found)
 
 
+def _parquet_schema(path: str) -> pa.Schema | None:
+    """Return the schema of a file; None if it cannot be read, and its error is not kept."""
+    with contextlib.suppress(pa.ArrowException, OSError, ValueError):  # names that are no text, too
+        return pq.read_schema(path)
+    return None
+
+
 def _folder_columns(paths: Sequence[str], own: set[str]) -> str:
     """Return the option that makes folders named key=value columns of text, or that does not.
 
@@ -221,80 +256,48 @@ def _folder_columns(paths: Sequence[str], own: set[str]) -> str:
     return f"hive_partitioning={str(named).lower()}, hive_types_autocast=false"
 
 
-def _open_csv(_session: Session, source: Files) -> Relation:
-    headers = [_header(path) for path in source.paths]
-    names = [set(header) for _, header in headers]
-    _check_same(source, [sorted(n) for n in names], names)
-    layouts: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for path, layout in zip(source.paths, headers, strict=True):
-        layouts.setdefault(layout, []).append(path)
+def _open_csv(source: Files, configured: Collection[str]) -> Relation:
+    headers = [_header(path, source.paths) for path in source.paths]
+    names = [set(header.fields) for header in headers]
+    _check_same(source, [sorted(n) for n in names], names, configured)
+    layouts: dict[FirstLine, list[str]] = {}
+    for path, header in zip(source.paths, headers, strict=True):
+        layouts.setdefault(header, []).append(path)
 
     def part(paths: Sequence[str]) -> str:
-        some = [(layout, [p for p in own if p in paths]) for layout, own in layouts.items()]
-        scans = [_csv_scan(mark, header, own) for (mark, header), own in some if own]
-        return " UNION ALL BY NAME ".join(scans)
+        some = [(header, [p for p in own if p in paths]) for header, own in layouts.items()]
+        return " UNION ALL BY NAME ".join(_csv_scan(header, own) for header, own in some if own)
 
-    schema: Schema = {name: Kind("text") for _, header in headers for name in header}
-    return Relation(part(source.paths), schema, skips=True, part=part)
+    schema: Schema = {name: Kind("text") for header in headers for name in header.fields}
+    return Relation(part(source.paths), schema, skips=True, part=part, configured=configured)
 
 
-def _csv_scan(mark: str, header: Sequence[str], paths: Sequence[str]) -> str:
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
+def _csv_scan(header: FirstLine, paths: Sequence[str]) -> str:
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.fields)
     return (
         f"SELECT * FROM read_csv({_paths(paths)}, columns={{{columns}}}, auto_detect=false, "
-        f"""header=true, delim={literal(mark)}, quote='"', escape='"', """
+        f"""header=true, delim={literal(header.mark)}, quote='"', escape='"', """
         "hive_partitioning=false, null_padding=false, ignore_errors=true, store_rejects=true, "
         "rejects_limit=0)"
     )
 
 
-def _header(path: str) -> tuple[str, tuple[str, ...]]:
+def _header(path: str, among: Sequence[str]) -> FirstLine:
     """Return the separator and the column names of a CSV file, from its first line alone."""
-    found = _first_line(path)
-    if found is None:
-        raise InputError(f"source: {path!r} is not a readable CSV file in UTF-8.")
-    mark, header = found
-    if not any(header):
-        raise InputError(f"source: the file {path!r} has no line of column names.")
-    if not all(header):
-        raise InputError(f"source: the first line of {path!r} must name every column.")
-    _check_names(repr(path), header)
-    return mark, header
+    header = first_line(path, among)
+    _check_names(partial(safe_path, path, among), header.fields, shown=False)
+    return header
 
 
-def _first_line(path: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return the separator and the fields of the first line; None if it cannot be read.
-
-    The error is not kept, not even as the context of ours: one about letters holds the records.
-    """
-    with (
-        contextlib.suppress(OSError, EOFError, UnicodeEncodeError, csv.Error),
-        _opened(path) as packed,
-        # More than this line is decoded at once, and records may be malformed: they are counted.
-        io.TextIOWrapper(packed, "utf-8-sig", "surrogateescape", newline="") as text,
-    ):
-        first = text.readline()
-        mark = max(",;\t|", key=first.count)
-        text.seek(0)
-        header = tuple(next(csv.reader(text, delimiter=mark), ()))
-        "".join(header).encode()  # fails if the line itself is not UTF-8
-        return mark, header
-    return None
-
-
-def _opened(path: str) -> IO[bytes] | gzip.GzipFile:
-    if path.lower().endswith(".gz"):
-        return gzip.GzipFile(path)
-    return Path(path).open("rb")
-
-
-def _open_json(session: Session, source: Files) -> Relation:
+def _open_json(session: Session, source: Files, configured: Collection[str]) -> Relation:
     scans = [_json_scan(path) for path in source.paths]
     schemas = [_document_schema(session, scan) for scan in scans]
     names = [set(schema) for schema in schemas]
     _check_same(source, [sorted(n) for n in names], names)
     merged = {name: kind for schema in schemas for name, kind in schema.items()}
-    return Relation(_json_part(source.paths), merged, documents=True, part=_json_part)
+    return Relation(
+        _json_part(source.paths), merged, documents=True, part=_json_part, configured=configured
+    )
 
 
 def _json_part(paths: Sequence[str]) -> str:
@@ -327,7 +330,7 @@ def _json_kind(structure: object) -> Kind:
     return Kind("json")
 
 
-def _check_names(where: str, names: Sequence[str]) -> None:
+def _check_names(where: Callable[[], str], names: Sequence[str], *, shown: bool = True) -> None:
     """Refuse columns that the engine takes for one: it reads names without regard to case.
 
     It would rename the second, perhaps to the name of a third.
@@ -336,35 +339,43 @@ def _check_names(where: str, names: Sequence[str]) -> None:
     for name in names:
         other = seen.setdefault(name.encode(errors="replace").lower(), name)
         if name == other and list(names).count(name) > 1:
-            raise InputError(f"source: {where} has two columns of one name; rename one.")
+            raise InputError(f"source: {where()} has two columns of one name; rename one.")
         if name != other:
-            which = "two columns" if is_record(names) else f"columns {other!r} and {name!r}"
+            which = f"columns {other!r} and {name!r}" if shown else "two columns"
             raise InputError(
-                f"source: {where} has {which}, which differ in capital letters alone; rename one."
+                f"source: {where()} has {which}, which differ in capital letters alone; rename one."
             )
 
 
-def _check_same(source: Files, columns: Sequence[object], names: Sequence[set[str]]) -> None:
+def _check_same(
+    source: Files,
+    columns: Sequence[object],
+    names: Sequence[set[str]],
+    configured: Collection[str] = (),
+) -> None:
     """Refuse files whose columns differ, unless the caller listed them one by one."""
     if source.listed:
         return
     for path, found, own in zip(source.paths, columns, names, strict=True):
         if found != columns[0]:
+            pair = (own, names[0])
+            shown = source.kind == "parquet" or (
+                source.kind == "csv" and all(is_confirmed(one, configured) for one in pair)
+            )
+            these = " and ".join(safe_path(one, source.paths) for one in (source.paths[0], path))
             raise InputError(
-                f"source: {source.paths[0]!r} and {path!r} have different columns "
-                f"({_difference(source, own, names[0])}); list the files by name to read them "
-                "together."
+                f"source: {these} have different columns "
+                f"({_difference(own, names[0], shown=shown)}); list the files by name to read "
+                "them together."
             )
 
 
-def _difference(source: Files, one: set[str], other: set[str]) -> str:
+def _difference(one: set[str], other: set[str], *, shown: bool) -> str:
     """Return how the columns of two files differ; names that can be data are not told."""
     odd = sorted(one ^ other)
     if not odd:
         return "their types differ"
-    if source.kind == "csv" and is_record([*one, *other]):
-        return "a first line holds a number or a time, so it seems to be a record and no names"
-    if source.kind == "json" or len(odd) > LISTED:
+    if not shown or len(odd) > LISTED:
         return f"{len(odd)} are only in one of them"
     return f"only one of them has {', '.join(odd)}"
 

@@ -88,7 +88,7 @@ def _of_files(
     spark: SparkSession, session: Session, source: Files, request: Request, memory: str
 ) -> Opened:
     """Return text files, one for each task, which opens it just as the driver does."""
-    relation = open_source(session, source)
+    relation = open_source(session, source, request.column_names)
     session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
     records = checked(session, replace(relation, query=f"SELECT * FROM {RECORDS}"), request)
     scans = [_scan(session, relation, path) for path in source.paths]

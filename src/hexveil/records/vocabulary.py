@@ -1,0 +1,82 @@
+"""Known column names, which tell a header from a record and one role from another.
+
+A name is split into words and is known if all of its words are, so that it contains no id and no
+value: "location.coordinates", "PM2.5" and "vehicle_id" are known; "bus 1", which may be a vehicle,
+and "speed_of_kr7731" are not.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PHRASES: Mapping[str, tuple[str, ...]] = {
+    "lat": ("latitude", "lat"),
+    "lon": ("longitude", "lon", "lng", "long"),
+    "location": (
+        "location coordinates", "coordinates", "location", "position", "geo point", "geometry",
+        "geom", "point",
+    ),
+    "time": (
+        "observation date time", "observed at", "observation time", "timestamp", "date time",
+        "event time", "recorded at", "time", "ts", "time hour", "date",
+    ),
+    "user": (
+        "license plate", "licence plate", "number plate", "plate", "registration", "vehicle id",
+        "bus id", "vehicle number", "vehicle no", "vehicle", "bus", "tram", "tail num",
+        "tail number", "fleet number", "user id", "user", "device id", "device", "imei",
+        "sensor id", "uid", "vehicle label", "id",
+    ),
+    "value": (
+        "speed", "velocity", "speed kmh", "pm 25", "pm 10", "no 2", "o 3", "so 2", "co 2", "aqi",
+        "temperature", "humidity", "noise", "concentration", "value", "reading", "measurement",
+        "delay",
+    ),
+    "labels": (
+        "ward", "zone", "district", "area", "route id", "route", "line", "stop id", "stop",
+        "station", "hour",
+    ),
+}  # fmt: skip
+"""Words that columns of a role are called by, the likelier first."""
+
+_SPOKEN = {word for phrases in PHRASES.values() for name in phrases for word in name.split()}
+_KNOWN = {word for word in _SPOKEN if not word.isdigit()} | {
+    *("last", "first", "current", "start", "end", "arrival", "departure", "actual", "trip", "gps"),
+    *("data", "properties", "attributes", "observation", "timestamp", "kmh", "kph", "mph", "avg"),
+    *("mean", "type", "name", "wgs"),
+}
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_PLAIN = re.compile(r"[A-Za-z0-9 _./:-]+")
+_NUMBERED = re.compile(
+    r"^no 2\b|\b(?:pm (?:1|10|25|2 5)|(?:so|co) 2|o 3|wgs 84"
+    r"|(?:coordinates|location|position|point|geometry|geom) [01])\b"
+)
+"""Numbers that belong to a column name. Any other number may be part of a vehicle's id."""
+
+
+def words(name: str) -> list[str]:
+    """Return the words of a name, in small letters.
+
+    Examples
+    --------
+    >>> words("observationDateTime"), words("PM2.5")
+    (['observation', 'date', 'time'], ['pm', '2', '5'])
+    """
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def is_known_name(name: str) -> bool:
+    """Return whether a name consists of known words.
+
+    Examples
+    --------
+    >>> [is_known_name(name) for name in ("vehicle_id", "PM2.5", "bus 1", "kr7731")]
+    [True, True, False, False]
+    """
+    own = words(name)
+    if not own or not _PLAIN.fullmatch(name):
+        return False
+    return _KNOWN.issuperset(_NUMBERED.sub("", " ".join(own)).split())

@@ -1,0 +1,277 @@
+"""Sums are seen by few modules, and what these make of them leaves through the noise door alone.
+
+Three ways to look: at the code (who names sums, who knocks at the door), at a run (who touches
+them), and through a deaf door, which answers without listening: if what is released still hangs on
+the values, something has gone past it.
+"""
+
+import ast
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from attack import leak_neighbours as near
+from hexveil.ledger.units import make_key
+from hexveil.noise import secure
+from hexveil.records.dataset import Dataset, Sums
+
+SOURCE = Path(hv.__file__).resolve().parent
+PRIVATE = ("total", "total_sq", "of_cells")
+"""What of sums tells of values."""
+MEASURES = {
+    "publishing/linear.py", "publishing/variance.py", "publishing/weighted.py",
+    "publishing/moments.py", "publishing/ends.py", "publishing/deviations.py",
+    "publishing/stepped.py",
+}  # fmt: skip
+"""Modules that make integers of sums, each with a proof of their sensitivity in its head."""
+STUDIES = {"experiments/own.py", "experiments/pictures/releases.py"}
+"""Studies of records that are one's own, or invented; nothing of them is a release."""
+KNOCKS = {
+    "publishing/release.py", "publishing/ends.py", "publishing/deviations.py",
+    "publishing/stepped.py", "experiments/audit/run.py",
+}  # fmt: skip
+"""Modules that call the noise door."""
+DOOR = {"add_laplace", "noisy_max"}
+
+
+def sources():
+    """Yield every module outside records/, by its path inside the package, and its tree."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if not name.startswith("records/"):
+            yield name, ast.parse(path.read_text("utf-8"))
+
+
+def sees_sums(tree):
+    """Return whether a module names sums: as an attribute, an import or through a data set."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            of = node.value.id if isinstance(node.value, ast.Name) else ""
+            whole = node.attr == "of_cells" and of in ("dataset", "data", "ds", "records")
+            if whole or node.attr in ("sums", "total_sq"):
+                return True
+        if isinstance(node, ast.ImportFrom) and any("Sums" in one.name for one in node.names):
+            return True
+        if isinstance(node, ast.Constant) and node.value in ("sums", "total_sq"):
+            return True
+    return False
+
+
+def knocks(tree):
+    """Return whether a module has a function of the door; a noise source that it is given has not.
+
+    A constant of the door's module, as its bound on tails, is no function of it.
+    """
+    return any(map(_is_knock, ast.walk(tree)))
+
+
+def _is_knock(node):
+    if isinstance(node, ast.Attribute):
+        return node.attr in DOOR and isinstance(node.value, ast.Name) and node.value.id == "secure"
+    if not isinstance(node, ast.ImportFrom) or node.module != "hexveil.noise.secure":
+        return False
+    return not all(one.name.isupper() for one in node.names)
+
+
+def test_the_modules_that_name_sums_are_known():
+    """A new one is entered above, once its sensitivity is proven."""
+    assert {name for name, tree in sources() if sees_sums(tree)} == MEASURES | STUDIES
+
+
+def test_the_modules_that_call_the_door_are_known():
+    """The door is called where losses are booked before, and by the audit; a new caller fails."""
+    assert {name for name, tree in sources() if knocks(tree)} == KNOCKS
+
+
+def test_the_door_has_two_functions():
+    """Nothing else of the noise module can be called, and its samplers are called in these two."""
+    tree = ast.parse((SOURCE / "noise/secure.py").read_text("utf-8"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert {name for name in functions if not name.startswith("_")} == DOOR
+    calls = {
+        name
+        for name, node in functions.items()
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Name) and inner.id in ("_measurement", "_selection")
+    }
+    assert calls == DOOR
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = dataset.sums.total",
+        "from hexveil.records import Sums",
+        "def f(dataset):\n    return dataset.of_cells(f)",
+        "getattr(dataset, 'sums')",
+        "squares = private.total_sq",
+    ],
+)
+def test_a_module_that_names_sums_is_found(text):
+    """The look at the code sees each way, so that a green table means something."""
+    assert sees_sums(ast.parse(text))
+
+
+PLANS = {
+    "joint": {},
+    "joint, largest error, every statistic": {
+        "objective": "max", "statistics": ("mean", "variance", "sd"),
+    },
+    "one error of both": {"error": "sum"},
+    "each cell alone": {"method": "per-cell", "statistics": ("mean", "variance")},
+    "composition": {"method": "composition", "mechanism": hv.Baseline()},
+    "suppression": {"method": "clip-user", "statistics": ("mean", "variance")},
+    "a private interval": {"intervals": "global", "statistics": ("mean", "variance")},
+    "narrower ranges": {"intervals": "adaptive"},
+    "an error to stay within": {"target_error": 5, "epsilon": None},
+}  # fmt: skip
+USERS, CELLS = 40, ("x", "y", "z")
+
+
+def records(values):
+    """Return records of one fleet with values of a kind."""
+    chance = np.random.default_rng(3)
+    rows = [
+        (f"b{user}", cell)
+        for user in range(USERS)
+        for cell in CELLS
+        for _ in range(1 + (user + len(cell)) % 3)
+        if (user + ord(cell)) % 4
+    ]
+    made = {
+        "even": lambda: 30.0 + chance.normal(0, 5, len(rows)),
+        "odd": lambda: np.where(np.arange(len(rows)) % 2, -1e300, 64.0),
+    }[values]()
+    user, cell = zip(*rows, strict=True)
+    return pa.table({"bus": user, "line": cell, "speed": made})
+
+
+def read(values):
+    return hv.read(
+        records(values), user="bus", value="speed", bounds=(0, 65), quantum="0.01",
+        cells=hv.Labels("line"),
+    )  # fmt: skip
+
+
+def planned(dataset, kind):
+    """Return the plan of a kind."""
+    return hv.plan(dataset, **({"epsilon": 2, "advise": False} | PLANS[kind]))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Put a deaf door in place of the real one; return what it is asked but for the values."""
+    said = []
+
+    def add_laplace(values, scales):
+        said.append(("add_laplace", values.shape, str(values.dtype), scales.tobytes()))
+        return np.round(scales * (np.arange(scales.size) % 7 - 3)).astype(np.int64)
+
+    def noisy_max(scores, scale):
+        said.append(("noisy_max", scores.shape, str(scores.dtype), scale))
+        return scores.size // 3
+
+    monkeypatch.setattr(secure, "add_laplace", add_laplace)
+    monkeypatch.setattr(secure, "noisy_max", noisy_max)
+    return said
+
+
+def released(folder, kind, values, key):
+    """Return all that a release of a kind makes of values: table, ledger, files."""
+    folder.mkdir()
+    (folder / "book.sqlite.key").write_bytes(key)
+    dataset = read(values)
+    plan = planned(dataset, kind)
+    book = hv.Ledger(folder / "book.sqlite", dataset="buses", budget=1000)
+    more = {"estimates": ("raw", "smoothed")} if kind == "joint" else {}
+    made = hv.release(dataset, plan, ledger=book, **more)
+    written = made.write(folder / "map")
+    texts = {
+        path.name: near.masked(path.read_text("utf-8"))
+        for path in sorted(Path(written).iterdir())
+        if path.suffix != ".parquet"
+    }
+    table = pq.read_table(folder / "map" / "cells.parquet")
+    return table.to_pylist(), near.book(folder / "book.sqlite"), texts, repr(made)
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_through_a_deaf_door_nothing_is_heard(tmp_path, asked, kind):
+    """Whatever the values are, the door is asked the same, and all that is released is the same."""
+    make_key(tmp_path / "one.key")
+    key = (tmp_path / "one.key").read_bytes()
+    even = released(tmp_path / "even", kind, "even", key)
+    heard = list(asked)
+    assert heard
+    asked.clear()
+    odd = released(tmp_path / "odd", kind, "odd", key)
+    assert asked == heard
+    for one, other in zip(even, odd, strict=True):
+        assert one == other
+
+
+def test_a_door_that_listens_is_heard(tmp_path, asked, monkeypatch):
+    """The comparison sees what goes past the noise, so that finding nothing means something."""
+    monkeypatch.setattr(secure, "add_laplace", lambda values, _: values)
+    make_key(tmp_path / "one.key")
+    key = (tmp_path / "one.key").read_bytes()
+    even, odd = (released(tmp_path / v, "joint", v, key) for v in ("even", "odd"))
+    assert even[0] != odd[0]
+
+
+@pytest.fixture
+def touched(monkeypatch):
+    """Note which module touches the numbers of sums, from within what."""
+    seen = set()
+    plain = Sums.__getattribute__
+
+    def watched(self, name):
+        if name in PRIVATE:
+            seen.add(caller())
+        return plain(self, name)
+
+    monkeypatch.setattr(Sums, "__getattribute__", watched)
+    return seen
+
+
+def caller():
+    """Return the nearest module of the package that is not the type of sums itself."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if path.is_relative_to(SOURCE) and path != SOURCE / "records/dataset.py":
+            return path.relative_to(SOURCE).as_posix()
+        frame = frame.f_back
+    return "outside"
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_only_measures_touch_sums(tmp_path, touched, kind):
+    """Before a release nobody has touched them but who made them; then the known measures alone."""
+    dataset = read("even")
+    assert touched <= {"records/duckdb/reading.py"}
+    touched.clear()
+    plan = planned(dataset, kind)
+    if kind == "joint":
+        hv.capacity(dataset, epsilon=1)
+    assert touched == set()
+    book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=1000)
+    made = hv.release(dataset, plan, ledger=book)
+    assert touched
+    assert touched <= MEASURES
+    touched.clear()
+    made.write(tmp_path / "map")
+    assert touched == set()
+    assert hv.release(dataset, plan, ledger=book).replayed
+    assert touched <= MEASURES
+
+
+def test_a_data_set_is_made_of_sums_alone():
+    """Of the private side a data set has sums and ids, and both say nothing of themselves."""
+    fields = Dataset.__dataclass_fields__
+    assert set(fields) == {"public", "sums", "units"}

@@ -1,0 +1,246 @@
+"""No misnamed, headerless or damaged source is quoted: not in a sentence, an error or a file.
+
+The shapes: leak_shapes.py. In the suite 600 of them; with HEXVEIL_ATTACK=1 all 12,000.
+"""
+
+import traceback
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import hexveil as hv
+from attack import leak_canaries as canaries
+from attack import leak_shapes as shapes
+from attack.leak_runs import LONG, Caller
+from hexveil.cli import receipts
+from hexveil.config import Run, load
+from hexveil.config.starting import started
+from hexveil.errors import HexveilError
+from hexveil.experiments.counts import read_counts
+from hexveil.ledger.units import read_key
+from hexveil.publishing import dossier_facts
+from hexveil.publishing.archive import archive
+from hexveil.records.looking import look
+from hexveil.report import read_context
+
+MANY = 12_000 if LONG else 600
+BATCH = MANY // 12
+BATCHES = [range(start, start + BATCH) for start in range(0, MANY, BATCH)]
+COMMANDS = (
+    ("inspect", "--init"),
+    ("inspect", "--init", "--user", "bus"),
+    ("inspect", "--json"),
+    ("plan", "--epsilon", "1"),
+    ("release", "--epsilon", "1", "--url", "book.sqlite", "--dataset", "d", "--budget", "1",
+     "--out", "map"),
+    ("evaluate", "--counts"),
+    ("as run file",),
+    ("verify",),
+    ("ledger show",),
+    ("dossier",),
+)  # fmt: skip
+"""Calls of the command that are given a shape, in turns."""
+
+
+def attempts(shape, source):
+    """Return the library's calls of a shape."""
+    named = shapes.NAMED[shape.named]
+    grid = hv.Cells(6, None) if "lat" in named or "location" in named else hv.Labels("line")
+    more = {"bounds": (0, 65), "select": hv.Select(min_users=1), "max_bad_rows": 0.5}
+
+    def read():
+        return hv.read(source, **named, cells=grid, **more)
+
+    def labels():
+        return hv.read(source, user=named["user"], value=named["value"], cells=hv.Labels("ward"),
+                       **more)  # fmt: skip
+
+    def summed():
+        return hv.from_sums(source, bounds=(0, 65), cells=hv.Labels("cell"))
+
+    def begun():
+        run = Run(source=[source] if isinstance(source, str) else ["memory"])
+        return started(run, look(source))
+
+    return [(read, labels, summed)[shape.number % 3], *([begun] if shape.number % 2 else [])]
+
+
+def leaks(secret, call, heard):
+    """Return what a call of the library let out, by where."""
+    texts = {}
+    try:
+        made = call()
+        texts["result"] = made if isinstance(made, str) else repr(made)
+    except HexveilError as error:
+        texts["traceback"] = "".join(traceback.format_exception(error))
+        if canaries.in_error(error, secret.seen):
+            texts["error"] = canaries.in_error(error, secret.seen)
+    texts["output"] = "".join(heard())
+    return [where for where, text in texts.items() if secret.seen(text)]
+
+
+def left(folder, secret, before):
+    """Return the files that were written and hold a token or have one in their name."""
+    new = (path for path in folder.rglob("*") if path not in before)
+    return [
+        path.name
+        for path in new
+        if secret.seen(path.name)
+        or (path.is_file() and secret.seen(path.read_bytes().decode("latin-1")))
+    ]
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch.start}-{batch.stop}")
+def test_no_shape_is_quoted_by_the_library(tmp_path, monkeypatch, capfd, batch):
+    """Read, looked at, or taken for sums: no text, error, file or output holds a token."""
+    found = []
+    for number in batch:
+        shape = shapes.Shape.of(number)
+        (tmp_path / str(number)).mkdir()
+        monkeypatch.chdir(tmp_path / str(number))
+        source, secret = shape.make(tmp_path / str(number))
+        before = set((tmp_path / str(number)).rglob("*"))
+        for call in attempts(shape, source):
+            found += [
+                (shape, call.__name__, where) for where in leaks(secret, call, capfd.readouterr)
+            ]
+        found += [(shape, name) for name in left(tmp_path / str(number), secret, before)]
+    assert found == []
+
+
+RUN = """\
+source = "{source}"
+[columns]
+{columns}
+[values]
+bounds = [0, 65]
+[cells]
+resolution = 6
+timeslot = "none"
+timezone = "Asia/Kolkata"
+[select]
+min_users = 1
+"""
+
+
+def arguments(command, shape, source):
+    """Return the words of a command for a shape; its run file stands in the folder."""
+    name, *more = command
+    if name == "as run file":
+        Path(source).replace("shape.toml")
+        return "inspect", "shape.toml"
+    if name == "evaluate":
+        return name, *more, source, "--values", "normal:2,1", "--bounds", "0,9", "--trials", "2"
+    if name in ("verify", "dossier"):
+        Path("folder").mkdir()
+        for file in ("manifest.json", "receipt.json", "cells.csv", "cells.parquet"):
+            Path("folder", file).write_bytes(Path(source).read_bytes())
+        return name, "folder"
+    if name == "ledger show":
+        return name, source
+    if "--init" in more:
+        return name, source, *more
+    columns = "\n".join(f'{role} = "{name}"' for role, name in shapes.NAMED[shape.named].items())
+    Path("run.toml").write_text(RUN.format(source=source, columns=columns), "utf-8")
+    return name, "run.toml", *more
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch.start}-{batch.stop}")
+def test_no_shape_is_quoted_by_a_command(tmp_path, monkeypatch, capfd, batch):
+    """Every fourth shape by a command, in turns: output, logs, warnings, errors and files."""
+    monkeypatch.setenv("HEXVEIL_DEBUG", "1")
+    call, found = Caller(capfd, monkeypatch), []
+    for number in batch[:: 1 if LONG else 4]:
+        shape = shapes.Shape.of(number)
+        if shape.form != "text":
+            continue
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        source, secret = shape.make(folder)
+        words = arguments(COMMANDS[number // 4 % len(COMMANDS)], shape, source)
+        before = set(folder.rglob("*"))
+        heard = call(*words)
+        texts = [heard.out, heard.err, *heard.logged, *heard.warned]
+        errors = [canaries.in_error(error, secret.seen) for error in heard.errors]
+        shown = any(map(secret.seen, texts)) or any(errors) or "Traceback" in heard.err
+        found += [(shape, words, heard.err)] if shown else []
+        found += [(shape, words, name) for name in left(folder, secret, before)]
+    assert found == []
+
+
+def in_folder(read, name):
+    """Return a reader of a folder in which a file of this name stands."""
+
+    def reader(path):
+        folder = path.parent / "folder"
+        folder.mkdir()
+        (folder / name).write_bytes(path.read_bytes())
+        return read(folder)
+
+    return reader
+
+
+def named(read, ending):
+    """Return a reader of the file under another name."""
+    return lambda path: read(path.replace(path.with_name(f"shape{ending}")))
+
+
+READERS = {
+    "a key": read_key,
+    "a context": read_context,
+    "counts in JSON": named(read_counts, ".json"),
+    "counts in CSV": named(read_counts, ".csv"),
+    "a run file": named(lambda path: load(str(path)), ".toml"),
+    "a receipt": in_folder(receipts.place_of, "receipt.json"),
+    "a release": in_folder(hv.verify, "manifest.json"),
+    "a manifest": in_folder(dossier_facts.read, "manifest.json"),
+    "a pointer": in_folder(lambda folder: archive(str(folder.parent), "folder"), "latest.json"),
+}
+"""What reads a file that records can stand in by mistake."""
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_other_reader_quotes_a_shape(tmp_path, reader):
+    """Where a key, a run file, counts or a release is asked for, a shape is refused in silence."""
+    found, refused = [], 0
+    for number in range(0, MANY, MANY // 120):
+        shape = shapes.Shape.of(number)
+        if shape.form != "text":
+            continue
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        source, secret = shape.make(folder)
+        try:
+            READERS[reader](folder / source)
+        except HexveilError as error:
+            refused += 1
+            token = canaries.in_error(error, secret.seen)
+            found += [(shape, token)] if token else []
+    assert found == []
+    assert refused > 20
+
+
+def test_every_kind_of_shape_is_there():
+    """Each format, name, header, code, damage, form and id occurs at least five times."""
+    drawn = [shapes.Shape.of(number) for number in range(600)]
+    kinds = {
+        "form": set(shapes.FORMS), "style": shapes.STYLES, "header": shapes.HEADERS,
+        "ending": shapes.ENDINGS, "code": shapes.CODES, "damage": shapes.DAMAGE,
+        "ids": shapes.IDS, "named": shapes.NAMED,
+    }  # fmt: skip
+    for field, known in kinds.items():
+        counts = Counter(getattr(shape, field) for shape in drawn)
+        assert min(counts[kind] for kind in known) >= 5, field
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_a_token_is_found(tmp_path, number):
+    """A shape's own text is found out, so that an empty find means something."""
+    shape = shapes.Shape.of(number)
+    _, secret = shape.make(tmp_path)
+    for token in secret.tokens:
+        assert secret.seen(f"x{token}y") == token
+    assert secret.seen(str(secret.records)) is not None
+    assert secret.seen("user: the source has no column 'bus'.") is None

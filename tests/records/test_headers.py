@@ -1,0 +1,98 @@
+"""A first line is shown only if it holds names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hexveil.records.headers import (
+    MIN_KNOWN_NAMES,
+    FirstLine,
+    has_header,
+    is_confirmed,
+    looks_like_header,
+    looks_like_record,
+)
+
+ROWS = [["kr7731", "north", "31.5"], ["kr7732", "", "28"]]
+IDS = [
+    "kr7731",
+    "MH12AB1234",
+    "bus 7",
+    "bus-7",
+    "$31",
+    "31 km/h",
+    "speed=31",
+    '{"bus": "x"',
+    "N21.1",
+]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["bus", "line", "speed"],
+        ["VehicleID", "driver name", "PM2.5"],
+        ["plate", "time", "speed (km/h)"],
+        ["location/coordinates/0", "location/coordinates/1", "x"],
+    ],
+)
+def test_usual_names_above_numbers_are_names(names):
+    """Two usual names, other words, and a column of numbers below."""
+    assert looks_like_header(names, ROWS)
+
+
+@pytest.mark.parametrize("odd", [*IDS, "", " ", "bus", "Bus"])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_one_odd_field_leaves_doubt(odd, at):
+    """A field that can be an id or a value, or is there twice, is not shown with the others."""
+    names = ["bus", "speed", "time"]
+    if odd == names[at]:
+        return
+    names.insert(at, odd)
+    assert not looks_like_header(names, [["kr7731", "31.5", "x", "y"]])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [["a", "b", "c"]],
+        [["kr7731", "31.5"]],
+        [["", "", ""]],
+        [["a", "b", "31"], ["a", "b", "c"]],
+    ],
+)
+def test_rows_without_a_column_of_numbers_leave_doubt(rows):
+    """What stands below is no other kind of text, or there is nothing below."""
+    assert not looks_like_header(["bus", "line", "speed"], rows)
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from(IDS), st.text(max_size=5)), max_size=6),
+    st.sets(st.sampled_from(["bus", "speed", "time"]), min_size=1),
+)
+def test_names_are_confirmed_by_two_of_them(names, asked):
+    """Fewer than two configured columns in a first line, or a number there, confirm nothing."""
+    own = [name for name in names if name not in asked]
+    assert not is_confirmed([*own, *sorted(asked)[: MIN_KNOWN_NAMES - 1]], asked)
+    whole = [*own, *asked]
+    assert is_confirmed(whole, asked) == (
+        len(asked) >= MIN_KNOWN_NAMES and not looks_like_record(whole)
+    )
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("line", ["\n", "\r\n"])
+@pytest.mark.parametrize("first", ["", "\ufeff"])
+def test_a_file_s_first_line_is_compared_with_its_rows(tmp_path, mark, line, first):
+    """Whatever the separator, the end of a line, and the mark of its letters."""
+    text = line.join(mark.join(row) for row in (["bus", "line", "speed"], *ROWS))
+    (tmp_path / "one.csv").write_bytes((first + text).encode())
+    assert has_header(str(tmp_path / "one.csv"))
+    (tmp_path / "two.csv").write_bytes((first + line.join(text.split(line)[1:])).encode())
+    assert not has_header(str(tmp_path / "two.csv"))
+
+
+def test_a_first_line_does_not_show_itself():
+    """Its repr holds no field."""
+    assert repr(FirstLine(",", ("kr7731", "31"))) == "FirstLine(n_fields=2, private)"

@@ -1,0 +1,230 @@
+"""Whatever is hashed or compared for "the same" is another text for another thing.
+
+Names are drawn to break what joins them: with its own marks, quotes, line breaks, none, and letters
+that only look alike.
+"""
+
+import json
+import string
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hexveil.cells import CellTable, Labels
+from hexveil.facts import ValueScale
+from hexveil.ledger import chain
+from hexveil.ledger.units import Key, _hashed
+from hexveil.occupancy import Occupancy
+from hexveil.records.cache import question
+from hexveil.records.names import NOT_DECLARED, join_names, join_pairs, quoted
+from hexveil.records.request import Columns, Request, Rules
+from hexveil.records.select import Select
+from hexveil.records.units import dated
+from hexveil.records.versions import Versions
+
+ODD = [
+    ",", ", ", "=", ";", "; ", '"', '""', "\\", "\\/", "/", "\n", "\r", "\t", " ", "", "a", "b",
+    "é", "e\u0301", "\x1f", "\0", NOT_DECLARED, "none", "a, b", "a=b", 'a", "b', "lat=a", "[",
+    "{}", "7",
+]  # fmt: skip
+names = st.one_of(
+    st.lists(st.sampled_from(ODD), max_size=4).map("".join),
+    st.text(st.sampled_from(string.printable), max_size=4),
+    st.text(st.characters(codec="utf-8"), max_size=3),
+)
+filled = names.filter(bool)
+lists = st.lists(names, max_size=4)
+
+
+@given(lists, lists)
+@example(["a, b"], ["a", "b"])
+@example(['"a"'], ["a"])
+@example([], [""])
+def test_two_lists_of_names_are_two_lines(one, other):
+    """A line says which names, in which order, and how many."""
+    assert (join_names(one) == join_names(other)) == (one == other)
+
+
+@given(st.dictionaries(names, names, max_size=3), st.dictionaries(names, names, max_size=3))
+@example({"": "a=b"}, {"a": "b"})
+@example({"a": "1; b=2"}, {"a": "1", "b": "2"})
+def test_two_mappings_are_two_lines(one, other):
+    """Also in the form of versions, whose pairs have another mark between them."""
+    for mark in (", ", "; "):
+        same = join_pairs(one, mark) == join_pairs(other, mark)
+        assert same == (list(one.items()) == list(other.items()))
+
+
+@given(names)
+def test_a_name_is_quoted_or_itself(name):
+    """The quoted form is JSON; the plain form is the name, and neither is what stands for none."""
+    text = quoted(name)
+    assert text == name or json.loads(text) == name
+    assert text != NOT_DECLARED
+    assert text.isprintable()
+
+
+ROLES = ("user", "value", "lat", "lon", "location", "time")
+columns = st.fixed_dictionaries(
+    {"user": filled, "value": filled},
+    optional={"time": filled, "location": filled},
+).map(lambda given: Columns(**given))
+
+
+@given(columns, columns)
+@example(Columns("a", "b, time=c"), Columns("a", "b", time="c"))
+@example(Columns("a", "b", location="c, time=d"), Columns("a", "b", location="c", time="d"))
+def test_two_mappings_of_columns_are_two_texts(one, other):
+    """What is called like a role, or holds the marks between roles, is told apart."""
+    assert (one.describe() == other.describe()) == (one == other)
+
+
+def request(named, version):
+    """Return a request of labels by these columns."""
+    rules = Rules(ValueScale.of((0, 65), "0.001"), Labels("ward"), Select())
+    return Request(named, rules, version=None if version is None else quoted(version))
+
+
+@given(
+    st.tuples(columns, st.one_of(st.none(), filled)),
+    st.tuples(columns, st.one_of(st.none(), filled)),
+)
+def test_two_readings_have_two_identities(one, other):
+    """Columns and version together; a version that is called as none is not none."""
+    try:
+        pair = [request(*given) for given in (one, other)]
+    except ValueError:  # the value has a second role
+        return
+    first, second = (asked.identity("records.csv") for asked in pair)
+    assert (first == second) == (one == other)
+
+
+def test_a_version_that_says_there_is_none_is_one():
+    """The text that stands for no version is no version's text."""
+    named = Columns("a", "b")
+    none, some = (request(named, version).identity("x") for version in (None, NOT_DECLARED))
+    assert none["version"] == NOT_DECLARED
+    assert some["version"] != NOT_DECLARED
+
+
+declared = st.dictionaries(
+    filled.filter(str.strip), filled.filter(str.strip), min_size=1, max_size=3
+)
+
+
+@given(declared, declared)
+@example({"a": "1; b=2"}, {"a": "1", "b": "2"})
+def test_two_declarations_of_versions_are_two_texts(one, other):
+    """By files, and one for all."""
+    texts = [Versions.of(given).describe(range(len(given))) for given in (one, other)]
+    assert (texts[0] == texts[1]) == (list(one.items()) == list(other.items()))
+    alone = Versions.of(next(iter(one.values()))).describe([0])
+    assert alone not in texts
+
+
+label_rows = st.lists(st.tuples(names, names), min_size=1, max_size=5, unique=True)
+
+
+@given(label_rows)
+@example([("a\nb", "c"), ("a", "b\nc")])
+@example([("a/b", "c"), ("a", "b/c")])
+@example([("a\\", "/b"), ("a\\/", "b")])
+def test_two_cells_have_two_names(rows):
+    """Labels that hold the mark between labels, or what escapes it, are told apart."""
+    one, other = zip(*rows, strict=True)
+    table = CellTable(Labels("ward", "line"), labels={"ward": one, "line": other})
+    assert len(set(table.names())) == len(rows)
+    single = tuple(dict.fromkeys(one))
+    assert CellTable(Labels("ward"), labels={"ward": single}).names() == single
+
+
+PERIODS = ["", "2024-01-01", "2024-01-08"]
+units = st.tuples(names.map(lambda name: name.encode("utf-8", "replace")), st.sampled_from(PERIODS))
+
+
+@given(units, units)
+@example((b"a\x1f2024-01-01", ""), (b"a", "2024-01-01"))
+@example((b"a\x1f", ""), (b"a", ""))
+def test_two_units_have_two_hashes(one, other):
+    """An id that holds the mark before a period is not another's day."""
+    hashes = list(_hashed([one, other], {p: p.encode() for p in PERIODS}, Key(b"k" * 32)))
+    assert (hashes[0] == hashes[1]) == (one == other)
+
+
+@given(names, st.dates(), names, st.dates())
+def test_two_user_days_have_two_ids(one, day, other, another):
+    """The id that a query of sums makes of a user and a day is read as just these again."""
+    ids = [f"{user} {at.isoformat()}" for user, at in ((one, day), (other, another))]
+    assert (ids[0] == ids[1]) == ((one, day) == (other, another))
+    found = dated(pa.array(ids), "user-day")
+    assert found.users.to_pylist() == [one, other]
+    assert found.periods() == [day.isoformat(), another.isoformat()]
+
+
+EVENT = dict.fromkeys((*chain.COVERED, "units", "numbers"))
+bodies = st.dictionaries(names, st.one_of(names, st.integers(), st.none()), max_size=3)
+
+
+@given(bodies, bodies)
+def test_two_bodies_are_two_texts(one, other):
+    """A body's JSON is another for other contents, whatever their order."""
+    assert (chain.canonical(one) == chain.canonical(other)) == (one == other)
+
+
+events = st.fixed_dictionaries(
+    {
+        "dataset": names,
+        "request": names,
+        "body": names,
+        "units": st.one_of(st.none(), st.binary(max_size=3)),
+        "numbers": st.one_of(st.none(), names),
+    }
+)
+
+
+@given(events, events)
+@example({**EVENT, "units": b""}, {**EVENT})
+@example({**EVENT, "dataset": "a\nb"}, {**EVENT, "dataset": "a", "request": "b"})
+def test_two_events_have_two_links(one, other):
+    """The chain tells events apart in every field, and none from empty."""
+    links = [chain.link(chain.START, {**EVENT, **given}) for given in (one, other)]
+    assert (links[0] == links[1]) == ({**EVENT, **one} == {**EVENT, **other})
+    assert chain.link(links[0], {**EVENT, **one}) != links[0]
+
+
+@given(lists, lists)
+def test_two_questions_of_a_cache_have_two_hashes(one, other):
+    """What shapes a cached table is told apart part by part."""
+    assert (question(one) == question(other)) == (one == other)
+    assert question([one]) != question(one)
+
+
+counts = st.lists(
+    st.lists(st.integers(0, 3), min_size=2, max_size=2), min_size=1, max_size=3
+).filter(lambda rows: all(map(any, rows)) and all(map(any, zip(*rows, strict=True))))
+
+
+@given(counts, counts)
+def test_two_occupancies_have_two_fingerprints(one, other):
+    """Who reported how often where is told apart by the fingerprint."""
+    prints = [Occupancy.from_dense(np.array(rows)).fingerprint for rows in (one, other)]
+    assert (prints[0] == prints[1]) == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"hours": "7,8"}, {"hours": "7"}),
+        ({"top": 1}, {"min_users": 1}),
+        ({"box": (1, 2, 3, 4)}, {"box": (1, 2, 3, 4.5)}),
+        ({"drop_values": [1, 2]}, {"drop_values": [1.2]}),
+        ({"dates": ("2024-01-01", "2024-01-02")}, {"dates": ("2024-01-01", "2024-01-01")}),
+    ],
+)
+def test_two_selections_are_two_texts(one, other):
+    """Every field of a selection stands in its text."""
+    texts = [(s.describe(), s.describe_dropped()) for s in (Select(**one), Select(**other))]
+    assert texts[0] != texts[1]

@@ -98,8 +98,8 @@ def not_protected(facts: Facts) -> Bullets:
         (
             facts.said["guarantee"]["not_protected"],
             (
-                "What is true of everyone, such as slow traffic in the morning, is what a release "
-                "is for; it can be held against a person who is known to be among them."
+                "What users have in common can also be held against a person who is known to be "
+                "among them."
             ),
         )
     )

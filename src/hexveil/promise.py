@@ -33,11 +33,12 @@ IN_COMMON = (
     "What many users have in common, such as slow traffic on a line, can be learned from the "
     "release, and with it what follows for each of them: that is what a statistic is for."
 )
-EXACT = "The numbers of users and records, the places and the times are exact."
-NOT_PROTECTED = (
+PRESENCE = (
     "Presence, places, times and counts are not protected, nor is a value that can be worked out "
-    f"from them. {EXACT} {IN_COMMON}"
+    "from them."
 )
+EXACT = "The numbers of users and records, the places and the times are exact."
+NOT_PROTECTED = f"{PRESENCE} {EXACT} {IN_COMMON}"
 _THREE_UP = Context(prec=3, rounding=ROUND_CEILING)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from fractions import Fraction
 
 import h3
 import pyarrow as pa
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hexveil.errors import InputError
+from hexveil.promise import EXACT, IN_COMMON, promise
 from hexveil.report import render
 from hexveil.report.payload import script_json
 
@@ -46,18 +48,20 @@ def test_nothing_is_fetched_from_elsewhere(page):
     assert "default-src 'none'" in html
 
 
-def test_the_statement_is_five_sentences(page):
-    """Five list items, each one sentence that ends in a full stop."""
+def test_the_statement_is_seven_sentences(page):
+    """Seven list items, each one sentence that ends in a full stop."""
     sentences = re.findall(r'<span class="sentence">(.*?)</span>', page)
-    assert len(sentences) == 5
+    assert len(sentences) == 7
     for sentence in sentences:
         assert sentence.endswith(".")
         assert not re.search(r"\.\s+[A-Z]", sentence)
     assert "by a factor of at most 2.72" in sentences[1]
     for word in ("Presence", "places", "times", "counts"):
         assert word in sentences[2]
-    assert "usable value" in sentences[3]
-    assert "95 in 100" in sentences[4]
+    assert sentences[3] == EXACT
+    assert sentences[4] == IN_COMMON
+    assert "usable value" in sentences[5]
+    assert "95 in 100" in sentences[6]
 
 
 def test_mathematics_are_folded_away(page):
@@ -71,13 +75,15 @@ def test_mathematics_are_folded_away(page):
 
 @pytest.mark.parametrize(
     ("unit", "words"),
-    [("user", "one user by"), ("user-day", "day by a factor"), ("user-week", "week by a factor")],
+    [("user", "one user been"), ("user-day", "one day been"), ("user-week", "one week been")],
 )
-def test_the_odds_are_said_per_unit(city, unit, words):
-    """The second sentence names the unit of privacy the odds are about."""
-    guarantee = {**city.manifest["guarantee"], "unit": unit, "odds": 148.413}
+def test_the_promise_is_made_per_unit(city, unit, words):
+    """The second sentence is the promise, and names the unit of privacy."""
+    said = promise(unit, Fraction(5))
+    guarantee = {**city.manifest["guarantee"], "unit": unit, "promise": said}
     html = render(city.table, {**city.manifest, "guarantee": guarantee})
     sentence = re.findall(r'<span class="sentence">(.*?)</span>', html)[1]
+    assert sentence == said
     assert "at most 149" in sentence
     assert words in sentence
 
@@ -211,7 +217,7 @@ def test_bare_facts_are_enough(city):
         **city.manifest,
         "dataset": {"value": "speed"},
         "plan": {},
-        "guarantee": {"unit": "user", "odds": 2.718281828459045},
+        "guarantee": {"unit": "user", "promise": "Nothing."},
     }
     del manifest["losses"], manifest["software"]
     html = render(city.table, manifest)
@@ -258,11 +264,12 @@ def test_a_page_of_another_statistic(city, name, heading, unit):
 
 def test_a_release_of_constants_says_that_no_value_was_read(city):
     """Where nothing was spent, the page does not speak of noise that hides."""
-    guarantee = {**city.manifest["guarantee"], "epsilon_spent": "0", "odds": 1.0}
+    said = promise("user", Fraction(0))
+    guarantee = {**city.manifest["guarantee"], "epsilon_spent": "0", "promise": said}
     html = render(city.table, {**city.manifest, "guarantee": guarantee})
     sentences = re.findall(r'<span class="sentence">(.*?)</span>', html)
     assert "none of them was read" in sentences[0]
-    assert "No value was read" in sentences[1]
+    assert "No value is read" in sentences[1]
     assert "random noise" not in without_scripts(html)
 
 

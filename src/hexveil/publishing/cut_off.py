@@ -25,7 +25,6 @@ import numpy as np
 from hexveil.planning.intervals import around
 from hexveil.planning.part import LN20
 from hexveil.planning.ways import COARSE
-from hexveil.publishing import stepped
 from hexveil.publishing.moments import BITS
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The sentences of the page: what it shows, what is promised, and the mathematics behind it.
 
-The five sentences are written for a reader who knows no Greek; every number in them comes from
-the manifest or from the released table.
+The privacy statement is written for a reader who knows no Greek; every number in it comes from the
+manifest or from the released table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from hexveil.errors import InputError
 from hexveil.exact import exact
-from hexveil.promise import NOT_PROTECTED
+from hexveil.promise import EXACT, IN_COMMON, PRESENCE
 from hexveil.report import cutting
 from hexveil.report.facts import NOUNS, Facts, up_to_digits, with_unit
 
@@ -55,7 +55,7 @@ def summary(table: pa.Table, facts: Facts) -> str:
 
 
 def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
-    """Return the five sentences of the privacy statement, each with a word that names it."""
+    """Return the sentences of the privacy statement, each with a word that names it."""
     if facts.unit not in _HIDDEN:
         raise InputError(
             f"the manifest's unit of privacy must be one of {', '.join(_HIDDEN)}, got "
@@ -83,7 +83,9 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
     return [
         ("Protected", protected),
         ("How much", facts.promise),
-        ("Not protected", NOT_PROTECTED),
+        ("Not protected", PRESENCE),
+        ("Exact", EXACT),
+        ("In common", IN_COMMON),
         ("Assumption", assumed),
         ("How far off", off),
     ]

@@ -38,7 +38,7 @@ WIDTH, AROUND, LINE = 5.8, 1.15, 0.22
 
 
 class Shown(NamedTuple):
-    """One map: its title, hexagons, numbers, and how sure each is one of the grades of a release."""
+    """One map: its title, hexagons, numbers, and the grade of each."""
 
     title: str
     hexagons: list[int]

@@ -35,12 +35,8 @@ def test_a_plan_stays_short_when_it_warns(here, call, unit, epsilon):
     assert said.code == 0, said.err
     assert len(said.out.splitlines()) <= 25
     assert ("too fine" in said.out) == (epsilon == "0.001")
-    whom = {
-        "user": "one user",
-        "user-day": "one user on one day",
-        "user-week": "one user in one week",
-    }
-    assert f"had the values of {whom[unit]} been anything else" in " ".join(said.out.split())
+    whom = {"user": "one user", "user-day": "one user on one day"}.get(unit, "one user in one week")
+    assert f"had the values of {whom} been anything else" in " ".join(said.out.split())
     assert said.err == ""
 
 

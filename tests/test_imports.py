@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
-BASE = ("errors", "atomic", "exact", "hexagons", "occupancy", "spread", "cells", "facts", "promise")
+BASE = ("errors", "atomic", "exact", "hexagons", "occupancy", "spread", "cells", "facts")
 API = "hexveil"  # the package itself, whose names load the other rooms
 EVERY_ROOM = "*"
 
@@ -38,7 +38,6 @@ TABLE = {
     "spread": Room(("errors", "occupancy"), ("numpy",)),
     "cells": Room(("errors", "exact", "hexagons"), ("numpy",)),
     "facts": Room(("errors", "exact", "occupancy", "cells"), ("numpy",)),
-    "promise": Room(("exact",)),
     # The public side: no record, no engine, no noise library.
     "theory": Room(BASE, ("numpy",)),
     "mechanisms": Room((*BASE, "theory"), ("numpy",)),

@@ -15,13 +15,13 @@ from markdown_it import MarkdownIt
 import hexveil as hv
 from hexveil.cells import CellTable
 from hexveil.errors import InputError
-from hexveil.promise import EXACT, IN_COMMON, factor_words, probability_factor, promise
 from hexveil.publishing import dossier_fields, receipt
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.dossier_limits import TESTS
 from hexveil.publishing.dossier_words import SPANS, certainty
 from hexveil.publishing.manifest import epsilon_text, manifest
 from hexveil.publishing.prose import FILL_IN
+from hexveil.report.promise import EXACT, IN_COMMON, factor_words, probability_factor, promise
 from publishing.setting import dataset_of, hexagons, labels, plan_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hexveil.promise import promise
 from hexveil.publishing.manifest import manifest
 from hexveil.publishing.readme import FILES, readme
 from hexveil.publishing.table import COLUMNS, released
+from hexveil.report.promise import promise
 from publishing.setting import dataset_of, plan_of
 
 

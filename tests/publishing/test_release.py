@@ -18,10 +18,10 @@ from hexveil.cells import CellTable
 from hexveil.errors import BudgetError, InputError, StorageError
 from hexveil.facts import ValueScale
 from hexveil.noise import secure
-from hexveil.promise import promise
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.readme import readme
 from hexveil.records.dataset import Dataset
+from hexveil.report.promise import promise
 from publishing.setting import dataset_of, hexagons, labels, plan_of, units_of
 
 

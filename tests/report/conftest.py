@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.promise import promise
+from hexveil.report.promise import promise
 
 LAUNCH = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hexveil.errors import InputError
-from hexveil.promise import EXACT, IN_COMMON, promise
 from hexveil.report import render
 from hexveil.report.payload import script_json
+from hexveil.report.promise import EXACT, IN_COMMON, promise
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.planning.compare import Line, compare
 from hexveil.planning.steps import INSIDE
 from hexveil.planning.ways import COARSE
-from hexveil.promise import promise
 from hexveil.records.progress import shown
+from hexveil.report.promise import promise
 
 if TYPE_CHECKING:
     from fractions import Fraction

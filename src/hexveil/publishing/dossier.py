@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexveil.promise import IN_COMMON
 from hexveil.publishing import dossier_facts
 from hexveil.publishing import dossier_limits as limits
 from hexveil.publishing import dossier_words as words
@@ -18,6 +17,7 @@ from hexveil.publishing.dossier_facts import NAME
 from hexveil.publishing.prose import Bullets, Section, Table, Text, ToFill
 from hexveil.publishing.receipt import NAME as RECEIPT
 from hexveil.report.facts import up_to_digits
+from hexveil.report.promise import IN_COMMON
 
 if TYPE_CHECKING:
     from pathlib import Path

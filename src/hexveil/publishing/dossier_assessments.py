@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hexveil.exact import decimal_text
-from hexveil.promise import EXACT, IN_COMMON, factor_words, probability_factor, promise
 from hexveil.publishing import dossier_words as words
 from hexveil.publishing.prose import Bullets, Section, Text, ToFill
 from hexveil.report import cutting
+from hexveil.report.promise import EXACT, IN_COMMON, factor_words, probability_factor, promise
 
 if TYPE_CHECKING:
     from hexveil.publishing.dossier_facts import Facts

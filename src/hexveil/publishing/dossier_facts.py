@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.errors import InputError, StorageError
 from hexveil.exact import float_up
-from hexveil.promise import probability_factor, promise
 from hexveil.publishing import receipt
 from hexveil.publishing.dossier_fields import check
 from hexveil.publishing.manifest import SCHEMA_VERSION
 from hexveil.publishing.prose import clean
+from hexveil.report.promise import probability_factor, promise
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.exact import decimal_text
-from hexveil.promise import factor_words, probability_factor
-from hexveil.promise import promise as worded
 from hexveil.publishing.prose import Table
 from hexveil.report import cutting
 from hexveil.report.facts import NOUNS, headed, squared, up_to_digits, with_unit
+from hexveil.report.promise import factor_words, probability_factor
+from hexveil.report.promise import promise as worded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

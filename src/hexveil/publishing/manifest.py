@@ -18,10 +18,10 @@ import numpy as np
 
 from hexveil.cells import Cells
 from hexveil.exact import decimal_text
-from hexveil.promise import NOT_PROTECTED, probability_factor, promise
 from hexveil.publishing import linear, moments, stepped, variance, weighted
 from hexveil.publishing.private_steps import private_steps
 from hexveil.publishing.smoothed import statement as smoothing_statement
+from hexveil.report.promise import NOT_PROTECTED, probability_factor, promise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

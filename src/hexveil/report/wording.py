@@ -14,9 +14,9 @@ import numpy as np
 
 from hexveil.errors import InputError
 from hexveil.exact import exact
-from hexveil.promise import EXACT, IN_COMMON, PRESENCE
 from hexveil.report import cutting
 from hexveil.report.facts import NOUNS, Facts, up_to_digits, with_unit
+from hexveil.report.promise import EXACT, IN_COMMON, PRESENCE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,11 +21,11 @@ from hypothesis import given
 import hexveil as hv
 from hexveil.cli import main
 from hexveil.facts import UNITS, ValueScale
-from hexveil.promise import EXACT, IN_COMMON, factor_words, probability_factor, promise
 from hexveil.publishing import linear
+from hexveil.report.promise import EXACT, IN_COMMON, factor_words, probability_factor, promise
 from publishing.setting import dataset_of
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BUSES = 100
 SLOW, FAST = 27, 60
 """km/h within bounds of 0 to 65: half of them apart, and 50 km/h between them."""

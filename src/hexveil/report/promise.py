@@ -4,7 +4,7 @@ The promise is the definition of pure ε-differential privacy for a privacy unit
 release with the one that would have been published from neighbouring data. It says nothing about
 beliefs, on purpose. Where the values of several units are correlated, the odds on a fact about one
 of them can change by far more than e^ε, because a statistic shows what units have in common;
-tests/test_promise.py has an exact example.
+tests/report/test_promise.py has an exact example.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from hexveil.errors import InputError
 from hexveil.report import render
-from hexveil.report.payload import script_json
+from hexveil.report.figure import HATCHES
+from hexveil.report.payload import QUALITIES, script_json
 from hexveil.report.promise import EXACT, IN_COMMON, promise
 
 
@@ -185,6 +186,47 @@ def test_flags_are_counted_in_the_legend(page, city):
     assert "±16.25" in page
 
 
+@pytest.fixture(scope="module")
+def ranged(city):
+    """Return table and manifest of a release under a private range, with two cells cut off."""
+    flags = city.table["mean_quality"].to_pylist()
+    flags[:2] = ["cut off"] * 2
+    index = city.table.column_names.index("mean_quality")
+    step = {"step": "interval", "epsilon": "0.1", "share": 0.1, "lower": 10.0, "upper": 40.0}
+    cells = {"step": "cells", "epsilon": "0.9", "share": 0.9}
+    plan = {**city.manifest["plan"], "private_steps": [step, cells]}
+    table = city.table.set_column(index, "mean_quality", [flags])
+    return table, {**city.manifest, "plan": plan}
+
+
+def test_cells_that_are_cut_off_have_a_legend_and_a_hatching(ranged):
+    """Legend, caption, swatch and the map's layers know the grade."""
+    table, manifest = ranged
+    html = render(table, manifest)
+    assert "<b>Cut off</b> (2 cells)" in html
+    assert "2 cells cut off at an end of the range." in html
+    assert 'class="swatch cut-off"' in html
+    assert ".swatch.cut-off {" in html
+    column = data_of(html)["columns"]["quality"]
+    assert [QUALITIES[k] for k in column] == table["mean_quality"].to_pylist()
+    assert f"const flags = {json.dumps(QUALITIES)};" in html
+    for layer in ("cut_dark", "cut_bright"):
+        assert layer in HATCHES
+        assert f'"{layer}"' in html
+    drawn = [HATCHES[name][:4] for name in HATCHES]
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_the_chart_marks_bars_that_are_cut_off(wards):
+    """Where bars stand in the map's place, one that is cut off has a class of its own."""
+    flags = wards.table["mean_quality"].to_pylist()
+    flags[0] = "cut off"
+    index = wards.table.column_names.index("mean_quality")
+    html = render(wards.table.set_column(index, "mean_quality", [flags]), wards.manifest)
+    assert html.count('<li class="cut-off">') == 1
+    assert ".chart .cut-off i {" in html
+
+
 def test_a_release_of_thousands_of_cells_stays_small(make):
     """2,000 hexagons in 24 slots make a page under 6 MB."""
     names = h3.grid_disk(h3.latlng_to_cell(52.2, 21.0, 8), 25)
@@ -251,8 +293,8 @@ def test_a_page_of_another_statistic(city, name, heading, unit):
     assert data["value"]["name"] == heading.removesuffix(" of speed")
     sentences = re.findall(r'<span class="sentence">(.*?)</span>', html)
     noun = heading.removesuffix(" of speed").lower()
-    assert f"a published {noun} is no further than its bound from the true one" in sentences[4]
-    assert "cut to 0 to 65\u00a0km/h)" in sentences[4]
+    assert f"a published {noun} is no further than its bound from the true one" in sentences[6]
+    assert "cut to 0 to 65\u00a0km/h)" in sentences[6]
     quarter = {"variance": "264.062", "sd": "8.125"}[name]
     assert f"\u00b1{quarter}\u00a0{unit}" in html
     assert "verage" not in without_scripts(html).replace("average over", "").replace(

@@ -90,7 +90,7 @@ def neighbours() -> Figure:
 
 
 def belief(before: Floats, epsilon: float) -> Floats:
-    """Return the most that an insider can believe after a release, as a probability.
+    """Return the most that an insider can be believed after a release, as a probability.
 
     The insider knows the values of all other buses. Then the chances of two possibilities for one
     bus change, one against the other, by a factor of at most e^ε.
@@ -104,7 +104,7 @@ def belief(before: Floats, epsilon: float) -> Floats:
 
 
 def beliefs() -> Figure:
-    """Return what an insider can believe after a release, against what it believed before."""
+    """Return what an insider can be believed after a release, against what it believed before."""
     figure, (axes,) = _figure(4.2)
     before = np.linspace(0.001, 0.999, 200)
     for epsilon, colour in ((5.0, "#dbe7f3"), (3.0, "#b3cfe6"), (1.0, "#6fa3cf"), (0.3, BLUE)):
@@ -123,7 +123,10 @@ def beliefs() -> Figure:
     axes.set_xticks(ticks, [f"{100 * t:.0f} %" for t in ticks])
     axes.set_yticks(ticks, [f"{100 * t:.0f} %" for t in ticks])
     axes.set(
-        xlim=(0, 1), ylim=(0, 1), xlabel="an insider believed before", ylabel="can believe after"
+        xlim=(0, 1),
+        ylim=(0, 1),
+        xlabel="believed before, knowing all other buses",
+        ylabel="can be believed after",
     )
     axes.legend(loc="upper left", frameon=False, handlelength=1.0)
     return figure

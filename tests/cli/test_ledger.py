@@ -76,14 +76,14 @@ def test_a_key_may_lie_elsewhere(here, call, monkeypatch):
 def test_both_numbers_are_shown(here, call):
     """The spend in this window and in a lifetime stand beside the budget, each with its factor."""
     assert call(*INIT).code == 0
-    assert "0 (factor 1)" in call("ledger", "show", "ledger.sqlite").out
+    assert "0 (probability factor 1)" in call("ledger", "show", "ledger.sqlite").out
     stopped("mark")
     said = call("ledger", "show", "ledger.sqlite").out
     for line in (
         "Budget             epsilon 2 for a user, for ever",
-        "Spent              0.5 (factor 1.65), by the unit that lost most",
+        "Spent              0.5 (probability factor 1.65), by the unit that lost most",
         "Left               1.5, for every unit",
-        "In a lifetime      0.5 (factor 1.65), for the owner of a unit",
+        "In a lifetime      0.5 (probability factor 1.65), for the owner of a unit",
         "Units              2 have lost something, 0 have nothing left",
         "Releases           1 marked",
     ):
@@ -121,7 +121,9 @@ def test_a_release_stands_in_the_book(here, call):
     said = call("release", "run.toml", "--accept-noise")
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
-    assert "In all: spent 1 of 2, 1 left; in a lifetime at most 1 (factor 2.72)." in text
+    assert (
+        "In all: spent 1 of 2, 1 left; in a lifetime at most 1 (probability factor 2.72)." in text
+    )
     (one,) = told(call, "show", "run.toml")["accounts"]
     assert 0 < float(one["spent"]) <= 1
     assert (one["unit"], one["units"], one["releases"]) == ("user", 400, {"stored": 1})

@@ -106,15 +106,15 @@ def test_the_unit_of_a_statistic(statistic, value_unit, said):
         ("lifetime", 0, 0, "nothing of 2.125 is spent, in a lifetime neither."),
         (
             "lifetime", 1, 1,
-            "spent 1 of 2.125, 1.12 left; in a lifetime at most 1 (factor 2.72).",
+            "spent 1 of 2.125, 1.12 left; in a lifetime at most 1 (probability factor 2.72).",
         ),
         (
             "month", 0, 3,
-            "spent this month 0 of 2.125, 2.12 left; in a lifetime at most 3 (factor 20.1).",
+            "spent this month 0 of 2.125, 2.12 left; in a lifetime at most 3 (probability factor 20.1).",
         ),
         (
             "day", 3, 3,
-            "spent this day 3 of 2.125, 0 left; in a lifetime at most 3 (factor 20.1).",
+            "spent this day 3 of 2.125, 0 left; in a lifetime at most 3 (probability factor 20.1).",
         ),
     ],
 )  # fmt: skip

@@ -35,7 +35,7 @@ OLD = re.compile(
     re.IGNORECASE,
 )
 """What the old wording said, in the forms that it had."""
-TO_COME = {"CHANGELOG.md", "docs/understand/guarantees.md", "docs/understand/weaknesses.md"}
+TO_COME = {"docs/understand/guarantees.md", "docs/understand/weaknesses.md"}
 """Pages that still have the old wording."""
 
 

@@ -104,5 +104,5 @@ def fact_lines(facts: PublicFacts) -> list[str]:
 def show(table: Capacity, facts: PublicFacts, epsilon: str) -> None:
     """Print what this fleet can support."""
     factor = words.factor(float(epsilon))
-    typer.echo(f"\nWhat this fleet can support at epsilon {epsilon} (factor {factor}):")
+    typer.echo(f"\nWhat this fleet can support at epsilon {epsilon} (probability factor {factor}):")
     grids.show(table, facts.value_unit)

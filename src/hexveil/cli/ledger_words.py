@@ -130,10 +130,10 @@ def loss(epsilon: Fraction | int) -> str:
     Examples
     --------
     >>> loss(1), loss(0), loss(30)
-    ('1 (factor 2.72)', '0 (factor 1)', '30 (factor more than a million)')
+    ('1 (probability factor 2.72)', '0 (probability factor 1)', '30 (probability factor more than a million)')
     """
     number = float(epsilon)
-    return f"{words.price(number)} (factor {words.factor(number)})"
+    return f"{words.price(number)} (probability factor {words.factor(number)})"
 
 
 def event_line(one: Event) -> str:

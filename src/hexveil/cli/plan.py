@@ -192,7 +192,7 @@ def _paid(made: Plan, facts: PublicFacts) -> list[str]:
         ),
         *words.wrapped(
             "Counting cells",
-            f"would have charged {words.price(claimed)} for the same noise (factor "
+            f"would have charged {words.price(claimed)} for the same noise (probability factor "
             f"{words.factor(claimed)}); each user is charged for what it really did instead.",
         ),
     ]
@@ -336,7 +336,7 @@ def _coarser(coarse: Plan, unit: str) -> str:
 
 def _month(made: Plan, facts: PublicFacts) -> str:
     daily = float(made.epsilon)
-    month = f"{words.price(MONTH * daily)} (factor {words.factor(MONTH * daily)})"
+    month = f"{words.price(MONTH * daily)} (probability factor {words.factor(MONTH * daily)})"
     if facts.unit == "user":
         return (
             f"published every day, {MONTH} such maps cost a user who is in all of them {month}; "

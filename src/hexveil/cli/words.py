@@ -55,7 +55,7 @@ def spent(spend: Spend) -> str:
     return (
         f"spent{this} {price(float(spend.window))} of {decimal_text(spend.budget)}, "
         f"{at_least(float(spend.left))} left; in a lifetime at most {price(ever)} "
-        f"(factor {factor(ever)})."
+        f"(probability factor {factor(ever)})."
     )
 
 

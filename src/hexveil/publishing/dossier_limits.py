@@ -85,6 +85,14 @@ TESTS = (
         "tests/publishing/test_checking.py",
     ),
     (
+        "The promise holds where values of units are alike, and every text words it in one way",
+        "tests/report/test_promise.py",
+    ),
+    (
+        "Cells that a private range may have cut off are graded so",
+        "tests/publishing/test_cut_off.py",
+    ),
+    (
         "This text: every name shown as it is, no legal conclusion, all files named here exist",
         "tests/publishing/test_dossier.py",
     ),

@@ -129,8 +129,10 @@ def loss(epsilon: Fraction | int) -> str:
 
     Examples
     --------
-    >>> loss(1), loss(0), loss(30)
-    ('1 (probability factor 2.72)', '0 (probability factor 1)', '30 (probability factor more than a million)')
+    >>> loss(1), loss(0)
+    ('1 (probability factor 2.72)', '0 (probability factor 1)')
+    >>> loss(30)
+    '30 (probability factor more than a million)'
     """
     number = float(epsilon)
     return f"{words.price(number)} (probability factor {words.factor(number)})"

@@ -110,8 +110,8 @@ def test_the_unit_of_a_statistic(statistic, value_unit, said):
         ),
         (
             "month", 0, 3,
-            "spent this month 0 of 2.125, 2.12 left; in a lifetime at most 3 (probability factor "
-            "20.1).",
+            ("spent this month 0 of 2.125, 2.12 left; in a lifetime at most 3 "
+             "(probability factor 20.1)."),
         ),
         (
             "day", 3, 3,

@@ -86,6 +86,8 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
     for seed in RELEASES:
         made = published(dataset, plan, tmp_path, seed, way, estimates=estimates)
         fast, *others = made.table.to_pylist()
+        described = made.table.field("mean_high").metadata[b"description"].decode()
+        assert "cut off" in described
         assert fast["mean_quality"] == "cut off"
         assert fast["mean_low"] <= FAST <= fast["mean_high"] == 65.0
         assert sum(row["mean_quality"] == "good" for row in others) >= CELLS // 2

@@ -128,8 +128,7 @@ def _promise(facts: Facts) -> Section:
             f"The run asked for epsilon {asked}. Counting cells would have claimed {composed} for "
             "the same noise."
         )
-        said.append(words.INSIDERS)
-    said.append(IN_COMMON)
+    said += [words.INSIDERS, IN_COMMON]
     return Section("The promise", (*map(Text, said), words.repeated(facts)))
 
 

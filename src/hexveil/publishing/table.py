@@ -93,8 +93,8 @@ UNDER_INTERVAL = {
     "mean_error": "predicted error: what weights and projection are likely to cost, and mean_scale",
     "mean_bound95": "mean_bias + mean_scale * ln 20; how far it can be from "
     f"{PROJECTED}, exceeded with probability 5 percent at most",
-    "mean_low": f"mean_raw - mean_bound95, within the bounds; of {PROJECTED}; {BEYOND}",
-    "mean_high": f"mean_raw + mean_bound95, within the bounds; of {PROJECTED}; {BEYOND}",
+    "mean_low": f"mean_raw - mean_bound95, within the bounds; of {PROJECTED}",
+    "mean_high": f"mean_raw + mean_bound95, within the bounds; of {PROJECTED}",
     "mean_quality": COLUMNS["mean_quality"] + GRADED.format(s="mean"),
     "variance_noisy": "weighted average of users' second moments about the middle of the private "
     "interval, projected, with noise, less the square of the noisy average's distance from there, "
@@ -105,15 +105,15 @@ UNDER_INTERVAL = {
     "likely to cost, and variance_scale",
     "variance_bound95": "variance_bias + variance_scale * ln 40 + what the average's noise can "
     f"add; how far it can be from {CUT}; exceeded with probability 5 percent at most",
-    "variance_low": f"variance_raw - variance_bound95, 0 at least; of {CUT}; {BEYOND}",
+    "variance_low": f"variance_raw - variance_bound95, 0 at least; of {CUT}",
     "variance_high": "variance_raw + variance_bound95, a quarter of the squared span at most; of "
-    f"{CUT}; {BEYOND}",
+    f"{CUT}",
     "variance_quality": COLUMNS["variance_quality"]
     + "; first of these, for what is not noise: cut off (the average, or the second moment, within "
     "its noise of an end of the range found privately)",
     "sd_bound95": COLUMNS["sd_bound95"] + ", before a cell that is cut off is given its wider ends",
-    "sd_low": f"root of the variance's lower end; of {CUT}; {BEYOND}",
-    "sd_high": f"root of the variance's upper end; of {CUT}; {BEYOND}",
+    "sd_low": f"root of the variance's lower end; of {CUT}",
+    "sd_high": f"root of the variance's upper end; of {CUT}",
     "sd_quality": COLUMNS["sd_quality"] + "; cut off as for the variance",
 }
 """What columns hold instead where a plan has a private interval."""
@@ -127,8 +127,8 @@ BY_WAY = {
     way: {
         "mean_bias": f"most by which weights{' and classes' * (way == 'users')} can make it differ "
         f"from {about}",
-        "mean_low": f"mean_raw - mean_bound95, within the bounds; of {about}; {BEYOND}",
-        "mean_high": f"mean_raw + mean_bound95, within the bounds; of {about}; {BEYOND}",
+        "mean_low": f"mean_raw - mean_bound95, within the bounds; of {about}",
+        "mean_high": f"mean_raw + mean_bound95, within the bounds; of {about}",
         "mean_quality": COLUMNS["mean_quality"]
         + "; first of these, for what is not noise: cut off (the noisy average of distances within "
         "its noise of an end of its range, so that values may lie beyond it)",
@@ -238,7 +238,12 @@ def _words(plan: Plan, *, smoothed: bool) -> dict[str, str]:
     way = stepped.way(plan)
     told = COLUMNS if plan.rows.interval is None else COLUMNS | UNDER_INTERVAL
     told = told | BY_WAY.get(way, {})
-    return told | BY_MODEL | BY_MODEL_AND_WAY.get(way, {}) if smoothed else told
+    if smoothed:
+        told = told | BY_MODEL | BY_MODEL_AND_WAY.get(way, {})
+    if plan.rows.interval is None:
+        return told
+    ends = [name for name in told if name.endswith(("_low", "_high"))]
+    return told | {name: f"{told[name]}; {BEYOND}" for name in ends}
 
 
 def check_labels(facts: PublicFacts) -> None:

@@ -74,16 +74,16 @@ def test_a_key_may_lie_elsewhere(here, call, monkeypatch):
 
 
 def test_both_numbers_are_shown(here, call):
-    """The spend in this window and in a lifetime stand beside the budget, with odds in words."""
+    """The spend in this window and in a lifetime stand beside the budget, each with its factor."""
     assert call(*INIT).code == 0
-    assert "odds do not change" in call("ledger", "show", "ledger.sqlite").out
+    assert "0 (probability factor 1)" in call("ledger", "show", "ledger.sqlite").out
     stopped("cells")
     said = call("ledger", "show", "ledger.sqlite").out
     for line in (
         "Budget             epsilon 2 for a user, for ever",
-        "Spent              0.5 (odds change at most 1.65 times), by the unit that lost most",
+        "Spent              0.5 (probability factor 1.65), by the unit that lost most",
         "Left               1.5, for every unit",
-        "In a lifetime      0.5 (odds change at most 1.65 times), for the owner of a unit",
+        "In a lifetime      0.5 (probability factor 1.65), for the owner of a unit",
         "Units              2 have lost something, 0 have nothing left",
         "Releases           1 marked",
     ):
@@ -121,7 +121,9 @@ def test_a_release_stands_in_the_book(here, call):
     said = call("release", "run.toml", "--accept-noise")
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
-    assert "In all: spent 1 of 2, 1 left; in a lifetime at most 1 (odds 2.72 times)." in text
+    assert (
+        "In all: spent 1 of 2, 1 left; in a lifetime at most 1 (probability factor 2.72)." in text
+    )
     (one,) = told(call, "show", "run.toml")["accounts"]
     assert 0 < float(one["spent"]) <= 1
     assert (one["unit"], one["units"], one["releases"]) == ("user", 400, {"stored": 1})
@@ -145,8 +147,8 @@ def test_a_raised_budget_is_a_weaker_promise(here, call):
     said = call("ledger", "set-budget", "ledger.sqlite", "3.5", "--dataset", "buses")
     assert said.code == 0, said.err
     assert "2 is now 3.5, on record. Raised" in said.out
-    assert "7.39 times" in said.out
-    assert "33.2 times" in said.out
+    assert "7.39," in said.out
+    assert "33.2." in said.out
     assert Ledger("ledger.sqlite", dataset="buses").budget == Fraction(7, 2)
     assert "epsilon 3.5" in call("ledger", "history", "ledger.sqlite").out.splitlines()[-1]
     refused = call("release", "run.toml", "--accept-noise")

@@ -15,18 +15,18 @@ from hexveil.ledger import Spend
 @pytest.mark.parametrize(
     ("loss", "said"),
     [
-        (0, "1 times"),
-        (1, "2.72 times"),
-        (3, "20.1 times"),
-        (5, "149 times"),
-        (10, "22,027 times"),
-        (30, "more than a million times"),
-        (1e6, "more than a million times"),
+        (0, "1"),
+        (1, "2.72"),
+        (3, "20.1"),
+        (5, "149"),
+        (10, "22,027"),
+        (30, "more than a million"),
+        (1e6, "more than a million"),
     ],
 )
-def test_odds(loss, said):
-    """A loss is said as the factor on an attacker's odds, e to its power."""
-    assert words.odds(loss) == said
+def test_factor(loss, said):
+    """A loss is said as a factor, e to its power."""
+    assert words.factor(loss) == said
 
 
 @given(st.floats(0, 50), st.floats(0, 50))
@@ -34,7 +34,7 @@ def test_more_loss_never_sounds_safer(first, second):
     """The printed factor never falls when the loss grows."""
 
     def size(loss):
-        text = words.odds(loss).removesuffix(" times")
+        text = words.factor(loss)
         return math.inf if "million" in text else float(text.replace(",", ""))
 
     low, high = sorted((first, second))
@@ -42,9 +42,9 @@ def test_more_loss_never_sounds_safer(first, second):
 
 
 @given(st.floats(0, 13))
-def test_odds_never_sound_safer_than_they_are(loss):
+def test_factors_never_sound_safer_than_they_are(loss):
     """The printed factor is the true one or, by up to a percent, above it."""
-    said, true = float(words.odds(loss).removesuffix(" times").replace(",", "")), math.exp(loss)
+    said, true = float(words.factor(loss).replace(",", "")), math.exp(loss)
     assert true * (1 - 1e-8) <= said <= true * 1.01
 
 
@@ -106,15 +106,16 @@ def test_the_unit_of_a_statistic(statistic, value_unit, said):
         ("lifetime", 0, 0, "nothing of 2.125 is spent, in a lifetime neither."),
         (
             "lifetime", 1, 1,
-            "spent 1 of 2.125, 1.12 left; in a lifetime at most 1 (odds 2.72 times).",
+            "spent 1 of 2.125, 1.12 left; in a lifetime at most 1 (probability factor 2.72).",
         ),
         (
             "month", 0, 3,
-            "spent this month 0 of 2.125, 2.12 left; in a lifetime at most 3 (odds 20.1 times).",
+            ("spent this month 0 of 2.125, 2.12 left; in a lifetime at most 3 "
+             "(probability factor 20.1)."),
         ),
         (
             "day", 3, 3,
-            "spent this day 3 of 2.125, 0 left; in a lifetime at most 3 (odds 20.1 times).",
+            "spent this day 3 of 2.125, 0 left; in a lifetime at most 3 (probability factor 20.1).",
         ),
     ],
 )  # fmt: skip

@@ -18,9 +18,10 @@ from hexveil.errors import InputError
 from hexveil.publishing import dossier_fields, receipt
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.dossier_limits import TESTS
-from hexveil.publishing.dossier_words import SPANS, even
-from hexveil.publishing.manifest import epsilon_text, manifest, odds, odds_words
+from hexveil.publishing.dossier_words import SPANS, certainty
+from hexveil.publishing.manifest import epsilon_text, manifest
 from hexveil.publishing.prose import FILL_IN
+from hexveil.report.promise import EXACT, IN_COMMON, factor_words, probability_factor, promise
 from publishing.setting import dataset_of, hexagons, labels, plan_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +29,7 @@ PLACE = {"entry": 7, "chain": "ab" * 32}
 UNITS = ("user", "user-day", "user-week")
 HEADINGS = [
     "What is protected, and from whom",
-    "Epsilon as odds",
+    "The promise",
     "Neighbouring data",
     "Odometer: what units lose",
     "Assumptions",
@@ -88,10 +89,11 @@ def rendered(text):
 
 def at_loss(said, loss):
     """Return a manifest of another loss, which agrees with itself."""
-    factor = odds(Fraction(loss))
+    factor = probability_factor(Fraction(loss))
     said["guarantee"] |= {
         "epsilon_spent": str(loss),
-        "odds": factor if math.isfinite(factor) else None,
+        "promise": promise(said["guarantee"]["unit"], Fraction(loss)),
+        "probability_factor": factor if math.isfinite(factor) else None,
     }
     said["losses"] |= dict.fromkeys(("max", "p99", "p90", "median", "mean"), 0.0)
     return said
@@ -136,8 +138,8 @@ def test_the_forbidden_words_are_found():
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_odds_are_those_of_the_loss_and_of_its_multiples(tmp_path, unit):
-    """The table has the release and k of its unit's owner, each with exact loss and odds."""
+def test_factors_are_those_of_the_loss_and_of_its_multiples(tmp_path, unit):
+    """The table has the release and k of its unit's owner, each with exact loss and factor."""
     said = KINDS[unit]
     section = dossier(put(tmp_path / "map", said)).parts[1]
     rows = section.blocks[-1].rows
@@ -147,7 +149,7 @@ def test_odds_are_those_of_the_loss_and_of_its_multiples(tmp_path, unit):
     assert len(rows) == len(times)
     for k, (label, epsilon, change, _) in zip(times, rows, strict=True):
         assert Fraction(epsilon) == k * loss
-        assert change == odds_words(odds(k * loss))
+        assert change == factor_words(probability_factor(k * loss))
         assert k == 1 or label.startswith(f"{k} ")
 
 
@@ -158,11 +160,11 @@ def test_spans_are_those_that_people_ask_about():
 
 
 @given(st.floats(0, 6.9))
-def test_even_odds_are_never_understated(loss):
-    """What a belief at even odds becomes is rounded up, by less than a tenth of one in 100."""
+def test_the_certainty_of_an_insider_is_never_understated(loss):
+    """What an undecided insider becomes sure of is rounded up, by less than a tenth in 100."""
     factor = math.exp(loss)
     share = Fraction(factor) / (1 + Fraction(factor)) * 100
-    said = Fraction(re.fullmatch(r"at most ([0-9.]+) in 100", even(factor))[1])
+    said = Fraction(re.fullmatch(r"at most ([0-9.]+) in 100", certainty(factor))[1])
     assert share <= said < share + Fraction(1, 10)
 
 
@@ -192,22 +194,26 @@ def test_facts_are_the_manifests(tmp_path, unit):
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_the_notice_is_one_paragraph_with_the_odds(tmp_path, unit):
-    """The public reads what is published, the odds, those over time, and what is not hidden."""
+def test_the_notice_is_one_paragraph_with_the_promise(tmp_path, unit):
+    """The public reads what is published, the promise, also over time, and what is not hidden."""
     said = KINDS[unit]
     (paragraph, place) = dossier(put(tmp_path / "map", said)).parts[10].blocks
     loss = Fraction(said["guarantee"]["epsilon_spent"])
-    assert odds_words(odds(loss)) in paragraph.text
-    assert odds_words(odds(SPANS[unit][1] * loss)) in paragraph.text
+    assert factor_words(probability_factor(loss)) in paragraph.text
+    assert factor_words(probability_factor(SPANS[unit][1] * loss)) in paragraph.text
+    assert promise(unit, loss) in paragraph.text
+    assert IN_COMMON in paragraph.text
+    assert EXACT in paragraph.text
+    assert "every number" not in paragraph.text
     assert "does not hide who reported, where, when and how often" in paragraph.text
     assert "whom to ask" in place.what
 
 
 def test_a_release_of_constants_says_that_nothing_was_read(tmp_path):
-    """Without noise there are no odds to state, no booking, and one row."""
+    """Without noise there is no factor to state, no booking, and one row."""
     made = dossier(put(tmp_path / "map", KINDS["constant"]))
     text = made.markdown()
-    assert "no value was read" in text
+    assert "No value is read" in text
     assert "was not booked" in text
     assert len(made.parts[1].blocks[-1].rows) == 1
     assert "Random noise" not in text
@@ -227,7 +233,7 @@ def test_several_statistics_have_their_errors_in_their_units(tmp_path):
 
 
 def test_a_loss_beyond_all_doubles_is_words(tmp_path):
-    """Odds that no number of ordinary size names are said so."""
+    """A factor that no number of ordinary size names are said so."""
     assert "without a limit that a number" in text_of(put(tmp_path / "map", KINDS["huge"]))
 
 
@@ -346,7 +352,7 @@ def test_a_field_that_is_missing_or_wrong_is_named(tmp_path, place, change):
         (("guarantee", "epsilon_spent"), "1/0"),
         (("guarantee", "epsilon_spent"), "9" * 5000),
         (("guarantee", "unit"), "user-year"),
-        (("guarantee", "odds"), 0.5),
+        (("guarantee", "probability_factor"), 0.5),
         (("losses", "max"), float("nan")),
         (("losses", "users"), True),
         (("losses", "users"), 10**400),
@@ -396,7 +402,7 @@ def test_folders_that_are_no_release_are_refused(tmp_path):
 
 
 def test_a_manifest_that_was_changed_is_refused(tmp_path):
-    """A loss made smaller is noticed by the receipt, and without one by the odds and losses."""
+    """A smaller loss is noticed by the receipt, and without one by factor, promise and losses."""
     said = json.loads(json.dumps(KINDS["user"]))
     folder = put(tmp_path / "map", said)
     said["guarantee"]["epsilon_spent"] = "0.01"
@@ -404,16 +410,22 @@ def test_a_manifest_that_was_changed_is_refused(tmp_path):
     with pytest.raises(InputError, match="its checksum is another"):
         dossier(folder)
     (folder / "receipt.json").unlink()
-    with pytest.raises(InputError, match="guarantee/odds is not e to the power of"):
+    with pytest.raises(InputError, match="guarantee/probability_factor is not e to the power of"):
         dossier(folder)
-    said["guarantee"]["odds"] = odds(Fraction("0.01"))
+    said["guarantee"]["probability_factor"] = probability_factor(Fraction("0.01"))
+    (folder / "manifest.json").write_text(json.dumps(said))
+    with pytest.raises(InputError, match="guarantee/promise is not the promise of"):
+        dossier(folder)
+    said["guarantee"]["promise"] = promise("user", Fraction("0.01"))
     (folder / "manifest.json").write_text(json.dumps(said))
     with pytest.raises(InputError, match="losses/max is above"):
         dossier(folder)
 
 
-def test_a_real_loss_agrees_with_its_odds():
-    """The odds of a manifest are those of its loss in words, to what is compared."""
+def test_a_real_loss_agrees_with_its_factor():
+    """The factor of a manifest is that of its loss in words, to what is compared."""
     for numerator in range(1, 60):
         loss = Fraction(numerator, 7)
-        assert math.isclose(odds(loss), odds(Fraction(epsilon_text(loss))), rel_tol=1e-9)
+        assert math.isclose(
+            probability_factor(loss), probability_factor(Fraction(epsilon_text(loss))), rel_tol=1e-9
+        )

@@ -91,28 +91,27 @@ def test_readme_explains_exactly_the_columns(city, tmp_path):
 
 
 def test_readme_states_the_promise(city, tmp_path):
-    """The statement names odds, loss, unit, neighbours, assumptions and what is not protected."""
+    """The statement has promise, loss, unit, neighbours, assumptions, what is not protected."""
     table, said = release_of(city)
     made = folder.write(table, said, tmp_path / "map")
     text = " ".join((made / "README.txt").read_text("utf-8").split())
     guarantee = said["guarantee"]
-    assert f"(epsilon {guarantee['epsilon_spent']})" in text
-    assert "of one user change by a factor of at most" in text
-    for sentence in (guarantee["not_protected"], guarantee["neighbours"]):
+    assert f"at epsilon {guarantee['epsilon_spent']}," in text
+    for sentence in (guarantee["promise"], guarantee["not_protected"], guarantee["neighbours"]):
         assert sentence in text
     for sentence in guarantee["assumptions"]:
         assert sentence in text
 
 
-def test_odds_without_limit_do_not_break_a_file(city, tmp_path):
+def test_a_factor_without_limit_does_not_break_a_file(city, tmp_path):
     """At an absurd loss the manifest stays valid JSON, and page and README.txt say it in words."""
     table, said = release_of(city, 0.001)
     made = folder.write(table, said, tmp_path / "map")
     read = json.loads((made / "manifest.json").read_text("utf-8"), parse_constant=pytest.fail)
-    assert read["guarantee"]["odds"] is None
-    assert "change without a limit" in (made / "README.txt").read_text("utf-8")
+    assert read["guarantee"]["probability_factor"] is None
+    assert "differs without a limit" in (made / "README.txt").read_text("utf-8")
     page = (made / "report.html").read_text("utf-8")
-    assert "without any limit worth naming" in page
+    assert "differs without a limit" in page
     assert "at most inf" not in page
 
 

@@ -2,8 +2,6 @@
 
 import copy
 import json
-import math
-from decimal import Decimal
 from fractions import Fraction
 
 import jsonschema
@@ -19,8 +17,6 @@ from hexveil.publishing.manifest import (
     epsilon_text,
     fingerprint,
     manifest,
-    odds,
-    odds_words,
     request_of,
     schema,
 )
@@ -233,38 +229,15 @@ def test_epsilon_is_said_rounded_up(epsilon):
     assert epsilon <= said < epsilon + Fraction(1, 10**12)
 
 
-@given(st.integers(0, 700_000))
-def test_odds_are_rounded_up(thousandths):
-    """The factor of odds is at least e to the loss, in as many digits as a double has."""
-    epsilon = Fraction(thousandths, 1000)
-    true = (Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp()
-    assert true <= Decimal(odds(epsilon)) <= true * (1 + Decimal("1e-12"))
-
-
-@given(st.floats(1, 1e307))
-def test_odds_in_words_are_rounded_up(factor):
-    """The factor said in words is not below the factor, and at most a hundredth above it."""
-    said = Decimal(odds_words(factor).removeprefix("by a factor of at most "))
-    assert Decimal(factor) <= said <= Decimal(factor) * Decimal("1.0101")
-
-
-@pytest.mark.parametrize(("loss", "words"), [(1, "2.72"), (5, "149"), (0, "1"), (40, "2.36e+17")])
-def test_odds_of_familiar_losses(loss, words):
-    """The number e is at most 2.72, e to the 5 at most 149."""
-    assert odds_words(odds(Fraction(loss))) == f"by a factor of at most {words}"
-
-
-def test_odds_without_limit_are_null():
-    """At a loss of 1000 the odds are beyond all doubles: the manifest says null, and is valid."""
+def test_a_factor_without_limit_is_null():
+    """At a loss of 1000 the factor is beyond all doubles: the manifest says null, and is valid."""
     dataset = dataset_of([[1], [1]])
     plan = plan_of(dataset, [1], 0.001)
     assert plan.epsilon > 999
     said = manifest_of(dataset, plan)
     check(said)
-    assert said["guarantee"]["odds"] is None
-    assert odds(plan.epsilon) == math.inf
-    assert "without a limit" in odds_words(None)
-    assert odds_words(math.inf) == odds_words(None)
+    assert said["guarantee"]["probability_factor"] is None
+    assert "without a limit" in said["guarantee"]["promise"]
 
 
 def facts_with(unit="user", **identity):

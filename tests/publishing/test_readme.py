@@ -1,6 +1,7 @@
 """README.txt: the promise, the files and the columns, in words that are true of this release."""
 
 import copy
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from hexveil.publishing.manifest import manifest
 from hexveil.publishing.readme import FILES, readme
 from hexveil.publishing.table import COLUMNS, released
+from hexveil.report.promise import promise
 from publishing.setting import dataset_of, plan_of
 
 
@@ -45,17 +47,17 @@ def test_without_a_unit_of_measure_none_is_said():
 
 
 @pytest.mark.parametrize(
-    ("odds", "words"),
+    ("loss", "words"),
     [
-        (2.71828182845905, "change by a factor of at most 2.72 (epsilon"),
-        (148.413159102577, "change by a factor of at most 149 (epsilon"),
-        (None, "change without a limit that a number of ordinary size could name (epsilon"),
+        (1, "differs by a factor of at most 2.72. This is"),
+        (5, "differs by a factor of at most 149. This is"),
+        (1000, "differs without a limit that a number of ordinary size could name. This is"),
     ],
 )
-def test_odds_are_rounded_up(parts, odds, words):
+def test_the_promise_is_the_manifests(parts, loss, words):
     """The factor said is never smaller than the true one; without a number there are words."""
     table, said = parts[0], copy.deepcopy(parts[1])
-    said["guarantee"]["odds"] = odds
+    said["guarantee"]["promise"] = promise("user", Fraction(loss))
     assert words in text_of(table, said)
 
 
@@ -66,8 +68,10 @@ def test_the_spread_of_losses_is_said(parts):
     said["losses"]["at_zero"] = 7
     said["guarantee"]["composed_epsilon"] = "3.00001"
     text = text_of(table, said)
-    assert "most exposed of 40 units. 99 percent of them lose at most 0.9877, 90 percent" in text
+    assert "most exposed of 40 users. 99 percent of them lose at most 0.9877, 90 percent" in text
     assert "and 7 lose nothing. Counting cells would claim epsilon 3.001." in text
+    said["losses"]["at_zero"] = 0
+    assert "lose nothing" not in text_of(table, said)
 
 
 def test_files_that_are_not_there_are_not_listed(parts):

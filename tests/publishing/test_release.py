@@ -24,6 +24,7 @@ from hexveil.publishing import linear
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.readme import readme
 from hexveil.records.dataset import Dataset
+from hexveil.report.promise import promise
 from publishing.setting import dataset_of, hexagons, labels, plan_of, units_of
 
 
@@ -298,12 +299,12 @@ def test_a_release_of_constants_books_nothing(city, book, door):
     assert (released.epsilon, released.replayed, door, book.entries()) == (0, False, [], ())
     again = hv.release(city, plan_of(city, 0), ledger=book, accept_noise=True)
     assert again.table.equals(released.table)
-    assert released.manifest["guarantee"]["odds"] == 1.0
+    assert released.manifest["guarantee"]["probability_factor"] == 1.0
     page = report.render(released.table, released.manifest)
-    assert "No value was read to make this page" in page
+    assert "No value is read: had the values of one user been anything else" in page
     assert "each with a constant: no value was read" in page
     said = " ".join(readme(released.table, released.manifest, mapped=True).split())
-    assert "no value of any user was read" in said
+    assert "No value is read" in said
     assert "would claim" not in said
 
 
@@ -747,7 +748,7 @@ def test_a_missing_extra_is_one_clear_error(city, plan, book, monkeypatch, packa
 
 
 def test_short_text_and_notebook(book):
-    """The text is one line; the notebook table is escaped, and rounds odds up."""
+    """The text is one line; the notebook table is escaped, under the promise."""
     cells = CellTable(hv.Labels("route"), labels={"route": ("<b>x</b>",)})
     dataset = dataset_of([[3], [2]], 50, cells=cells)
     released = hv.release(dataset, plan_of(dataset, 2, 2.0), ledger=book, accept_noise=True)
@@ -755,7 +756,7 @@ def test_short_text_and_notebook(book):
     page = released._repr_html_()
     assert "&lt;b&gt;x&lt;/b&gt;" in page
     assert "<b>" not in page
-    assert "at most 2.72 per user" in page
+    assert f"1 cells. {promise('user', released.epsilon)}" in page
 
 
 def test_no_value_shows_in_the_ledger(city, plan, book):

@@ -203,11 +203,11 @@ def test_what_was_cut_off_is_in_no_bound(way, tmp_path, monkeypatch):
     assert (away > table["mean_bound95"].to_numpy()).all()
 
 
-def test_the_statement_of_the_page_stays_five_sentences(release):
+def test_the_statement_of_the_page_stays_seven_sentences(release):
     """However many ranges there are, how far off numbers can be is said in one sentence."""
     page = (release.folder / "report.html").read_text("utf-8")
     sentences = re.findall(r'<span class="sentence">(.*?)</span>', page)
-    assert len(sentences) == 5
+    assert len(sentences) == 7
     assert not any(re.search(r"\.\s+[A-Z]", one) for one in sentences)
 
 

@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from types import SimpleNamespace
 
 import h3
 import numpy as np
 import pyarrow as pa
 import pytest
+
+from hexveil.report.promise import promise
 
 LAUNCH = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -55,7 +58,8 @@ def manifest_of(table: pa.Table, **changes: object) -> dict:
             "neighbours": "The same users and counts; all values of one user may change.",
             "epsilon_asked": "1",
             "epsilon_spent": "0.99999999999137821",
-            "odds": math.e,
+            "promise": promise("user", Fraction(1)),
+            "probability_factor": math.e,
             "composed_epsilon": "17.25",
             "assumptions": ["Whether a record carries a usable value is public."],
             "not_protected": "Presence, places, times and counts.",

@@ -21,7 +21,7 @@ from hexveil.report.facts import Facts, up_to_digits
         (math.inf, "unlimited"),
     ],
 )
-def test_odds_are_rounded_up(number, text):
+def test_digits_are_rounded_up(number, text):
     """Three digits, never below the number."""
     assert up_to_digits(number) == text
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from fractions import Fraction
 
 import h3
 import pyarrow as pa
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from hexveil.errors import InputError
 from hexveil.report import render
-from hexveil.report.payload import script_json
+from hexveil.report.figure import HATCHES
+from hexveil.report.payload import QUALITIES, script_json
+from hexveil.report.promise import EXACT, IN_COMMON, promise
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +49,20 @@ def test_nothing_is_fetched_from_elsewhere(page):
     assert "default-src 'none'" in html
 
 
-def test_the_statement_is_five_sentences(page):
-    """Five list items, each one sentence that ends in a full stop."""
+def test_the_statement_is_seven_sentences(page):
+    """Seven list items, each one sentence that ends in a full stop."""
     sentences = re.findall(r'<span class="sentence">(.*?)</span>', page)
-    assert len(sentences) == 5
+    assert len(sentences) == 7
     for sentence in sentences:
         assert sentence.endswith(".")
         assert not re.search(r"\.\s+[A-Z]", sentence)
     assert "by a factor of at most 2.72" in sentences[1]
     for word in ("Presence", "places", "times", "counts"):
         assert word in sentences[2]
-    assert "usable value" in sentences[3]
-    assert "95 in 100" in sentences[4]
+    assert sentences[3] == EXACT
+    assert sentences[4] == IN_COMMON
+    assert "usable value" in sentences[5]
+    assert "95 in 100" in sentences[6]
 
 
 def test_mathematics_are_folded_away(page):
@@ -71,13 +76,15 @@ def test_mathematics_are_folded_away(page):
 
 @pytest.mark.parametrize(
     ("unit", "words"),
-    [("user", "one user by"), ("user-day", "day by a factor"), ("user-week", "week by a factor")],
+    [("user", "one user been"), ("user-day", "one day been"), ("user-week", "one week been")],
 )
-def test_the_odds_are_said_per_unit(city, unit, words):
-    """The second sentence names the unit of privacy the odds are about."""
-    guarantee = {**city.manifest["guarantee"], "unit": unit, "odds": 148.413}
+def test_the_promise_is_made_per_unit(city, unit, words):
+    """The second sentence is the promise, and names the unit of privacy."""
+    said = promise(unit, Fraction(5))
+    guarantee = {**city.manifest["guarantee"], "unit": unit, "promise": said}
     html = render(city.table, {**city.manifest, "guarantee": guarantee})
     sentence = re.findall(r'<span class="sentence">(.*?)</span>', html)[1]
+    assert sentence == said
     assert "at most 149" in sentence
     assert words in sentence
 
@@ -179,6 +186,47 @@ def test_flags_are_counted_in_the_legend(page, city):
     assert "±16.25" in page
 
 
+@pytest.fixture(scope="module")
+def ranged(city):
+    """Return table and manifest of a release under a private range, with two cells cut off."""
+    flags = city.table["mean_quality"].to_pylist()
+    flags[:2] = ["cut off"] * 2
+    index = city.table.column_names.index("mean_quality")
+    step = {"step": "interval", "epsilon": "0.1", "share": 0.1, "lower": 10.0, "upper": 40.0}
+    cells = {"step": "cells", "epsilon": "0.9", "share": 0.9}
+    plan = {**city.manifest["plan"], "private_steps": [step, cells]}
+    table = city.table.set_column(index, "mean_quality", [flags])
+    return table, {**city.manifest, "plan": plan}
+
+
+def test_cells_that_are_cut_off_have_a_legend_and_a_hatching(ranged):
+    """Legend, caption, swatch and the map's layers know the grade."""
+    table, manifest = ranged
+    html = render(table, manifest)
+    assert "<b>Cut off</b> (2 cells)" in html
+    assert "2 cells cut off at an end of the range." in html
+    assert 'class="swatch cut-off"' in html
+    assert ".swatch.cut-off {" in html
+    column = data_of(html)["columns"]["quality"]
+    assert [QUALITIES[k] for k in column] == table["mean_quality"].to_pylist()
+    assert f"const flags = {json.dumps(QUALITIES)};" in html
+    for layer in ("cut_dark", "cut_bright"):
+        assert layer in HATCHES
+        assert f'"{layer}"' in html
+    drawn = [HATCHES[name][:4] for name in HATCHES]
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_the_chart_marks_bars_that_are_cut_off(wards):
+    """Where bars stand in the map's place, one that is cut off has a class of its own."""
+    flags = wards.table["mean_quality"].to_pylist()
+    flags[0] = "cut off"
+    index = wards.table.column_names.index("mean_quality")
+    html = render(wards.table.set_column(index, "mean_quality", [flags]), wards.manifest)
+    assert html.count('<li class="cut-off">') == 1
+    assert ".chart .cut-off i {" in html
+
+
 def test_a_release_of_thousands_of_cells_stays_small(make):
     """2,000 hexagons in 24 slots make a page under 6 MB."""
     names = h3.grid_disk(h3.latlng_to_cell(52.2, 21.0, 8), 25)
@@ -211,7 +259,7 @@ def test_bare_facts_are_enough(city):
         **city.manifest,
         "dataset": {"value": "speed"},
         "plan": {},
-        "guarantee": {"unit": "user", "odds": 2.718281828459045},
+        "guarantee": {"unit": "user", "promise": "Nothing."},
     }
     del manifest["losses"], manifest["software"]
     html = render(city.table, manifest)
@@ -245,8 +293,8 @@ def test_a_page_of_another_statistic(city, name, heading, unit):
     assert data["value"]["name"] == heading.removesuffix(" of speed")
     sentences = re.findall(r'<span class="sentence">(.*?)</span>', html)
     noun = heading.removesuffix(" of speed").lower()
-    assert f"a published {noun} is no further than its bound from the true one" in sentences[4]
-    assert "cut to 0 to 65\u00a0km/h)" in sentences[4]
+    assert f"a published {noun} is no further than its bound from the true one" in sentences[6]
+    assert "cut to 0 to 65\u00a0km/h)" in sentences[6]
     quarter = {"variance": "264.062", "sd": "8.125"}[name]
     assert f"\u00b1{quarter}\u00a0{unit}" in html
     assert "verage" not in without_scripts(html).replace("average over", "").replace(
@@ -258,11 +306,12 @@ def test_a_page_of_another_statistic(city, name, heading, unit):
 
 def test_a_release_of_constants_says_that_no_value_was_read(city):
     """Where nothing was spent, the page does not speak of noise that hides."""
-    guarantee = {**city.manifest["guarantee"], "epsilon_spent": "0", "odds": 1.0}
+    said = promise("user", Fraction(0))
+    guarantee = {**city.manifest["guarantee"], "epsilon_spent": "0", "promise": said}
     html = render(city.table, {**city.manifest, "guarantee": guarantee})
     sentences = re.findall(r'<span class="sentence">(.*?)</span>', html)
     assert "none of them was read" in sentences[0]
-    assert "No value was read" in sentences[1]
+    assert "No value is read" in sentences[1]
     assert "random noise" not in without_scripts(html)
 
 

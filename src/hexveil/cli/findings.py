@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from hexveil.cli import words
+from hexveil.report.cutting import CUT_OFF
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +33,8 @@ def lines(cells: pa.Table, where: Where, value_unit: str) -> list[str]:
     good = [row for row in every if row["mean_quality"] == "good"]
     rows = sorted(good or every, key=lambda row: row["mean_raw"])
     of = " good cell" if good else ""
-    counted = ", ".join(f"{quality[name]} {name}" for name in ("good", "caution", "noise"))
+    shown = ["good", "caution", *[CUT_OFF] * (CUT_OFF in quality), "noise"]
+    counted = ", ".join(f"{quality[name]} {name}" for name in shown)
     return [
         *words.wrapped("Fastest" + of, _said(rows[-1], where, value_unit)),
         *words.wrapped("Slowest" + of, _said(rows[0], where, value_unit)),

@@ -121,8 +121,6 @@ def fact_lines(facts: PublicFacts) -> list[str]:
 
 def show(table: Capacity, facts: PublicFacts, epsilon: str) -> None:
     """Print what this fleet can support."""
-    price = words.odds(float(epsilon))
-    typer.echo(
-        f"\nWhat this fleet can support at epsilon {epsilon} (odds change by {price} at most):"
-    )
+    factor = words.factor(float(epsilon))
+    typer.echo(f"\nWhat this fleet can support at epsilon {epsilon} (probability factor {factor}):")
     grids.show(table, facts.value_unit)

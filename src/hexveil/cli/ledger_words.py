@@ -125,21 +125,17 @@ def standing_lines(one: Standing) -> list[str]:
 
 
 def loss(epsilon: Fraction | int) -> str:
-    """Return a loss, and what it does to an attacker's odds.
+    """Return a loss, and the factor by which probabilities of outcomes differ at most.
 
     Examples
     --------
     >>> loss(1), loss(0)
-    ('1 (odds change at most 2.72 times)', '0 (odds do not change)')
+    ('1 (probability factor 2.72)', '0 (probability factor 1)')
     >>> loss(30)
-    '30 (odds may change more than a million times)'
+    '30 (probability factor more than a million)'
     """
-    if not epsilon:
-        return "0 (odds do not change)"
     number = float(epsilon)
-    most = words.odds(number)
-    change = "may change" if most.startswith("more") else "change at most"
-    return f"{words.price(number)} (odds {change} {most})"
+    return f"{words.price(number)} (probability factor {words.factor(number)})"
 
 
 def event_line(one: Event) -> str:
@@ -165,9 +161,9 @@ def changed_lines(before: Account, after: Account, spend: Spend) -> list[str]:
     text = f"{decimal_text(before.budget)} is now {decimal_text(after.budget)}, on record."
     if after.budget > before.budget:
         text += (
-            f" Raised: until now it kept odds from changing more than "
-            f"{words.odds(float(before.budget))}, from now on more than "
-            f"{words.odds(float(after.budget))}. Whoever was told the former should hear of it."
+            " Raised: until now the probability of any outcome differed by a factor of at most "
+            f"{words.factor(float(before.budget))}, from now on by one of at most "
+            f"{words.factor(float(after.budget))}. Tell whoever was promised the former."
         )
     elif spend.exhausted:
         text += f" {spend.exhausted:,} units are at it or above: no release can have them now."

@@ -20,6 +20,7 @@ from hexveil.planning.compare import Line, compare
 from hexveil.planning.steps import INSIDE
 from hexveil.planning.ways import COARSE
 from hexveil.records.progress import shown
+from hexveil.report.promise import promise
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -176,32 +177,31 @@ def _nothing(made: Plan, facts: PublicFacts) -> list[str]:
         why = "that meets the errors asked for"
     return words.wrapped(
         "Price",
-        f"0 (epsilon): every cell gets a constant, for {why}. Nothing is told about "
-        f"{words.ONE_UNIT[facts.unit]}.",
+        f"0 (epsilon): every cell gets a constant, for {why}. {promise(facts.unit, made.epsilon)}",
     )
 
 
 def _paid(made: Plan, facts: PublicFacts) -> list[str]:
     """Return what a release that uses readings costs, and what counting cells would claim."""
-    whom, price = words.ONE_UNIT[facts.unit], float(made.epsilon)
-    claimed = float(made.composed_epsilon)
+    price, claimed = float(made.epsilon), float(made.composed_epsilon)
     return [
         *words.wrapped(
             "Price",
-            f"{words.price(price)} (epsilon): an attacker's odds on any fact about {whom} change "
-            f"by at most {words.odds(price)}.{_half(made)}",
+            f"{words.price(price)} (epsilon). {promise(facts.unit, made.epsilon)} "
+            f"{_half(made, facts)}",
         ),
         *words.wrapped(
             "Counting cells",
-            f"would have charged {words.price(claimed)} for the same noise (odds: "
-            f"{words.odds(claimed)}); what each user really did is charged instead.",
+            f"would have charged {words.price(claimed)} for the same noise (probability factor "
+            f"{words.factor(claimed)}); each user is charged for what it really did instead.",
         ),
     ]
 
 
-def _half(made: Plan) -> str:
+def _half(made: Plan, facts: PublicFacts) -> str:
     """Return what the less exposed half of the units loses."""
-    return f" Half of them lose {words.price(float(np.median(made.losses())))} or less."
+    most = words.price(float(np.median(made.losses())))
+    return f"Half of the {facts.unit}s lose at most {most}."
 
 
 def no_interval(run: Run, made: Plan) -> list[str]:
@@ -336,7 +336,7 @@ def _coarser(coarse: Plan, unit: str) -> str:
 
 def _month(made: Plan, facts: PublicFacts) -> str:
     daily = float(made.epsilon)
-    month = f"{words.price(MONTH * daily)} (odds: {words.odds(MONTH * daily)})"
+    month = f"{words.price(MONTH * daily)} (probability factor {words.factor(MONTH * daily)})"
     if facts.unit == "user":
         return (
             f"published every day, {MONTH} such maps cost a user who is in all of them {month}; "

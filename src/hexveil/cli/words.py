@@ -11,27 +11,20 @@ from hexveil.exact import decimal_text
 
 if TYPE_CHECKING:
     from hexveil.cells import Labels
-    from hexveil.facts import Unit
     from hexveil.ledger import Spend
 
-ONE_UNIT: dict[Unit, str] = {
-    "user": "one user's readings",
-    "user-day": "one user's readings of one day",
-    "user-week": "one user's readings of one week",
-}
 
-
-def odds(loss: float) -> str:
-    """Return by how many times at most a loss changes an attacker's odds: exp(loss), rounded up.
+def factor(loss: float) -> str:
+    """Return the factor by which probabilities differ at most at a loss: exp(loss), rounded up.
 
     Examples
     --------
-    >>> odds(1), odds(5), odds(30)
-    ('2.72 times', '149 times', 'more than a million times')
+    >>> factor(1), factor(5), factor(30)
+    ('2.72', '149', 'more than a million')
     """
     if loss > math.log(1e6):
-        return "more than a million times"
-    return f"{plain(_up(math.exp(loss)))} times"
+        return "more than a million"
+    return plain(_up(math.exp(loss)))
 
 
 def price(loss: float) -> str:
@@ -61,8 +54,8 @@ def spent(spend: Spend) -> str:
         return f"nothing of {decimal_text(spend.budget)} is spent, in a lifetime neither."
     return (
         f"spent{this} {price(float(spend.window))} of {decimal_text(spend.budget)}, "
-        f"{at_least(float(spend.left))} left; in a lifetime at most {price(ever)} (odds "
-        f"{odds(ever)})."
+        f"{at_least(float(spend.left))} left; in a lifetime at most {price(ever)} "
+        f"(probability factor {factor(ever)})."
     )
 
 

@@ -101,8 +101,8 @@ _LINES: Mapping[tuple[str, str], Line] = {
     ("read", "unit"): Line('"user"', "The shorter the time, the weaker the promise."),
     ("plan", "epsilon"): Line(
         "1",
-        "Odds on any fact about a user's values change by at most e^epsilon: 2.72 times at 1, 149 "
-        "times at 5.",
+        "The probability of any outcome differs by a factor of at most e^epsilon: 2.72 at 1, 149 "
+        "at 5.",
     ),
     ("plan", "target_error"): Line("2", "In place of epsilon."),
     ("plan", "statistics"): Line('["mean"]', "Several share the price."),

@@ -25,7 +25,7 @@ from hexveil.errors import InputError
 from hexveil.publishing import receipt
 from hexveil.publishing.manifest import SCHEMA_VERSION, schema
 from hexveil.publishing.prose import clean
-from hexveil.publishing.table import ALL
+from hexveil.publishing.table import ALL, cells_cut_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,6 +182,10 @@ def _tables(folder: Path, manifest: Said) -> Iterator[str]:
         yield "cells.parquet does not have the cells of manifest.json, in that order."
         return
     yield from _numbers(plain, manifest)
+    counts = {one["statistic"]: one["cells"] for one in manifest["cut_off"]}
+    graded = {f"{name}_quality" for name in counts} <= set(plain.column_names)
+    if graded and cells_cut_off(plain, tuple(counts)) != counts:
+        yield "cells.parquet does not have as many cells cut off as manifest.json says."
 
 
 def _csv(path: Path, like: pa.Table) -> pa.Table:

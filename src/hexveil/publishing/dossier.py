@@ -1,7 +1,7 @@
 """The dossier of a release: what a privacy officer reads, completes and signs.
 
 Made from a release folder's manifest alone: public facts, no record, no ledger. It says what is
-protected from whom, at which odds, on which assumptions, and what is left open. It draws no legal
+protected from whom, to which degree, on which assumptions, and what is left open. It draws no legal
 conclusion; what only the controller knows is a place to fill in.
 """
 
@@ -17,6 +17,7 @@ from hexveil.publishing.dossier_facts import NAME
 from hexveil.publishing.prose import Bullets, Section, Table, Text, ToFill
 from hexveil.publishing.receipt import NAME as RECEIPT
 from hexveil.report.facts import up_to_digits
+from hexveil.report.promise import IN_COMMON
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,7 @@ def dossier(folder: Path) -> Section:
         ),
         (
             _protected(facts),
-            _odds(facts),
+            _promise(facts),
             _neighbours(facts),
             _odometer(facts),
             Section("Assumptions", (Bullets(tuple(facts.said["guarantee"]["assumptions"])),)),
@@ -94,8 +95,8 @@ def _protected(facts: Facts) -> Section:
                         "stands for."
                     ),
                     (
-                        "From: everybody who sees the release, now or later, with any other "
-                        "knowledge, also of the values of all other units."
+                        "From: everybody who sees the release, now or later, also if they know "
+                        "the values of all other units."
                     ),
                     (
                         "Not from: the holder of the records, and whoever has access to the "
@@ -109,7 +110,7 @@ def _protected(facts: Facts) -> Section:
     )
 
 
-def _odds(facts: Facts) -> Section:
+def _promise(facts: Facts) -> Section:
     asked = facts.said["guarantee"]["epsilon_asked"]
     composed = facts.said["guarantee"]["composed_epsilon"]
     more = (
@@ -124,10 +125,11 @@ def _odds(facts: Facts) -> Section:
             "the same values."
         )
         said.append(
-            f"Asked for was epsilon {asked}. Counting cells would have claimed {composed} for the "
-            "same noise."
+            f"The run asked for epsilon {asked}. Counting cells would have claimed {composed} for "
+            "the same noise."
         )
-    return Section("Epsilon as odds", (*map(Text, said), words.repeated(facts)))
+    said += [words.INSIDERS, IN_COMMON]
+    return Section("The promise", (*map(Text, said), words.repeated(facts)))
 
 
 def _neighbours(facts: Facts) -> Section:

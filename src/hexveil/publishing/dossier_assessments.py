@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from hexveil.exact import decimal_text
 from hexveil.publishing import dossier_words as words
-from hexveil.publishing.manifest import odds, odds_words
 from hexveil.publishing.prose import Bullets, Section, Text, ToFill
+from hexveil.report import cutting
+from hexveil.report.promise import EXACT, IN_COMMON, factor_words, probability_factor, promise
 
 if TYPE_CHECKING:
     from hexveil.publishing.dossier_facts import Facts
@@ -105,7 +106,7 @@ def _necessity(facts: Facts) -> Section:
 
 def _risks(facts: Facts) -> Section:
     limit = (
-        f"limited to the stated odds, for each {facts.unit}"
+        f"limited by the promise, for each {facts.unit}"
         if facts.loss
         else "none: no value was read"
     )
@@ -120,7 +121,7 @@ def _risks(facts: Facts) -> Section:
                         "what the release shows of them is users and records of each cell."
                     ),
                     "Learning a value that follows from places and times: not reduced.",
-                    "Conclusions about a person from what is true of all: not reduced.",
+                    "Conclusions about a person from what users have in common: not reduced.",
                     (
                         "Access to the records, the ledger or the machine: outside the release; "
                         "see the residual risks."
@@ -208,7 +209,7 @@ def _correctness() -> tuple[str, ...]:
         "Losses and scales are rounded up; what is left of a budget is rounded down.",
         (
             "Losses of a unit are added up over its cells, and in the ledger over releases, "
-            "whatever earlier outputs led to later ones."
+            "also where later releases depend on earlier ones."
         ),
     )
 
@@ -230,6 +231,7 @@ def _bias(facts: Facts) -> tuple[str, ...]:
             f"The numbers are of {words.cut(facts)}. Bias and bound are about what was cut so; "
             "how far this is from the numbers of all records is not bounded."
         )
+        found += cutting.cut_off(facts.said["cut_off"], len(facts.said["cells"]))
     left_out = rules.get("cells left out by selection")
     if left_out:
         found.append(f"Cells left out by the selection, and so without a number: {left_out}.")
@@ -237,7 +239,7 @@ def _bias(facts: Facts) -> tuple[str, ...]:
 
 
 def notice(facts: Facts) -> Section:
-    """Return a paragraph for the public, in plain words, with the odds."""
+    """Return a paragraph for the public, in plain words, with the promise."""
     return Section(
         "Notice for the public",
         (Text(_paragraph(facts)), ToFill("whom to ask, and where the release is")),
@@ -247,22 +249,20 @@ def notice(facts: Facts) -> Section:
 def _paragraph(facts: Facts) -> str:
     name, what = facts.said["dataset"]["name"], words.heading(facts)
     open_to_all = (
-        "This does not hide who reported, where, when and how often, nor what follows from that."
+        f"{EXACT} So this does not hide who reported, where, when and how often, nor what follows "
+        f"from that. {IN_COMMON}"
     )
     if not facts.loss:
         return (
-            f"We publish from {name}: {what}. These numbers are constants made without reading "
-            f"anybody's values. {open_to_all}"
+            f"We publish from {name}: {what}. {promise(facts.unit, facts.loss)} The published "
+            f"numbers are constants. {open_to_all}"
         )
-    factor = odds(facts.loss)
     longest = words.SPANS[facts.unit][1]
     most = longest * facts.loss
     return (
-        f"We publish from {name}: {what}. Random noise was added to every number that was computed "
-        f"from records, to limit what can be learnt about {words.WHO[facts.unit]}: whatever "
-        "somebody believed about those values before, the published numbers change the odds of "
-        f"that belief {odds_words(factor)}, so that a belief held at even odds may become "
-        f"{words.even(factor)}. Over {longest} {words.COUNTED[facts.unit]}, odds change "
-        f"{odds_words(odds(most))} (epsilon {decimal_text(most)}), and such a belief may become "
-        f"{words.even(odds(most))}. {open_to_all}"
+        f"We publish from {name}: {what}. Random noise was added to each statistic that was "
+        "computed from the values, to limit what the publication reveals about the values of any "
+        f"one of those who reported. {promise(facts.unit, facts.loss)} Over {longest} "
+        f"{words.COUNTED[facts.unit]}, it differs {factor_words(probability_factor(most))} "
+        f"(epsilon {decimal_text(most)}). {open_to_all}"
     )

@@ -17,8 +17,9 @@ from hexveil.errors import InputError, StorageError
 from hexveil.exact import float_up
 from hexveil.publishing import receipt
 from hexveil.publishing.dossier_fields import check
-from hexveil.publishing.manifest import SCHEMA_VERSION, odds
+from hexveil.publishing.manifest import SCHEMA_VERSION
 from hexveil.publishing.prose import clean
+from hexveil.report.promise import probability_factor, promise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,13 +134,19 @@ def _receipt(folder: Path, checksum: str) -> bool:
 
 
 def _consistent(said: Said, path: Path) -> None:
-    """Raise InputError if odds or losses are not those of the loss that the manifest states."""
+    """Raise InputError if promise, factor or losses are not those of the loss that is stated."""
     guarantee, losses = said["guarantee"], said["losses"]
     loss = Fraction(guarantee["epsilon_spent"])
-    stated = math.inf if guarantee["odds"] is None else guarantee["odds"]
-    if not math.isclose(stated, odds(loss), rel_tol=CLOSE):
+    factor = guarantee["probability_factor"]
+    stated = math.inf if factor is None else factor
+    if not math.isclose(stated, probability_factor(loss), rel_tol=CLOSE):
         raise InputError(
-            f"{path}: guarantee/odds is not e to the power of guarantee/epsilon_spent; get the "
+            f"{path}: guarantee/probability_factor is not e to the power of "
+            "guarantee/epsilon_spent; get the folder again from its holder."
+        )
+    if guarantee["promise"] != promise(guarantee["unit"], loss):
+        raise InputError(
+            f"{path}: guarantee/promise is not the promise of guarantee/epsilon_spent; get the "
             "folder again from its holder."
         )
     if losses["max"] > float_up(loss) * (1 + CLOSE):

@@ -70,7 +70,7 @@ def _share(found: object) -> bool:
     return _number(found) and isinstance(found, (int, float)) and found <= 1
 
 
-def _odds(found: object) -> bool:
+def _factor(found: object) -> bool:
     return found is None or (_number(found) and isinstance(found, (int, float)) and found >= 1)
 
 
@@ -146,6 +146,14 @@ def _statistics(found: object) -> bool:
     return isinstance(found, list) and bool(found) and set(map(str, found)) <= _STATISTICS
 
 
+def _counted(found: object) -> bool:
+    """Return whether these are numbers of cells, each of a known statistic."""
+    return isinstance(found, list) and all(
+        isinstance(one, dict) and one.get("statistic") in _STATISTICS and _whole(one.get("cells"))
+        for one in found
+    )
+
+
 _STEPS: Mapping[str, Mapping[str, Check]] = {
     "interval": {"lower": _end, "upper": _end},
     "inside": {"part": _part, "half_width": _positive, "way": _text},
@@ -169,9 +177,9 @@ FIELDS: Mapping[str, Mapping[str, Check] | Check] = {
     },
     "guarantee": {
         "unit": _unit,
-        **dict.fromkeys(("neighbours", "not_protected"), _text),
+        **dict.fromkeys(("promise", "neighbours", "not_protected"), _text),
         **dict.fromkeys(("epsilon_asked", "epsilon_spent", "composed_epsilon"), _loss),
-        "odds": _odds,
+        "probability_factor": _factor,
         "assumptions": _texts,
     },
     "bounds": dict.fromkeys(("lower", "upper", "quantum"), _exact),
@@ -190,6 +198,7 @@ FIELDS: Mapping[str, Mapping[str, Check] | Check] = {
         **dict.fromkeys(("max", "p99", "p90", "median", "mean"), _number),
     },
     "cells": _cells,
+    "cut_off": _counted,
     "request": _hex,
     "ledger": _place,
 }

@@ -85,6 +85,14 @@ TESTS = (
         "tests/publishing/test_checking.py",
     ),
     (
+        "The promise holds where values of units are alike, and every text words it in one way",
+        "tests/report/test_promise.py",
+    ),
+    (
+        "Cells that a private range may have cut off are graded so",
+        "tests/publishing/test_cut_off.py",
+    ),
+    (
         "This text: every name shown as it is, no legal conclusion, all files named here exist",
         "tests/publishing/test_dossier.py",
     ),
@@ -98,8 +106,8 @@ def not_protected(facts: Facts) -> Bullets:
         (
             facts.said["guarantee"]["not_protected"],
             (
-                "What is true of everyone, such as slow traffic in the morning, is what a release "
-                "is for; it can be held against a person who is known to be among them."
+                "What users have in common can also be held against a person who is known to be "
+                "among them."
             ),
         )
     )

@@ -7,10 +7,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.exact import decimal_text
-from hexveil.publishing.manifest import odds, odds_words
 from hexveil.publishing.prose import Table
 from hexveil.report import cutting
 from hexveil.report.facts import NOUNS, headed, squared, up_to_digits, with_unit
+from hexveil.report.promise import factor_words, probability_factor
+from hexveil.report.promise import promise as worded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,13 +23,15 @@ PROTECTED = {
     "user-day": "one user on one local day, in all cells at once",
     "user-week": "one user in one local week, in all cells at once",
 }
-WHO = {
-    "user": "one user",
-    "user-day": "one user on one day",
-    "user-week": "one user in one week",
-}
 SPANS = {"user": (7, 30, 365), "user-day": (7, 30, 365), "user-week": (4, 13, 52)}
-"""How many releases, days or weeks a unit's owner may be in, for the table of odds."""
+"""How many releases, days or weeks a unit's owner may be in, for the table of losses."""
+INSIDER = "an undecided insider becomes sure"
+"""Head of the column that `INSIDERS` explains."""
+INSIDERS = (
+    "The insider of the last column knows the values of all other units and holds two "
+    "possibilities for the values of this one as equally likely. Somebody without that knowledge "
+    "can learn more: what units have in common shows in the release."
+)
 COUNTED = {
     "user": "releases of this loss with the same user",
     "user-day": "days of the same user, each at this loss",
@@ -44,23 +47,24 @@ def repeated(facts: Facts) -> Table:
         for k in SPANS[facts.unit]
         if facts.loss
     ]
-    return Table(
-        ("what", "epsilon", "odds change", "a belief held at even odds may become"), (*rows,)
-    )
+    return Table(("what", "epsilon", "probabilities differ", INSIDER), (*rows,))
 
 
 def _priced(loss: Fraction) -> tuple[str, str, str]:
-    factor = odds(loss)
-    change = "not at all" if not loss else odds_words(factor)
-    return decimal_text(loss), change, even(factor)
+    factor = probability_factor(loss)
+    change = "not at all" if not loss else factor_words(factor)
+    return decimal_text(loss), change, certainty(factor)
 
 
-def even(factor: float) -> str:
-    """Return how sure one may become of what one held at even odds before.
+def certainty(factor: float) -> str:
+    """Return how sure an insider can become who was undecided between two possibilities.
+
+    This insider knows the values of all other units: then the odds of two possibilities for one
+    unit's values change by the same factor as the probabilities of outcomes.
 
     Examples
     --------
-    >>> even(1.0), even(2.718281828459046), even(1e9)
+    >>> certainty(1.0), certainty(2.718281828459046), certainty(1e9)
     ('at most 50 in 100', 'at most 73.2 in 100', 'as good as certain')
     """
     if factor >= 1000:
@@ -70,17 +74,8 @@ def even(factor: float) -> str:
 
 
 def promise(facts: Facts) -> str:
-    """Return by how much the release changes anybody's odds."""
-    if not facts.loss:
-        return (
-            "Every published number is a constant: no value was read, so the release changes "
-            "nobody's odds (epsilon 0)."
-        )
-    return (
-        f"Whatever somebody believed about the values of {WHO[facts.unit]}, seeing the release "
-        f"changes the odds of that belief {odds_words(odds(facts.loss))} "
-        f"(epsilon {decimal_text(facts.loss)}), whatever else that person knows."
-    )
+    """Return what is promised, and the loss that it is about."""
+    return f"{worded(facts.unit, facts.loss)} This is epsilon {decimal_text(facts.loss)}."
 
 
 def heading(facts: Facts) -> str:

@@ -11,18 +11,18 @@ import importlib.metadata
 import importlib.resources
 import json
 import math
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.cells import Cells
-from hexveil.exact import decimal_text, float_up
+from hexveil.exact import decimal_text
 from hexveil.planning.goal import goal
 from hexveil.publishing import linear, moments, stepped, variance, weighted
 from hexveil.publishing.private_steps import private_steps
 from hexveil.publishing.smoothed import statement as smoothing_statement
+from hexveil.report.promise import NOT_PROTECTED, probability_factor, promise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 SCHEMA_VERSION = 1
-_THREE_UP = Context(prec=3, rounding=ROUND_CEILING)
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
 
 NEIGHBOURS = {
@@ -49,10 +48,6 @@ NEIGHBOURS = {
     "user-week": "all values of one user in one local week change within the bounds; users, "
     "places, times and counts stay",
 }
-NOT_PROTECTED = (
-    "Presence, places, times and counts are not protected, nor is a value that can be worked out "
-    "from them."
-)
 
 
 def schema() -> dict[str, Any]:
@@ -95,11 +90,13 @@ def manifest(
     request: str,
     ledger: Mapping[str, Any] | None = None,
     smoothed: Mapping[str, Smoothed] | None = None,
+    cut_off: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Return the manifest as it is written to `manifest.json`.
 
     `ledger` says where the release stands in the book (entry, chain); None if it cost nothing.
     `smoothed` are the estimates that were asked for beside the raw ones.
+    `cut_off` are the numbers of cells that a private range cut off, by statistic.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -117,6 +114,7 @@ def manifest(
         "plan": _plan(plan),
         "losses": _losses(plan),
         "cells": _cells(facts, plan),
+        "cut_off": [{"statistic": s, "cells": many} for s, many in (cut_off or {}).items()],
         "smoothing": smoothing_statement(plan, smoothed or {}),
         "occupancy_fingerprint": plan.occupancy.fingerprint,
         "request": request,
@@ -163,13 +161,15 @@ def _dataset(name: str, facts: PublicFacts) -> dict[str, Any]:
 
 
 def _guarantee(facts: PublicFacts, plan: Plan) -> dict[str, Any]:
-    factor = odds(plan.epsilon)
+    spent = epsilon_text(plan.epsilon)
+    factor = probability_factor(Fraction(spent))
     return {
         "unit": facts.unit,
+        "promise": promise(facts.unit, Fraction(spent)),
         "neighbours": NEIGHBOURS[facts.unit],
         "epsilon_asked": decimal_text(plan.asked),
-        "epsilon_spent": epsilon_text(plan.epsilon),
-        "odds": factor if math.isfinite(factor) else None,  # JSON has no infinity
+        "epsilon_spent": spent,
+        "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
         "composed_epsilon": epsilon_text(plan.composed_epsilon),
         "assumptions": assumptions(facts),
         "not_protected": NOT_PROTECTED,
@@ -179,33 +179,6 @@ def _guarantee(facts: PublicFacts, plan: Plan) -> dict[str, Any]:
 def epsilon_text(epsilon: Fraction) -> str:
     """Return ε as decimal text of at most 12 places, rounded up."""
     return decimal_text(Fraction(math.ceil(epsilon * 10**12), 10**12))
-
-
-def odds(epsilon: Fraction) -> float:
-    """Return e^ε rounded up: the most by which odds change; infinity where it is too large."""
-    if not epsilon:
-        return 1.0  # nothing is read, so this is exact
-    try:
-        return math.nextafter(math.exp(float_up(epsilon)), math.inf)
-    except OverflowError:
-        return math.inf
-
-
-def odds_words(factor: float | None) -> str:
-    """Return by how much odds change, in at least three digits, rounded up.
-
-    Examples
-    --------
-    >>> odds_words(2.7181), odds_words(20085.54)
-    ('by a factor of at most 2.72', 'by a factor of at most 20086')
-    """
-    if factor is None or not math.isfinite(factor):
-        return "without a limit that a number of ordinary size could name"
-    if factor >= 1e15:
-        return f"by a factor of at most {Decimal(factor).normalize(_THREE_UP):.2e}"
-    places = max(0, 2 - math.floor(math.log10(factor)))
-    most = decimal_text(Fraction(math.ceil(Fraction(factor) * 10**places), 10**places))
-    return f"by a factor of at most {most}"
 
 
 def _grid(grid: Cells | Labels) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import textwrap
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.publishing.manifest import odds_words
 from hexveil.publishing.prose import clean
 from hexveil.publishing.smoothed import quality
 from hexveil.report import cutting
@@ -77,25 +76,18 @@ def _promise(guarantee: dict[str, Any], losses: dict[str, Any]) -> list[str]:
     unit = guarantee["unit"]
     if guarantee["epsilon_spent"] == "0":
         return [
-            (
-                f"Every number is a constant: no value of any {unit} was read, so the release "
-                "changes nobody's odds and costs nothing (epsilon 0)."
-            )
+            f"{guarantee['promise']} Every published number is a constant, at no cost (epsilon 0)."
         ]
-    odds = (
-        f"An attacker's odds on any fact about the values of one {unit} "
-        f"change {odds_words(guarantee['odds'])} "
-        f"(epsilon {guarantee['epsilon_spent']}), "
-        "whatever else the attacker knows: pure differential privacy."
-    )
+    spared = losses["at_zero"]
     spread = (
-        f"That is the loss of the most exposed of {losses['users']} units. 99 percent of them lose "
-        f"at most {_up(losses['p99'])}, 90 percent {_up(losses['p90'])}, half "
-        f"{_up(losses['median'])}; the average is {_up(losses['mean'])}, and "
-        f"{losses['at_zero']} lose nothing. Counting cells would claim epsilon "
+        f"This is pure differential privacy at epsilon {guarantee['epsilon_spent']}, the loss of "
+        f"the most exposed of {losses['users']} {unit}s. 99 percent of them lose at most "
+        f"{_up(losses['p99'])}, 90 percent {_up(losses['p90'])}, half {_up(losses['median'])}; the "
+        f"average is {_up(losses['mean'])}{f', and {spared} lose nothing' if spared else ''}. "
+        "Counting cells would claim epsilon "
         f"{_up(float(Fraction(guarantee['composed_epsilon'])))}."
     )
-    return [odds, spread]
+    return [guarantee["promise"], spread]
 
 
 def _goodness(table: pa.Table, manifest: dict[str, Any]) -> list[str]:
@@ -107,6 +99,7 @@ def _goodness(table: pa.Table, manifest: dict[str, Any]) -> list[str]:
         said.append(
             f"By the plan, {better:,} of {cells:,} cells say more than one constant for all would."
         )
+    said += cutting.cut_off(manifest["cut_off"], cells)
     for one in manifest["smoothing"]:
         said.append(f"Smoothed estimates, {one['statistic']}: {quality(one, cells)}")
         said.append(f"Their model: {one['model']}")

@@ -15,10 +15,11 @@ from hexveil.planning import Plan, encoding
 from hexveil.planning.advice import advice
 from hexveil.publishing import ends, linear, moments, stepped, variance, weighted
 from hexveil.publishing import folder as folders
-from hexveil.publishing.manifest import fingerprint, manifest, odds, odds_words, request_of
+from hexveil.publishing.cut_off import cut_off
+from hexveil.publishing.manifest import fingerprint, manifest, request_of
 from hexveil.publishing.smoothed import groupings_of, smoothed
 from hexveil.publishing.stages import CELLS, Drawing, Replay, Stage, execute, noised
-from hexveil.publishing.table import check_labels, released, shown_columns
+from hexveil.publishing.table import cells_cut_off, check_labels, released, shown_columns
 from hexveil.publishing.unit import unit_of
 from hexveil.records.dataset import Dataset
 
@@ -129,9 +130,7 @@ class Release:
             for row in self.table.slice(0, SHOWN_ROWS).select(names).to_pylist()
         ]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        unit = html.escape(self.manifest["guarantee"]["unit"])
-        most = f"odds change {odds_words(odds(self.epsilon))} per {unit}"
-        said = f"{self.table.num_rows} cells; {most}"
+        said = f"{self.table.num_rows} cells. {html.escape(self.manifest['guarantee']['promise'])}"
         return f"<p>{said}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -200,9 +199,12 @@ def release(
     shown = _found(plan, noisy, dataset.public)
     values = _values(noisy, shown, dataset.public.scale)
     smooth = smoothed(shown, dataset.public, values) if SMOOTHED in estimates else {}
+    cut = cut_off(shown, noisy)
+    table = released(shown, dataset.public, values, smooth, cut)
+    counted = cells_cut_off(table, plan.statistics if cut else ())
     return Release(
-        released(shown, dataset.public, values, smooth),
-        manifest(book.dataset, dataset.public, shown, name, place, smooth),
+        table,
+        manifest(book.dataset, dataset.public, shown, name, place, smooth, counted),
         plan.epsilon,
         known is not None and known.complete,
     )

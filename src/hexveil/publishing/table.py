@@ -13,16 +13,18 @@ import pyarrow as pa
 
 from hexveil.errors import InputError
 from hexveil.publishing import stepped
+from hexveil.report.cutting import CUT_OFF
 from hexveil.report.facts import RANGE, squared
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from hexveil.facts import PublicFacts
     from hexveil.planning import Plan
     from hexveil.planning.part import Part
+    from hexveil.publishing.cut_off import CutOff
     from hexveil.smoothing import Smoothed
 
     Floats = NDArray[np.float64]
@@ -79,6 +81,11 @@ COLUMNS = {
 }
 """What each column holds; columns that no step made are absent."""
 PROJECTED = "the average of user means projected to the interval"
+BEYOND = "in a cell that is cut off there, the end of what is possible"
+GRADED = (
+    "; first of these, for what is not noise: cut off ({s}_noisy within its noise of an end of the "
+    "range found privately, so that values may lie beyond it)"
+)
 CUT = "the variance of what was projected: see docs/understand/intervals.md"
 UNDER_INTERVAL = {
     "mean_noisy": "weighted average of user means projected to the private interval, with noise",
@@ -88,6 +95,7 @@ UNDER_INTERVAL = {
     f"{PROJECTED}, exceeded with probability 5 percent at most",
     "mean_low": f"mean_raw - mean_bound95, within the bounds; of {PROJECTED}",
     "mean_high": f"mean_raw + mean_bound95, within the bounds; of {PROJECTED}",
+    "mean_quality": COLUMNS["mean_quality"] + GRADED.format(s="mean"),
     "variance_noisy": "weighted average of users' second moments about the middle of the private "
     "interval, projected, with noise, less the square of the noisy average's distance from there, "
     "freed of what noise adds on average",
@@ -100,8 +108,13 @@ UNDER_INTERVAL = {
     "variance_low": f"variance_raw - variance_bound95, 0 at least; of {CUT}",
     "variance_high": "variance_raw + variance_bound95, a quarter of the squared span at most; of "
     f"{CUT}",
+    "variance_quality": COLUMNS["variance_quality"]
+    + "; first of these, for what is not noise: cut off (the average, or the second moment, within "
+    "its noise of an end of the range found privately)",
+    "sd_bound95": COLUMNS["sd_bound95"] + ", before a cell that is cut off is given its wider ends",
     "sd_low": f"root of the variance's lower end; of {CUT}",
     "sd_high": f"root of the variance's upper end; of {CUT}",
+    "sd_quality": COLUMNS["sd_quality"] + "; cut off as for the variance",
 }
 """What columns hold instead where a plan has a private interval."""
 ABOUT = {
@@ -116,6 +129,9 @@ BY_WAY = {
         f"from {about}",
         "mean_low": f"mean_raw - mean_bound95, within the bounds; of {about}",
         "mean_high": f"mean_raw + mean_bound95, within the bounds; of {about}",
+        "mean_quality": COLUMNS["mean_quality"]
+        + "; first of these, for what is not noise: cut off (the noisy average of distances within "
+        "its noise of an end of its range, so that values may lie beyond it)",
     }
     for way, about in ABOUT.items()
 }
@@ -169,6 +185,7 @@ def released(
     facts: PublicFacts,
     noisy: Mapping[str, Floats],
     smoothed: Mapping[str, Smoothed] | None = None,
+    cut_off: Mapping[str, CutOff] | None = None,
 ) -> pa.Table:
     """Return the released table with units of measure in its metadata.
 
@@ -180,6 +197,8 @@ def released(
         Noisy numbers of each statistic that noise was added to, in its own units.
     smoothed : mapping of statistic to Smoothed, optional
         Their smoothed estimates.
+    cut_off : mapping of statistic to CutOff, optional
+        Cells whose values a private range may have cut off.
     """
     made = {
         name: _noised(plan.parts[name], numbers, _ends(plan, name))
@@ -191,6 +210,11 @@ def released(
         made[name] |= _smooth(estimate)
         if name == "variance" and "sd" in made:
             made["sd"] |= {key: np.sqrt(column) for key, column in _smooth(estimate).items()}
+    for name, cut in (cut_off or {}).items():
+        made[name] |= _reaching(made[name], cut, _ends(plan, name))
+        if name == "variance" and "sd" in made:
+            ends = np.zeros_like(plan.span), plan.span * RANGE["sd"]
+            made["sd"] |= _reaching(made["sd"], cut, ends)
     columns = _where(facts) | {
         "users": plan.occupancy.users_per_cell,
         "records": plan.occupancy.records_per_cell,
@@ -214,7 +238,12 @@ def _words(plan: Plan, *, smoothed: bool) -> dict[str, str]:
     way = stepped.way(plan)
     told = COLUMNS if plan.rows.interval is None else COLUMNS | UNDER_INTERVAL
     told = told | BY_WAY.get(way, {})
-    return told | BY_MODEL | BY_MODEL_AND_WAY.get(way, {}) if smoothed else told
+    if smoothed:
+        told = told | BY_MODEL | BY_MODEL_AND_WAY.get(way, {})
+    if plan.rows.interval is None:
+        return told
+    ends = [name for name in told if name.endswith(("_low", "_high"))]
+    return told | {name: f"{told[name]}; {BEYOND}" for name in ends}
 
 
 def check_labels(facts: PublicFacts) -> None:
@@ -237,6 +266,11 @@ def quality(bound: Floats, width: Floats, live: NDArray[np.bool_]) -> list[str]:
         bound <= width / GOOD, "good", np.where(bound <= width / CAUTION, "caution", "noise")
     )
     return [str(f) for f in np.where(live, flags, "noise")]
+
+
+def cells_cut_off(table: pa.Table, statistics: Sequence[str]) -> dict[str, int]:
+    """Return how many cells of each statistic are graded as cut off."""
+    return {name: table[f"{name}_quality"].to_pylist().count(CUT_OFF) for name in statistics}
 
 
 def shown_columns(statistic: str) -> list[str]:
@@ -271,6 +305,20 @@ def _noised(part: Part, noisy: Floats, ends: tuple[Floats, Floats]) -> dict[str,
 def _smooth(estimate: Smoothed) -> dict[str, Any]:
     """Return the columns that smoothing adds or exchanges, without the statistic's name."""
     return {"smoothed": estimate.estimate, "low": estimate.low, "high": estimate.high}
+
+
+def _reaching(made: Mapping[str, Any], cut: CutOff, ends: tuple[Floats, Floats]) -> dict[str, Any]:
+    """Return ends and quality of a statistic whose cells may have been cut off.
+
+    Noise says less than a cut: it stays what a cell is graded.
+    """
+    flags = np.array(made["quality"].to_pylist())
+    graded = np.where(cut.either & (flags != "noise"), CUT_OFF, flags)
+    return {
+        "low": np.where(cut.below, ends[0], made["low"]),
+        "high": np.where(cut.above, ends[1], made["high"]),
+        "quality": pa.array(graded.tolist(), type=pa.string()),
+    }
 
 
 def _root(part: Part, variance: Mapping[str, Any], span: Floats) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexveil.exact import exact
-from hexveil.report.facts import up_to_digits
+from hexveil.report.facts import NOUNS, up_to_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,18 @@ if TYPE_CHECKING:
     Step = Mapping[str, Any]
     Amount = Callable[[float], str]
 
+CUT_OFF = "cut off"
+"""The grade of a cell whose values may lie beyond the range they were projected to."""
 WAYS = {
     "direct": "averages of users cut to the interval",
     "users": "around each user\u2019s own average",
     "cells": "around a first noisy average of each cell",
 }
 """The ways of several steps."""
+CUT_OFF_MEANS = (
+    "The number lies within its noise of an end of a range found privately, so the cell\u2019s "
+    "values may lie far beyond it; its interval reaches to the bound on that side."
+)
 
 
 def step(steps: Sequence[Step], name: str) -> Step | None:
@@ -79,6 +85,22 @@ def cut(steps: Sequence[Step], amount: Amount, *, squares: bool = True) -> str:
         return said
     reach = amount(first["radius"])
     return f"{said}, and of average squared distances from its middle cut to {reach}, squared"
+
+
+def cut_off(counts: Sequence[Step], cells: int) -> list[str]:
+    """Return how many cells each statistic has that are cut off, a sentence each.
+
+    Examples
+    --------
+    >>> cut_off([{"statistic": "mean", "cells": 3}], 40)[0][:45]
+    'Cut off (average): 3 of 40 cells. The number '
+    """
+    return [
+        f"Cut off ({NOUNS[one['statistic']]}): {one['cells']:,} of {cells:,} cells. {CUT_OFF_MEANS}"
+        if one["cells"]
+        else f"Cut off ({NOUNS[one['statistic']]}): no cell."
+        for one in counts
+    ]
 
 
 def told(steps: Sequence[Step], amount: Amount) -> list[str]:

@@ -37,8 +37,8 @@ class Facts:
         Bounds of the values, in value units.
     unit : str
         What is protected: user, user-day or user-week.
-    odds : float
-        e to the loss spent; infinity where the manifest names no number.
+    promise : str
+        What is promised, in a sentence.
     label_columns : tuple of str
         Columns that name a cell, with labels.
     """
@@ -50,7 +50,7 @@ class Facts:
     lower: float
     upper: float
     unit: str
-    odds: float
+    promise: str
     label_columns: tuple[str, ...]
 
     def ends(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -66,12 +66,17 @@ class Facts:
         if f"{self.statistic}_smoothed" not in table.column_names:
             return column("low"), column("high")
         raw, bound, span = column("raw"), column("bound95"), self.upper - self.lower
+        low, high = column("low"), column("high")
         least, most = {
             "mean": (self.lower, self.upper),
             "variance": (0.0, span**2 * RANGE["variance"]),
             "sd": (0.0, span * RANGE["sd"]),
         }[self.statistic]
-        return np.maximum(raw - bound, least), np.minimum(raw + bound, most)
+        # A cell that is cut off reaches to the end of what is possible in the table too.
+        return (
+            np.where(low <= least, least, np.maximum(raw - bound, least)),
+            np.where(high >= most, most, np.minimum(raw + bound, most)),
+        )
 
     @property
     def private_interval(self) -> Mapping[str, Any] | None:
@@ -101,7 +106,7 @@ class Facts:
             lower=float(exact(bounds["lower"], "lower bound")),
             upper=float(exact(bounds["upper"], "upper bound")),
             unit=str(guarantee["unit"]),
-            odds=math.inf if guarantee["odds"] is None else float(guarantee["odds"]),
+            promise=str(guarantee["promise"]),
             label_columns=tuple(manifest["grid"].get("columns") or ()),
         )
 

@@ -34,6 +34,8 @@ GROUND, EMPTY, LINE, TEXT = "#f5f6f7", "#e9ebee", "#9aa3ad", "#5b6570"
 HATCHES = {
     "caution_dark": ("right_diagonal_line", "#ffffff", 0.5, 14, "#ffffff"),
     "caution_bright": ("right_diagonal_line", "#1b1f23", 0.4, 14, "#ffffff"),
+    "cut_dark": ("horizontal_line", "#ffffff", 0.7, 9, "#ffffff"),
+    "cut_bright": ("horizontal_line", "#1b1f23", 0.6, 9, "#ffffff"),
     "noise": ("diagonal_cross", "#4b535b", 0.6, 8, "#a9b0b7"),
 }
 FULL_TURN = 40_030_000.0  # metres around the earth: no scale bar for a continent

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.report.context import lines_of
+from hexveil.report.cutting import CUT_OFF
 from hexveil.report.projection import Ring, around, near, rings_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from hexveil.report.facts import Facts
     from hexveil.report.projection import Projection
 
-QUALITIES = ("good", "caution", "noise")
+QUALITIES = ("good", "caution", CUT_OFF, "noise")
 MAX_CONTEXT_POINTS = 150_000
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 

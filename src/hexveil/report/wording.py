@@ -1,12 +1,11 @@
 """The sentences of the page: what it shows, what is promised, and the mathematics behind it.
 
-The five sentences are written for a reader who knows no Greek; every number in them comes from
-the manifest or from the released table.
+The privacy statement is written for a reader who knows no Greek; every number in it comes from the
+manifest or from the released table.
 """
 
 from __future__ import annotations
 
-import math
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,21 +16,16 @@ from hexveil.errors import InputError
 from hexveil.exact import exact
 from hexveil.report import cutting
 from hexveil.report.facts import NOUNS, Facts, up_to_digits, with_unit
+from hexveil.report.promise import EXACT, IN_COMMON, PRESENCE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
-_ONE = {
-    "user": ("what one user reported, over all its records", "one user"),
-    "user-day": (
-        "what one user reported on one day, with each further day counting anew",
-        "one user\u2019s day",
-    ),
-    "user-week": (
-        "what one user reported in one week, with each further week counting anew",
-        "one user\u2019s week",
-    ),
+_HIDDEN = {
+    "user": "all that one user reported",
+    "user-day": "what one user reported on one day; each further day counts anew",
+    "user-week": "what one user reported in one week; each further week counts anew",
 }
 
 
@@ -55,32 +49,24 @@ def summary(table: pa.Table, facts: Facts) -> str:
         return f"{' '.join(kinds)}, each with a constant: no value was read."
     error = facts.planned_error
     off = "" if error is None else f", {_expected(facts)} {facts.amount_up(error)} on average"
-    return f"{' '.join(kinds)} with random noise added{off}."
+    cut = table[f"{facts.statistic}_quality"].to_pylist().count(cutting.CUT_OFF)
+    beyond = f"; {_many(cut, 'cell')} cut off at an end of the range" if cut else ""
+    return f"{' '.join(kinds)} with random noise added{off}{beyond}."
 
 
 def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
-    """Return the five sentences of the privacy statement, each with a word that names it."""
-    if facts.unit not in _ONE:
+    """Return the sentences of the privacy statement, each with a word that names it."""
+    if facts.unit not in _HIDDEN:
         raise InputError(
-            f"the manifest's unit of privacy must be one of {', '.join(_ONE)}, got {facts.unit!r}."
+            f"the manifest's unit of privacy must be one of {', '.join(_HIDDEN)}, got "
+            f"{facts.unit!r}."
         )
-    what, who = _ONE[facts.unit]
     bound = np.asarray(table[f"{facts.statistic}_bound95"].to_numpy(), dtype=np.float64)
     between = f"{facts.lower:g} to {with_unit(f'{facts.upper:g}', facts.value_unit)}"
-    hidden = "none of them was read" if facts.constant else f"random noise hides {what}"
+    hidden = (
+        "none of them was read" if facts.constant else f"random noise hides {_HIDDEN[facts.unit]}"
+    )
     protected = f"The {facts.value} values are protected: {hidden}."
-    odds = (
-        "No value was read to make this page, so it changes the odds of no guess about the "
-        f"{facts.value} values of {who}."
-        if facts.constant
-        else "Whatever a reader already knows, this page changes the odds of any guess about the "
-        f"{facts.value} values of {who} {_factor(facts.odds)} "
-        "(1 would mean not at all)."
-    )
-    open_facts = (
-        "Presence, places, times and counts are not protected: who reported, where, when and "
-        "how often is treated as public, and so is any value that can be worked out from it."
-    )
     assumed = (
         "The promise assumes that whether a record carries a usable value (present, finite, a "
         "number) is as public as its user, place and time."
@@ -96,8 +82,10 @@ def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
     )
     return [
         ("Protected", protected),
-        ("How much", odds),
-        ("Not protected", open_facts),
+        ("How much", facts.promise),
+        ("Not protected", PRESENCE),
+        ("Exact", EXACT),
+        ("In common", IN_COMMON),
         ("Assumption", assumed),
         ("How far off", off),
     ]
@@ -125,13 +113,6 @@ def _expected(facts: Facts) -> str:
     return "off, by a stated prior, by about"
 
 
-def _factor(odds: float) -> str:
-    """Return by how much odds change; beyond all doubles, that there is no limit worth naming."""
-    if not math.isfinite(odds):
-        return "without any limit worth naming"
-    return f"by a factor of at most {up_to_digits(odds)}"
-
-
 def qualities(table: pa.Table, facts: Facts) -> list[tuple[str, str, int]]:
     """Return each quality with what it means and how many cells have it."""
     flags = table[f"{facts.statistic}_quality"].to_pylist()
@@ -139,8 +120,11 @@ def qualities(table: pa.Table, facts: Facts) -> list[tuple[str, str, int]]:
     means = {
         "good": f"bound at most \u00b1{tenth}",
         "caution": f"bound at most \u00b1{quarter}: read with care",
+        cutting.CUT_OFF: "at an end of a range found privately: the true number may lie far beyond",
         "noise": f"bound above \u00b1{quarter} or no data used: says next to nothing",
     }
+    if facts.private_interval is None:
+        del means[cutting.CUT_OFF]
     return [(name, text, flags.count(name)) for name, text in means.items()]
 
 
@@ -149,7 +133,10 @@ def mathematics(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
     manifest = facts.manifest
     guarantee, plan = manifest["guarantee"], manifest["plan"]
     rows = [
-        ("Kind of privacy", "Pure \u03b5-differential privacy; odds are e to the power \u03b5."),
+        (
+            "Kind of privacy",
+            "Pure \u03b5-differential privacy; the factor is e to the power \u03b5.",
+        ),
         ("Unit of privacy", facts.unit),
         ("Several ids", "A person behind several ids loses up to the sum of what each loses."),
         ("Neighbouring data", guarantee.get("neighbours")),

@@ -69,9 +69,9 @@ def test_a_map_is_drawn_whole():
 
 def test_uncertain_hexagons_are_hatched():
     """Each quality but good has a hatch, and the legend says what it means."""
-    figure = drawn(["good", "caution", "noise", "noise"], ["good"] * 4)
+    figure = drawn(["good", "caution", "cut off", "noise"], ["good"] * 4)
     hatches = [c.get_hatch() for c in figure.axes[0].collections if c.get_hatch()]
-    assert hatches == [maps.HATCHES["caution"], maps.HATCHES["noise"]]
+    assert hatches == [maps.HATCHES[kind] for kind in ("caution", "cut off", "noise")]
     assert [c.get_hatch() for c in figure.axes[1].collections if c.get_hatch()] == []
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == list(maps.WORDS.values())

@@ -33,8 +33,8 @@ def test_every_picture_is_on_the_page():
         assert PAGE.count(f"(../images/{name}.png)") == 1
 
 
-def test_belief_moves_odds_by_the_factor():
-    """Odds after are e^ε times the odds before, up and down."""
+def test_belief_moves_by_the_factor():
+    """For against, after a release, is e^ε times for against before, up and down."""
     before = np.array([0.01, 0.3, 0.9])
     for epsilon in (-2.0, 0.5, 3.0):
         after = privacy.belief(before, epsilon)
@@ -42,11 +42,11 @@ def test_belief_moves_odds_by_the_factor():
         assert ratio == pytest.approx(np.exp(epsilon))
 
 
-def test_odds_on_the_page():
-    """The page's odds and beliefs are those of its ε, rounded away from what was believed."""
+def test_factors_on_the_page():
+    """The page's factors and beliefs are those of its ε, rounded away from what was believed."""
     for epsilon, digits in ((0.3, 2), (1, 2), (3, 1), (5, 0)):
-        odds = math.ceil(np.exp(epsilon) * 10**digits) / 10**digits
-        assert f"{odds:g} at ε = {epsilon:g}" in PAGE
+        factor = math.ceil(np.exp(epsilon) * 10**digits) / 10**digits
+        assert f"{factor:g} at ε = {epsilon:g}" in PAGE
     one, five = (float(privacy.belief(np.array([0.5]), epsilon)[0]) for epsilon in (1, 5))
     assert f"believe {math.ceil(1000 * one) / 10:.1f} % at most at ε = 1" in PAGE
     assert f"and {math.floor(1000 * (1 - one)) / 10:.1f} % at least" in PAGE
@@ -83,9 +83,9 @@ def test_clipping_on_the_page():
     total = np.add(noise, bias)
     assert int(total.argmin()) + 1 == LIMIT
     best = LIMIT - 1
-    words = f"the noise is {noise[best]:.1f} km/h. What is cut off brings a bias: at most"
+    words = f"the noise is {noise[best]:.1f} km/h. Clipping brings a bias: at most"
     assert f"{words} {bias[best]:.1f} km/h" in PAGE
-    assert f"Together it is {total[best]:.1f} instead of {total[-1]:.1f}" in PAGE
+    assert f"The sum of both is {total[best]:.1f} instead of {total[-1]:.1f}" in PAGE
     assert f"for {(counts - np.minimum(counts, LIMIT)).sum()} records out of {counts.sum()}" in PAGE
 
 

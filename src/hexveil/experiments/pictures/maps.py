@@ -23,9 +23,13 @@ GROUND, STREET = "#f5f6f7", "#c9ced4"
 SIZE = 11.0
 """Of letters: a picture is shown at two thirds of its width on a phone."""
 PALETTE = "viridis"
-HATCHES = {"good": "", "caution": "///", "noise": "xxxx"}
-WORDS = {"caution": "caution: read with care", "noise": "noise: says next to nothing"}
-INK = {"caution": "#ffffffb0", "noise": "#4b535b"}
+HATCHES = {"good": "", "caution": "///", "cut off": "---", "noise": "xxxx"}
+WORDS = {
+    "caution": "caution: read with care",
+    "cut off": "cut off: the true number may lie far beyond",
+    "noise": "noise: says next to nothing",
+}
+INK = {"caution": "#ffffffb0", "cut off": "#ffffffd0", "noise": "#4b535b"}
 FAINT = 0.3
 """Opacity of a cell that is noise."""
 MARGIN = 0.03
@@ -34,7 +38,7 @@ WIDTH, AROUND, LINE = 5.8, 1.15, 0.22
 
 
 class Shown(NamedTuple):
-    """One map: its title, hexagons, numbers, and how sure each is ("good", "caution", "noise")."""
+    """One map: its title, hexagons, numbers, and the grade of each."""
 
     title: str
     hexagons: list[int]

@@ -1,4 +1,4 @@
-"""Pictures of user-level privacy: neighbours, odds, units, many cells, clipping, pseudo-users.
+"""Pictures of user-level privacy: neighbours, beliefs, units, many cells, clipping, pseudo-users.
 
 Every number that is drawn comes from the package's own functions, on the counts in `fleet`.
 """
@@ -90,7 +90,10 @@ def neighbours() -> Figure:
 
 
 def belief(before: Floats, epsilon: float) -> Floats:
-    """Return the most that can be believed after a release: odds times e^ε, as a probability.
+    """Return the most that an insider can be believed after a release, as a probability.
+
+    The insider knows the values of all other buses. Then the chances of two possibilities for one
+    bus change, one against the other, by a factor of at most e^ε.
 
     Examples
     --------
@@ -100,8 +103,8 @@ def belief(before: Floats, epsilon: float) -> Floats:
     return np.asarray(1 / (1 + math.exp(-epsilon) * (1 - before) / before), dtype=np.float64)
 
 
-def odds() -> Figure:
-    """Return what an attacker can believe after a release, against what it believed before."""
+def beliefs() -> Figure:
+    """Return what an insider can be believed after a release, against what it believed before."""
     figure, (axes,) = _figure(4.2)
     before = np.linspace(0.001, 0.999, 200)
     for epsilon, colour in ((5.0, "#dbe7f3"), (3.0, "#b3cfe6"), (1.0, "#6fa3cf"), (0.3, BLUE)):
@@ -119,7 +122,12 @@ def odds() -> Figure:
     ticks = np.linspace(0, 1, 6)
     axes.set_xticks(ticks, [f"{100 * t:.0f} %" for t in ticks])
     axes.set_yticks(ticks, [f"{100 * t:.0f} %" for t in ticks])
-    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="believed before", ylabel="believed after")
+    axes.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        xlabel="believed before, knowing all other buses",
+        ylabel="can be believed after",
+    )
     axes.legend(loc="upper left", frameon=False, handlelength=1.0)
     return figure
 
@@ -226,7 +234,7 @@ def pseudo_users() -> Figure:
 
 PICTURES: dict[str, Callable[[], Figure]] = {
     "privacy-neighbours": neighbours,
-    "privacy-odds": odds,
+    "privacy-belief": beliefs,
     "privacy-units": record_or_user,
     "privacy-cells": many_cells,
     "privacy-clipping": clipping,

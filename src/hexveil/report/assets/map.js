@@ -71,9 +71,9 @@ function drawSlot() {
   fill("cells", {
     ...outlines(shownRows.map(shapeOf)),
     value: shownRows.map((row) => column.value[row] ?? NaN),
-    alpha: shownRows.map((row) => (column.quality[row] === 2 ? 0.22 : 1)),
+    alpha: shownRows.map((row) => (flagOf(row) === "noise" ? 0.22 : 1)),
   });
-  for (const name of ["caution_dark", "caution_bright", "noise"]) {
+  for (const name of ["caution_dark", "caution_bright", "cut_dark", "cut_bright", "noise"]) {
     fill(name, outlines(shownRows.filter((row) => hatching(row) === name).map(shapeOf)));
   }
   fill("empty", outlines(shapes.filter((_, i) => !drawn.has(i))));
@@ -81,8 +81,8 @@ function drawSlot() {
 
 function hatching(row) {
   const { low, high } = data.colour;
-  const bright = column.value[row] > (low + high) / 2;
-  return ["none", bright ? "caution_bright" : "caution_dark", "noise"][column.quality[row]];
+  const ink = column.value[row] > (low + high) / 2 ? "bright" : "dark";
+  return { good: "none", caution: `caution_${ink}`, "cut off": `cut_${ink}`, noise: "noise" }[flagOf(row)];
 }
 
 function drawContext() {

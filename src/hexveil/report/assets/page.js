@@ -3,7 +3,8 @@ const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const column = data.columns;
 const rows = column.value.length;
-const flags = ["good", "caution", "noise"];
+const flags = ["good", "caution", "cut off", "noise"];
+const flagOf = (row) => flags[column.quality[row]];
 const state = { slot: 0, row: null, listeners: [] };
 
 function change(part) {
@@ -41,7 +42,8 @@ function describe(row, into) {
     `${count(column.users[row])} ${data.unit}${column.users[row] === 1 ? "" : "s"}, ${count(column.records[row])} records`,
   ];
   for (const line of lines) into.append(element("p", "", line));
-  const flag = flags[column.quality[row]];
+  const flag = flagOf(row);
   if (flag === "caution") into.append(element("p", "flag", "Caution: read with care"));
+  if (flag === "cut off") into.append(element("p", "flag", "Cut off: the true number may lie far beyond"));
   if (flag === "noise") into.append(element("p", "flag", "Noise: says next to nothing"));
 }

@@ -9,7 +9,7 @@ const heads = [
   { key: "bound", name: "\u00b1 95%", by: (row) => column.bound[row], text: (row) => number(column.bound[row]) },
   { key: "low", name: "From", by: (row) => column.low[row], text: (row) => number(column.low[row]), spare: true },
   { key: "high", name: "To", by: (row) => column.high[row], text: (row) => number(column.high[row]), spare: true },
-  { key: "quality", name: "Quality", by: (row) => column.quality[row], text: (row) => flags[column.quality[row]] },
+  { key: "quality", name: "Quality", by: (row) => column.quality[row], text: flagOf },
   { key: "users", name: data.unit[0].toUpperCase() + data.unit.slice(1) + "s", by: (row) => column.users[row], text: (row) => count(column.users[row]) },
   { key: "records", name: "Records", by: (row) => column.records[row], text: (row) => count(column.records[row]), spare: true },
 ];
@@ -54,7 +54,7 @@ function drawTable() {
 }
 
 function drawRow(row) {
-  const tr = element("tr", flags[column.quality[row]] + (row === state.row ? " chosen" : ""));
+  const tr = element("tr", flagOf(row).replace(" ", "-") + (row === state.row ? " chosen" : ""));
   tr.dataset.row = String(row);
   for (const head of heads) {
     const td = element("td", classes(head));

@@ -1,0 +1,136 @@
+"""Cells of which a private range may have cut off the values: which, and on which side.
+
+Under a private range a cell's number is about values projected to that range (the private interval,
+or the range of the last step of a plan in steps). Its bound says nothing of what the projection
+removed. In a cell far from all others the projection removes nearly everything: the number lies at
+an end of the range, and looks as sure as any other.
+
+A cell is cut off at an end if its noisy number lies beyond that end, or within `QUANTILE` noise
+scales of it. |Laplace noise| of scale b exceeds b ln 20 with probability 5 percent: the part of
+s_bound95 that is noise. So where all of a cell's values lie beyond an end, and its number without
+noise is that end, the cell is found with probability 1 - 1/40. Nothing can lie beyond the bounds of
+the records: an end there cuts nothing off.
+
+Post-processing of noisy numbers and public facts: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.planning.intervals import around
+from hexveil.planning.part import LN20
+from hexveil.planning.ways import COARSE
+from hexveil.publishing.moments import BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from hexveil.planning import Plan
+    from hexveil.planning.intervals import Interval
+    from hexveil.planning.steps import Found
+
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+QUANTILE = LN20
+"""Noise scales: see the module head."""
+
+
+@dataclass(frozen=True, eq=False)
+class CutOff:
+    """Cells of which a private range may have cut off the values of one statistic.
+
+    Attributes
+    ----------
+    below, above : ndarray of bool, shape (n_cells,)
+        Whether the true number may lie below, or above, all that the range lets through.
+    """
+
+    below: Bools
+    above: Bools
+
+    @property
+    def either(self) -> Bools:
+        """Whether a cell is cut off at any end."""
+        return np.asarray(self.below | self.above)
+
+    @property
+    def count(self) -> int:
+        """How many cells are cut off."""
+        return int(np.count_nonzero(self.either))
+
+
+def cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
+    """Return the cells that are cut off, for each statistic of a plan with a private range.
+
+    Parameters
+    ----------
+    plan : Plan
+        With the ranges that the release found.
+    noisy : mapping of str to ndarray of int64
+        The noisy whole numbers that the ledger stores.
+    """
+    interval = plan.rows.interval
+    if interval is None:
+        return {}
+    mean = _mean(plan, interval, noisy["mean"])
+    made = {"mean": mean} if "mean" in plan.parts else {}
+    if "variance" in plan.parts:
+        made["variance"] = _variance(plan, interval, noisy["variance"], mean.either)
+    return made
+
+
+def _mean(plan: Plan, interval: Interval, noisy: Ints) -> CutOff:
+    steps = plan.rows.steps
+    if steps is None or steps.found is None or steps.found.way == "direct":
+        number = noisy / interval.totals(plan.occupancy)
+        low, high = _interval_ends(interval)
+        found = _near(number, low, high, plan.mean_noise * (high - low))
+        return CutOff(found.below & (low > 0), found.above & (high < (interval.steps or 0)))
+    half = steps.found.half
+    if steps.found.way == "users":
+        number = noisy / steps.totals(plan.occupancy)
+        return _near(number, -half, half, steps.noise * 2.0 * half)
+    number = noisy / interval.totals(plan.occupancy)
+    found = _near(number, -half, half, plan.mean_noise / float(1 - COARSE) * 2.0 * half)
+    return _within_bounds(found, steps.found)
+
+
+def _interval_ends(interval: Interval) -> tuple[int, int]:
+    assert interval.ends is not None  # noqa: S101  after a release
+    return interval.ends
+
+
+def _within_bounds(found: CutOff, steps: Found) -> CutOff:
+    """Return the cells without those whose range, around their centre, ends beyond the bounds."""
+    assert steps.centre is not None  # noqa: S101  the way `cells` has it
+    return CutOff(
+        found.below & (steps.centre - steps.half > 0),
+        found.above & (steps.centre + steps.half < steps.steps),
+    )
+
+
+def _near(number: Floats, low: float, high: float, scale: Floats) -> CutOff:
+    """Return the cells whose number lies within its noise of an end, or beyond it."""
+    noise = QUANTILE * scale
+    return CutOff(number <= low + noise, number >= high - noise)
+
+
+def _variance(plan: Plan, interval: Interval, noisy: Ints, mean: Bools) -> CutOff:
+    """Return the cells whose second moment, or whose mean, is cut off.
+
+    A mean that is cut off can make the variance too small or too large.
+    """
+    steps = interval.steps or 0
+    middle, _, radius = around(_interval_ends(interval), steps, interval.radius or Fraction(1))
+    second = noisy / (interval.totals(plan.occupancy) * 2.0**BITS)
+    reached = second >= 1.0 - QUANTILE * plan.rows.variance_noise
+    return CutOff(mean, mean | (reached & (radius < max(middle, steps - middle))))

@@ -1,0 +1,261 @@
+"""Cells that a private range cut off: graded so, with an interval that reaches to the bound."""
+
+import contextlib
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.facts import ValueScale
+from hexveil.noise import secure
+from hexveil.planning.steps import WAYS
+from hexveil.publishing import checking, stepped
+from hexveil.publishing.cut_off import QUANTILE, CutOff, cut_off
+from hexveil.publishing.dossier import dossier
+from hexveil.publishing.release import ENDS
+from hexveil.publishing.table import cells_cut_off, released
+from publishing.setting import dataset_of, hexagons
+from publishing.stepping import in_classes, numbers_of, taking, tiny
+
+CELLS, USERS, FAST = 16, 240, 54.3
+RELEASES = range(9, 17)
+"""Seeds of eight releases. One in forty misses a hexagon that lies wholly beyond an end."""
+SCALE = ValueScale.of((0, 65), "0.1")
+
+
+def highway(seed=5):
+    """Return buses at about 25 km/h in most hexagons, and at 54.3 in the first."""
+    rng = np.random.default_rng(seed)
+    counts = np.zeros((USERS, CELLS), dtype=np.int64)
+    for user in range(USERS):
+        counts[user, rng.choice(np.arange(1, CELLS), 5, replace=False)] = 4
+    counts[rng.choice(USERS, 60, replace=False), 0] = 4
+    user, cell = np.nonzero(counts)
+    speed = 25.0 + np.linspace(-3, 3, CELLS)[cell] + rng.normal(0, 2.5, cell.size)
+    speed = np.where(cell == 0, FAST, speed)
+    totals = np.zeros((USERS, CELLS), dtype=np.int64)
+    totals[user, cell] = np.rint(40 * speed)
+    dataset = dataset_of(
+        counts, 0, scale=SCALE, cells=hexagons(CELLS), value="speed", value_unit="km/h"
+    )
+    occupancy = dataset.occupancy
+    sums = replace(dataset.sums, total=totals[occupancy.user, occupancy.cell])
+    return replace(dataset, sums=sums)
+
+
+@contextlib.contextmanager
+def drawing(seed):
+    """Draw the noise of a release with a seed, by the laws of its doors."""
+    rng = np.random.default_rng(seed)
+
+    def add_laplace(values, scales):
+        return values + np.rint(rng.laplace(0, scales)).astype(np.int64)
+
+    def noisy_max(scores, scale):
+        return int((scores + rng.exponential(scale, scores.size)).argmax())
+
+    with (
+        patch.object(secure, "add_laplace", add_laplace),
+        patch.object(secure, "noisy_max", noisy_max),
+    ):
+        yield
+
+
+def published(dataset, plan, tmp_path, seed, way=None, **options):
+    """Return a release with seeded noise, by a way of several steps if one is named."""
+    book = hv.Ledger(tmp_path / f"{seed}.sqlite", dataset="buses", budget=100)
+    with drawing(seed), taking(way) if way else contextlib.nullcontext():
+        return hv.release(dataset, plan, ledger=book, **options)
+
+
+@pytest.mark.parametrize("estimates", ["raw", ("raw", "smoothed")], ids=["raw", "smoothed"])
+@pytest.mark.parametrize("way", [None, *WAYS])
+def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
+    """In eight of eight releases it is graded as cut off, and its interval holds the truth.
+
+    Its users' averages all lie beyond the range that was found for the whole map.
+    """
+    dataset = highway()
+    kind = "adaptive" if way else "global"
+    plan = hv.plan(dataset, epsilon=4, intervals=kind, advise=False)
+    for seed in RELEASES:
+        made = published(dataset, plan, tmp_path, seed, way, estimates=estimates)
+        fast, *others = made.table.to_pylist()
+        described = made.table.field("mean_high").metadata[b"description"].decode()
+        assert "cut off" in described
+        assert fast["mean_quality"] == "cut off"
+        assert fast["mean_low"] <= FAST <= fast["mean_high"] == 65.0
+        assert sum(row["mean_quality"] == "good" for row in others) >= CELLS // 2
+
+
+@pytest.mark.parametrize("way", [None, *WAYS])
+def test_cells_well_inside_are_as_they_were(tmp_path, way):
+    """A cell that is not cut off keeps grade and interval."""
+    dataset = highway()
+    kind = "adaptive" if way else "global"
+    plan = hv.plan(dataset, epsilon=4, intervals=kind, advise=False)
+    for seed in RELEASES:
+        made = published(dataset, plan, tmp_path, seed, way)
+        inside = [row for row in made.table.to_pylist() if row["mean_quality"] != "cut off"]
+        assert len(inside) >= CELLS // 2
+        for row in inside:
+            assert row["mean_low"] == max(row["mean_raw"] - row["mean_bound95"], 0.0)
+            assert row["mean_high"] == min(row["mean_raw"] + row["mean_bound95"], 65.0)
+            assert row["mean_quality"] in ("good", "caution")
+
+
+def test_every_text_says_how_many(tmp_path):
+    """Manifest, page, README.txt and dossier have the number of cells, and verify accepts them."""
+    dataset = highway()
+    plan = hv.plan(dataset, epsilon=4, intervals="global", advise=False)
+    made = published(dataset, plan, tmp_path, 0)
+    folder = made.write(tmp_path / "map")
+    many = made.table["mean_quality"].to_pylist().count("cut off")
+    assert many == 1
+    assert made.manifest["cut_off"] == [{"statistic": "mean", "cells": many}]
+    said = f"Cut off (average): {many} of {CELLS} cells."
+    assert said in " ".join((folder / "README.txt").read_text("utf-8").split())
+    assert said in dossier(folder).markdown()
+    page = (folder / "report.html").read_text("utf-8")
+    assert f"{many} cell cut off at an end of the range." in page
+    assert f"<b>Cut off</b> ({many} cell)" in page
+    assert 'class="swatch cut-off"' in page
+    assert checking.problems(folder) == ()
+
+
+def test_a_count_that_is_not_the_tables_is_found(tmp_path):
+    """A manifest that hides cells that were cut off does not fit its table."""
+    dataset = highway()
+    plan = hv.plan(dataset, epsilon=4, intervals="global", advise=False)
+    made = published(dataset, plan, tmp_path, 0)
+    hidden = replace(
+        made, manifest=made.manifest | {"cut_off": [{"statistic": "mean", "cells": 0}]}
+    )
+    folder = hidden.write(tmp_path / "map")
+    (found,) = checking.problems(folder)
+    assert "cells cut off" in found
+
+
+def test_without_a_private_range_nothing_is_cut_off(tmp_path):
+    """A plan between the bounds has no such cells, no such line, and no entry in the legend."""
+    dataset = highway()
+    plan = hv.plan(dataset, epsilon=4, intervals="none", advise=False)
+    made = published(dataset, plan, tmp_path, 0)
+    folder = made.write(tmp_path / "map")
+    assert made.manifest["cut_off"] == []
+    assert "cut off" not in (folder / "README.txt").read_text("utf-8").lower()
+    assert 'class="swatch cut-off"' not in (folder / "report.html").read_text("utf-8")
+    assert cut_off(plan, {"mean": np.zeros(CELLS, dtype=np.int64)}) == {}
+
+
+def interval_plan(ends, steps=100):
+    """Return a plan whose release found these ends, and each cell's sum of weights."""
+    counts = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
+    dataset = dataset_of(counts, 0, scale=ValueScale.of((0, steps), 1))
+    plan = hv.plan(dataset, epsilon=40, intervals="global", advise=False)
+    interval = plan.rows.interval.found(ends, steps)
+    found = replace(plan, rows=replace(plan.rows, interval=interval))
+    return found, interval.totals(plan.occupancy)
+
+
+@pytest.mark.parametrize("away", [-1, 1])
+def test_the_margin_is_the_noise_of_the_bound(away):
+    """A number is cut off up to the noise of s_bound95 from an end: 39 of 40 that lie there."""
+    assert math.exp(-QUANTILE) / 2 == pytest.approx(1 / 40)
+    plan, total = interval_plan((20, 60))
+    noise = QUANTILE * plan.mean_noise * 40
+    assert plan.parts["mean"].bound95 - plan.parts["mean"].bias == pytest.approx(noise)
+    assert noise.max() < 15
+    top = np.rint((60 - noise) * total - 4 * away).astype(np.int64)
+    bottom = np.rint((20 + noise) * total + 4 * away).astype(np.int64)
+    above, below = (cut_off(plan, {"mean": one})["mean"] for one in (top, bottom))
+    cut = away < 0
+    assert above.above.tolist() == below.below.tolist() == [cut, cut]
+    assert not above.below.any()
+    assert not below.above.any()
+
+
+def test_an_end_at_a_bound_cuts_nothing_off():
+    """No value lies beyond the bounds of the records."""
+    for ends, below, above in (((0, 60), False, True), ((20, 100), True, False)):
+        plan, total = interval_plan(ends)
+        low = cut_off(plan, {"mean": ends[0] * total})["mean"]
+        high = cut_off(plan, {"mean": ends[1] * total})["mean"]
+        assert low.below.all() == below
+        assert high.above.all() == above
+
+
+def test_a_range_around_a_centre_ends_at_the_bounds():
+    """In the way around first averages, a range that reaches a bound cuts nothing off there."""
+    plan = in_classes(tiny(steps=100), epsilon=2000)
+    numbers = numbers_of(plan, (10, 90), 20, "cells")
+    found = stepped.found_by(plan, numbers, plan.facts)
+    half = found.rows.steps.found.half
+    total = found.rows.interval.totals(plan.occupancy)
+    for centre, side, cut in (
+        (50, 1, True), (50, -1, True), (100 - half, 1, False), (half, -1, False), (half, 1, True),
+    ):  # fmt: skip
+        numbers[stepped.CENTRES][:] = centre
+        numbers["mean"][:] = side * half * total
+        made = cut_off(stepped.found_by(plan, numbers, plan.facts), numbers)["mean"]
+        assert (made.above if side > 0 else made.below).all() == cut
+        assert not (made.below if side > 0 else made.above).any()
+
+
+def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
+    """A mean that is cut off hides either way; squares that are cut off make it too small."""
+    counts = np.array([[2, 1], [1, 2], [2, 3], [3, 1]])
+    squares = np.full(8, 10_000)
+    dataset = dataset_of(counts, 100, squares, scale=ValueScale.of((0, 100), 1))
+    plan = hv.plan(
+        dataset, epsilon=400, intervals="global", statistics=("mean", "variance", "sd"),
+        advise=False,
+    )  # fmt: skip
+    interval = replace(plan.rows.interval.found((40, 60), 100), radius=Fraction(2))
+    plan = replace(plan, rows=replace(plan.rows, interval=interval))
+    total = interval.totals(plan.occupancy)
+    noisy = {
+        ENDS: np.array([40, 60]),
+        "mean": np.array([60, 50]) * total,
+        "variance": np.array([2**18, 2**20]) * total,
+    }
+    made = cut_off(plan, noisy)
+    assert made["mean"].above.tolist() == [True, False]
+    assert made["variance"].below.tolist() == [True, False]
+    assert made["variance"].above.tolist() == [True, True]
+    table = released(
+        plan, dataset.public, {"mean": np.array([60.0, 50.0]), "variance": np.array([0.0, 400.0])},
+        cut_off=made,
+    )  # fmt: skip
+    rows = table.to_pydict()
+    assert rows["variance_quality"] == rows["sd_quality"] == ["cut off", "cut off"]
+    assert rows["variance_low"][0] == rows["sd_low"][0] == 0.0
+    assert rows["variance_high"] == [2500.0, 2500.0]
+    assert rows["sd_high"] == [50.0, 50.0]
+    assert rows["sd_low"][1] > 0
+    assert cells_cut_off(table, plan.statistics) == {"mean": 1, "variance": 2, "sd": 2}
+
+
+def test_noise_stays_what_a_cell_is_graded():
+    """A cell whose bound says next to nothing is noise; its interval still reaches to the bound."""
+    plan, _ = interval_plan((20, 60))
+    loud = replace(plan, rows=replace(plan.rows, noise_records=plan.rows.noise_records * 1e3))
+    both = np.array([True, True])
+    table = released(
+        loud, plan.facts, {"mean": np.array([59.0, 60.0])}, cut_off={"mean": CutOff(~both, both)}
+    ).to_pydict()
+    assert table["mean_quality"] == ["noise", "noise"]
+    assert table["mean_high"] == [100.0, 100.0]
+
+
+def test_the_manifest_with_cut_off_cells_is_plain_json(tmp_path):
+    """The counts are whole numbers that JSON holds."""
+    dataset = highway()
+    plan = hv.plan(dataset, epsilon=4, intervals="global", advise=False)
+    made = published(dataset, plan, tmp_path, 1)
+    assert json.loads(json.dumps(made.manifest))["cut_off"] == made.manifest["cut_off"]

@@ -1,0 +1,292 @@
+"""The promise: true of correlated values, where the old wording was false; one wording everywhere.
+
+The old wording spoke of odds: those on any fact about one bus change by at most e^ε, whatever else
+an attacker knows. The example below refutes it by exact laws.
+"""
+
+import contextlib
+import io
+import json
+import re
+from decimal import Decimal
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+import hexveil as hv
+from hexveil.cli import main
+from hexveil.facts import UNITS, ValueScale
+from hexveil.publishing import linear
+from hexveil.report.promise import EXACT, IN_COMMON, factor_words, probability_factor, promise
+from publishing.setting import dataset_of
+
+ROOT = Path(__file__).resolve().parents[2]
+BUSES = 100
+SLOW, FAST = 27, 60
+"""km/h within bounds of 0 to 65: half of them apart, and 50 km/h between them."""
+OLD = re.compile(
+    r"\bodds\b|\bany fact\b|\beven belief\b|\bnoise was added to every number\b"
+    r"|\bwhatever (?:else )?(?:that person|somebody|an attacker|the attacker|a reader)\b",
+    re.IGNORECASE,
+)
+"""What the old wording said, in the forms that it had."""
+TO_COME = {"docs/understand/guarantees.md", "docs/understand/weaknesses.md"}
+"""Pages that still have the old wording."""
+
+
+def line_of_buses(speeds):
+    """Return buses of one record each, in one cell."""
+    return dataset_of([[1]] * len(speeds), speeds, scale=ValueScale.of((0, 66), 1))
+
+
+def law_of(dataset, plan):
+    """Return what decides the law of a release of one cell: its number without noise, its scale.
+
+    With noise of scale R an outcome y has the probability (1 - q) / (1 + q) q^|y - number|, where
+    ln q = -1 / R.
+    """
+    where = linear.lattice(plan, dataset.public.scale)
+    (number,) = linear.statistic(dataset, plan, where).tolist()
+    (scale,) = where.noise.tolist()
+    return number, Fraction(scale)
+
+
+def log_ratio(outcome, law, other):
+    """Return the exact logarithm of the ratio of an outcome's probabilities under two laws."""
+    (number, scale), (apart, same) = law, other
+    assert scale == same
+    return (abs(outcome - apart) - abs(outcome - number)) / scale
+
+
+def largest_ratio(law, other):
+    """Return the largest logarithm over all outcomes: it is reached at one of the two numbers."""
+    return max(abs(log_ratio(outcome, law, other)) for outcome in (law[0], other[0]))
+
+
+def released(speeds):
+    """Return a plan at ε = 1 for buses of these speeds, and the law of its release."""
+    dataset = line_of_buses(speeds)
+    plan = hv.plan(dataset, epsilon=1, intervals="none", advise=False)
+    return plan, law_of(dataset, plan)
+
+
+def test_odds_on_one_bus_change_by_far_more_where_buses_are_alike():
+    """An attacker believes that buses of a line drive alike: one release settles the fact.
+
+    Before, "bus 7 is above 50 km/h" is as likely as not. The attacker's odds on it change by the
+    ratio of an outcome's probabilities under the two cases, exactly.
+    """
+    plan, fast = released([FAST] * BUSES)
+    _, slow = released([SLOW] * BUSES)
+    assert plan.epsilon <= 1
+    change = log_ratio(fast[0], fast, slow)
+    assert change > 49
+    assert change > 49 * plan.epsilon
+
+
+@pytest.mark.parametrize("others", [SLOW, FAST])
+@pytest.mark.parametrize("unit", [0, 7])
+def test_the_promise_is_true_of_buses_that_are_alike(others, unit):
+    """Had bus 7's value been anything else, any outcome is as probable, to a factor of e^ε."""
+    laws = []
+    for speed in (0, SLOW, 50, FAST, 66):
+        speeds = [others] * BUSES
+        speeds[unit] = speed
+        plan, law = released(speeds)
+        laws.append(law)
+    ratios = [largest_ratio(*pair) for pair in combinations(laws, 2)]
+    assert max(ratios) <= plan.epsilon <= 1
+    assert max(ratios) > Fraction(9, 10)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_promise_names_the_unit_and_the_factor(unit):
+    """It compares two releases, and says nothing of beliefs."""
+    said = promise(unit, Fraction(1))
+    assert said.startswith("Compared with the release that would have been published had")
+    assert {"user": "one user", "user-day": "one day", "user-week": "one week"}[unit] in said
+    assert said.endswith("differs by a factor of at most 2.72.")
+    assert not OLD.search(said)
+    assert "e^ε" in promise(unit)
+    assert "the release would be the same" in promise(unit, Fraction(0))
+
+
+@given(st.integers(0, 700_000))
+def test_factors_are_rounded_up(thousandths):
+    """The factor is at least e to the loss, in as many digits as a double has."""
+    epsilon = Fraction(thousandths, 1000)
+    true = (Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp()
+    assert true <= Decimal(probability_factor(epsilon)) <= true * (1 + Decimal("1e-12"))
+
+
+@given(st.floats(1, 1e307))
+def test_factors_in_words_are_rounded_up(factor):
+    """The factor said in words is not below the factor, and at most a hundredth above it."""
+    said = Decimal(factor_words(factor).removeprefix("by a factor of at most "))
+    assert Decimal(factor) <= said <= Decimal(factor) * Decimal("1.0101")
+
+
+@pytest.mark.parametrize(("loss", "words"), [(1, "2.72"), (5, "149"), (0, "1"), (40, "2.36e+17")])
+def test_factors_of_familiar_losses(loss, words):
+    """The number e is at most 2.72, e to the 5 at most 149."""
+    assert factor_words(probability_factor(Fraction(loss))) == f"by a factor of at most {words}"
+
+
+def test_a_factor_beyond_all_doubles_is_words():
+    """Where no double holds the factor, the promise says that it has no limit worth naming."""
+    assert "differs without a limit" in promise("user", Fraction(1000))
+    assert factor_words(None) == factor_words(probability_factor(Fraction(1000)))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "An attacker's odds on any fact about one bus's readings change by at most 2.72 times",
+        "Whatever somebody believed about the values of one user, seeing the release changes",
+        "whatever else that person knows",
+        "odds change by 2.72 times at most",
+        "Random noise was added to every number that was computed from records",
+        "an even belief becomes 73.2%",
+    ],
+)
+def test_the_old_wording_is_found(said):
+    """The search sees each form of the old wording."""
+    assert OLD.search(said)
+
+
+def flat(text):
+    """Return a text on one line, without emphasis."""
+    return " ".join(text.replace("**", "").split())
+
+
+PAGES = sorted(
+    str(page.relative_to(ROOT))
+    for pattern in ("*.md", "docs/**/*.md", "docs/**/*.ipynb", "docs/**/*.toml", "website/**/*.py")
+    for page in ROOT.glob(pattern)
+)
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - TO_COME))
+def test_no_page_has_the_old_wording(page):
+    """README, docs and notebooks do not speak of odds."""
+    text = flat((ROOT / page).read_text(encoding="utf-8"))
+    assert [text[m.start() - 60 : m.end() + 60] for m in OLD.finditer(text)] == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "docs/index.md",
+        "docs/how-to/choose-epsilon-and-unit.md",
+        "docs/understand/user-level-privacy.md",
+        "docs/reference/glossary.md",
+    ],
+)
+def test_pages_that_promise_use_the_one_wording(page):
+    """Where a page says what is promised, it says it as the function does."""
+    text = flat((ROOT / page).read_text(encoding="utf-8"))
+    assert promise() in text
+
+
+RUN = """\
+source = "buses.csv"
+[columns]
+user = "bus"
+value = "speed"
+time = "time"
+[values]
+bounds = [0, 60]
+[cells]
+labels = ["ward"]
+timezone = "UTC"
+[read]
+unit = "user-day"
+[plan]
+epsilon = 1
+[release]
+out = "map"
+[ledger]
+url = "ledger.sqlite"
+dataset = "buses"
+budget = 2
+"""
+COMMANDS = (
+    "inspect run.toml",
+    "inspect buses.csv --init",
+    "plan run.toml --no-grids",
+    "release run.toml",
+    "verify map",
+    "dossier map",
+    "ledger show ledger.sqlite",
+    "ledger set-budget ledger.sqlite 3 --dataset buses",
+    *(f"{name} --help" for name in ("inspect", "plan", "release", "publish", "ledger", "dossier")),
+)
+WRITTEN = ("map/README.txt", "map/manifest.json", "map/report.html")
+
+
+def printed_by(line):
+    """Return what a command prints; it ends well."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        code = main(line.split())
+    assert code == 0, printed.getvalue()
+    return printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """Return all that a person reads of a release: what commands print, and its files."""
+    here = tmp_path_factory.mktemp("promise")
+    rows = [
+        f"{bus},{(7 * bus + hour) % 60},{hour % 3},2024-02-{19 + hour // 24}T{hour % 24:02d}:00:00Z"
+        for bus in range(60)
+        for hour in range(0, 48, 5)
+    ]
+    lines = ["bus,speed,ward,time", *rows]
+    (here / "buses.csv").write_text("\n".join(lines), encoding="utf-8")
+    (here / "run.toml").write_text(RUN, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(here)
+        said = {line: printed_by(line) for line in COMMANDS}
+    said |= {name: (here / name).read_text(encoding="utf-8") for name in WRITTEN}
+    loss = Fraction(json.loads(said["map/manifest.json"])["guarantee"]["epsilon_spent"])
+    return SimpleNamespace(said={name: flat(text) for name, text in said.items()}, loss=loss)
+
+
+def test_no_text_of_a_release_has_the_old_wording(texts):
+    """Commands, files, page, dossier and notice do not speak of odds."""
+    assert {name: OLD.findall(text) for name, text in texts.said.items() if OLD.search(text)} == {}
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "plan run.toml --no-grids",
+        "release run.toml",
+        "dossier map",
+        *WRITTEN,
+    ],
+)
+def test_texts_of_a_release_use_the_one_wording(texts, where):
+    """Plan, release, dossier, README.txt, manifest and page have the promise, word for word."""
+    assert promise("user-day", texts.loss) in texts.said[where]
+
+
+@pytest.mark.parametrize("where", ["dossier map", *WRITTEN])
+def test_texts_of_a_release_say_what_is_open(texts, where):
+    """What users have in common can be learned, and users, records, places, times are exact."""
+    assert IN_COMMON in texts.said[where]
+    assert EXACT in texts.said[where]
+
+
+def test_the_notice_has_the_promise_and_what_is_open(texts):
+    """The paragraph for the public stands by itself."""
+    notice = texts.said["dossier map"].split("## Notice for the public")[1].split("## ")[0]
+    for sentence in (promise("user-day", texts.loss), IN_COMMON, EXACT):
+        assert sentence in notice

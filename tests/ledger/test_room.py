@@ -112,7 +112,7 @@ def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
     book = book_of(booked)
     with monkeypatch.context() as full:
         full.setattr(room, "_filled", _full)
-        with pytest.raises(StorageError, match="no room for what would be drawn .No space left"):
+        with pytest.raises(StorageError, match=r"no room for what would be drawn \(No space left"):
             book.begin_draw("r", "cells", 5)
     assert book.find("r").state == "reserved"
     draw(book, "r", (1, 2))

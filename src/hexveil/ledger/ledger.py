@@ -371,14 +371,18 @@ class Ledger:
         ------
         StorageError
             If another process went on with the request meanwhile: this result is forgotten.
+        InputError
+            If the request is not in the ledger: another file is in its place.
         """
         held = self._room.pop(entry, None)
         if held is not None:
             held.close()
         with transaction(self._engine) as connection:
             history = events.of_request(connection, self.dataset, request)
-            marked = history[-1] if history else None
-            if marked is None or marked.kind != "marked" or marked.entry != entry:
+            if not history:
+                events.check_next(history, "measured")
+            marked = history[-1]
+            if marked.kind != "marked" or marked.entry != entry:
                 raise StorageError(
                     "another process went on with this release while noise was drawn here; what "
                     "was drawn here is forgotten. Ask again for the numbers that are stored."

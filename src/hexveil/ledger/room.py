@@ -35,7 +35,7 @@ def hold(engine: sa.Engine, entries: int) -> IO[bytes] | None:
     """
     if engine.dialect.name != "sqlite" or not engine.url.database:
         return None
-    ledger = Path(engine.url.database)
+    ledger = Path(engine.url.database).resolve()  # where SQLite has its log
     log = ledger.with_name(f"{ledger.name}-wal")
     row = WIDTH * entries
     try:

@@ -188,7 +188,7 @@ STAGES = ("interval", "deviation", "cells")
 
 
 @pytest.mark.parametrize("stage", range(3))
-@pytest.mark.parametrize("name", ["marking", "marked", "storing", "measured"])
+@pytest.mark.parametrize("name", ["marked", "measured"])
 def test_killed_between_private_stages(runner, site, name, stage):
     """Results that are stored stay; a stage that began is lost, with the booking it was under."""
     dates = days(1)
@@ -201,7 +201,7 @@ def test_killed_between_private_stages(runner, site, name, stage):
     (one,) = here.entries()
     begun = [e.body["stage"] for e in here.history() if e.kind == "marked"]
     assert begun[: len(STAGES) - 1] == list(STAGES[:2])[: len(begun)]
-    kept = len(begun) - (name in ("marked", "storing"))
+    kept = len(begun) - (name == "marked")
     assert list(one.stages) == begun[:kept]
     finish(runner, here, dates)
     (after,) = here.entries()

@@ -219,17 +219,16 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     assert book.entries() == ()
 
 
-@pytest.mark.parametrize("statistics", [("mean",), ("mean", "variance")])
 @pytest.mark.parametrize("stage", [0, 1])
 @pytest.mark.parametrize(
     "row",
-    ["zeroblob(length(row))", "substr(row, 9) || substr(row, 1, 8)", "row || zeroblob(8)", "x''"],
-    ids=["zero", "turned", "longer", "empty"],
+    ["zeroblob(length(row))", "substr(row, 9)", "substr(row, 1, 8)", "x''"],
+    ids=["zero", "first off", "first alone", "empty"],
 )
-def test_a_result_that_was_changed_is_noticed(statistics, stage, row, book):
+def test_a_result_that_was_changed_is_noticed(stage, row, book):
     """Ends and averages that are not what was stored are neither shown nor drawn anew."""
     dataset = fleet(50)
-    plan = planned(dataset, statistics=statistics)
+    plan = planned(dataset)
     hv.release(dataset, plan, ledger=book, accept_noise=True)
     before = book.entries()[0]
     assert list(before.stages) == [ENDS, CELLS]

@@ -36,9 +36,9 @@ from hexveil.errors import InputError
 from hexveil.experiments.flights import departures
 from hexveil.experiments.papers import drawing
 from hexveil.experiments.papers.study import Line, Outcome, Panel, Whose, line
-from hexveil.publishing import linear
-from hexveil.publishing.release import _constants, _draw, _found, _values
+from hexveil.publishing.release import _constants, _found, _stages, _values
 from hexveil.publishing.smoothed import smoothed
+from hexveil.publishing.stages import Stage, execute
 
 HERE = Path(__file__).resolve().parent
 
@@ -188,16 +188,23 @@ CASES = {
 }
 
 
+class AtOnce:
+    """Draws each private stage when it is asked for, and keeps nothing: for studies only."""
+
+    def result(self, stage: Stage) -> NDArray[np.int64]:
+        """Return the stage's result, drawn now."""
+        return stage.measure()()
+
+
 def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[dict[str, Floats]]:
     """Yield the raw numbers of so many releases, of the first `smooth` also smoothed ones.
 
     Each is drawn as a release draws it, without a ledger: for studies only.
     """
     facts = dataset.public
-    where = linear.lattice(plan, facts.scale)
     live = any(part.live.any() for part in plan.parts.values())
     for run in range(runs):
-        noisy = _draw(dataset, plan, where) if live else _constants(plan, where)
+        noisy = execute(_stages(dataset, plan), AtOnce()) if live else _constants(plan)
         shown = _found(plan, noisy, facts)
         values = _values(noisy, shown, facts.scale)
         made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}

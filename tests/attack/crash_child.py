@@ -13,7 +13,9 @@ import re
 import resource
 import signal
 import sys
+from pathlib import Path
 
+from attack import crash_draws
 from hexveil.cli import main
 from hexveil.ledger import Ledger, accounts, events
 
@@ -77,16 +79,32 @@ def telling(tell):
     Ledger.reserve = reserve
 
 
+def short_of_memory(most):
+    """Let this process have so many bytes of memory more once a draw began."""
+    real = Ledger.begin_draw
+
+    def begin_draw(*given, **named):
+        entry = real(*given, **named)
+        now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + most,) * 2)
+        return entry
+
+    Ledger.begin_draw = begin_draw
+
+
 def publish(asked, arguments, name, tell):
     """Publish, with what the command says in a file, and return its exit code."""
     os.chdir(asked["folder"])
     said = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(said, 1)
     os.dup2(said, 2)
+    crash_draws.write_down(asked["folder"])
     if asked["hook"]:
         dying(asked["hook"], asked["number"])
     if asked["most_bytes"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (asked["most_bytes"],) * 2)
+    if asked["most_memory"] is not None:
+        short_of_memory(asked["most_memory"])
     telling(tell)
     return main(["publish", "run.toml", *arguments])
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from attack import crash_draws
 from hexveil.errors import InputError
 from hexveil.ledger import reading
 from hexveil.publishing import checking
@@ -118,11 +119,12 @@ class Runner:
         """Publish several spans of days at the same moment."""
         return self._ended(site, self._ask(site, spans))
 
-    def _ask(self, site, spans, *, hook=(), number=1, most_bytes=None):
+    def _ask(self, site, spans, *, hook=(), number=1, most_bytes=None, most_memory=None, more=()):
         """Start a process for each span of days."""
         asked = {
             "folder": str(site.folder), "hook": hook, "number": number, "most_bytes": most_bytes,
-            "runs": [["--from", dates[0], "--to", dates[-1]] for dates in spans],
+            "most_memory": most_memory,
+            "runs": [["--from", dates[0], "--to", dates[-1], *more] for dates in spans],
         }  # fmt: skip
         self._parent.stdin.write(json.dumps(asked) + "\n")
         self._parent.stdin.flush()
@@ -223,16 +225,32 @@ class Site:
         self.seen[folder] = contents
 
     def _check_book(self, booked):
-        """Check that the chain holds, stored numbers stay, and each request is charged once."""
-        book = self.book()
+        """Check that the chain holds, results stay, and each booking is charged, and drawn once."""
+        book, history = self.book(), self.history()
         assert book.verify().problems == ()
+        crash_draws.check(self.folder, history)
         # All vehicles are in all releases, so each has lost the sum of them.
-        assert book.spend().lifetime == sum(one.cost for one in booked.values()) + self.abandoned
+        lost = sum(
+            booked[e.request].cost for e in history if e.kind == "lost" and e.request in booked
+        )
+        paid = sum(one.cost for one in booked.values())
+        assert book.spend().lifetime == paid + lost + self.abandoned
         for request, one in booked.items():
             if one.published is not None:
                 assert self.seen.setdefault(request, one.published) == one.published
+            own = [e for e in history if e.request == request and e.kind == "reserved"]
+            for stage, result in one.stages.items():
+                key = request, own[-1].entry, stage
+                assert self.seen.setdefault(key, result) == result
+
+    def history(self):
+        """Return all events of the book's data set, without those of its account."""
+        return [e for e in reading.history(reading.existing(self.place.url), "buses") if e.request]
 
     def kinds(self, request):
         """Return what happened to a request, in order."""
-        return [e.kind for e in reading.history(reading.existing(self.place.url), "buses")
-                if e.request == request]  # fmt: skip
+        return [e.kind for e in self.history() if e.request == request]
+
+    def draws(self):
+        """Return how many draws were made under all bookings; each made at most one of a stage."""
+        return sum(crash_draws.check(self.folder, self.history()).values())

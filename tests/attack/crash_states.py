@@ -6,8 +6,14 @@ stands the whole path around them, from the plan to the pointers.
 
 from dataclasses import dataclass
 
-PATH = ("", "reserved", "marked", "stored", "committed")
-"""States of a request in the book, in the only order in which publishing goes through them."""
+PATH = ("", "reserved", "marked", "measured", "stored", "committed")
+"""States of a request in the book, in the only order in which publishing goes through them.
+
+A plan of several private stages is marked and measured once for each.
+"""
+
+AGAIN = ("reserved", "marked", "lost")
+"""What stands before the rest of the path where a draw was lost, and is paid for once more."""
 
 PAID = frozenset(PATH[1:])
 """States in which every unit has been charged."""
@@ -16,6 +22,7 @@ MAY_BE_SEEN = {
     "": (),
     "reserved": (),
     "marked": (),
+    "measured": (),
     "stored": ("folder",),
     "committed": ("folder", "day", "newest"),
 }
@@ -50,6 +57,11 @@ class Step:
     left: bool = False
     calls: int = 1
 
+    @property
+    def lost(self):
+        """Whether noise may have been drawn that is not stored."""
+        return self.state == "marked"
+
 
 _WHOLE = ("folder",)
 _DAY = ("folder", "day")
@@ -61,11 +73,17 @@ STEPS = (
     Step("probing", ("after", "os:mkdir", _TEMPORARY), "", left=True, calls=3),
     Step("reserving", ("inside", "reserved"), ""),
     Step("reserved", ("after", "hexveil.ledger:Ledger.reserve"), "reserved"),
+    Step("making room", ("after", "hexveil.ledger.room:hold"), "reserved"),
     Step("marking", ("inside", "marked"), "reserved"),
-    Step("marked", ("after", "hexveil.ledger:Ledger.mark"), "marked"),
+    Step("making a row", ("after", "hexveil.ledger.journal:begin"), "reserved"),
+    Step("marked", ("after", "hexveil.ledger:Ledger.begin_draw"), "marked"),
+    Step("drawing", ("before", "hexveil.noise.secure:add_laplace"), "marked"),
     Step("drawn", ("after", "hexveil.noise.secure:add_laplace"), "marked"),
-    Step("storing", ("inside", "stored"), "marked"),
-    Step("stored", ("after", "hexveil.ledger:Ledger.store"), "stored"),
+    Step("filling", ("after", "hexveil.ledger.journal:fill"), "marked"),
+    Step("storing", ("inside", "measured"), "marked"),
+    Step("measured", ("after", "hexveil.ledger:Ledger.store"), "measured"),
+    Step("completing", ("inside", "stored"), "measured"),
+    Step("stored", ("after", "hexveil.ledger:Ledger.complete"), "stored"),
     Step("first file", ("after", "pyarrow.parquet:write_table"), "stored", left=True),
     Step("all files", ("after", "hexveil.publishing.folder:_write_files"), "stored", left=True),
     Step("naming", ("before", "pathlib:Path.rename"), "stored", left=True),

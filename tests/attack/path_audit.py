@@ -24,7 +24,8 @@ from hexveil.experiments.audit import detection, loss_bound
 from hexveil.experiments.audit.run import FAMILY
 from hexveil.noise import secure
 from hexveil.publishing import linear, variance
-from hexveil.publishing.release import _draw
+from hexveil.publishing.release import _stages
+from publishing.drawing import drawn as drawn_by
 
 AUDITS = 40
 """Bounds that are compared with a claim, in the long form; test_path_audit.py counts them."""
@@ -93,9 +94,8 @@ def handed(dataset, plan):
 
 def drawn(dataset, plan):
     """Return the noisy whole numbers by statistic, as a release draws them."""
-    where = linear.lattice(plan, dataset.public.scale)
-    variance.check(dataset, plan, where)
-    return _draw(dataset, plan, where)
+    variance.check(dataset, plan, linear.lattice(plan, dataset.public.scale))
+    return drawn_by(_stages(dataset, plan))
 
 
 def pair_of(left, right, plan):

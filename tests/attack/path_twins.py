@@ -4,18 +4,17 @@ A user under two spellings needs no change of the program, for ids are read byte
 holder has to bring them into one form (`path_files.two_spellings`).
 """
 
-import dataclasses
 import sys
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 import numpy as np
 
-import hexveil as hv
 from hexveil.noise import secure
 from hexveil.publishing import linear
 from hexveil.records import dataset as datasets
 from hexveil.records.duckdb import rules
+from publishing.drawing import AtOnce
 
 
 @contextmanager
@@ -67,14 +66,5 @@ def clamping_after_summing():
 def forgotten():
     """Answer a request that was answered before with fresh noise, at no cost."""
     module = sys.modules["hexveil.publishing.release"]
-    real = module._booked
-
-    def booked(*arguments):
-        return dataclasses.replace(real(*arguments), published=None)
-
-    with (
-        patch.object(module, "_booked", booked),
-        patch.object(hv.Ledger, "mark", lambda *_: None),
-        patch.object(hv.Ledger, "store", lambda *arguments: arguments[-1]),
-    ):
+    with patch.object(module, "Replay", lambda _: AtOnce()):
         yield

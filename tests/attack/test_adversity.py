@@ -15,15 +15,20 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from attack import crash_draws
 from attack.crash_runner import Runner, days, setting
 from attack.crash_server import Server
-from attack.crash_states import PATH, STEPS
+from attack.crash_states import AGAIN, PATH, STEPS
 from hexveil import atomic
 from hexveil.cli import main, publish
 from hexveil.ledger import Ledger, accounts, events, windows
 from ledger.books import damage, place_of
 
-DAYS = days(4)
+DAYS = days(5)
+EVENTS = PATH[1:]
+"""Of a request, in order."""
+WRITES = ("begin_draw", "store", "complete", "commit")
+"""Steps of the ledger after the booking."""
 HOOKS = {step.name: step.hook for step in STEPS}
 
 
@@ -67,8 +72,9 @@ def call(capfd):
 
 
 @pytest.fixture
-def ask(call):
-    """Publish a day in this process."""
+def ask(call, monkeypatch, tmp_path):
+    """Publish a day in this process; its draws are written down."""
+    crash_draws.write_down(tmp_path, monkeypatch.setattr)
     return lambda day, *more: call("publish", "run.toml", "--date", day, *more)
 
 
@@ -115,7 +121,7 @@ def before(monkeypatch, step, act):
 # A full disk.
 
 
-@pytest.mark.parametrize("most", [3_000, 20_000, 33_000])
+@pytest.mark.parametrize("most", [3_000, 20_000, 33_000, 120_000, 200_000])
 def test_files_that_may_not_grow(runner, site, most):
     """Wherever it is that the room ends, it is said, and what is visible is whole and paid for."""
     full = runner.run(site, DAYS[:1], most_bytes=most)
@@ -124,9 +130,40 @@ def test_files_that_may_not_grow(runner, site, most):
     assert "unexpected" not in full.said
     site.check()
     assert site.folders() == []
+    assert not crash_draws.noted(site.folder)
     assert runner.run(site, DAYS[:1]).code == 0
     site.check()
     assert site.left() == []
+    (one,) = site.entries()
+    assert site.kinds(one.request) == list(PATH[1:])
+
+
+def test_no_draw_is_lost_for_its_size(runner, tmp_path, monkeypatch):
+    """Wherever files may grow no more, a day is refused before its draw, or is drawn once."""
+    dates = days(6)
+    site = setting(tmp_path, place_of("file", tmp_path, monkeypatch), dates)
+    for number, day in enumerate(dates):
+        runner.run(site, [day], most_bytes=240_000 + 20_000 * number)
+        site.check()
+        drawn = site.draws()
+        assert runner.run(site, [day]).code == 0
+        site.check()
+        assert drawn in (number, number + 1)
+        assert site.draws() == number + 1
+    for one in site.entries():
+        assert site.kinds(one.request) == list(PATH[1:])
+
+
+def test_memory_that_ends_while_a_stage_is_drawn(runner, either):
+    """Whatever cannot be had, one draw is made under a booking; a lost one is paid once more."""
+    for number, day in enumerate(DAYS):
+        runner.run(either, [day], most_memory=number**4 * 20_000)
+        either.check()
+        ended = runner.run(either, [day])
+        assert ended.code == 0, ended.said
+        either.check()
+    for one in either.entries():
+        assert either.kinds(one.request) in (list(PATH[1:]), [*AGAIN, *PATH[1:]])
 
 
 def test_a_map_that_is_larger_than_the_room(runner, site):
@@ -157,7 +194,7 @@ def test_a_ledger_that_may_not_grow(site, ask, monkeypatch):
     assert len(site.entries()) == 2
 
 
-@pytest.mark.parametrize("kind", ["reserved", "marked", "stored", "committed"])
+@pytest.mark.parametrize("kind", EVENTS)
 def test_a_ledger_without_room_for_an_event(site, ask, monkeypatch, kind):
     """The release stops there, and is paid for once in the end."""
     finishes(site, ask, DAYS[0])
@@ -265,7 +302,7 @@ def test_a_broken_pointer(site, ask, name, content):
 # A ledger that goes in the middle.
 
 
-@pytest.mark.parametrize("step", ["reserve", "mark", "store", "commit"])
+@pytest.mark.parametrize("step", ["reserve", *WRITES])
 def test_a_file_that_goes(site, ask, monkeypatch, step):
     """No new ledger is begun in its place; when it is back, the release is finished."""
     ledger = site.folder / "ledger.sqlite"
@@ -281,7 +318,7 @@ def test_a_file_that_goes(site, ask, monkeypatch, step):
     assert len(site.entries()) == 1
 
 
-@pytest.mark.parametrize("step", ["mark", "store", "commit"])
+@pytest.mark.parametrize("step", WRITES)
 def test_a_file_that_is_exchanged(site, ask, monkeypatch, step):
     """An older copy in its place does not have the release: it stops, and stays refused."""
     ledger, kept = site.folder / "ledger.sqlite", site.folder / "kept"
@@ -337,7 +374,7 @@ def own_server(postgres_programs):
         yield made
 
 
-@pytest.mark.parametrize("step", ["reserve", "mark", "store", "commit"])
+@pytest.mark.parametrize("step", ["reserve", *WRITES])
 def test_a_server_that_stops(tmp_path, monkeypatch, own_server, ask, step):
     """Between two steps the server is gone; when it is back, the release is finished."""
     monkeypatch.chdir(tmp_path)
@@ -357,7 +394,7 @@ def test_a_server_that_stops(tmp_path, monkeypatch, own_server, ask, step):
     assert len(site.entries()) == 1
 
 
-@pytest.mark.parametrize("kind", ["reserved", "marked", "stored", "committed"])
+@pytest.mark.parametrize("kind", EVENTS)
 def test_a_connection_that_is_cut(tmp_path, monkeypatch, postgres, ask, kind):
     """In the middle of a transaction: it did not happen, and the release can be finished."""
     monkeypatch.chdir(tmp_path)
@@ -385,7 +422,7 @@ def test_a_connection_that_is_cut(tmp_path, monkeypatch, postgres, ask, kind):
     finishes(site, ask, DAYS[0])
 
 
-@pytest.mark.parametrize("kind", ["opened", "reserved", "marked", "stored", "committed"])
+@pytest.mark.parametrize("kind", ["opened", *EVENTS])
 def test_an_answer_that_is_lost(either, monkeypatch, ask, kind):
     """The step is committed, and the connection is gone before the answer: nothing is done twice.
 
@@ -527,7 +564,7 @@ def test_a_ledger_that_was_removed_is_not_begun_anew(site, ask):
 
 def test_schedulers_that_ask_at_once(runner, either):
     """The same days four times, and others: all succeed, each day is paid for once."""
-    ended = runner.run_at_once(either, DAYS[:2], DAYS[:2], DAYS[2:], DAYS[2:])
+    ended = runner.run_at_once(either, DAYS[:2], DAYS[:2], DAYS[2:4], DAYS[2:4])
     for one in ended:
         assert one.code == 0, one.said
     either.check()
@@ -535,7 +572,8 @@ def test_schedulers_that_ask_at_once(runner, either):
     assert either.left() == []
     assert "newest" in either.of_day(DAYS[3])
     for one in either.entries():
-        assert either.kinds(one.request) == ["reserved", "marked", "stored", "committed"]
+        assert either.kinds(one.request) == list(PATH[1:])
+    assert either.draws() == 4
 
 
 def test_what_stopped_is_listed_given_back_or_abandoned(runner, either, ask, call):
@@ -565,12 +603,15 @@ def test_what_stopped_is_listed_given_back_or_abandoned(runner, either, ask, cal
 
 
 def test_what_stopped_is_finished_by_the_same_command(runner, either, ask, call):
-    """After that nothing waits, and the price was paid once."""
-    for day, step in zip(DAYS, ("reserved", "marked", "drawn", "stored"), strict=True):
+    """After that nothing waits; what was lost is paid once more, and nothing else."""
+    for day, step in zip(DAYS, ("reserved", "marked", "drawn", "measured", "stored"), strict=True):
         assert runner.run(either, [day], hook=HOOKS[step]).code == -9
     _, said = call("ledger", "resolve", "run.toml", "--json")
-    assert [one["kind"] for one in json.loads(said)] == ["reserved", "marked", "marked"]
-    before_it = either.book().spent
+    assert [one["kind"] for one in json.loads(said)] == [
+        "reserved", "marked", "marked", "measured",
+    ]  # fmt: skip
+    before_it, (one, *_) = either.book().spent, either.entries()
     finishes(either, ask, *DAYS)
     assert call("ledger", "resolve", "run.toml", "--json") == (0, "[]")
-    assert either.book().spent == before_it
+    assert either.book().spent == before_it + 2 * one.cost
+    assert either.draws() == len(DAYS) + 1

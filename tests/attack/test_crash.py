@@ -7,8 +7,9 @@ import time
 
 import pytest
 
+from attack import crash_draws
 from attack.crash_runner import Runner, days, setting
-from attack.crash_states import MAY_BE_SEEN, PAID, PATH, STEPS
+from attack.crash_states import AGAIN, MAY_BE_SEEN, PAID, PATH, STEPS
 from hexveil.ledger import events
 from ledger.books import Place, place_of
 
@@ -53,11 +54,30 @@ def test_the_table_goes_one_way():
     order = [PATH.index(step.state) for step in STEPS]
     assert order == sorted(order)
     assert set(order) == set(range(len(PATH)))
-    for before, after in itertools.pairwise(PATH):
+    for before, after in itertools.pairwise((*AGAIN, *PATH[1:])):
         assert after in events.FOLLOWS[before]
     for step in STEPS:
         assert set(step.seen) <= set(MAY_BE_SEEN[step.state])
         assert step.state in PAID or not step.seen
+    assert "marked" in events.FOLLOWS["measured"]
+
+
+def test_the_check_of_draws_can_fail(tmp_path):
+    """A second call for one stage, and a call that no stage began for, are found."""
+    one = _event(1, "reserved", {}), _event(2, "marked", {"stage": "cells"})
+    line = '{{"request": "r", "entry": {}}}\n'
+    (tmp_path / crash_draws.FILE).write_text(line.format(2))
+    assert list(crash_draws.check(tmp_path, one).values()) == [1]
+    with pytest.raises(AssertionError, match="begun twice"):
+        crash_draws.check(tmp_path, (*one, _event(3, "marked", {"stage": "cells"})))
+    for entries, said in (((2, 2), "drawn twice"), ((2, 0), "without a booking")):
+        (tmp_path / crash_draws.FILE).write_text("".join(line.format(k) for k in entries))
+        with pytest.raises(AssertionError, match=said):
+            crash_draws.check(tmp_path, one)
+
+
+def _event(entry, kind, body):
+    return events.Event(entry, "buses", "buses", "r", kind, "", body, None, "")
 
 
 @pytest.mark.parametrize("step", STEPS, ids=[step.name for step in STEPS])
@@ -78,8 +98,11 @@ def test_killed_at_a_step(runner, site, step):
     finish(runner, here, dates, once_more=False)
     after = here.entries()
     assert [one.request for one in after][: len(booked)] == [one.request for one in booked]
-    for one in after:
-        assert here.kinds(one.request) == list(PATH[1:])
+    for number, one in enumerate(after):
+        lost = step.lost and number == day
+        assert here.kinds(one.request) == [*AGAIN * lost, *PATH[1:]]
+    # Noise that was drawn and lost is drawn anew, under a booking of its own.
+    assert here.draws() == len(after) + (step.lost and step.name not in ("marked", "drawing"))
 
 
 @pytest.mark.parametrize(
@@ -108,18 +131,85 @@ def test_killed_again_and_again(runner, site, _round):
     """Each run dies at a step of its own: it comes no less far, and finishes at one price."""
     dates = days(2)
     here, state = site(dates), 0
-    for step in random.sample(STEPS, 5):
+    others, losing = ([s for s in STEPS if s.lost == lost] for lost in (False, True))
+    steps = [*random.sample(others, 4), *random.sample(losing, 1)]
+    for step in random.sample(steps, 5):
         ended = runner.run(here, dates, hook=step.hook)
         # A run that has nothing to do at its step any more finishes.
         assert ended.code in (0, -9), ended.said
         here.check()
-        reached = sum(PATH.index(one.state) for one in here.entries())
+        reached = sum(_reached(here.kinds(one.request)) for one in here.entries())
         assert reached >= state
         state = reached
     finish(runner, here, dates)
     assert len(here.entries()) == 2
     for one in here.entries():
-        assert here.kinds(one.request) == list(PATH[1:])
+        assert here.kinds(one.request) in PATHS
+
+
+PATHS = [list(PATH[1:]), [*AGAIN, *PATH[1:]]]
+
+
+def _reached(kinds):
+    """Return how far a request has come; further with each event that is added."""
+    return kinds.count("lost") * len(PATH) + PATH.index(
+        kinds[-1] if kinds[-1] != "lost" else "marked"
+    )
+
+
+@pytest.mark.parametrize("again", ["marked", "drawn", "filling"])
+def test_a_draw_that_is_lost_a_second_time(runner, site, again):
+    """It is refused from then on, drawn no more and charged no more; another edition is paid."""
+    hooks = {step.name: step.hook for step in STEPS}
+    dates = days(1)
+    here = site(dates)
+    for name in ("drawn", again):
+        assert runner.run(here, dates, hook=hooks[name]).code == -9
+        here.check()
+    (once,) = here.entries()
+    made = here.draws()
+    assert made == 1 + (again != "marked")
+    for _ in range(2):
+        refused = runner.run(here, dates)
+        assert refused.code == 2, refused.said
+        assert "drawn for this release 2 times and lost" in " ".join(refused.said.split())
+        here.check()
+        assert here.kinds(once.request) == [*AGAIN, "reserved", "marked"]
+        assert (here.book().spent, here.draws()) == (2 * once.cost, made)
+        assert here.of_day(dates[0]) == ()
+    run = here.folder / "run.toml"
+    run.write_text(run.read_text().replace("[plan]", '[plan]\nedition = "b"'))
+    finish(runner, here, dates)
+    assert here.book().spent == 3 * once.cost
+
+
+STAGES = ("interval", "cells")
+"""Private stages of a plan with one interval."""
+
+
+@pytest.mark.parametrize("stage", range(len(STAGES)))
+@pytest.mark.parametrize("name", ["marked", "measured"])
+def test_killed_between_private_stages(runner, site, name, stage):
+    """Results that are stored stay; a stage that began is lost, with the booking it was under."""
+    dates = days(1)
+    here, step = site(dates), next(step for step in STEPS if step.name == name)
+    run = here.folder / "run.toml"
+    run.write_text(run.read_text().replace('method = "per-cell"', 'intervals = "global"'))
+    killed = runner.run(here, dates, hook=step.hook, number=1 + stage)
+    assert killed.code == -9, killed.said
+    here.check()
+    (one,) = here.entries()
+    begun = [e.body["stage"] for e in here.history() if e.kind == "marked"]
+    assert begun == list(STAGES[: 1 + stage])
+    kept = len(begun) - (name == "marked")
+    assert list(one.stages) == begun[:kept]
+    finish(runner, here, dates)
+    (after,) = here.entries()
+    lost = step.lost
+    assert here.kinds(one.request).count("lost") == lost
+    assert here.book().spent == (1 + lost) * one.cost
+    if not lost:
+        assert {name: after.stages[name] for name in one.stages} == dict(one.stages)
 
 
 def test_killed_at_random(runner, site):
@@ -148,4 +238,4 @@ def test_killed_at_random(runner, site):
     assert killed == KILLS
     finish(runner, here, dates[at - 2 : at])
     for one in here.entries():
-        assert here.kinds(one.request) == list(PATH[1:])
+        assert here.kinds(one.request) in PATHS

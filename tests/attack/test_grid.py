@@ -45,7 +45,7 @@ each = pytest.mark.parametrize("name", SETTINGS)
 
 
 def published(setting, folder, *, right=False):
-    """Return the plan, the table and manifest of a new folder, and what the ledger stored."""
+    """Return the plan, the folder, and the whole numbers that the ledger stored, by statistic."""
     dataset = setting.dataset(setting.files(folder)[right])
     plan = setting.planned(dataset)
     side = "right" if right else "left"
@@ -53,7 +53,21 @@ def published(setting, folder, *, right=False):
     released = hv.release(dataset, plan, ledger=book, accept_noise=True)
     place = released.write(folder / side)
     (booking,) = book.entries()
-    return plan, place, booking.published
+    ((stage, numbers),) = booking.published.items()
+    assert stage == "cells"
+    return plan, place, by_statistic(plan, numbers, dataset.public.scale.steps)
+
+
+def by_statistic(plan, numbers, steps):
+    """Return a number for each cell: as stored, or the middle, and nothing, where none is drawn."""
+    rest, found = list(numbers), {}
+    for name, part in plan.parts.items():
+        records = plan.occupancy.records_per_cell.tolist()
+        still = [steps * n if name == "mean" else 0 for n in records]
+        live = part.live.tolist()
+        found[name] = [rest.pop(0) if own else still[g] for g, own in enumerate(live)]
+    assert rest == []
+    return found
 
 
 def manifest(place):

@@ -8,6 +8,8 @@ import pytest
 import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_layouts as layouts
+from hexveil.planning.encoding import encode
+from hexveil.planning.goal import goal
 from hexveil.publishing import linear
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.variance import statistic as spread
@@ -39,7 +41,7 @@ def everything(ds):
         "cells": ds.public.cells.names(),
         "units": (ds.units.ids(), ds.units.periods()),
         "sums": (ds.sums.total.tolist(), ds.sums.total_sq.tolist()),
-        "plan": (plan.identity(), plan.table.to_pylist()),
+        "plan": (goal(plan), encode(plan), plan.table.to_pylist()),
         "losses": plan.losses().tobytes(),
         "request": fingerprint(request_of("buses", ds.public, plan)),
         "numbers": true_numbers(ds, plan),

@@ -34,6 +34,7 @@ from hexveil.planning.ways import COARSE
 from hexveil.publishing import deviations, ends, stepped
 from hexveil.publishing.release import _found, _values
 from hexveil.publishing.smoothed import smoothed
+from publishing.drawing import drawn
 from publishing.setting import dataset_of
 from publishing.stepping import handed, numbers_of, planned, taking, through
 
@@ -233,9 +234,9 @@ def test_what_is_shown_is_a_function_of_what_is_stored(tmp_path):
 
 
 def unnoised(real):
-    """Return a drawing of cells whose centres come from the first averages without noise."""
+    """Return stages of cells whose centres come from the first averages without noise."""
 
-    def drawn(dataset, plan, found, numbers):
+    def slipped(dataset, plan, found, numbers):
         seen, kept = [], stepped.undone
 
         def undone(plan, found, second):
@@ -252,9 +253,9 @@ def unnoised(real):
             patch.object(stepped, "undone", undone),
             patch.object(secure, "add_laplace", looked),
         ):
-            real(dataset, plan, found, numbers)
+            return (yield from real(dataset, plan, found, numbers))
 
-    return drawn
+    return slipped
 
 
 def test_a_centre_from_averages_without_noise_is_caught():
@@ -268,11 +269,11 @@ def test_a_centre_from_averages_without_noise_is_caught():
     given = numbers_of(plan, (0, 120), 30, "cells")
     found = stepped.ranges(plan, given, 120)
     sides = []
-    with patch.dict(stepped._DRAWN, cells=unnoised(stepped._cells)):
+    with patch.dict(stepped._STAGES, cells=unnoised(stepped._cells)):
         for one in (left, right):
             rows = [{name: n.copy() for name, n in given.items()} for _ in range(120)]
             for row in rows:
-                stepped._DRAWN["cells"](one, plan, found, row)
+                drawn(stepped._STAGES["cells"](one, plan, found, row))
             sides.append(rows)
     assert proven(Attacker(left, right, plan), *sides) > claim
 

@@ -15,9 +15,10 @@ import hexveil as hv
 from hexveil.experiments.city import City
 from hexveil.experiments.flights import departures
 from hexveil.noise import secure
-from hexveil.publishing import deviations, ends, linear
-from hexveil.publishing.release import _draw, _found, _values
+from hexveil.publishing import deviations, ends
+from hexveil.publishing.release import _found, _stages, _values
 from hexveil.publishing.smoothed import smoothed
+from publishing.drawing import drawn
 
 RUNS = 200
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
@@ -133,9 +134,9 @@ def held(dataset, intervals, draws):
     """Return how often bound and interval held, and the average errors, raw and smoothed."""
     plan = hv.plan(dataset, epsilon=1, intervals=intervals, advise=False)
     facts, truth = dataset.public, averages(dataset, dataset.sums.total)
-    where, found = linear.lattice(plan, facts.scale), []
+    found = []
     for _ in range(draws):
-        noisy = _draw(dataset, plan, where)
+        noisy = drawn(_stages(dataset, plan))
         shown = _found(plan, noisy, facts)
         values = _values(noisy, shown, facts.scale)
         clamped = np.clip(values["mean"], shown.lower, shown.upper)

@@ -1,8 +1,10 @@
 """Weighted means in a private interval: exact sensitivity, rounding, and what is booked."""
 
+import contextlib
 import itertools
 import json
 import math
+import sqlite3
 from fractions import Fraction
 
 import hypothesis.strategies as st
@@ -16,7 +18,8 @@ from hexveil.facts import ValueScale
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.noise import secure
 from hexveil.publishing import checking, ends, weighted
-from hexveil.publishing.release import ENDS, _found, _weighted_stages
+from hexveil.publishing.release import ENDS, _weighted_stages
+from hexveil.publishing.stages import CELLS
 from publishing.drawing import drawn, interval_of
 from publishing.setting import dataset_of
 
@@ -216,11 +219,25 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     assert book.entries() == ()
 
 
-def test_an_interval_that_was_changed_is_noticed(book):
-    """Ends outside the bounds cannot come from a release."""
+@pytest.mark.parametrize("stage", [0, 1])
+@pytest.mark.parametrize(
+    "row",
+    ["zeroblob(length(row))", "substr(row, 9)", "substr(row, 1, 8)", "x''"],
+    ids=["zero", "first off", "first alone", "empty"],
+)
+def test_a_result_that_was_changed_is_noticed(stage, row, book):
+    """Ends and averages that are not what was stored are neither shown nor drawn anew."""
     dataset = fleet(50)
     plan = planned(dataset)
-    with pytest.raises(StorageError, match="interval"):
-        _found(plan, {ENDS: np.array([5, 4])}, dataset.public)
-    with pytest.raises(StorageError, match="interval"):
-        _found(plan, {ENDS: np.array([0, 10**9])}, dataset.public)
+    hv.release(dataset, plan, ledger=book, accept_noise=True)
+    before = book.entries()[0]
+    assert list(before.stages) == [ENDS, CELLS]
+    assert before.stages[ENDS][0] != before.stages[ENDS][1]
+    of = f"(SELECT entry FROM hexveil_journal ORDER BY entry LIMIT 1 OFFSET {stage})"
+    with contextlib.closing(sqlite3.connect(book.where)) as connection, connection:
+        connection.execute(f"UPDATE hexveil_journal SET row = {row} WHERE entry IN {of}")
+    with pytest.raises(StorageError, match="changed by something else; nothing was published"):
+        hv.release(dataset, plan, ledger=book, accept_noise=True)
+    (problem,) = book.verify().problems
+    assert "is not what was stored" in problem
+    assert book.spent == before.cost

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.errors import StorageError
@@ -49,7 +50,7 @@ def alone(engine: sa.Engine) -> Iterator[None]:
     if engine.dialect.name == "postgresql":
         held = _server_lock(engine)
     elif engine.url.database:
-        held = _file_lock(f"{engine.url.database}.lock")
+        held = _file_lock(f"{Path(engine.url.database).resolve()}.lock")
     with held:
         yield
 
@@ -90,15 +91,13 @@ def _wait_for(number: int, name: str) -> None:
 def _server_lock(engine: sa.Engine) -> Iterator[None]:
     """Hold an advisory lock of a session of its own, which ends with it."""
     from psycopg import Error as DriverError  # noqa: PLC0415  an extra
+    from psycopg.errors import LockNotAvailable  # noqa: PLC0415
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415  loaded by the engine
 
     try:
         session = engine.raw_connection()
     except SQLAlchemyError as error:
-        raise StorageError(
-            f"the ledger {where(engine)} cannot be used ({type(error).__name__}); nothing was "
-            "published."
-        ) from None
+        raise _unusable(engine, error) from None
     driver: Any = session.driver_connection
     try:
         try:
@@ -106,13 +105,22 @@ def _server_lock(engine: sa.Engine) -> Iterator[None]:
             driver.execute(f"SET lock_timeout = '{int(PATIENCE)}s'")
             driver.execute("SET statement_timeout = 0")
             driver.execute(f"SELECT pg_advisory_lock({_LOCK})")
-        except DriverError:
+        except LockNotAvailable:
             raise _busy(where(engine)) from None
+        except DriverError as error:
+            raise _unusable(engine, error) from None
         yield
     finally:
         with contextlib.suppress(Exception):
             driver.close()
         session.invalidate()
+
+
+def _unusable(engine: sa.Engine, error: Exception) -> StorageError:
+    return StorageError(
+        f"the ledger {where(engine)} cannot be used ({type(error).__name__}); nothing was "
+        "published. Check that it can be reached, then try again."
+    )
 
 
 def _busy(name: str) -> StorageError:
@@ -129,15 +137,29 @@ def uninterrupted() -> Iterator[None]:
         yield  # interrupts reach the main thread alone
         return
     waiting: list[int] = []
-    before = {}
-    for name in _DEFERRED:
-        number = getattr(signal, name, None)
-        if number is not None:
-            before[number] = signal.signal(number, lambda n, _: waiting.append(n))
+    before: dict[int, Any] = {}
     try:
+        for number in _deferrable():
+            before[number] = signal.getsignal(number)
+            signal.signal(number, lambda n, _: waiting.append(n))
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        for number in waiting[:1]:
-            signal.raise_signal(number)
+        _restored(list(before.items()), waiting)
+
+
+def _deferrable() -> list[int]:
+    """Return the signals to defer, without those that are handled outside of Python."""
+    numbers = [getattr(signal, name) for name in _DEFERRED if hasattr(signal, name)]
+    return [number for number in numbers if signal.getsignal(number) is not None]
+
+
+def _restored(before: list[tuple[int, Any]], waiting: list[int]) -> None:
+    """Put handlers back and deliver what waited, each once, though a handler raises."""
+    if before:
+        number, handler = before.pop()
+        try:
+            signal.signal(number, handler)
+            if number in waiting:
+                signal.raise_signal(number)
+        finally:
+            _restored(before, waiting)

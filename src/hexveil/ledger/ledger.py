@@ -22,11 +22,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from hexveil.errors import BudgetError, InputError, StorageError
 from hexveil.exact import Number, decimal_text, positive
-from hexveil.ledger import accounts, drawing, events, journal, odometer, windows
+from hexveil.ledger import accounts, drawing, events, journal, odometer, room, windows
 from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.engines import MEMORY, connect, transaction, where
 from hexveil.ledger.units import PARTS, Key, make_key, of_blob, read_key
@@ -147,6 +147,7 @@ class Ledger:
         checked = None if window is None else windows.check(window)
         self.dataset = dataset
         self._engine = connect(url)
+        self._room: dict[int, IO[bytes] | None] = {}  # of draws that began, by their entries
         with transaction(self._engine) as connection:
             known = accounts.find(connection, dataset)
             self._key = self._key_of(
@@ -341,15 +342,26 @@ class Ledger:
 
         The booking is spent for good from here on. Returns the number of the entry, which `store`
         needs.
+
+        Raises
+        ------
+        StorageError
+            If the result could not be stored: there is no room for it.
         """
-        with transaction(self._engine) as connection:
-            history = events.of_request(connection, self.dataset, request)
-            events.check_next(history, "marked")
-            if stage in journal.results(connection, history):
-                raise InputError(f"the stage {stage!r} of this release was drawn before.")
-            body = {"stage": stage, "entries": entries}
-            made = self._add(connection, "marked", request, history[-1].account, body)
-            journal.begin(connection, made.entry, entries)
+        held = room.hold(self._engine, entries)
+        try:
+            with transaction(self._engine) as connection:
+                history = events.of_request(connection, self.dataset, request)
+                events.check_next(history, "marked")
+                if stage in journal.results(connection, history):
+                    raise InputError(f"the stage {stage!r} of this release was drawn before.")
+                body = {"stage": stage, "entries": entries}
+                made = self._add(connection, "marked", request, history[-1].account, body)
+                journal.begin(connection, made.entry, entries)
+            self._room[made.entry], held = held, None
+        finally:
+            if held is not None:
+                held.close()
         return made.entry
 
     def store(self, request: str, entry: int, result: NDArray[np.int64]) -> None:
@@ -359,11 +371,18 @@ class Ledger:
         ------
         StorageError
             If another process went on with the request meanwhile: this result is forgotten.
+        InputError
+            If the request is not in the ledger: another file is in its place.
         """
+        held = self._room.pop(entry, None)
+        if held is not None:
+            held.close()
         with transaction(self._engine) as connection:
             history = events.of_request(connection, self.dataset, request)
-            marked = history[-1] if history else None
-            if marked is None or marked.kind != "marked" or marked.entry != entry:
+            if not history:
+                events.check_next(history, "measured")
+            marked = history[-1]
+            if marked.kind != "marked" or marked.entry != entry:
                 raise StorageError(
                     "another process went on with this release while noise was drawn here; what "
                     "was drawn here is forgotten. Ask again for the numbers that are stored."

@@ -86,6 +86,7 @@ class Replay:
         self.problems: list[str] = []
         self._states: dict[tuple[str, str], str] = {}
         self._reserved: dict[tuple[str, str], tuple[str, Losses]] = {}
+        self._begun: dict[tuple[str, str], dict[str, int]] = {}
 
     def problem(self, entry: int, what: str) -> None:
         """Note what is wrong with an entry."""
@@ -156,12 +157,18 @@ class Replay:
         if self.datasets.get(row.dataset) != row.account:
             self.problem(row.entry, "spends from another account than its data set's")
         if row.kind == "reserved":
+            self._begun[request] = {}
             self._reserve(row, body)
         elif row.kind == "returned":
             window, losses = self._reserved.pop(request)
             self.accounts[row.account].give_back(losses, window)
         elif row.kind == "marked":
             self._reserved.pop(request, None)  # spent for good
+            if body["stage"] in self._begun.setdefault(request, {}):
+                self.problem(row.entry, "draws a stage a second time under one booking")
+            self._begun[request][body["stage"]] = row.entry
+        elif row.kind == "measured" and self._begun[request][body["stage"]] != body["row"]:
+            self.problem(row.entry, "stores a result that it did not draw")
 
     def _reserve(self, row: Any, body: Mapping[str, Any]) -> None:  # noqa: ANN401
         book, losses = self.accounts[row.account], of_blob(row.units or b"", body["periods"])

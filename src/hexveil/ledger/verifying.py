@@ -105,9 +105,9 @@ class _Kept:
     def follow(self, row: Any, body: dict[str, Any]) -> None:  # noqa: ANN401  a row of events
         """Take in what the next event says of them."""
         if row.kind == "marked":
-            self._rows[row.entry] = (int(body.get("entries", 0)), None, row.entry)
+            self._rows[row.entry] = (_whole(body.get("entries")), None, row.entry)
         elif row.kind == "measured":
-            at = int(body.get("row", 0))
+            at = _whole(body.get("row"))
             self._rows[at] = (self._rows.get(at, (0, None, 0))[0], body.get("digest"), row.entry)
         elif row.kind == "reserved":
             self._plans.add(str(body.get("plan")))
@@ -121,8 +121,9 @@ class _Kept:
                 yield f"The result {at} belongs to no entry."
                 continue
             entries, said, entry = known
-            empty = journal.digest(bytes(journal.WIDTH * entries))
-            if row is None or journal.digest(row) != (said or empty):
+            empty = bytes(journal.WIDTH * entries)
+            said = said or journal.digest(empty)
+            if row is None or len(row) != len(empty) or journal.digest(row) != said:
                 yield f"The result of entry {entry} is not what was stored."
         names = set(connection.execute(sa.select(tables.plans.c.digest).distinct()).scalars())
         for name in sorted(names | self._plans):
@@ -130,6 +131,11 @@ class _Kept:
                 journal.plan(connection, name)
             except StorageError:
                 yield f"The plan {name[:16]} is not what was booked."
+
+
+def _whole(said: object) -> int:
+    """Return a number that an event names; zero where it is none."""
+    return max(said, 0) if isinstance(said, int) else 0
 
 
 def _gap(before: int, after: int) -> str:

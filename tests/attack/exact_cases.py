@@ -1,4 +1,4 @@
-"""Small worlds for the exact laws: who reported how often where, plans of every kind, neighbours."""
+"""Small worlds for the exact laws: who reported how often where, every kind of plan, neighbours."""
 
 import itertools
 from dataclasses import dataclass, replace
@@ -78,9 +78,7 @@ KINDS = {
     "per-cell, variance": Kind(_apart("per-cell", statistics="variance")),
     "per-cell, both": Kind(_apart("per-cell", statistics=BOTH)),
     "per-cell, both, split": Kind(_apart("per-cell", statistics=BOTH, split="0.6")),
-    "per-cell, both, baseline": Kind(
-        _apart("per-cell", statistics=BOTH, mechanism=hv.Baseline())
-    ),
+    "per-cell, both, baseline": Kind(_apart("per-cell", statistics=BOTH, mechanism=hv.Baseline())),
     "composition": Kind(_apart("composition")),
     "composition, both": Kind(_apart("composition", statistics=BOTH)),
     "clip-user": Kind(_apart("clip-user")),

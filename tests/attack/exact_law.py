@@ -42,11 +42,11 @@ UNSURE = (
 )
 
 
-class Heard(BaseException):  # noqa: N818  it is no error: the release has said enough
+class Heard(BaseException):
     """Stops a release at the door."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Call:
     """What a release hands to the door once.
 
@@ -89,10 +89,14 @@ class Oracle:
     charged: list = field(default_factory=list)
 
     def add_laplace(self, values, scales):
-        return np.array(self._answer(Call(False, values.copy(), scales.copy())), dtype=np.int64)
+        """Stand in the place of the door's function of this name."""
+        call = Call(chosen=False, values=values.copy(), scales=scales.copy())
+        return np.array(self._answer(call), dtype=np.int64)
 
     def noisy_max(self, scores, scale):
-        return int(self._answer(Call(True, scores.copy(), np.array([scale]))))
+        """Stand in the place of the door's function of this name."""
+        call = Call(chosen=True, values=scores.copy(), scales=np.array([scale]))
+        return int(self._answer(call))
 
     def _answer(self, call):
         if not self.made:
@@ -199,7 +203,9 @@ class World:
         if calls[0] is None:
             assert all(one is None for one in calls), "whether noise is drawn hangs on values"
             return float(ratio.max())
-        assert all(calls[0].alike(one) for one in calls), "what is asked of the door hangs on values"
+        assert all(calls[0].alike(one) for one in calls), (
+            "what is asked of the door hangs on values"
+        )
         if calls[0].chosen:
             return self._choose(before, ratio, calls)
         return self._noise(before, ratio, calls)

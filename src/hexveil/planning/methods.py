@@ -357,6 +357,8 @@ def _clip_user(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
         targets = (
             None if error == "sum" else _initial(occupancy, float(span[0]), request, cell_loss)
         )
+        if targets == (math.inf, math.inf):  # only variances of one record
+            return rows_apart(occupancy, span, request, cell_loss)
         done = clip_user(occupancy, float(span[0]), cell_loss, error=error, targets=targets)
         rows = rows_apart(occupancy, span, request, cell_loss, done.kept_pairs)
         lost = _plan(occupancy, span, request, rows).epsilon
@@ -374,7 +376,7 @@ def _initial(
     names = request.noised
     return (
         first[0] if "mean" in names else math.inf,
-        first[1] if "variance" in names else math.inf,
+        first[1] if "variance" in names and first[1] else math.inf,
     )
 
 

@@ -66,11 +66,8 @@ def rows_of(
         If the method cannot do what is asked, or the loss is too small for any plan.
     """
     if request.intervals == "global":
-        if request.noised == ("variance",) and single(occupancy).all():
-            raise InputError(
-                "every cell has one record, whose variance is 0: no interval is needed; ask for "
-                'intervals "none".'
-            )
+        if request.noised == ("variance",) and single(occupancy).all():  # nothing is asked of it
+            return _joint(occupancy, span, request, facts)
         return projected.weighed(occupancy, request)
     if request.intervals == "adaptive":
         return projected.stepped(occupancy, request)

@@ -133,15 +133,21 @@ def case(kind, seed):
         seed += len(KNOWN)  # a world that cannot be planned so is followed by a random one
         if kind.several and not ((counts > 0).sum(axis=1) > 1).any():
             continue
-        unit = "user-day" if rng.random() < 0.3 else "user"
-        dataset = dataset_of(counts, steps, unit)
         try:
-            plan = hv.plan(dataset, **_asked(kind, dataset, steps, rng), advise=False)
+            made = planned(kind, counts, steps, rng)
         except InputError:
             continue
-        if plan.epsilon:
-            return Case(kind, counts, steps, unit, plan, dataset)
+        if made.plan.epsilon:
+            return made
     raise AssertionError("no world for this kind of plan")
+
+
+def planned(kind, counts, steps, rng):
+    """Return a kind of plan for a world."""
+    unit = "user-day" if rng.random() < 0.3 else "user"
+    dataset = dataset_of(counts, steps, unit)
+    plan = hv.plan(dataset, **_asked(kind, dataset, steps, rng), advise=False)
+    return Case(kind, counts, steps, unit, plan, dataset)
 
 
 def _world(kind, seed, rng):
@@ -200,7 +206,7 @@ def worlds(case, rng, *, units, bases, most, branches):
     units : int
         How many: the one that is charged most first.
     bases : int
-        Values of the others that are tried: all low, all high, then random ones.
+        Values of the others that are tried: all low, random, all high, then random ones.
     most : int
         Data sets in a world: those of extreme values first.
     branches : int
@@ -222,9 +228,9 @@ def worlds(case, rng, *, units, bases, most, branches):
 
 
 def _values(m, steps, base, rng):
-    """Return the quanta of a pair's records: all low, all high, or random."""
-    if base < 2:
-        return (steps * base,) * m
+    """Return the quanta of a pair's records: all low, random, all high, or random again."""
+    if base in {0, 2}:
+        return (steps * base // 2,) * m
     return tuple(int(k) for k in rng.integers(0, steps + 1, m))
 
 

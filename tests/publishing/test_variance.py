@@ -434,3 +434,12 @@ def test_cells_of_one_record_alone_have_known_variances(options):
     assert plan.epsilon == 0
     assert plan.error.tolist() == [0.0, 0.0]
     assert plan.lower_bound in (None, 0.0)
+
+
+def test_the_step_of_the_lattice_is_charged():
+    """A user moves a whole number by less than 2^30 D / b + 1: both terms are booked, no more."""
+    plan = plan_with(dataset_with([(0, 1), (2,), (3,)]), 2, statistics=("variance",))
+    shares = Fraction(1, 4), Fraction(3, 16), Fraction(3, 16)
+    for lost, share in zip(plan.losses(), shares, strict=True):
+        exact = share / Fraction(1, 4) + Fraction(1, STEPS)
+        assert exact <= Fraction(lost) <= exact * (1 + Fraction(1, 10**12))

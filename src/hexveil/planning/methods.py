@@ -65,9 +65,8 @@ def rows_of(
     InputError
         If the method cannot do what is asked, or the loss is too small for any plan.
     """
-    if request.intervals == "global":
-        if request.noised == ("variance",) and single(occupancy).all():  # nothing is asked of it
-            return _joint(occupancy, span, request, facts)
+    known = request.noised == ("variance",) and single(occupancy).all()
+    if request.intervals == "global" and not known:
         return projected.weighed(occupancy, request)
     if request.intervals == "adaptive":
         return projected.stepped(occupancy, request)

@@ -26,8 +26,8 @@ class Kind:
     asked : mapping
         Of `hv.plan`, beside epsilon.
     floor : float
-        The part of what is booked that is lost, at least, by the unit of a case of which the
-        largest part is.
+        The part of what is booked that is lost, at least, by that unit of a world of which most is:
+        on average over the worlds of the suite.
     way : str or None
         A way of several steps that is taken whatever is found.
     several : bool
@@ -35,7 +35,7 @@ class Kind:
     """
 
     asked: dict
-    floor: float = 0.5
+    floor: float
     way: str | None = None
     several: bool = False
 
@@ -59,38 +59,40 @@ def _adaptive(way, floor):
 
 
 KINDS = {
-    "joint": Kind({}),
-    "joint, largest error": Kind({"objective": "max"}),
-    "joint, target": Kind({"target_error": "20%"}),
-    "joint, average target": Kind({"target_error": "20%", "objective": "mean"}),
-    "joint, narrow bounds": Kind({"bounds": "narrow"}),
-    "joint, variance": Kind({"statistics": "variance"}),
-    "joint, sd": Kind({"statistics": "sd", "objective": "max"}),
-    "joint, both": Kind({"statistics": BOTH}),
-    "joint, both, largest error": Kind({"statistics": (*BOTH, "sd"), "objective": "max"}),
+    "joint": Kind({}, 0.99),
+    "joint, largest error": Kind({"objective": "max"}, 0.99),
+    "joint, target": Kind({"target_error": "20%"}, 0.99),
+    "joint, average target": Kind({"target_error": "20%", "objective": "mean"}, 0.99),
+    "joint, narrow bounds": Kind({"bounds": "narrow"}, 0.99),
+    "joint, variance": Kind({"statistics": "variance"}, 0.99),
+    "joint, sd": Kind({"statistics": "sd", "objective": "max"}, 0.99),
+    "joint, both": Kind({"statistics": BOTH}, 0.99),
+    "joint, both, largest error": Kind({"statistics": (*BOTH, "sd"), "objective": "max"}, 0.95),
     "joint, both, target": Kind(
-        {"statistics": BOTH, "target_error": {"mean": "20%", "variance": "8%"}}
+        {"statistics": BOTH, "target_error": {"mean": "20%", "variance": "8%"}}, 0.9
     ),
-    "joint, sum": Kind({"error": "sum", "objective": "max", **LOUD}),
-    "per-cell": Kind(_apart("per-cell")),
-    "per-cell, baseline": Kind(_apart("per-cell", mechanism=hv.Baseline())),
-    "per-cell, target": Kind(_apart("per-cell", target_error="25%")),
-    "per-cell, variance": Kind(_apart("per-cell", statistics="variance")),
-    "per-cell, both": Kind(_apart("per-cell", statistics=BOTH)),
-    "per-cell, both, split": Kind(_apart("per-cell", statistics=BOTH, split="0.6")),
-    "per-cell, both, baseline": Kind(_apart("per-cell", statistics=BOTH, mechanism=hv.Baseline())),
-    "composition": Kind(_apart("composition")),
-    "composition, both": Kind(_apart("composition", statistics=BOTH)),
-    "clip-user": Kind(_apart("clip-user")),
-    "clip-user, both": Kind(_apart("clip-user", statistics=BOTH)),
-    "clip-user, sd": Kind(_apart("clip-user", statistics="sd")),
-    "global": Kind({"intervals": "global"}),
-    "global, variance": Kind({"intervals": "global", "statistics": "variance"}),
-    "global, both": Kind({"intervals": "global", "statistics": BOTH}),
-    "auto": Kind({"intervals": "auto", **LOUD}),
-    "adaptive, direct": _adaptive("direct", 0.5),
-    "adaptive, users": _adaptive("users", 0.5),
-    "adaptive, cells": _adaptive("cells", 0.5),
+    "joint, sum": Kind({"error": "sum", "objective": "max", **LOUD}, 0.99),
+    "per-cell": Kind(_apart("per-cell"), 0.99),
+    "per-cell, baseline": Kind(_apart("per-cell", mechanism=hv.Baseline()), 0.99),
+    "per-cell, target": Kind(_apart("per-cell", target_error="25%"), 0.99),
+    "per-cell, variance": Kind(_apart("per-cell", statistics="variance"), 0.75),
+    "per-cell, both": Kind(_apart("per-cell", statistics=BOTH), 0.75),
+    "per-cell, both, split": Kind(_apart("per-cell", statistics=BOTH, split="0.6"), 0.9),
+    "per-cell, both, baseline": Kind(
+        _apart("per-cell", statistics=BOTH, mechanism=hv.Baseline()), 0.95
+    ),
+    "composition": Kind(_apart("composition"), 0.99),
+    "composition, both": Kind(_apart("composition", statistics=BOTH), 0.7),
+    "clip-user": Kind(_apart("clip-user"), 0.99),
+    "clip-user, both": Kind(_apart("clip-user", statistics=BOTH), 0.9),
+    "clip-user, sd": Kind(_apart("clip-user", statistics="sd"), 0.75),
+    "global": Kind({"intervals": "global"}, 0.84),
+    "global, variance": Kind({"intervals": "global", "statistics": "variance"}, 0.7),
+    "global, both": Kind({"intervals": "global", "statistics": BOTH}, 0.7),
+    "auto": Kind({"intervals": "auto", **LOUD}, 0.84),
+    "adaptive, direct": _adaptive("direct", 0.72),
+    "adaptive, users": _adaptive("users", 0.45),
+    "adaptive, cells": _adaptive("cells", 0.55),
 }
 
 KNOWN = (
@@ -164,7 +166,9 @@ def _world(kind, seed, rng):
 def _asked(kind, dataset, steps, rng):
     asked = dict(kind.asked)
     if "target_error" not in asked:
-        asked.setdefault("epsilon", rng.choice(["0.3", "1", "2.5", "6"]).item())
+        # At less, noise of squares under an interval may leave 64 bits where users are so few.
+        least = "1.5" if kind.private else "0.3"
+        asked.setdefault("epsilon", rng.choice([least, "1", "2.5", "6"]).item())
     if asked.get("bounds"):
         top = Fraction(dataset.public.scale.upper)
         lower = dataset.public.scale.lower

@@ -106,7 +106,8 @@ def made_again(numbers, plan, said):
             else:
                 ends = 0.0, (upper - lower) ** 2 / 4
                 noisy = part.noise[g] * (y / STEPS) + centring(part.away)[g]
-                noisy = part.unit[g] * noisy if part.live[g] else part.unit[g] / 8
+                constant = 0.0 if records == 1 else part.unit[g] / 8
+                noisy = part.unit[g] * noisy if part.live[g] else constant
             raw = min(max(noisy, ends[0]), ends[1])
             low, high = max(raw - part.bound95[g], ends[0]), min(raw + part.bound95[g], ends[1])
             row = {"noisy": noisy, "raw": raw, "low": low, "high": high}

@@ -212,6 +212,18 @@ def test_repeats_are_resolved_without_a_trace():
     assert facts[0] == facts[1]
 
 
+def test_which_place_of_repeats_counts_is_no_matter_of_values():
+    """Of two records of one time at two places the same place counts, whichever value is larger."""
+    rows = canaries.rows()
+    facts = []
+    for shift in (-3.0, 3.0):
+        moved = ({**r, "speed": r["speed"] + shift, "lat": r["lat"] + 0.3} for r in rows)
+        ds = hv.read(pa.Table.from_pylist([*rows, *moved]), **READING)
+        facts.append((dict(ds.public.rules), ds.occupancy.fingerprint, ds.public.cells.names()))
+    assert facts[0] == facts[1]
+    assert facts[0][0]["repeats of a user and time"] == len(rows)
+
+
 def test_the_files_are_neighbours(tmp_path):
     """The pairs above differ in values alone, and do differ."""
     good = canaries.table()

@@ -88,7 +88,7 @@ def test_any_multipliers_give_a_bound(dense):
     """Wherever the search for multipliers begins, no bound is above a plan's error."""
     plan = planned(dense, epsilon=6)
     occupancy, draw = plan.occupancy, np.random.default_rng(3)
-    weights = Weights.of(plan.request, plan.span)
+    weights = Weights.of(plan.request, plan.span, plan.occupancy)
     for _ in range(20):
         rates = Rates(np.exp(draw.normal(1, 1, occupancy.n_cells)), np.zeros(occupancy.n_cells))
         factor = draw.random(occupancy.n_users)

@@ -186,6 +186,7 @@ def test_what_the_mean_s_noise_adds_is_within_the_bound(b, weight, x, e):
         unit=np.array([1.0]),
         noise=np.array([1.0]),
         away=np.zeros(1),
+        missed=np.full(1, 0.125),
         most=np.array([weight]),
         likely=np.zeros(1),
         half=1.0,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.facts import ValueScale
-from hexveil.planning import encoding, saving
+from hexveil.planning import Plan, encoding, saving
 from hexveil.planning.goal import goal
 from hexveil.publishing.manifest import fingerprint, request_of
 from publishing.setting import dataset_of, hexagons, labels, plan_of
@@ -570,3 +570,14 @@ def test_a_plan_of_a_bare_occupancy_is_saved_but_not_released(city, tmp_path):
     with pytest.raises(hv.InputError, match="bare occupancy"):
         hv.release(city, loaded, ledger=book, accept_noise=True)
     assert book.spent == 0
+
+
+@pytest.mark.parametrize("counts", [[[1, 2], [0, 1]], [[1, 0], [0, 1]]])
+def test_a_plan_with_a_known_variance_is_loaded(tmp_path, counts):
+    """Cells of one record, among others or alone, have no noise for their variance."""
+    source = dataset_of(counts, 0, np.zeros(np.count_nonzero(counts), dtype=np.int64))
+    plan = hv.plan(source, epsilon=2, statistics="variance", intervals="global", advise=False)
+    plan.save(tmp_path / "plan")
+    loaded = Plan.load(tmp_path / "plan")
+    assert loaded.losses().tolist() == plan.losses().tolist()
+    assert loaded.error.tolist() == plan.error.tolist()

@@ -13,7 +13,7 @@ ONE = np.ones(1)
 def total(span, part):
     """Return one cell's target for the sum, as a part of what constants miss."""
     span = np.array([float(span)])
-    return Total(part * (span / 2 + span**2 / 8), span)
+    return Total(part * (span / 2 + span**2 / 8), span, span**2)
 
 
 @given(st.floats(0.01, 0.7), st.floats(0.001, 0.2), AWAY, AWAY)

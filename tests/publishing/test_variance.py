@@ -3,7 +3,8 @@
 import dataclasses
 import math
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
+from inspect import signature
+from itertools import combinations_with_replacement, cycle, product
 
 import numpy as np
 import pytest
@@ -349,3 +350,98 @@ def test_sums_of_one_user_may_be_any_that_are_possible():
         plan = plan_with(dataset, m)
         y = statistic(dataset, plan, lattice(plan, scale))
         assert y.tolist() == [STEPS if i == 2 else 0]
+
+
+ONE = [[3, 0], [2, 0], [1, 0], [2, 0], [0, 1]]
+"""The second cell has one record, of a user who was nowhere else."""
+PLANS = {
+    "joint": {},
+    "joint, largest error": {"objective": "max"},
+    "joint, target": {"epsilon": None},
+    "per-cell": {"method": "per-cell"},
+    "composition": {"method": "composition", "mechanism": hv.Baseline()},
+    "clip-user": {"method": "clip-user"},
+    "global": {"intervals": "global"},
+}
+
+
+def of_one(value, statistics, **options):
+    """Return the data set of which one cell's only record has a value, and its plan."""
+    totals, squares = [6, 4, 2, 4, value], np.array([12, 8, 4, 8, value**2])
+    dataset = dataset_of(ONE, totals, squares, scale=SCALE)
+    return dataset, hv.plan(dataset, **asked_for(statistics, **{"epsilon": 4} | options))
+
+
+def asked_for(statistics, **options):
+    """Return what a plan is asked for: a loss, or 10 % for each statistic that noise goes to."""
+    if options["epsilon"] is None:
+        noised = [name for name in statistics if name != "sd"]
+        options["target_error"] = dict.fromkeys(noised, "10%")
+    return {"statistics": statistics, "advise": False} | options
+
+
+def handed(dataset, plan, monkeypatch):
+    """Return the release, and all that it handed to the noise door."""
+    seen = []
+
+    def door(values, scales):
+        seen.extend(values.tolist())
+        return values
+
+    monkeypatch.setattr(secure, "add_laplace", door)
+    ends = cycle((0, -1))
+    monkeypatch.setattr(secure, "noisy_max", lambda scores, _: range(scores.size)[next(ends)])
+    book = hv.Ledger("memory://", dataset="buses", budget=100)
+    more = {"accept_noise": True} if "accept_noise" in signature(hv.release).parameters else {}
+    estimates = ("raw", "smoothed")
+    return hv.release(dataset, plan, ledger=book, estimates=estimates, **more), seen
+
+
+@pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
+@pytest.mark.parametrize("statistics", [BOTH, ("variance", "sd")])
+def test_the_variance_of_one_record_is_published_as_nought(options, statistics, monkeypatch):
+    """It is 0 by definition: without noise or error, smoothed or not, by every method."""
+    made, _ = handed(*of_one(4, statistics, **options), monkeypatch)
+    row = made.table.to_pylist()[1]
+    told = {key: row[f"variance_{key}"] for key in ("raw", "scale", "bias", "error", "bound95")}
+    assert told == dict.fromkeys(told, 0.0)
+    assert [row[f"variance_{key}"] for key in ("smoothed", "low", "high")] == [0.0, 0.0, 0.0]
+    assert row["variance_quality"] == "good"
+    if "sd" in statistics:
+        assert (row["sd_raw"], row["sd_bound95"], row["sd_quality"]) == (0.0, 0.0, "good")
+
+
+@pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
+def test_the_variance_of_one_record_is_not_read_and_costs_nothing(options, monkeypatch):
+    """Whatever the value is, the door gets the same; whose it is loses what the mean costs."""
+    seen = [handed(*of_one(value, BOTH, **options), monkeypatch)[1] for value in (0, 4)]
+    differ = sum(one != other for one, other in zip(*seen, strict=True))
+    assert differ <= 1  # the mean
+    if "intervals" in options:
+        return
+    dataset, plan = of_one(4, ("variance",), **options)
+    assert plan.losses()[-1] == 0
+    assert (
+        handed(dataset, plan, monkeypatch)[1]
+        == handed(*of_one(0, ("variance",), **options), monkeypatch)[1]
+    )
+
+
+@pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
+def test_cells_of_one_record_alone_have_known_variances(options):
+    """Where no cell has two records, variances cost nothing: no interval is found either."""
+    ones = hv.Occupancy.from_dense([[1, 0], [0, 1]])
+    asked = asked_for(("variance",), **{"epsilon": 1, "bounds": (0, 4)} | options)
+    plan = hv.plan(ones, **asked)
+    assert plan.epsilon == 0
+    assert plan.error.tolist() == [0.0, 0.0]
+    assert plan.lower_bound in (None, 0.0)
+
+
+def test_the_step_of_the_lattice_is_charged():
+    """A user moves a whole number by less than 2^30 D / b + 1: both terms are booked, no more."""
+    plan = plan_with(dataset_with([(0, 1), (2,), (3,)]), 2, statistics=("variance",))
+    shares = Fraction(1, 4), Fraction(3, 16), Fraction(3, 16)
+    for lost, share in zip(plan.losses(), shares, strict=True):
+        exact = share / Fraction(1, 4) + Fraction(1, STEPS)
+        assert exact <= Fraction(lost) <= exact * (1 + Fraction(1, 10**12))

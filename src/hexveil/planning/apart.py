@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.planning.part import WORST, spread
+from hexveil.planning.part import WORST, single, spread
 from hexveil.planning.rows import Rows, whole
 from hexveil.planning.scales import few
 from hexveil.theory.sensitivity import variance_share
@@ -58,14 +58,14 @@ def rows_apart(
         kept = np.maximum.reduceat(largest, occupancy.start[:-1])
     total = occupancy.records_per_cell
     moved, varied = kept / total, _varied(occupancy, kept, kept_pairs)
-    share = _share(request, span, moved, varied)
+    share = np.where(~single(occupancy) | (not mean), _share(request, span, moved, varied), 1.0)
     loss = float(cell_epsilon)
     none = np.zeros(occupancy.n_cells)
     return Rows(
         mechanism=request.mechanism.name if kept_pairs is None else "CLIP-USER",
         kept=kept if mean else none.astype(np.int64),
         noise_records=_noise(kept, loss * share) if mean else none,
-        # The variance of one record is a constant: nothing is kept, and no noise is needed.
+        # The variance of one record is 0: nothing is kept, and the mean has all of the loss.
         variance_kept=np.where(varied > 0, kept, 0) if variance else none.astype(np.int64),
         variance_noise=np.divide(varied, loss * (1.0 - share), out=none.copy(), where=varied > 0)
         if variance

@@ -23,13 +23,14 @@ import numpy as np
 
 from hexveil.planning.exposure import Exposure, Rates
 from hexveil.planning.joint import PROOF, Joint
-from hexveil.planning.part import BIAS, WORST
+from hexveil.planning.part import BIAS, WORST, single
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
+    from hexveil.occupancy import Occupancy
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
@@ -55,23 +56,23 @@ class Weights:
     Attributes
     ----------
     mean, variance : ndarray of float, shape (n_cells,)
-        Zero for a statistic that is not asked for.
+        Zero for a statistic that is not asked for, and for the variance of one record, which is 0.
     """
 
     mean: Floats
     variance: Floats
 
     @classmethod
-    def of(cls, request: Request, span: Floats) -> Weights:
+    def of(cls, request: Request, span: Floats, occupancy: Occupancy) -> Weights:
         """Return weights whose sum of errors is the average of `Plan.judged_errors`."""
-        names, cells = request.noised, float(span.size)
+        names, cells, varies = request.noised, float(span.size), ~single(occupancy)
         if len(names) == 2 and request.error != "sum":
             flat = np.ones(span.size) / (2.0 * cells)
-            return cls(flat / WORST["mean"], flat / WORST["variance"])
+            return cls(flat / WORST["mean"], np.where(varies, flat / WORST["variance"], 0.0))
         zero = np.zeros(span.size)
         return cls(
             span / cells if "mean" in names else zero,
-            span**2 / cells if "variance" in names else zero,
+            np.where(varies, span**2 / cells, 0.0) if "variance" in names else zero,
         )
 
     def constant(self) -> float:
@@ -142,6 +143,9 @@ def least_average(
     wanted = [weights.mean > 0, weights.variance > 0]
     nothing = [np.zeros(m.size) for m in wanted]
     best: tuple[float, Rates] = (weights.constant(), Rates(*nothing))
+    nobody = np.ones(exposure.occupancy.n_users)
+    if not best[0]:  # constants miss nothing
+        return Joint(best[1], nobody)
     begins = [wanted]
     if all(m.any() for m in wanted):  # with constants for one of them, both ways round
         begins += [[wanted[0], nothing[1] > 0], [nothing[0] > 0, wanted[1]]]
@@ -149,7 +153,6 @@ def least_average(
         found = _descents(exposure, weights, loss, live, effort)
         best = min(best, found, key=lambda one: one[0])
     _, rates = best
-    nobody = np.ones(exposure.occupancy.n_users)
     return Joint(rates, exposure.factors(rates, loss) if rates.total.any() else nobody)
 
 
@@ -286,7 +289,7 @@ def lower_bound(
     Any multipliers give a bound; they are raised where the cheapest answer of the cells loses more
     than is allowed, and lowered where it loses less.
     """
-    if not loss:
+    if not loss or not weights.constant():
         return weights.constant() * PROOF  # only constants cost nothing
     held = (factor < 1.0) | (exposure.losses(rates, factor) >= TIGHT * loss)
     multiplier = _multipliers(exposure, weights, rates, factor, held)

@@ -19,6 +19,7 @@ import pyarrow.parquet
 from hexveil.errors import InputError, StorageError
 from hexveil.exact import decimal_text
 from hexveil.occupancy import Occupancy
+from hexveil.planning.part import single
 from hexveil.planning.plan import Plan
 from hexveil.planning.rows import Rows
 from hexveil.planning.saved_words import (
@@ -216,15 +217,18 @@ def _check_interval(made: Plan) -> None:
     """Refuse an interval that was not asked for, or is for other statistics."""
     asked, interval = made.request.intervals, made.rows.interval
     there, squares = interval is not None, "variance" in made.request.noised
+    known = single(made.occupancy)
+    needless = made.request.noised == ("variance",) and bool(known.all())
     fits = asked == "auto" or (
-        there == (asked in ("global", "adaptive"))
+        there == (asked in ("global", "adaptive") and not needless)
         and (made.rows.steps is not None) == (asked == "adaptive")
     )
     if made.rows.steps is not None:
         fits = fits and there and made.request.noised == ("mean",)
     if not fits or (interval is not None and (interval.radius is not None) != squares):
         raise InputError("its interval and its request do not fit together.")
-    if there and squares and not (made.rows.variance_noise > 0).all():
+    # The variance of one record is known, and has no noise.
+    if there and squares and ((made.rows.variance_noise > 0) == known).any():
         raise InputError("it has a cell without noise for its variance.")
 
 

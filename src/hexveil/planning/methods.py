@@ -21,7 +21,7 @@ from hexveil.planning.average import Weights, least_average
 from hexveil.planning.exposure import Exposure, Rates, SpreadExposure, exposure_of
 from hexveil.planning.joint import Joint, least_error, least_loss
 from hexveil.planning.pairs import LATTICE
-from hexveil.planning.part import WORST, steps_of
+from hexveil.planning.part import WORST, single, steps_of
 from hexveil.planning.plan import Plan
 from hexveil.planning.rows import Rows
 from hexveil.planning.scales import few
@@ -65,7 +65,8 @@ def rows_of(
     InputError
         If the method cannot do what is asked, or the loss is too small for any plan.
     """
-    if request.intervals == "global":
+    known = request.noised == ("variance",) and single(occupancy).all()
+    if request.intervals == "global" and not known:
         return projected.weighed(occupancy, request)
     if request.intervals == "adaptive":
         return projected.stepped(occupancy, request)
@@ -89,7 +90,7 @@ def _joint(
     loss = float(request.epsilon) * UNDER
     if request.objective == "mean":
         return _average(exposure, span, request, loss)
-    top, targets_at = _error_scale(request, span)
+    top, targets_at = _error_scale(request, span, occupancy)
     found = least_error(exposure, targets_at, loss, top)
     joint = _in_few_scales(exposure, found.joint, loss)
     return _used_up(exposure, span, request, _rows(exposure, joint, found.bound, "max error"))
@@ -121,7 +122,7 @@ def _least_loss(exposure: Exposure, span: Floats, request: Request) -> Rows:
     It aims a little below the targets; once the factors are numbers of few digits the noise is set
     anew, from what they keep.
     """
-    asked, aim = (_targets(request, span, times) for times in (1.0, UNDER))
+    asked, aim = (_targets(request, span, exposure.occupancy, times) for times in (1.0, UNDER))
     found = least_loss(exposure, aim, asked)
     return _rows(exposure, _in_quanta(exposure, aim, found.joint.factor), found.bound, "loss")
 
@@ -142,7 +143,8 @@ def _few_digits(factor: Floats) -> Floats:
 
 def _average(exposure: Exposure, span: Floats, request: Request, loss: float) -> Rows:
     found = least_average_afar if isinstance(exposure, SpreadExposure) else least_average
-    joint = _in_few_scales(exposure, found(exposure, Weights.of(request, span), loss), loss)
+    weights = Weights.of(request, span, exposure.occupancy)
+    joint = _in_few_scales(exposure, found(exposure, weights, loss), loss)
     return _used_up(exposure, span, request, _rows(exposure, joint, None, "mean error"))
 
 
@@ -200,22 +202,23 @@ def _rows(exposure: Exposure, joint: Joint, bound: float | None, certifies: str)
     )
 
 
-def _targets(request: Request, span: Floats, times: float) -> Targets:
+def _targets(request: Request, span: Floats, occupancy: Occupancy, times: float) -> Targets:
     """Return the request's targets for bounds of width 1, times a number near 1.
 
-    Those that a constant meets stay as they are.
+    Those that a constant meets stay as they are; any is met by the variance of one record.
     """
-    target = request.target or {}
+    target, known = request.target or {}, single(occupancy)
     if "sum" in target:
-        most = WORST["mean"] * span + WORST["variance"] * span**2
-        return Total(_aimed(target["sum"] / most, times) * most, span)
+        square = np.where(known, 0.0, span**2)
+        most = WORST["mean"] * span + WORST["variance"] * square
+        return Total(_aimed(target["sum"] / most, times) * most, span, square)
     none = np.full(span.size, np.inf)
     parts = {
         name: _aimed(target[name] / (unit * WORST[name]), times) * WORST[name]
         for name, unit in (("mean", span), ("variance", span**2))
         if name in target
     }
-    return Separate(parts.get("mean", none), parts.get("variance", none))
+    return Separate(parts.get("mean", none), np.where(known, np.inf, parts.get("variance", none)))
 
 
 def _aimed(share: Floats, times: float) -> Floats:
@@ -224,21 +227,26 @@ def _aimed(share: Floats, times: float) -> Floats:
     return np.where(met, np.maximum(share, 1.0), share * times)
 
 
-def _error_scale(request: Request, span: Floats) -> tuple[float, Callable[[float], Targets]]:
+def _error_scale(
+    request: Request, span: Floats, occupancy: Occupancy
+) -> tuple[float, Callable[[float], Targets]]:
     """Return the error of constants, and the targets for any one number up to it.
 
     The number is what `Plan.judged_errors` gives: an error in units, or a share of a constant's.
     """
     names, none = request.noised, np.full(span.size, np.inf)
+    square = np.where(single(occupancy), 0.0, span**2)
     if len(names) == 2 and request.error == "sum":
-        most = WORST["mean"] * span + WORST["variance"] * span**2
-        return float(most.max()), lambda e: Total(np.full(span.size, e), span)
+        most = WORST["mean"] * span + WORST["variance"] * square
+        return float(most.max()), lambda e: Total(np.full(span.size, e), span, square)
+    varies = np.where(square > 0, 1.0, np.inf)  # any target is met by the variance of one record
     if len(names) == 2:
         flat = np.ones(span.size)
-        return 1.0, lambda e: Separate(flat * e * WORST["mean"], flat * e * WORST["variance"])
+        return 1.0, lambda e: Separate(flat * e * WORST["mean"], varies * e * WORST["variance"])
     if names == ("mean",):
         return float(span.max() * WORST["mean"]), lambda e: Separate(e / span, none)
-    return float((span**2).max() * WORST["variance"]), lambda e: Separate(none, e / span**2)
+    top = float(square.max() * WORST["variance"])
+    return top, lambda e: Separate(none, np.divide(e, square, out=none.copy(), where=square > 0))
 
 
 def _least_loss_on_average(
@@ -345,6 +353,8 @@ def _clip_user(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
         targets = (
             None if error == "sum" else _initial(occupancy, float(span[0]), request, cell_loss)
         )
+        if targets == (math.inf, math.inf):  # only variances of one record
+            return rows_apart(occupancy, span, request, cell_loss)
         done = clip_user(occupancy, float(span[0]), cell_loss, error=error, targets=targets)
         rows = rows_apart(occupancy, span, request, cell_loss, done.kept_pairs)
         lost = _plan(occupancy, span, request, rows).epsilon
@@ -362,7 +372,7 @@ def _initial(
     names = request.noised
     return (
         first[0] if "mean" in names else math.inf,
-        first[1] if "variance" in names else math.inf,
+        first[1] if "variance" in names and first[1] else math.inf,
     )
 
 

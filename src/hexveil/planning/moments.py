@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.planning.intervals import DRIFT, WITHIN, Interval, candidates, reach
-from hexveil.planning.part import WORST, WeighedVariance
+from hexveil.planning.part import WORST, WeighedVariance, missed, single
 from hexveil.planning.weighing import Likeness, off_by
 
 if TYPE_CHECKING:
@@ -90,13 +90,16 @@ def _best(occupancy: Occupancy, request: Request, interval: Interval, noise: Flo
     """Return radius and split of least predicted error for an interval and its weights."""
     likely = interval.likely_off(occupancy)
     splits = SPLITS if request.split is None else (request.split,)
+    known = single(occupancy)
     tried, without_noise = [], _without_noise(occupancy, interval)
     for radius in RADII:
         made = replace(interval, radius=radius)
         fixed = without_noise(made)
         for split in map(float, splits):
-            mean, square = noise / split, noise / (1.0 - split)
-            error = fixed + through_mean(made, mean, likely) + square
+            # The variance of one record is 0: the mean has all of the loss there.
+            mean = np.where(known, noise, noise / split)
+            square = np.where(known, 0.0, noise / (1.0 - split))
+            error = np.where(known, 0.0, fixed + through_mean(made, mean, likely) + square)
             value = made.half_and_radius()[1] ** 2 * float(error.mean()) / WORST["variance"]
             if "mean" in request.noised:
                 value += made.width * float((mean + likely).mean()) / WORST["mean"]
@@ -126,6 +129,7 @@ def part_of(
         (span * radius) ** 2,
         square,
         np.zeros_like(square),
+        missed("variance", occupancy),
         most=interval.most_off(occupancy),
         likely=likely + through_mean(interval, mean, interval.likely_off(occupancy)),
         half=half / radius,

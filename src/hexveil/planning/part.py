@@ -10,7 +10,8 @@ Variance: that of the samples with the share d placed at the middle, and d (1 - 
 Sensitivity at most x (1 - x) for x <= 1/2, else 1/4; worst-case bias at most d (1 - d) / 2 for
 d <= 1/2, else 1/8 (ERRATA 10). Where nothing of the cell is put at the middle the sensitivity is
 that of COMP Proposition III.1 with the user's own count, which is exact.
-A statistic without noise is a constant: the middle of the bounds, and 1/8.
+A statistic without noise is a constant: the middle of the bounds, and 1/8. The variance of a cell
+of one record is 0 whatever the value is: it is published so, without noise, loss or error.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.facts import PublicFacts
+    from hexveil.occupancy import Occupancy
 
     Floats = NDArray[np.float64]
 
@@ -38,6 +40,20 @@ SQUARED = 2.0**-20 + 2.0**-30
 parts of 2^-20, and a variance is published in parts of 2^-30 (publishing/moments.py)."""
 WORST = {"mean": 0.5, "variance": 0.125}
 """What a constant can miss, for bounds of width 1."""
+
+
+def missed(name: str, occupancy: Occupancy) -> Floats:
+    """Return what a constant can miss in each cell, for bounds of width 1.
+
+    Nothing where the constant is all there is to know: the variance of one record is 0.
+    """
+    most = np.full(occupancy.n_cells, WORST[name])
+    return np.where(single(occupancy), 0.0, most) if name == "variance" else most
+
+
+def single(occupancy: Occupancy) -> NDArray[np.bool_]:
+    """Return which cells have one record: their variance is 0 whatever its value is."""
+    return np.asarray(occupancy.records_per_cell == 1)
 
 
 def mean_bias(away: Floats) -> Floats:
@@ -83,17 +99,25 @@ class Part(ReadOnlyArrays):
         Laplace scale for bounds of width 1; 0 where the statistic is a constant.
     away : ndarray of float, shape (n_cells,)
         Share of the cell's samples that is put at the middle.
+    missed : ndarray of float, shape (n_cells,)
+        What a constant can miss, for bounds of width 1; see `missed`.
     """
 
     name: str
     unit: Floats
     noise: Floats
     away: Floats
+    missed: Floats
 
     @property
     def live(self) -> NDArray[np.bool_]:
         """Whether each cell's values are read for this statistic."""
         return self.noise > 0
+
+    @property
+    def told(self) -> NDArray[np.bool_]:
+        """Whether each cell's number says something of the cell: read, or known without reading."""
+        return np.asarray(self.live | (self.missed == 0))
 
     @property
     def scale(self) -> Floats:
@@ -103,7 +127,7 @@ class Part(ReadOnlyArrays):
     @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell."""
-        shares = np.where(self.live, BIAS[self.name](self.away), WORST[self.name])
+        shares = np.where(self.live, BIAS[self.name](self.away), self.missed)
         return np.asarray(self.unit * shares)
 
     @property
@@ -141,12 +165,12 @@ class WeighedPart(Part):
     @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell."""
-        return np.asarray(self.unit * np.where(self.live, self.most, WORST[self.name]))
+        return np.asarray(self.unit * np.where(self.live, self.most, self.missed))
 
     @property
     def error(self) -> Floats:
         """Predicted error of each cell: likely bias plus expected |noise|."""
-        likely = np.where(self.live, self.likely, WORST[self.name])
+        likely = np.where(self.live, self.likely, self.missed)
         return np.asarray(self.unit * likely + self.scale)
 
 
@@ -187,14 +211,16 @@ class WeighedVariance(WeighedPart):
         """Worst-case bias of each cell."""
         away = np.minimum(2.0 * self.most + self.rounding, 1.0)
         mean = self.half**2 * away * (2.0 - away)
-        return np.asarray(self.unit * (self.most + SQUARED + mean))
+        return np.asarray(self.unit * np.where(self.live, self.most + SQUARED + mean, self.missed))
 
     @property
     def bound95(self) -> Floats:
         """Error of each cell not exceeded with probability 95 percent, whatever the values."""
         b = 2.0 * self.half * self.mean_noise
         mean = 2.0 * self.half * b * LN40 + (LN40**2 - 2.0) * b**2
-        return np.asarray(self.bias + self.scale * LN40 + self.unit * mean)
+        return np.asarray(
+            self.bias + self.scale * LN40 + self.unit * np.where(self.live, mean, 0.0)
+        )
 
 
 @dataclass(frozen=True, eq=False)

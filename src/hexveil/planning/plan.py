@@ -28,7 +28,7 @@ from hexveil.planning import pairs, ways
 from hexveil.planning.average import Weights, lower_bound
 from hexveil.planning.exposure import Exposure, Rates
 from hexveil.planning.moments import part_of
-from hexveil.planning.part import WORST, Part, WeighedPart, steps_of
+from hexveil.planning.part import WORST, Part, WeighedPart, missed, steps_of
 from hexveil.planning.support import Support, assess
 from hexveil.spread import SpreadOccupancy
 
@@ -131,7 +131,7 @@ class Plan(ReadOnlyArrays):
         rates = (np.divide(1.0, n, out=np.zeros_like(n), where=n > 0) for n in noises)
         return lower_bound(
             Exposure(self.occupancy),
-            Weights.of(self.request, self.span),
+            Weights.of(self.request, self.span, self.occupancy),
             float(self.asked),
             Rates(*rates),
             self.rows.factor,
@@ -220,13 +220,14 @@ class Plan(ReadOnlyArrays):
     def _variance(self) -> Part:
         interval, noise = self.rows.interval, self.rows.variance_noise
         if interval is None:
-            return Part("variance", self.span**2, noise, self._away("variance"))
+            missing = missed("variance", self.occupancy)
+            return Part("variance", self.span**2, noise, self._away("variance"), missing)
         return part_of(interval, self.occupancy, self.span, (self.mean_noise, noise))
 
     def _mean(self) -> Part:
         interval, occupancy, noise = self.rows.interval, self.occupancy, self.mean_noise
         if interval is None:
-            return Part("mean", self.span, noise, self._away("mean"))
+            return Part("mean", self.span, noise, self._away("mean"), missed("mean", occupancy))
         if self.rows.steps is not None:
             return ways.part(occupancy, self.span, interval, noise, self.rows.steps)
         return WeighedPart(
@@ -234,6 +235,7 @@ class Plan(ReadOnlyArrays):
             self.span * interval.width,
             noise,
             np.zeros_like(noise),
+            missed("mean", occupancy),
             most=interval.most_off(occupancy),
             likely=interval.likely_off(occupancy),
         )
@@ -302,7 +304,8 @@ class Plan(ReadOnlyArrays):
             noises = [self.mean_noise]
             noises += [self.rows.variance_noise] if "variance" in self.request.noised else []
             shares = self.rows.interval.shares(occupancy)
-            return np.asarray(sum(shares / one[occupancy.cell] for one in noises))
+            rates = [np.divide(1.0, one, out=np.zeros_like(one), where=one > 0) for one in noises]
+            return np.asarray(sum(shares * one[occupancy.cell] for one in rates))
         cells, users, dropped = self.charges
         return pairs.charged(occupancy, *cells, *users, *dropped)
 

@@ -68,7 +68,7 @@ def _fitted(
         mechanism="weights",
         kept=most,
         noise_records=noise[0] * occupancy.records_per_cell,
-        variance_kept=most if "variance" in request.noised else np.zeros_like(most),
+        variance_kept=np.where(noise[1] > 0, most, 0),
         variance_noise=noise[1],
         factor=whole(occupancy),
         interval=interval,

@@ -116,7 +116,8 @@ def candidates(n_users: int, epsilon: Fraction, share: Fraction | None) -> list[
 def plain(exposure: Exposure, span: float, request: Request, epsilon: Fraction) -> Prediction:
     """Return what to expect of the joint plan of least average error without an interval."""
     spans = np.full(exposure.occupancy.n_cells, span)
-    found = least_average(exposure, Weights.of(request, spans), float(epsilon), Effort(ITERATIONS))
+    weights = Weights.of(request, spans, exposure.occupancy)
+    found = least_average(exposure, weights, float(epsilon), Effort(ITERATIONS))
     rate, away = found.rates.mean, exposure.away_in_quanta(found.factor)
     live = rate > 0
     noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)

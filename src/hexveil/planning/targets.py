@@ -81,10 +81,13 @@ class Total:
     ----------
     error : ndarray of float, shape (n_cells,)
     span : ndarray of float, shape (n_cells,)
+    square : ndarray of float, shape (n_cells,)
+        Its square; 0 where the variance is known, so that the mean has all of the target.
     """
 
     error: Floats
     span: Floats
+    square: Floats
 
     def rates(self, away: Floats) -> Rates | None:
         """Return the least rates that meet the targets: see `Targets.rates`."""
@@ -120,7 +123,7 @@ class Total:
 
     def _options(self, away: Floats) -> tuple[Floats, Floats, Floats]:
         """Return total rates: only the mean with noise, only the variance, and both."""
-        span, square = self.span, self.span**2
+        span, square = self.span, self.square
         nothing = self.error >= span * WORST["mean"] + square * WORST["variance"]
         mean, variance = span * mean_bias(away), square * variance_bias(away)
         mean_only = _least(span, self.error - square * WORST["variance"] - mean)

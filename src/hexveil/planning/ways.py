@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.planning.intervals import DRIFT, NORMAL, SPREAD
-from hexveil.planning.part import LN20, SteppedPart
+from hexveil.planning.part import LN20, WORST, SteppedPart
 from hexveil.planning.weighing import Likeness, most_off, off_by
 
 if TYPE_CHECKING:
@@ -228,7 +228,8 @@ def _width_of(found: Found) -> float:
 def _stepped(
     unit: Floats, noise: Floats, most: Floats, likely: Floats, loud: Floats
 ) -> SteppedPart:
-    return SteppedPart("mean", unit, noise, np.zeros_like(noise), most, likely, loud)
+    missed = np.full(noise.size, WORST["mean"])
+    return SteppedPart("mean", unit, noise, np.zeros_like(noise), missed, most, likely, loud)
 
 
 def mixed_off(occupancy: Occupancy, grouping: Grouping, steps: Steps) -> Floats:

@@ -30,6 +30,8 @@ mean's noise, which is always drawn; the plan books the sum of both, and what th
 one sum (planning/plan.py). Losses add up whatever earlier outputs chose (ledger/odometer.py).
 What is used of the sums: that they are those of m real values within the bounds
 (records/possible.py), so that 0 <= q <= m max(c, S - c)², S the width of the bounds in quanta.
+The variance of a cell of one record is 0: the plan has no noise for it, charges nothing, and no
+value is looked at; the door gets a 0 in its place, and what comes back is not shown.
 Whole numbers: m S² is below 2^62 where squares are kept, so that q, its terms two at a time and
 m r² stay within 64 bits; the division is done bit by bit, without rounding.
 Source: DESIGN's linear release of clipped user means, of squares; ERRATA 3 for the accounting.
@@ -45,6 +47,7 @@ import numpy as np
 from hexveil.errors import InputError
 from hexveil.noise.secure import TAIL
 from hexveil.planning.intervals import around
+from hexveil.planning.part import single
 from hexveil.publishing import weighted
 from hexveil.publishing.linear import ROOM
 
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.occupancy import Occupancy
     from hexveil.planning import Plan
     from hexveil.planning.intervals import Interval
     from hexveil.records import Dataset
@@ -102,13 +106,28 @@ def statistic(dataset: Dataset, interval: Interval, ends: tuple[int, int]) -> In
     assert sums.total_sq is not None  # noqa: S101  see check
     middle, _, radius = around(ends, dataset.public.scale.steps, interval.radius or Fraction(1))
     three = occupancy.n, sums.total, sums.total_sq
-    each = contributions(three, interval.weight, middle, radius)
+    each = contributions(three, _weights(occupancy, interval), middle, radius)
     return np.asarray(np.add.reduceat(each, occupancy.start[:-1]), dtype=np.int64)
 
 
+def _weights(occupancy: Occupancy, interval: Interval) -> Ints:
+    """Return W of each pair; 0 in cells of one record, whose variance is known."""
+    return np.where(single(occupancy)[occupancy.cell], 0, interval.weight)
+
+
+def losses(plan: Plan, interval: Interval) -> Floats:
+    """Return what each user loses by the noise of `scales`."""
+    occupancy = plan.occupancy
+    return weighted.losses(occupancy, _weights(occupancy, interval), 2**BITS, scales(plan))
+
+
 def scales(plan: Plan) -> Floats:
-    """Return R of each cell, its noise rounded up: the same for every interval."""
-    return weighted.scales_of(plan.rows.variance_noise, _totals(plan), 2**BITS)
+    """Return R of each cell, its noise rounded up: the same for every interval.
+
+    Noise of any scale is as good for a cell whose number is 0 whatever the values are.
+    """
+    found = weighted.scales_of(plan.rows.variance_noise, _totals(plan), 2**BITS)
+    return np.where(plan.parts["variance"].live, found, 1.0)
 
 
 def variances(noisy: Mapping[str, Ints], plan: Plan) -> Floats:
@@ -124,13 +143,16 @@ def variances(noisy: Mapping[str, Ints], plan: Plan) -> Floats:
     second = noisy["variance"] / (total * 2.0**BITS)
     away = (noisy["mean"] - middle * total) / (total * float(radius))
     b = weighted.scales(plan, interval.ends[1] - interval.ends[0]) / (total * float(radius))
-    shown = np.round((second - away**2 + 2.0 * b**2) * SHOWN)
+    shown = np.where(
+        plan.parts["variance"].live, np.round((second - away**2 + 2.0 * b**2) * SHOWN), 0.0
+    )
     return np.asarray(shown * grid(plan)[1], dtype=np.float64)
 
 
 def grid(plan: Plan) -> tuple[Floats, Floats]:
     """Return where each cell's published variances can lie: a start, and a step."""
-    step = plan.parts["variance"].unit / SHOWN
+    part = plan.parts["variance"]
+    step = np.where(part.live, part.unit / SHOWN, 0.0)
     return np.zeros_like(step), step
 
 
@@ -146,8 +168,8 @@ def check(dataset: Dataset, plan: Plan) -> None:
     if plan.rows.interval is None or "variance" not in plan.parts:
         return
     noise = plan.rows.variance_noise
-    if not (np.isfinite(noise) & (noise > 0)).all():
-        raise InputError("the plan has a variance without noise; plan again.")
+    if not (np.isfinite(noise) & ((noise > 0) ^ single(plan.occupancy))).all():
+        raise InputError("the plan has a variance without noise, or noise for one record's.")
     if not dataset.has_squares:
         raise InputError(
             "a variance needs sums of squares, which these records have not: give sum_sq with sums "

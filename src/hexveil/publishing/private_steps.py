@@ -11,6 +11,8 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hexveil.exact import decimal_text
 from hexveil.ledger.units import PARTS
 from hexveil.planning.intervals import in_units
@@ -113,4 +115,5 @@ def _split(plan: Plan) -> dict[str, Any]:
     if interval is None or interval.radius is None:
         return {}
     mean, square = plan.mean_noise, plan.rows.variance_noise
-    return {"mean_share": float((square / (mean + square)).mean())}
+    # Of one record the variance is known, and all goes to the mean.
+    return {"mean_share": float(np.where(square > 0, square / (mean + square), 1.0).mean())}

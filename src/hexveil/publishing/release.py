@@ -351,13 +351,12 @@ def _weighted_stages(dataset: Dataset, plan: Plan) -> Stages:
     chosen = ends.interval(found, asked, facts.scale.steps, interval.stretch)
     width = chosen[1] - chosen[0]
     scales = {"mean": weighted.scales(plan, width)}
-    reach = {"mean": width, "variance": 2**moments.BITS}
     if "variance" in plan.parts:
         scales["variance"] = moments.scales(plan)
 
     def lost() -> Floats:
-        each = [weighted.losses(occupancy, interval.weight, reach[n], scales[n]) for n in scales]
-        return np.asarray(sum(each))
+        by_mean = weighted.losses(occupancy, interval.weight, width, scales["mean"])
+        return by_mean + moments.losses(plan, interval) if "variance" in scales else by_mean
 
     def measure() -> Draw:
         numbers = [weighted.statistic(dataset, interval.weight, chosen)]

@@ -7,6 +7,7 @@ numbers always give the same estimates.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,7 +124,7 @@ def _of(
         start = stepped.start(plan, noisy)
         begin, scale = start.number, start.scale
         typical = np.hypot(NORMAL * start.off, start.shared)
-    return smoothing.smooth(
+    found = smoothing.smooth(
         begin,
         scale,
         groupings,
@@ -133,6 +134,14 @@ def _of(
         cut=cut,
         lower=plan.lower if mean else 0.0,
         upper=plan.upper if mean else plan.span**2 * RANGE["variance"],
+    )
+    # A number that is known without noise borrows from none.
+    known = part.told & ~part.live
+    return replace(
+        found,
+        estimate=np.where(known, noisy, found.estimate),
+        low=np.where(known, noisy, found.low),
+        high=np.where(known, noisy, found.high),
     )
 
 

@@ -260,12 +260,12 @@ def check_labels(facts: PublicFacts) -> None:
         )
 
 
-def quality(bound: Floats, width: Floats, live: NDArray[np.bool_]) -> list[str]:
+def quality(bound: Floats, width: Floats, told: NDArray[np.bool_]) -> list[str]:
     """Return each cell's flag, from its bound and the range of the statistic."""
     flags = np.where(
         bound <= width / GOOD, "good", np.where(bound <= width / CAUTION, "caution", "noise")
     )
-    return [str(f) for f in np.where(live, flags, "noise")]
+    return [str(f) for f in np.where(told, flags, "noise")]
 
 
 def cells_cut_off(table: pa.Table, statistics: Sequence[str]) -> dict[str, int]:
@@ -298,7 +298,7 @@ def _noised(part: Part, noisy: Floats, ends: tuple[Floats, Floats]) -> dict[str,
         "bound95": bound,
         "low": np.maximum(raw - bound, lower),
         "high": np.minimum(raw + bound, upper),
-        "quality": pa.array(quality(bound, upper - lower, part.live), type=pa.string()),
+        "quality": pa.array(quality(bound, upper - lower, part.told), type=pa.string()),
     }
 
 
@@ -325,7 +325,7 @@ def _root(part: Part, variance: Mapping[str, Any], span: Floats) -> dict[str, An
     """Return the columns of the standard deviation from those of the variance."""
     raw, low, high = (np.sqrt(variance[key]) for key in ("raw", "low", "high"))
     bound = np.maximum(raw - low, high - raw)
-    flags = quality(bound, span * RANGE["sd"], part.live)
+    flags = quality(bound, span * RANGE["sd"], part.told)
     return {
         "raw": raw,
         "bound95": bound,

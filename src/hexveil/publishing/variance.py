@@ -11,7 +11,8 @@ whole numbers, computed without rounding. With b the Laplace scale, the statisti
 Y = floor(2^30 V / b), its noise discrete Laplace of scale 2^30, and what is published is
 (Y + noise) b / 2^30, plus a constant that centres the error (`centring`): with a share d <= 1/2 at
 the middle, the true variance less V lies in U² d (1 - d) [-1/4, 3/4] (ERRATA 10); with d > 1/2 in
-U² [-d (1 - d) / 4, (1 - d (1 - d)) / 4]. A cell without noise publishes U²/8 and no value is read.
+U² [-d (1 - d) / 4, (1 - d (1 - d)) / 4]. A cell without noise publishes U²/8, one of a single
+record 0, which it is; no value is read there.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
 Sensitivity of V, for U = 1. Let p = q/N be the user's kept share, v and μ variance and mean of its
@@ -144,7 +145,7 @@ def variances(noisy: NDArray[np.int64], plan: Plan) -> NDArray[np.float64]:
     """Return the published variance of each cell from its noisy whole number, squared units."""
     part = plan.parts["variance"]
     shown = part.noise * (noisy / STEPS) + centring(part.away)
-    return np.asarray(part.unit * np.where(part.live, shown, WORST["variance"]), dtype=np.float64)
+    return np.asarray(part.unit * np.where(part.live, shown, part.missed), dtype=np.float64)
 
 
 def grid(plan: Plan) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -153,7 +154,7 @@ def grid(plan: Plan) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     Public: it follows from bounds, noise and what the plan keeps.
     """
     part = plan.parts["variance"]
-    start = np.where(part.live, centring(part.away), WORST["variance"])
+    start = np.where(part.live, centring(part.away), part.missed)
     return part.unit * start, part.unit * part.noise / STEPS
 
 

@@ -1,0 +1,311 @@
+"""Faults put into the program one at a time, each with the test that must find it.
+
+A mutant names what it replaces, so that a rebuilt part must bring its mutants along: a name that is
+gone fails. To add one, write what it breaks and name the test that kills it; if none does, write
+that first.
+"""
+
+import importlib
+import sys
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import count
+
+import numpy as np
+
+from hexveil.ledger import Booking
+from hexveil.planning.ways import COARSE
+
+LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_far_below"
+CHARGED = "loses .* and is charged"
+LARGE = "attack.test_exact_law:test_who_holds_most_of_a_cell_is_charged_enough"
+ENDS = "publishing.test_ends:test_both_choices_together_cost_no_more_than_is_charged"
+STEPS = "publishing.test_stepped:test_what_is_left_beside_interval_and_h_is_lost"
+
+
+PATCHED = {"monkeypatch": None}
+"""For a test that patches: what it patches with is given where it runs."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault.
+
+    Attributes
+    ----------
+    place : str
+        "module:name" of what is replaced; the name may be that of a class and its attribute.
+    broken : callable
+        From what stands there to what is put there.
+    killer : str
+        "module:name" of the test.
+    given : mapping
+        What the test is given.
+    says : str or None
+        What the failure says, a pattern.
+    """
+
+    place: str
+    broken: object
+    killer: str
+    given: dict = field(default_factory=dict)
+    says: str | None = None
+
+    def put(self, monkeypatch):
+        """Put the fault in its place."""
+        owner, name = found(self.place)
+        monkeypatch.setattr(owner, name, self.broken(getattr(owner, name)))
+
+    def test(self):
+        """Return the test that must fail."""
+        owner, name = found(self.killer)
+        return getattr(owner, name)
+
+
+def found(place):
+    """Return the module or class, and the name in it, that a place says."""
+    module, _, path = place.partition(":")
+    owner, *names = importlib.import_module(module), *path.split(".")
+    for name in names[:-1]:
+        owner = getattr(owner, name)
+    return owner, names[-1]
+
+
+# ---- what is broken ----
+
+
+def halved(real):
+    """Return the same function with half of what it returned."""
+    return lambda *given, **more: real(*given, **more) / 2
+
+
+def doubled(real):
+    """Return the same function with twice what it returned."""
+    return lambda *given, **more: 2 * real(*given, **more)
+
+
+def half_scale(real):
+    """Return the same function with half the scale in what it returned."""
+
+    def made(*given, **more):
+        found = real(*given, **more)
+        return replace(found, scale=found.scale / 2)
+
+    return made
+
+
+def halved_in(caller, turn):
+    """Return what halves every second result that a function of this name asked for."""
+
+    def broken(real):
+        turns = count()
+
+        def made(*given, **more):
+            own = sys._getframe(1).f_code.co_name == caller
+            return real(*given, **more) / (2 if own and next(turns) % 2 == turn else 1)
+
+        return made
+
+    return broken
+
+
+def halved_part(part):
+    """Return what halves a scale that is for this part of the loss."""
+
+    def broken(real):
+        def made(noise, totals, width, of=Fraction(1)):
+            return real(noise, totals, width, of) / (2 if of == part else 1)
+
+        return made
+
+    return broken
+
+
+def down(_):
+    """Return what rounds a rational number down to a double."""
+
+    def float_down(exact):
+        near = float(exact)
+        return near if Fraction(near) < Fraction(exact) else float(np.nextafter(near, 0.0))
+
+    return float_down
+
+
+def after_the_draw(real):
+    """Return `Ledger.reserve` that says it booked; what it should book is booked when stored."""
+
+    def reserve(self, request, losses, **more):
+        booked, mark, store = (Booking(request, "reserved", Fraction(0), {}, None, 0, ""),) * 3
+        mark, store = type(self).mark, type(self).store
+
+        def stored(name, published):
+            real(self, request, losses, **more)
+            mark(self, name)
+            return store(self, name, published)
+
+        self.mark, self.store = lambda _: None, stored
+        return booked
+
+    return reserve
+
+
+def anew(real):
+    """Return ids that are spelled in another way each time that they are asked for."""
+    turns = count()
+
+    def ids(self):
+        return [one + b".0" * next(turns) for one in real(self)]
+
+    return ids
+
+
+def by_value(real):
+    """Return rules of which one leaves out records of large values."""
+    return lambda request, *more: [*real(request, *more), (6, "v > 30")]
+
+
+def value_first(real):
+    """Return the query of one record for each user and time that looks at values before places."""
+
+    def smallest(source, query):
+        places = ", ".join(f"{name} := {name}" for name in source.places)
+        told = real(source, query)
+        return told.replace(f"struct_pack({places}, k := k)", f"struct_pack(k := k, {places})")
+
+    return smallest
+
+
+def all_the_way(_):
+    """Return the charge of both statistics together, without the limit of how far means move."""
+
+    def joint(pairs, cells, plain):
+        mean, variance = cells.noise / cells.total, cells.variance_noise
+        large = (mean > 0) & (variance > 0) & cells.whole & cells.variance_whole
+        rows = np.flatnonzero(large[pairs.cell] & (2 * pairs.n > cells.total[pairs.cell] + 1))
+        cell = pairs.cell[rows]
+        z, charged = pairs.n[rows] / cells.total[cell], plain.copy()
+        charged[rows] = np.minimum(plain[rows], z / mean[cell] + z * (1.0 - z) / variance[cell])
+        return charged
+
+    return joint
+
+
+def nothing(_):
+    """Return a charge of nothing."""
+    return 0.0
+
+
+# ---- the list ----
+
+
+def _law(place, broken, name):
+    return Mutant(place, broken, LAW, {"name": name, "record_property": print_nothing}, CHARGED)
+
+
+def print_nothing(*_):
+    """Record nothing."""
+
+
+def _rounded(module, killer, **given):
+    return Mutant(f"hexveil.publishing.{module}:float_up", down, killer, given)
+
+
+MUTANTS = {
+    # Sensitivity halved, or noise for half of it: in each mechanism.
+    "noise of half the sensitivity of a mean": _law(
+        "hexveil.publishing.linear:_noise", halved, "joint"
+    ),
+    "a mean twice as steep": _law("hexveil.publishing.linear:statistic", doubled, "per-cell"),
+    "a variance twice as steep": _law(
+        "hexveil.publishing.variance:_steps", doubled, "joint, variance"
+    ),
+    "half the charge of a variance": _law(
+        "hexveil.planning.pairs:spread", halved, "joint, variance"
+    ),
+    "noise of half the sensitivity of a weighted mean": _law(
+        "hexveil.publishing.weighted:scales", halved, "global"
+    ),
+    "noise of half the sensitivity of a second moment": _law(
+        "hexveil.publishing.moments:scales", halved, "global, variance"
+    ),
+    "noise of half the sensitivity of classes": Mutant(
+        "hexveil.publishing.stepped:scales_of", halved_in("_users", 0), STEPS, {"way": "users"}
+    ),
+    "noise of half the sensitivity of distances": Mutant(
+        "hexveil.publishing.stepped:scales_of", halved_in("_users", 1), STEPS, {"way": "users"}
+    ),
+    "noise of half the sensitivity of first averages": Mutant(
+        "hexveil.publishing.stepped:scales_of", halved_part(COARSE), STEPS, {"way": "cells"}
+    ),
+    "noise of half the sensitivity around centres": Mutant(
+        "hexveil.publishing.stepped:scales_of", halved_part(1 - COARSE), STEPS, {"way": "cells"}
+    ),
+    "noise of half the sensitivity of ends": Mutant(
+        "hexveil.publishing.ends:ballot", half_scale, ENDS, {"epsilon": Fraction(2)} | PATCHED
+    ),
+    "noise of half the sensitivity of h": Mutant(
+        "hexveil.publishing.deviations:measure",
+        half_scale,
+        "publishing.test_deviations:test_the_choice_loses_no_more_than_is_charged_by_its_exact_law",
+        {"part": 1.0, "within": True},
+    ),
+    # A scale rounded down.
+    "scale of a mean rounded down": _rounded(
+        "linear", "publishing.test_linear:test_noise_scales_are_rounded_up_and_no_further"
+    ),
+    "scale of a weighted mean rounded down": _rounded(
+        "weighted", "publishing.test_weighted:test_scales_are_rounded_up_and_no_further"
+    ),
+    "scale of a second moment rounded down": _rounded(
+        "weighted", "publishing.test_moments:test_scales_are_rounded_up_and_no_further"
+    ),
+    "scale of steps rounded down": _rounded(
+        "weighted", "publishing.test_stepped:test_scales_are_rounded_up_and_no_further", way="users"
+    ),
+    "scale of ends rounded down": _rounded(
+        "ends",
+        ENDS,
+        epsilon=Fraction(7, 100),
+        **PATCHED,
+    ),
+    "scale of h rounded down": _rounded(
+        "deviations",
+        "publishing.test_deviations:test_the_choice_costs_no_more_than_is_charged",
+        epsilon=Fraction(7, 100),
+        **PATCHED,
+    ),
+    # The book.
+    "booked after the draw": _law("hexveil.ledger:Ledger.reserve", after_the_draw, "joint"),
+    # JOURNAL: "journal skipped" goes here, as soon as each private stage is journaled: replace what
+    # writes a stage's noisy numbers by one that writes nothing; its killer is the test that stops
+    # a release between two stages and counts the draws of the second run.
+    "an id spelled anew": Mutant(
+        "hexveil.records.units:Units.ids",
+        anew,
+        "attack.test_exact_law:test_releases_of_the_same_units_add_up",
+    ),
+    "both statistics charged together without the limit": Mutant(
+        "hexveil.planning.pairs:_joint_charge",
+        all_the_way,
+        LARGE,
+        {"name": "per-cell, both, baseline"},
+        CHARGED,
+    ),
+    "the step of a variance not charged": Mutant(
+        "hexveil.planning.pairs:LATTICE",
+        nothing,
+        "publishing.test_variance:test_the_step_of_the_lattice_is_charged",
+    ),
+    # The rules of reading.
+    "a value used in a rule": Mutant(
+        "hexveil.records.duckdb.rules:_selection_tests",
+        by_value,
+        "attack.test_neighbours:test_no_value_changes_anything_public",
+        {"values": "all at random"},
+    ),
+    "the place of repeats decided by value": Mutant(
+        "hexveil.records.duckdb.sums:_smallest",
+        value_first,
+        "attack.test_neighbours:test_which_place_of_repeats_counts_is_no_matter_of_values",
+    ),
+}

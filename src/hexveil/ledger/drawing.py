@@ -33,6 +33,8 @@ PATIENCE = 900.0
 _LOOK = 0.02
 _LOCK = 0x686578_64726177
 """Number of the advisory lock in PostgreSQL."""
+_TOO_LONG = "55P03"
+"""What PostgreSQL calls a lock that was not to be had in time."""
 _IN_MEMORY = threading.RLock()
 _DEFERRED = ("SIGINT", "SIGTERM", "SIGHUP")
 
@@ -90,8 +92,6 @@ def _wait_for(number: int, name: str) -> None:
 @contextlib.contextmanager
 def _server_lock(engine: sa.Engine) -> Iterator[None]:
     """Hold an advisory lock of a session of its own, which ends with it."""
-    from psycopg import Error as DriverError  # noqa: PLC0415  an extra
-    from psycopg.errors import LockNotAvailable  # noqa: PLC0415
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415  loaded by the engine
 
     try:
@@ -99,15 +99,16 @@ def _server_lock(engine: sa.Engine) -> Iterator[None]:
     except SQLAlchemyError as error:
         raise _unusable(engine, error) from None
     driver: Any = session.driver_connection
+    dialect: Any = engine.dialect
     try:
         try:
             driver.autocommit = True
             driver.execute(f"SET lock_timeout = '{int(PATIENCE)}s'")
             driver.execute("SET statement_timeout = 0")
             driver.execute(f"SELECT pg_advisory_lock({_LOCK})")
-        except LockNotAvailable:
-            raise _busy(where(engine)) from None
-        except DriverError as error:
+        except dialect.loaded_dbapi.Error as error:
+            if getattr(error, "sqlstate", None) == _TOO_LONG:
+                raise _busy(where(engine)) from None
             raise _unusable(engine, error) from None
         yield
     finally:

@@ -374,9 +374,7 @@ class Ledger:
         InputError
             If the request is not in the ledger: another file is in its place.
         """
-        held = self._room.pop(entry, None)
-        if held is not None:
-            held.close()
+        self.free_room(entry)
         with transaction(self._engine) as connection:
             history = events.of_request(connection, self.dataset, request)
             if not history:
@@ -393,6 +391,12 @@ class Ledger:
                 "digest": journal.fill(connection, marked, result),
             }
             self._add(connection, "measured", request, marked.account, body)
+
+    def free_room(self, entry: int) -> None:
+        """Give up the room that is held for a draw's result, if it is."""
+        held = self._room.pop(entry, None)
+        if held is not None:
+            held.close()
 
     def complete(self, request: str) -> None:
         """Note that the results of all stages are stored: from here on they may be shown."""

@@ -125,8 +125,11 @@ class Drawing:
         draw = stage.measure()
         with uninterrupted():
             entry = self._ledger.begin_draw(self._request, stage.name, stage.entries)
-            result = draw()
-            self._ledger.store(self._request, entry, result)
+            try:
+                result = draw()
+                self._ledger.store(self._request, entry, result)
+            finally:
+                self._ledger.free_room(entry)
         return result
 
 

@@ -60,6 +60,20 @@ def folder(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """Yield a new private folder of temporary name beside `path`, which is removed at the end.
+
+    What killed processes left under such names goes first.
+    """
+    sweep(path.parent, path.name)
+    with _held(path, lambda name: name.mkdir(mode=0o700)) as temporary:
+        try:
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def file(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
     """Yield a new empty file of temporary name, which takes the place of `path` if all succeeds.
 
@@ -129,11 +143,11 @@ def alone(place: Path) -> Iterator[None]:
 
 
 def _remove_left(entry: Path) -> None:
-    """Remove a temporary name unless somebody holds it."""
+    """Remove a temporary name unless somebody holds it, or it is another user's."""
     with contextlib.suppress(OSError):
         handle = os.open(entry, _LOOK)
         try:
-            if _lock(handle) is not True:
+            if not _own(handle) or _lock(handle) is not True or not _same(entry, handle):
                 return
             if entry.is_dir():
                 shutil.rmtree(entry)
@@ -183,6 +197,11 @@ def _lock(handle: int) -> bool | None:
     except OSError:
         return None
     return True
+
+
+def _own(handle: int) -> bool:
+    """Return whether what was opened is this user's."""
+    return not hasattr(os, "geteuid") or os.fstat(handle).st_uid == os.geteuid()
 
 
 def _same(path: Path, handle: int) -> bool:

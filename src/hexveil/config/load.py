@@ -22,6 +22,7 @@ Raw = dict[str, Any]
 _PATHS = (
     ("", "source"),
     ("read", "cache"),
+    ("read", "scratch"),
     ("release", "out"),
     ("release", "context"),
     ("ledger", "url"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import sqlalchemy as sa
 
 from hexveil.errors import InputError, StorageError
-from hexveil.ledger import chain, windows
+from hexveil.ledger import chain, soundness, windows
 from hexveil.ledger.tables import events
 
 if TYPE_CHECKING:
@@ -132,7 +132,8 @@ def of_request(connection: sa.Connection, dataset: str, request: str) -> tuple[E
         sa.select(events)
         .where((events.c.dataset == dataset) & (events.c.request == request))
         .order_by(events.c.entry)
-    )
+    ).all()
+    soundness.check_links(connection, rows)
     return tuple(event(row) for row in rows)
 
 

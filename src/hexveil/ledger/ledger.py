@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.errors import BudgetError, InputError, StorageError
 from hexveil.exact import Number, decimal_text, positive
-from hexveil.ledger import accounts, events, odometer, windows
+from hexveil.ledger import accounts, events, odometer, soundness, windows
 from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.engines import MEMORY, connect, transaction, where
 from hexveil.ledger.units import PARTS, Key, make_key, of_blob, read_key
@@ -267,6 +267,8 @@ class Ledger:
         with transaction(self._engine) as connection:
             history = events.of_request(connection, self.dataset, request)
             known = _booking(history)
+            if known is None or known.published is None:
+                soundness.check(connection, self.dataset, request, history)
             if known is not None:
                 if known.published is None:
                     _check_same_units(history, losses)

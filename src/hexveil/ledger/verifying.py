@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from hexveil.ledger import chain, tables, windows
+from hexveil.ledger import chain, soundness, tables, windows
 from hexveil.ledger.engines import transaction
 from hexveil.ledger.replaying import Replay
 
@@ -55,19 +55,35 @@ def verify(engine: sa.Engine) -> Verdict:
     """
     walk, replay = _Walk(), Replay()
     with transaction(engine) as connection:
-        for row in _rows(connection):
-            walk.step(row)
-            body = _body(row)
-            if body is None:
-                replay.problem(row.entry, "is damaged: it cannot be read")
-            else:
-                replay.follow(row, body)
-        sums = (
-            *_facts(connection, replay),
-            *_balances(connection, replay),
-            *_totals(connection, replay),
-        )
-    return Verdict(walk.entries, walk.chain, (*walk.problems, *replay.problems, *sums))
+        damage = [f"The file is damaged: {one}." for one in soundness.problems(connection)]
+        sums: tuple[str, ...] = ()
+        try:
+            _follow(connection, walk, replay)
+            sums = (
+                *_facts(connection, replay),
+                *_balances(connection, replay),
+                *_totals(connection, replay),
+            )
+        except _UNREADABLE as error:
+            if not damage and isinstance(error, sa.exc.SQLAlchemyError):
+                raise
+            damage.append(f"After entry {walk.entry} it cannot be read to its end.")
+    return Verdict(walk.entries, walk.chain, (*damage, *walk.problems, *replay.problems, *sums))
+
+
+_UNREADABLE = (sa.exc.SQLAlchemyError, TypeError, ValueError, KeyError, OverflowError)
+"""What a damaged row can raise: its columns may hold anything."""
+
+
+def _follow(connection: sa.Connection, walk: _Walk, replay: Replay) -> None:
+    """Walk through the events, oldest first."""
+    for row in _rows(connection):
+        walk.step(row)
+        body = _body(row)
+        if body is None:
+            replay.problem(row.entry, "is damaged: it cannot be read")
+        else:
+            replay.follow(row, body)
 
 
 class _Walk:

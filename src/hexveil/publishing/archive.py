@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tempfile
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs
 
-from hexveil import atomic
+from hexveil import atomic, scratch
 from hexveil.errors import HexveilError, InputError, StorageError
 from hexveil.publishing import receipt
 from hexveil.publishing.folder import check_writable
@@ -53,11 +52,14 @@ class Archive:
     files : pyarrow.fs.FileSystem
     root : str
         The data set's folder in it.
+    scratch : str, optional
+        Where files are made before they are uploaded: see `hexveil.scratch`.
     """
 
     where: str
     files: Any
     root: str
+    scratch: str | None = None
 
     @property
     def local(self) -> bool:
@@ -168,8 +170,8 @@ class Archive:
 
     def _send(self, pointer: Pointer, write: Callable[[Path], object]) -> None:
         """Upload a release, file by file."""
-        with tempfile.TemporaryDirectory(prefix="hexveil-") as scratch:
-            made = Path(scratch) / "release"
+        with scratch.folder(self.scratch) as own:
+            made = own / "release"
             write(made)
             # The receipt goes last: a folder with one is whole.
             names = sorted(path.name for path in made.iterdir() if path.name != receipt.NAME)
@@ -227,7 +229,7 @@ class Archive:
             ) from None
 
 
-def archive(where: str, dataset: str) -> Archive:
+def archive(where: str, dataset: str, scratch: str | None = None) -> Archive:
     """Return the place of a data set's releases.
 
     Parameters
@@ -235,6 +237,8 @@ def archive(where: str, dataset: str) -> Archive:
     where : str
         A folder, or an address that pyarrow knows, as "s3://bucket/maps".
     dataset : str
+    scratch : str, optional
+        Where files are made before they are uploaded.
 
     Raises
     ------
@@ -253,4 +257,4 @@ def archive(where: str, dataset: str) -> Archive:
             f"{where} is no place that can be written to ({type(error).__name__}); name a folder, "
             "or an address as s3://bucket/maps."
         ) from None
-    return Archive(where, files, f"{root.rstrip('/')}/{name}")
+    return Archive(where, files, f"{root.rstrip('/')}/{name}", scratch)

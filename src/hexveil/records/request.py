@@ -118,6 +118,7 @@ class Request:
     value_unit: str = ""
     version: str | None = None
     cache: Cache | None = None
+    scratch: str | None = None
 
     def __post_init__(self) -> None:
         columns, rules = self.columns, self.rules

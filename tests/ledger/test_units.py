@@ -187,6 +187,7 @@ def test_a_lost_key_is_said_plainly(tmp_path):
 def test_a_file_that_holds_no_key_is_refused(tmp_path, text):
     """Too short, too long, or no hex: one sentence that does not quote the file."""
     (tmp_path / "k").write_text(text, "utf-8")
+    (tmp_path / "k").chmod(0o600)
     with pytest.raises(InputError, match=r"no key|64 bytes") as refusal:
         read_key(tmp_path / "k")
     assert not text or text not in str(refusal.value)

@@ -158,9 +158,10 @@ def _file(address: sa.URL) -> sa.Engine:
     @event.listens_for(engine, "connect")
     def _durable(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         connection.isolation_level = None  # the driver must not begin transactions of its own
-        connection.execute(f"PRAGMA busy_timeout = {int(_SLICE * 1000)}")
+        connection.execute(f"PRAGMA busy_timeout = {int(patience.lock * 1000)}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA busy_timeout = {int(_SLICE * 1000)}")
 
     @event.listens_for(engine, "begin")
     def _lock(connection: sa.Connection) -> None:

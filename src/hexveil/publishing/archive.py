@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from hexveil import atomic, scratch
-from hexveil.errors import HexveilError, InputError, StorageError
+from hexveil.errors import HexveilError, InputError, StorageError, is_interruption
 from hexveil.publishing import receipt
 from hexveil.publishing.folder import check_writable
 from hexveil.publishing.pointer import Pointer, Stand, words
@@ -221,6 +221,8 @@ class Archive:
         try:
             yield
         except OSError as error:
+            if is_interruption(error):
+                raise KeyboardInterrupt from None
             # Of a server's answer only the first line: later ones can be long.
             why = (error.strerror or str(error) or type(error).__name__).splitlines()[0]
             raise StorageError(

@@ -22,21 +22,30 @@ if TYPE_CHECKING:
 
     from hexveil.ledger.events import Event
 
+FIRST = "reserved"
+"""Kind of every request's first event."""
 MOST = 20
 """Problems of one file that are told."""
 _BY_INDEX = ("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan")
 
 
 def check_links(connection: sa.Connection, rows: Sequence[Any]) -> None:
-    """Refuse events whose hashes do not cover them and the events before them.
+    """Refuse a request's events whose hashes do not cover them and the events before them.
+
+    Parameters
+    ----------
+    rows : sequence
+        The events of one request, oldest first.
 
     Raises
     ------
     StorageError
-        If one is not what was written.
+        If one is not what was written, or the first is missing.
     """
     if not rows:
         return
+    if rows[0].kind != FIRST:
+        raise _damaged(f"what happened before entry {rows[0].entry} is missing")
     before = {row.entry - 1 for row in rows if isinstance(row.entry, int)}
     asked = sa.select(events.c.entry, events.c.chain).where(events.c.entry.in_(before))
     hashes = {0: chain.START} | {row.entry: row.chain for row in connection.execute(asked)}

@@ -199,7 +199,9 @@ def test_the_default_under_a_name_that_another_made_is_refused(tmp_path, monkeyp
         pass
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), OSError(30, "Read-only")])
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), OSError(30, "Read-only")]
+)
 def test_a_full_or_read_only_disk_is_a_sentence(place, monkeypatch, error):
     """Where no folder can be made, the sentence says why and how to name another."""
     with scratch.folder():

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -42,6 +43,21 @@ def test_a_url_and_a_path_are_the_same_ledger(tmp_path):
     """sqlite:/// and the file's path reach the same book."""
     book(open_ledger(f"sqlite:///{tmp_path}/l.sqlite"))
     assert open_ledger(tmp_path / "l.sqlite").spent == THIRD
+
+
+@pytest.mark.parametrize("mask", [0, 0o022, 0o077])
+def test_a_new_ledger_is_its_owners_alone(tmp_path, mask):
+    """The file, SQLite's own beside it and the key have mode 0600, whatever the umask."""
+    before = os.umask(mask)
+    try:
+        ledger = open_ledger(tmp_path / "ledger.sqlite")
+        with transaction(ledger._engine) as connection:
+            connection.execute(sa.insert(datasets).values(**ROW))
+            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    names = {f"ledger.sqlite{end}" for end in ("", "-wal", "-shm", ".key")}
+    assert modes == dict.fromkeys(names, 0o600)
 
 
 @pytest.mark.parametrize("url", ["l.sqlite", "sqlite:///l.sqlite"])
@@ -114,9 +130,7 @@ def test_folders_are_refused(tmp_path):
 
 def test_a_place_that_cannot_be_written_is_a_storage_error():
     """Where no file can be made, the reason and the place are one sentence."""
-    with pytest.raises(
-        StorageError, match=r"the ledger /proc/ledger\.sqlite cannot be made ."
-    ):
+    with pytest.raises(StorageError, match=r"the ledger /proc/ledger\.sqlite cannot be made ."):
         open_ledger("/proc/ledger.sqlite")
 
 

@@ -598,7 +598,8 @@ def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        env={k: v for k, v in os.environ.items() if k != "HEXVEIL_SCRATCH"} | {"TMPDIR": str(spill)},
+        env={k: v for k, v in os.environ.items() if k != "HEXVEIL_SCRATCH"}
+        | {"TMPDIR": str(spill)},
     )
     assert (done.stdout, done.stderr) == ("", "")
     (root,) = spill.iterdir()

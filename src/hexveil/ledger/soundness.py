@@ -84,8 +84,8 @@ def problems(connection: sa.Connection, *, most: int = MOST) -> tuple[str, ...]:
         rows = connection.exec_driver_sql(f"PRAGMA integrity_check({most})").all()
     except sa.exc.DatabaseError as error:
         return (reason(error),)
-    # The lines of one answer can begin with the name of the database.
-    return tuple(str(row[0]).replace("\n", " ") for row in rows if row[0] != "ok")
+    told = "\n".join(str(row[0]) for row in rows).splitlines()
+    return tuple(line.rstrip(".") for line in told if line != "ok" and not line.startswith("***"))
 
 
 def reason(error: sa.exc.SQLAlchemyError) -> str:

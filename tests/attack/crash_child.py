@@ -1,8 +1,8 @@
 """A process that has loaded the libraries and forks one `hexveil publish` after the other.
 
-Each fork publishes as the command does, and may send itself a signal at a step. The tests write a line of
-JSON for each (`crash_runner.py`) and read what becomes of it. The parent runs no thread, so that
-forking it is safe.
+Each fork publishes as the command does, and may send itself a signal at a step. The tests write a
+line of JSON for each (`crash_runner.py`) and read what becomes of it. The parent runs no thread, so
+that forking it is safe.
 """
 
 import contextlib

@@ -1,5 +1,6 @@
 """Every interruption ends a command in the same way: it unwinds, and its exit code is 130."""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -101,10 +102,8 @@ def test_an_interruption_that_a_library_swallows_stops_publish(here, call, monke
 
     def attempt(*given, **_):
         days.append(given[1])
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
-        except KeyboardInterrupt:
-            pass
         return publish.Outcome("2022-01-01", "published", "as always")
 
     monkeypatch.setattr(publish, "_attempt", attempt)
@@ -164,10 +163,8 @@ def test_finished_work_keeps_its_code(here, call, monkeypatch):
 
     def step(run):
         made = real(run)
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
-        except KeyboardInterrupt:
-            pass
         return made
 
     monkeypatch.setattr(steps, "read", step)
@@ -226,7 +223,8 @@ def test_a_scratch_folder_goes_when_the_command_is_stopped(here, tmp_path, monke
         f"    (open({str(tmp_path / 'seen')!r}, 'w')\n"
         f"        .write(str(len(os.listdir({str(place)!r})))))\n"
         "    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
-        "    self.run('SELECT sum(sin(a.range * b.range)) FROM range(10000000) a, range(100000) b')\n"
+        "    self.run('SELECT sum(sin(a.range * b.range)) '\n"
+        "             'FROM range(10000000) a, range(100000) b')\n"
         "Session.arrow = arrow"
     )
     done = child(setting, "plan", "run.toml")

@@ -250,6 +250,6 @@ def test_a_column_of_another_kind_is_a_problem(tmp_path, column, value):
         connection.execute("UPDATE sqlite_schema SET sql = replace(sql, ' NOT NULL', '')")
     connection.close()
     with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
-        connection.execute(f"UPDATE hexveil_events SET {column} = ? WHERE entry = 4", [value])  # noqa: S608
+        connection.execute(f"UPDATE hexveil_events SET {column} = ? WHERE entry = 4", [value])
     connection.close()
     assert book.verify().problems

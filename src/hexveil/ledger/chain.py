@@ -45,5 +45,6 @@ def link(before: str, event: Mapping[str, Any]) -> str:
 def _digest(content: bytes | str | None) -> str | None:
     if content is None:
         return None
-    raw = content.encode() if isinstance(content, str) else bytes(content)
+    # Not bytes(...), which takes a number for a size; a damaged column may hold one.
+    raw = content.encode() if isinstance(content, str) else memoryview(content)
     return hashlib.sha256(raw).hexdigest()

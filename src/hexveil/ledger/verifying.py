@@ -160,7 +160,7 @@ def _balances(connection: sa.Connection, replay: Replay) -> Iterator[str]:
     for place, group in groupby(rows, key=lambda row: (row.account, row.window)):
         booked = replay.balances(*place)
         for row in group:
-            expected = booked.get(bytes(row.unit))
+            expected = booked.get(bytes(memoryview(row.unit)))
             seen[place] = seen.get(place, 0) + (expected is not None)
             wrong[place] = wrong.get(place, 0) + (row.spent != (expected or 0))
     for account, one in replay.accounts.items():

@@ -239,7 +239,8 @@ def test_a_damaged_index_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("at", None), ("chain", b"\xff"), ("kind", 7), ("body", b"\xff\xfe"), ("units", 2**60)]
+    ("column", "value"),
+    [("at", None), ("chain", b"\xff"), ("kind", 7), ("body", b"\xff\xfe"), ("units", 2**60)],
 )
 def test_a_column_of_another_kind_is_a_problem(tmp_path, column, value):
     """Whatever stands in a column, verify ends in problems and not in an error of the program."""

@@ -156,7 +156,8 @@ class Archive:
             self._send(pointer, write)
 
     def _put_here(self, pointer: Pointer, place: Path, write: Callable[[Path], object]) -> None:
-        for left in (place.parent.parent, place.parent):
+        # Of all days: one that was stopped may never be asked for again.
+        for left in (Path(self.root), *Path(self.root).glob("*/")):
             atomic.sweep(left)
         if self.has(pointer):
             return

@@ -11,6 +11,7 @@ import pytest
 
 from attack import flips
 from hexveil.errors import StorageError
+from hexveil.ledger import reading
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 FLIPS = 400 if LONG else 40
@@ -107,3 +108,22 @@ def test_tables_that_are_gone_are_not_made_anew(ledger, tmp_path, lost):
     for _ in range(2):
         with pytest.raises(StorageError, match="is damaged: it lacks"):
             hv.Ledger(copy, dataset="buses", budget=1000)
+
+
+@pytest.mark.parametrize("column", ["hexveil_datasets.account", "hexveil_accounts.budget"])
+def test_a_row_that_cannot_be_meant_is_a_sentence(ledger, tmp_path, column):
+    """Where a damaged row would be an error of the program, the file is checked and refused."""
+    file, _ = ledger
+    copy = flips.flip(file, tmp_path / "copy", [])
+    table, name = column.split(".")
+    for change in (
+        f"UPDATE sqlite_schema SET sql = replace(sql, '{name} TEXT NOT NULL', '{name} TEXT')",
+        f"UPDATE {table} SET {name} = NULL",
+        f"UPDATE sqlite_schema SET sql = replace(sql, '{name} TEXT', '{name} TEXT NOT NULL')",
+    ):
+        with sqlite3.connect(copy) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute(change)
+        connection.close()
+    with pytest.raises(StorageError, match="damaged"):
+        reading.overview(reading.existing(copy))

@@ -21,7 +21,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from hexveil import atomic
-from hexveil.errors import InputError, StorageError, is_interruption
+from hexveil.errors import HexveilError, InputError, StorageError, is_interruption
 from hexveil.ledger import soundness, waiting
 from hexveil.ledger.tables import metadata
 
@@ -105,6 +105,13 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
             f"the ledger {where(engine)} cannot be used ({soundness.reason(error)}); nothing was "
             "published. Check that it can be reached and who else uses it, then try again."
         ) from None
+    except HexveilError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, MemoryError):
+        # A damaged row can hold anything; in a sound file the error is the program's own.
+        with engine.connect() as connection:
+            soundness.check_file(connection)
+        raise
 
 
 def _engine(url: str | Path) -> sa.Engine:

@@ -68,12 +68,23 @@ def check(connection: sa.Connection, dataset: str, request: str, known: Iterable
         If the file is damaged, or an index is.
     """
     if connection.dialect.name == "sqlite":
-        for problem in problems(connection, most=1):
-            raise _damaged(problem)
+        check_file(connection)
         return
     found = _scanned(connection, dataset, request)
     if found != [event.entry for event in known]:
         raise _damaged(f"the index {_index()} does not agree with its table; REINDEX mends it")
+
+
+def check_file(connection: sa.Connection) -> None:
+    """Refuse an SQLite file that is damaged.
+
+    Raises
+    ------
+    StorageError
+        If SQLite's own check finds a problem.
+    """
+    for problem in problems(connection, most=1):
+        raise _damaged(problem)
 
 
 def problems(connection: sa.Connection, *, most: int = MOST) -> tuple[str, ...]:

@@ -107,6 +107,12 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
         ) from None
     except HexveilError:
         raise
+    except UnicodeDecodeError:
+        # The driver's, of a message that quotes a damaged schema.
+        raise StorageError(
+            f"the ledger {where(engine)} is damaged: its schema is not text; nothing was "
+            "published. Restore it from a copy."
+        ) from None
     except (LookupError, TypeError, ValueError, ArithmeticError, MemoryError):
         # A damaged row can hold anything; in a sound file the error is the program's own.
         with engine.connect() as connection:

@@ -13,7 +13,19 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
-BASE = ("errors", "atomic", "exact", "frozen", "hexagons", "occupancy", "spread", "cells", "facts")
+BASE = (
+    "errors",
+    "atomic",
+    "private_folder",
+    "scratch",
+    "exact",
+    "frozen",
+    "hexagons",
+    "occupancy",
+    "spread",
+    "cells",
+    "facts",
+)
 API = "hexveil"  # the package itself, whose names load the other rooms
 EVERY_ROOM = "*"
 
@@ -31,6 +43,8 @@ TABLE = {
     # Values everybody may import; each may use those above it.
     "errors": Room(),
     "atomic": Room(),
+    "private_folder": Room(("errors", "atomic")),
+    "scratch": Room(("errors", "atomic", "private_folder")),
     "sheets": Room((), ("pyarrow",)),
     "exact": Room(("errors",), ("numpy",)),
     "hexagons": Room(("errors",), ("numpy", "pyarrow", "h3", "h3ronpy")),
@@ -58,7 +72,9 @@ TABLE = {
         ),
     ),
     "noise": Room(("errors",), ("numpy",), (("opendp", "secure.py"),)),
-    "ledger": Room((*BASE, "sheets"), ("numpy", "pyarrow", "sqlalchemy")),
+    "ledger": Room(
+        (*BASE, "sheets"), ("numpy", "pyarrow", "sqlalchemy"), (("psycopg", "server.py"),)
+    ),
     "publishing": Room(
         (*BASE, "sheets", "records", "noise", "ledger", "planning", "smoothing", "report"),
         ("numpy", "pyarrow"),

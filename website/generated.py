@@ -170,7 +170,7 @@ EXITS = [
     ("1", "The program or the machine failed; trying again may help."),
     ("2", "Wrong use or bad input; nothing was written, nothing was spent."),
     ("3", "The budget refuses; nothing was spent."),
-    ("130", "Interrupted."),
+    ("130", "Interrupted: by Ctrl-C, SIGTERM or SIGHUP; the same command goes on."),
 ]
 
 

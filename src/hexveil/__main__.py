@@ -1,8 +1,6 @@
 """`python -m hexveil` is the command `hexveil`."""
 
-import sys
-
-from hexveil.cli import main
+from hexveil.cli import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

@@ -49,14 +49,22 @@ def folder(path: Path) -> Iterator[Path]:
     """
     sweep(path.parent, path.name)
     with _held(path, os.mkdir) as temporary:
-        try:
-            yield temporary
-            for file in (*temporary.iterdir(), temporary):
-                settle(file)
-            temporary.rename(path)
-            settle(path.parent)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        yield temporary
+        for file in (*temporary.iterdir(), temporary):
+            settle(file)
+        temporary.rename(path)
+        settle(path.parent)
+
+
+@contextlib.contextmanager
+def temporary_folder(path: Path) -> Iterator[Path]:
+    """Yield a new private folder of temporary name beside `path`, which is removed at the end.
+
+    What killed processes left under such names goes first.
+    """
+    sweep(path.parent, path.name)
+    with _held(path, lambda name: name.mkdir(mode=0o700)) as temporary:
+        yield temporary
 
 
 @contextlib.contextmanager
@@ -71,14 +79,10 @@ def file(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
 
     sweep(path.parent, path.name)
     with _held(path, make) as temporary:
-        try:
-            yield temporary
-            settle(temporary)
-            temporary.replace(path)
-            settle(path.parent)
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
+        yield temporary
+        settle(temporary)
+        temporary.replace(path)
+        settle(path.parent)
 
 
 def write(path: Path, content: bytes, *, mode: int = 0o666) -> Path:
@@ -129,11 +133,11 @@ def alone(place: Path) -> Iterator[None]:
 
 
 def _remove_left(entry: Path) -> None:
-    """Remove a temporary name unless somebody holds it."""
+    """Remove a temporary name unless somebody holds it, or it is another user's."""
     with contextlib.suppress(OSError):
         handle = os.open(entry, _LOOK)
         try:
-            if _lock(handle) is not True:
+            if not _own(handle) or _lock(handle) is not True or not _same(entry, handle):
                 return
             if entry.is_dir():
                 shutil.rmtree(entry)
@@ -145,19 +149,33 @@ def _remove_left(entry: Path) -> None:
 
 @contextlib.contextmanager
 def _held(path: Path, make: Callable[[Path], object]) -> Iterator[Path]:
-    """Yield a new temporary name of `path`, made and locked."""
+    """Yield a new temporary name of `path`, made and locked; nothing of that name stays."""
     for _ in range(_TRIES):
         temporary = temporary_name(path)
-        make(temporary)
-        handle = _claimed(temporary)
-        if handle is None:
-            continue
-        try:
+        with contextlib.ExitStack() as held:
+            # Before it is made: an interruption can come right after.
+            held.callback(_discard, temporary)
+            try:
+                make(temporary)
+            except FileExistsError:
+                held.pop_all()  # it is somebody else's
+                raise
+            handle = _claimed(temporary)
+            if handle is None:
+                continue
+            held.callback(os.close, handle)
             yield temporary
-        finally:
-            os.close(handle)
-        return
+            return
     raise FileExistsError(errno.EEXIST, "temporary names were taken away again and again")
+
+
+def _discard(temporary: Path) -> None:
+    """Remove a temporary name of our own, if it is there."""
+    if temporary.is_dir():
+        shutil.rmtree(temporary, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):
+        temporary.unlink()
 
 
 def _claimed(temporary: Path) -> int | None:
@@ -183,6 +201,11 @@ def _lock(handle: int) -> bool | None:
     except OSError:
         return None
     return True
+
+
+def _own(handle: int) -> bool:
+    """Return whether what was opened is this user's."""
+    return not hasattr(os, "geteuid") or os.fstat(handle).st_uid == os.geteuid()
 
 
 def _same(path: Path, handle: int) -> bool:

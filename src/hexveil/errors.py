@@ -90,3 +90,15 @@ class BudgetError(HexveilError):
         super().__init__(message)
         self.requested = requested
         self.remaining = remaining
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return whether an error is what a library made of an interruption: see its chain."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        if isinstance(link, KeyboardInterrupt):
+            return True
+        seen.add(id(link))
+        link = link.__cause__ or link.__context__
+    return False

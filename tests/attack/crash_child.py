@@ -1,8 +1,8 @@
 """A process that has loaded the libraries and forks one `hexveil publish` after the other.
 
-Each fork publishes as the command does, and may kill itself at a step. The tests write a line of
-JSON for each (`crash_runner.py`) and read what becomes of it. The parent runs no thread, so that
-forking it is safe.
+Each fork publishes as the command does, and may send itself a signal at a step. The tests write a
+line of JSON for each (`crash_runner.py`) and read what becomes of it. The parent runs no thread, so
+that forking it is safe.
 """
 
 import contextlib
@@ -28,13 +28,13 @@ for _name in (
         importlib.import_module(_name)
 
 
-def die(*_):
-    """Go at once, as at a power cut of this process."""
-    os.kill(os.getpid(), signal.SIGKILL)
+def die(sign):
+    """Go at once, as at a power cut of this process, or be told to stop."""
+    os.kill(os.getpid(), sign)
 
 
-def dying(hook, number):
-    """Make this process die when a hook is reached for the n-th time: see `crash_states.Step`."""
+def dying(hook, number, sign):
+    """Send a signal when a hook is reached for the n-th time: see `crash_states.Step`."""
     when, name, *ending = hook
     owner, attribute = (events, "add") if when == "inside" else found(name)
     owners = (events, accounts) if when == "inside" else (owner,)
@@ -50,9 +50,11 @@ def dying(hook, number):
         reached[0] += here
         last = here and reached[0] == number
         if last and when == "before":
-            die()
+            die(sign)
         made = real(*arguments, **options)
-        return die() if last else made
+        if last and when != "before":
+            die(sign)
+        return made
 
     for one in owners:
         setattr(one, attribute, step)
@@ -99,8 +101,11 @@ def publish(asked, arguments, name, tell):
     os.dup2(said, 1)
     os.dup2(said, 2)
     crash_draws.write_down(asked["folder"])
+    os.environ["HEXVEIL_SCRATCH"] = f"{asked['folder']}/scratch"
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, signal.SIG_DFL)  # where the tests run in the background they are ignored
     if asked["hook"]:
-        dying(asked["hook"], asked["number"])
+        dying(asked["hook"], asked["number"], asked["sign"])
     if asked["most_bytes"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (asked["most_bytes"],) * 2)
     if asked["most_memory"] is not None:

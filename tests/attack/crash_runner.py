@@ -78,7 +78,7 @@ def setting(folder, place, dates):
 
 @dataclass
 class Ended:
-    """How a run ended: its exit code (-9 if it was killed), and what it said."""
+    """How a run ended: its exit code (-9 if it was killed, 130 if stopped), and what it said."""
 
     code: int
     said: str
@@ -104,26 +104,34 @@ class Runner:
         self._parent.wait(60)
         self._parent.stdout.close()
 
-    def run(self, site, dates, *, kill_after=None, from_booking=False, **options):
-        """Publish days, and kill the process after so many seconds unless that is None."""
+    def run(
+        self, site, dates, *, kill_after=None, from_booking=False, sign=signal.SIGKILL, **options
+    ):
+        """Publish days, and send a signal at a hook, or after so many seconds."""
+        options["sign"] = sign
         told = self._ask(site, [dates], **options)
         if kill_after is not None:
             if from_booking:
                 self._until(told, "booking", "codes")
             time.sleep(kill_after)
             with contextlib.suppress(ProcessLookupError):  # it was faster
-                os.kill(told["pids"][0], signal.SIGKILL)
+                os.kill(told["pids"][0], sign)
         return self._ended(site, told)[0]
 
     def run_at_once(self, site, *spans):
         """Publish several spans of days at the same moment."""
         return self._ended(site, self._ask(site, spans))
 
-    def _ask(self, site, spans, *, hook=(), number=1, most_bytes=None, most_memory=None, more=()):
+    def _ask(self, site, spans, **asked):
         """Start a process for each span of days."""
-        asked = {
-            "folder": str(site.folder), "hook": hook, "number": number, "most_bytes": most_bytes,
-            "most_memory": most_memory,
+        more = asked.pop("more", ())
+        default = {
+            "hook": (), "number": 1, "sign": int(signal.SIGKILL), "most_bytes": None,
+            "most_memory": None,
+        }  # fmt: skip
+        assert asked.keys() <= default.keys()
+        asked = default | asked | {
+            "folder": str(site.folder),
             "runs": [["--from", dates[0], "--to", dates[-1], *more] for dates in spans],
         }  # fmt: skip
         self._parent.stdin.write(json.dumps(asked) + "\n")

@@ -190,6 +190,7 @@ def stand(folder, monkeypatch, records=None, source="buses.parquet"):
     (folder / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "tmp"))
     monkeypatch.setenv("TMPDIR", str(folder / "tmp"))
+    monkeypatch.delenv("HEXVEIL_SCRATCH", raising=False)
     canaries.write(folder / "here" / source, canaries.table() if records is None else records)
     (folder / "here" / "run.toml").write_text(RUN.format(source=source))
     monkeypatch.chdir(folder / "here")

@@ -472,6 +472,7 @@ def test_another_key_is_refused(place, tmp_path):
     place.open()
     other = tmp_path / "other.key"
     other.write_text("ab" * 32)
+    other.chmod(0o600)
     place.key = str(other)
     with pytest.raises(InputError, match="opened with another key") as refusal:
         place.open()

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 
 import hexveil as hv
 from hexveil.errors import BudgetError, InputError, StorageError
-from hexveil.ledger import engines
+from hexveil.ledger import engines, waiting
 from hexveil.ledger.engines import MEMORY, connect, transaction, where
 from hexveil.ledger.tables import datasets, metadata
 from ledger.books import publish, schema, spend
@@ -42,6 +43,21 @@ def test_a_url_and_a_path_are_the_same_ledger(tmp_path):
     """sqlite:/// and the file's path reach the same book."""
     book(open_ledger(f"sqlite:///{tmp_path}/l.sqlite"))
     assert open_ledger(tmp_path / "l.sqlite").spent == THIRD
+
+
+@pytest.mark.parametrize("mask", [0, 0o022, 0o077])
+def test_a_new_ledger_is_its_owners_alone(tmp_path, mask):
+    """The file, SQLite's own beside it and the key have mode 0600, whatever the umask."""
+    before = os.umask(mask)
+    try:
+        ledger = open_ledger(tmp_path / "ledger.sqlite")
+        with transaction(ledger._engine) as connection:
+            connection.execute(sa.insert(datasets).values(**ROW))
+            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    names = {f"ledger.sqlite{end}" for end in ("", "-wal", "-shm", ".key")}
+    assert modes == dict.fromkeys(names, 0o600)
 
 
 @pytest.mark.parametrize("url", ["l.sqlite", "sqlite:///l.sqlite"])
@@ -114,9 +130,7 @@ def test_folders_are_refused(tmp_path):
 
 def test_a_place_that_cannot_be_written_is_a_storage_error():
     """Where no file can be made, the reason and the place are one sentence."""
-    with pytest.raises(
-        StorageError, match=r"the ledger /proc/ledger\.sqlite cannot be used .unable"
-    ):
+    with pytest.raises(StorageError, match=r"the ledger /proc/ledger\.sqlite cannot be made ."):
         open_ledger("/proc/ledger.sqlite")
 
 
@@ -180,7 +194,7 @@ def test_a_file_changed_behind_an_open_ledger_is_a_storage_error(tmp_path, chang
 
 def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
     """Where another program keeps the file locked, the wait ends in one sentence."""
-    monkeypatch.setattr(engines, "WAIT", 0)
+    monkeypatch.setenv(waiting.VARIABLE, "0.1")
     path = tmp_path / "ledger.sqlite"
     ledger = open_ledger(path)
     other = sqlite3.connect(path, isolation_level=None)
@@ -252,7 +266,7 @@ def test_every_commit_reaches_the_disk(tmp_path):
 
 def test_one_transaction_in_memory_waits_for_the_other(monkeypatch):
     """Two at once would share a connection; the second waits, and says so when it waited long."""
-    monkeypatch.setattr(engines, "WAIT", 0)
+    monkeypatch.setenv(waiting.VARIABLE, "0.1")
     engine = connect(MEMORY)
     with transaction(engine):
         inner = transaction(engine)
@@ -285,7 +299,7 @@ def test_a_server_with_a_stricter_level_is_asked_for_ours(postgres, level):
 
 def test_a_transaction_on_a_server_holds_the_lock(postgres, monkeypatch):
     """A second writer waits, and its wait ends in one sentence; other tables may be there."""
-    monkeypatch.setattr(engines, "WAIT", 1)
+    monkeypatch.setenv(waiting.VARIABLE, "2")
     engine = connect(schema(postgres))
     with transaction(engine) as connection:
         connection.exec_driver_sql("CREATE TABLE photos (name text)")

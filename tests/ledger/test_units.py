@@ -187,6 +187,7 @@ def test_a_lost_key_is_said_plainly(tmp_path):
 def test_a_file_that_holds_no_key_is_refused(tmp_path, text):
     """Too short, too long, or no hex: one sentence that does not quote the file."""
     (tmp_path / "k").write_text(text, "utf-8")
+    (tmp_path / "k").chmod(0o600)
     with pytest.raises(InputError, match=r"no key|64 bytes") as refusal:
         read_key(tmp_path / "k")
     assert not text or text not in str(refusal.value)
@@ -207,3 +208,31 @@ def test_a_key_shows_its_fingerprint_alone():
     assert Key(b"x" * 32).fingerprint != KEY.fingerprint
     with pytest.raises(InputError, match="not pickled"):
         pickle.dumps(KEY)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o660, 0o601])
+def test_a_key_that_others_can_read_is_refused(tmp_path, mode):
+    """Rights of a group or of others are refused, and the sentence says how to take them away."""
+    key = make_key(tmp_path / "the key")
+    (tmp_path / "the key").chmod(mode)
+    with pytest.raises(InputError, match=r"by others.*chmod 600 '.*the key'") as refusal:
+        read_key(tmp_path / "the key")
+    assert key.secret.hex() not in str(refusal.value)
+    (tmp_path / "the key").chmod(0o400)
+    assert read_key(tmp_path / "the key") == key
+
+
+@pytest.mark.parametrize(("mode", "taken"), [(0o440, True), (0o640, True), (0o644, False)])
+def test_a_group_may_read_a_key_that_root_gave_it(tmp_path, monkeypatch, mode, taken):
+    """As a container's secrets are given: root's, for a group that the process is in."""
+    key = make_key(tmp_path / "k")
+    (tmp_path / "k").chmod(mode)
+    owner = (tmp_path / "k").stat()
+    given = os.stat_result([*owner[:4], 0, *owner[5:]])
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    monkeypatch.setattr("pathlib.Path.stat", lambda *_, **__: given)
+    if taken:
+        assert read_key(tmp_path / "k") == key
+    else:
+        with pytest.raises(InputError, match="by others"):
+            read_key(tmp_path / "k")

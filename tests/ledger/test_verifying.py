@@ -2,16 +2,18 @@
 
 import hashlib
 import json
+import sqlite3
 
 import pytest
 import sqlalchemy as sa
 
+import hexveil as hv
 from hexveil.errors import StorageError
 from hexveil.ledger import chain
 from hexveil.ledger.engines import transaction
 from hexveil.ledger.tables import events, metadata
 from hexveil.ledger.verifying import verify
-from ledger.books import damage, draw, losses, spend
+from ledger.books import damage, draw, losses, publish, spend
 
 
 def filled(place):
@@ -223,3 +225,40 @@ def test_a_book_that_is_gone_is_a_storage_error(tmp_path):
     (tmp_path / "ledger.sqlite").unlink()
     with pytest.raises(StorageError, match=r"ledger\.sqlite is gone"):
         book.verify()
+
+
+def test_a_damaged_index_is_named(tmp_path):
+    """SQLite's own check finds an index that lacks what its table has; the chain alone does not."""
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=1)
+    publish(book, "r", {"a": "0.5"})
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
+        (root,) = connection.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'hexveil_events_of_request'"
+        ).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    content = bytearray((tmp_path / "ledger.sqlite").read_bytes())
+    # The number of cells on the index's page, one less: its last entry is gone.
+    content[(root - 1) * size + 4] -= 1
+    (tmp_path / "ledger.sqlite").write_bytes(content)
+    problems = book.verify().problems
+    assert all(one.startswith("The file is damaged: ") for one in problems)
+    assert any("hexveil_events_of_request" in one for one in problems)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("at", None), ("chain", b"\xff"), ("kind", 7), ("body", b"\xff\xfe"), ("units", 2**60)],
+)
+def test_a_column_of_another_kind_is_a_problem(tmp_path, column, value):
+    """Whatever stands in a column, verify ends in problems and not in an error of the program."""
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=1)
+    publish(book, "r", {"a": "0.5"})
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_schema SET sql = replace(sql, ' NOT NULL', '')")
+    connection.close()
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
+        connection.execute(f"UPDATE hexveil_events SET {column} = ? WHERE entry = 4", [value])
+    connection.close()
+    assert book.verify().problems

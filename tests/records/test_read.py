@@ -582,7 +582,7 @@ def test_input_larger_than_memory_reads_the_same(tmp_path):
 
 
 def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
-    """No line on either stream, not even at exit, and no temporary folder."""
+    """No line on either stream, not even at exit, and no file but the scratch folder's note."""
     pq.write_table(arrow(GOOD), tmp_path / "r.parquet")
     code = (
         "from hexveil.records import read; from hexveil.cells import Cells;"
@@ -598,10 +598,12 @@ def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        env=os.environ | {"TMPDIR": str(spill)},
+        env={k: v for k, v in os.environ.items() if k != "HEXVEIL_SCRATCH"}
+        | {"TMPDIR": str(spill)},
     )
     assert (done.stdout, done.stderr) == ("", "")
-    assert list(spill.iterdir()) == []
+    (root,) = spill.iterdir()
+    assert [path.name for path in root.iterdir()] == ["README.txt"]
 
 
 def test_identity_is_public_text():

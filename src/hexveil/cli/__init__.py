@@ -2,57 +2,50 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FrameType
+from hexveil.cli import interrupts
 
-INTERRUPTED = 130
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code; 130 and one line if it was interrupted.
+    """Run the command and return its exit code; 130 and one line if it was interrupted."""
+    with interrupts.watched() as watch:
+        return _run(arguments, watch)
 
-    An engine at work may turn an interruption into an error of its own, so it is noted when it
-    arrives.
-    """
-    with _noting_interruption() as seen:
+
+def command() -> None:
+    """Run the command as a process of its own, and exit with its code."""
+    with interrupts.watched() as watch:
+        code = _run(None, watch)
+        interrupts.ignore()
+        if code == interrupts.CODE:
+            interrupts.leave()
+        sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None, watch: interrupts.Watch) -> int:
+    """Return the exit code; when this returns, the watch raises no more."""
+    try:
         try:
+            watch.open()
             from hexveil.cli.app import run  # noqa: PLC0415  loading takes a moment, too
 
             code, line = run(arguments)
-        except KeyboardInterrupt:
-            seen.set()
-            code, line = INTERRUPTED, None
-    if seen.is_set() and code:
-        code, line = INTERRUPTED, "interrupted."
+        finally:
+            watch.close()
+    except KeyboardInterrupt:
+        watch.close()
+        code, line = interrupts.CODE, None
+    # An interruption that came too late to stop anything leaves the code of the finished work.
+    if code == interrupts.CODE or (watch.arrived and code):
+        code, line = interrupts.CODE, "interrupted."
     if line is not None:
         print("hexveil: " + " ".join(line.split()), file=sys.stderr)  # noqa: T201  the one place
     return code
 
 
-@contextmanager
-def _noting_interruption() -> Iterator[threading.Event]:
-    """Note an interruption from the keyboard; it is raised as always."""
-    seen = threading.Event()
-
-    def note(number: int, frame: FrameType | None) -> None:
-        seen.set()
-        signal.default_int_handler(number, frame)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield seen
-        return
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield seen
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-__all__ = ["main"]
+__all__ = ["command", "main"]

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 import hexveil
+from hexveil.cli.interrupts import CODE as INTERRUPTED
 from hexveil.cli.later import LaterCommand, LaterGroup
 from hexveil.errors import HexveilError
 
@@ -198,7 +199,7 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
         joined = f"{sentence} See" if sentence.endswith("?") else f"{sentence}; see"
         return 2, f"{joined} {where} --help."
     except (KeyboardInterrupt, typer.Abort):
-        return 130, "interrupted."
+        return INTERRUPTED, "interrupted."
     except BrokenPipeError:
         # The reader of stdout has gone; Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -208,4 +209,4 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
             traceback.print_exc()
         return 1, _UNEXPECTED.format(type(error).__name__)
     code = code if isinstance(code, int) else 0
-    return code, "interrupted." if code == 130 else None
+    return code, "interrupted." if code == INTERRUPTED else None

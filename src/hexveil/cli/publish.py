@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hexveil.cells import zone
-from hexveil.cli import receipts, release, steps, words
+from hexveil.cli import interrupts, receipts, release, steps, words
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.config import Run, arguments
 from hexveil.errors import BudgetError, HexveilError, InputError, StorageError
@@ -98,11 +98,12 @@ def publish(
         raise InputError("dates (in [select]) and publish cannot be combined: --date says the day.")
     account = arguments.ledger_arguments(run, Ledger)
     steps.price_named(run)
-    place = archive(run.release.out, account["dataset"])
+    place = archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)
     revise = revise or run.publish.late == "revise"
     found: list[Outcome] = []
     for one in days:
+        interrupts.stop_if_asked()
         found.append(attempt(run, one, place, ready, revise=revise, dry_run=dry_run))
         if not as_json:
             typer.echo("\n".join(words.wrapped(one.isoformat(), said(found[-1]))))
@@ -165,10 +166,10 @@ def attempt(
         return Outcome(name, "not ready", f"is complete at {at:%Y-%m-%d %H:%M} UTC.", code=2)
     try:
         return _attempt(run, name, place, revise=revise, dry_run=dry_run)
-    except BudgetError as error:
-        return Outcome(name, "refused", str(error), code=error.exit_code)
     except HexveilError as error:
-        return Outcome(name, "failed", str(error), code=error.exit_code)
+        interrupts.stop_if_asked()  # it may be what a library made of an interruption
+        state = "refused" if isinstance(error, BudgetError) else "failed"
+        return Outcome(name, state, str(error), code=error.exit_code)
 
 
 def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool) -> Outcome:

@@ -23,6 +23,7 @@ Raw = dict[str, Any]
 _PATHS = (
     ("", "source"),
     ("read", "cache"),
+    ("read", "scratch"),
     ("release", "out"),
     ("release", "context"),
     ("ledger", "url"),

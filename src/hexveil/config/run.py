@@ -108,6 +108,10 @@ class Reading(Section):
     cache: Text | None = _field(
         "Private folder of sums per file: only files that are new, or whose version is, are read."
     )
+    scratch: Text | None = _field(
+        "Private folder of temporary files; what killed runs left there is removed.",
+        "HEXVEIL_SCRATCH, or in the temporary folder",
+    )
 
 
 class Planning(Section):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from hexveil.errors import InputError
+from hexveil.errors import InputError, StorageError
 from hexveil.exact import decimal_text
 from hexveil.ledger import odometer, windows
 from hexveil.ledger.events import add, head
@@ -211,4 +211,12 @@ def _body(account: Account) -> dict[str, str]:
 
 
 def _account(row: sa.Row[tuple[str, ...]]) -> Account:
-    return Account(row.account, row.unit, row.window, Fraction(row.budget), row.key, row.ids)
+    """Return what a row says; StorageError if no ledger wrote it."""
+    try:
+        budget = Fraction(row.budget)
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise StorageError(
+            "the ledger's account is damaged: its budget is not a number; nothing was published. "
+            "Restore the ledger from a copy."
+        ) from None
+    return Account(row.account, row.unit, row.window, budget, row.key, row.ids)

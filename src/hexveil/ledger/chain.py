@@ -42,4 +42,7 @@ def link(before: str, event: Mapping[str, Any]) -> str:
 
 
 def _digest(content: bytes | None) -> str | None:
-    return None if content is None else hashlib.sha256(bytes(content)).hexdigest()
+    if content is None:
+        return None
+    # Not bytes(...), which takes a number for a size; a damaged column may hold one.
+    return hashlib.sha256(memoryview(content)).hexdigest()

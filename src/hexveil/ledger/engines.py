@@ -9,6 +9,9 @@ PostgreSQL synchronous_commit is asked for.
 from __future__ import annotations
 
 import contextlib
+import os
+import sqlite3
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +20,10 @@ from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from hexveil.errors import InputError, StorageError
-from hexveil.ledger.tables import events, metadata
+from hexveil import atomic
+from hexveil.errors import HexveilError, InputError, StorageError, is_interruption
+from hexveil.ledger import soundness, waiting
+from hexveil.ledger.tables import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +31,8 @@ if TYPE_CHECKING:
 Engine = sa.Engine
 """What reaches a book."""
 
-WAIT = 30
-"""Seconds to wait for another writer."""
+_SLICE = 0.2
+"""Seconds that SQLite itself waits for another writer: meanwhile it hears no interruption."""
 
 LOCK = 0x686578_7665696C
 """Number of the advisory lock in PostgreSQL: "hexveil" in ASCII."""
@@ -50,9 +55,10 @@ def connect(url: str | Path) -> sa.Engine:
         If it cannot be reached or written.
     """
     engine = _engine(url)
+    _make_private(engine)
     with transaction(engine) as connection:
-        _check_tables(connection)
-        metadata.create_all(connection)
+        if not _check_tables(connection):
+            metadata.create_all(connection)
     _must_stay(engine)
     return engine
 
@@ -71,8 +77,7 @@ def existing(url: str | Path) -> sa.Engine:
     there = engine.dialect.name != "sqlite" or Path(engine.url.database or "").is_file()
     if there:
         with transaction(engine) as connection:
-            _check_tables(connection)
-            there = sa.inspect(connection).has_table(events.name)
+            there = _check_tables(connection)
     if not there:
         raise InputError(f"there is no ledger {where(engine)}; hexveil ledger init makes one.")
     _must_stay(engine)
@@ -94,12 +99,25 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
         with engine.begin() as connection:
             yield connection
     except SQLAlchemyError as error:
-        # Of a server's messages only the first line: later ones can quote what was sent.
-        reason = str(getattr(error, "orig", None) or type(error).__name__).splitlines()[0]
+        if is_interruption(error):
+            raise KeyboardInterrupt from None
         raise StorageError(
-            f"the ledger {where(engine)} cannot be used ({reason}); nothing was published. "
-            "Check that it can be reached and who else uses it, then try again."
+            f"the ledger {where(engine)} cannot be used ({soundness.reason(error)}); nothing was "
+            "published. Check that it can be reached and who else uses it, then try again."
         ) from None
+    except HexveilError:
+        raise
+    except UnicodeDecodeError:
+        # The driver's, of a message that quotes a damaged schema.
+        raise StorageError(
+            f"the ledger {where(engine)} is damaged: its schema is not text; nothing was "
+            "published. Restore it from a copy."
+        ) from None
+    except (LookupError, TypeError, ValueError, ArithmeticError, MemoryError):
+        # A damaged row can hold anything; in a sound file the error is the program's own.
+        with engine.connect() as connection:
+            soundness.check_file(connection)
+        raise
 
 
 def _engine(url: str | Path) -> sa.Engine:
@@ -146,22 +164,52 @@ def _file(address: sa.URL) -> sa.Engine:
     name = address.database or ""
     if not name or name.startswith((":memory:", "file:")):
         raise InputError("a ledger must be a file, for memory forgets what was spent; name one.")
-    path = Path(name).absolute()
+    path, patience = Path(name).absolute(), waiting.patience()
     _check_file(path)
     engine = sa.create_engine(address.set(database=str(path)), poolclass=NullPool)
 
     @event.listens_for(engine, "connect")
     def _durable(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         connection.isolation_level = None  # the driver must not begin transactions of its own
-        connection.execute(f"PRAGMA busy_timeout = {WAIT * 1000}")
+        connection.execute(f"PRAGMA busy_timeout = {int(patience.lock * 1000)}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA busy_timeout = {int(_SLICE * 1000)}")
 
     @event.listens_for(engine, "begin")
     def _lock(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        _begin(connection, time.monotonic() + patience.lock)
 
     return engine
+
+
+def _begin(connection: sa.Connection, until: float) -> None:
+    """Begin a transaction under SQLite's write lock, which others may hold for some time."""
+    while True:
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        except sa.exc.OperationalError as error:
+            busy = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > until:
+                raise
+        else:
+            return
+
+
+def _make_private(engine: sa.Engine) -> None:
+    """Make a new ledger file with rights for its owner alone; SQLite's own beside it follow it."""
+    if engine.dialect.name != "sqlite" or not engine.url.database:
+        return
+    file = Path(engine.url.database)
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StorageError(
+            f"the ledger {file} cannot be made ({atomic.reason(error)}); nothing was published. "
+            "Check who may write there."
+        ) from None
 
 
 def _must_stay(engine: sa.Engine) -> None:
@@ -180,18 +228,24 @@ def _must_stay(engine: sa.Engine) -> None:
 
 def _server(address: sa.URL) -> sa.Engine:
     """Return an engine for PostgreSQL."""
+    from hexveil.ledger import server  # noqa: PLC0415  an extra
+
+    patience = waiting.patience()
     driver = address.set(drivername="postgresql+psycopg")
-    options = {"connect_timeout": WAIT}
+    options = server.settings(patience)
     # Under a stricter level, which a server may be set to, what is read would date from before the
     # wait for the lock.
-    engine = sa.create_engine(
-        driver, poolclass=NullPool, connect_args=options, isolation_level="READ COMMITTED"
-    )
+    engine = sa.create_engine(driver, poolclass=NullPool, isolation_level="READ COMMITTED")
+
+    @event.listens_for(engine, "do_connect")
+    def _open(_dialect, _record, _given, named) -> object:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        return server.open_connection(patience, options | named)
 
     @event.listens_for(engine, "begin")
     def _lock(connection: sa.Connection) -> None:
         connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{WAIT}s'")
+        for limit in server.limits(patience):
+            connection.exec_driver_sql(limit)
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
 
     return engine
@@ -204,7 +258,7 @@ def _memory() -> sa.Engine:
         poolclass=QueuePool,
         pool_size=1,
         max_overflow=0,
-        pool_timeout=WAIT,
+        pool_timeout=waiting.patience().lock,
         connect_args={"check_same_thread": False},
     )
 
@@ -243,8 +297,16 @@ def _first_bytes(path: Path) -> bytes:
         return file.read(16)
 
 
-def _check_tables(connection: sa.Connection) -> None:
-    """Refuse an SQLite file that belongs to another program; a server may hold other tables."""
+def _check_tables(connection: sa.Connection) -> bool:
+    """Return whether the tables are there, or can be made.
+
+    Raises
+    ------
+    InputError
+        If an SQLite file belongs to another program; a server may hold other tables.
+    StorageError
+        If some are missing: new ones in their place would forget what was spent.
+    """
     found = set(sa.inspect(connection).get_table_names())
     ours = {name for name in found if name.startswith("hexveil_")}
     old = ours - set(metadata.tables)
@@ -258,3 +320,18 @@ def _check_tables(connection: sa.Connection) -> None:
             f"{where(connection.engine)} is the database of another program, not a ledger; name "
             "another file."
         )
+    missing = set(metadata.tables) - found if ours else set()
+    if missing or (not ours and _has_content(connection)):
+        lacks = f"the table {min(missing)}" if missing else "its tables"
+        raise StorageError(
+            f"the ledger {where(connection.engine)} is damaged: it lacks {lacks}; nothing was "
+            "published. Restore it from a copy."
+        )
+    return bool(ours)
+
+
+def _has_content(connection: sa.Connection) -> bool:
+    """Return whether an SQLite file has more than the one page of a ledger not begun yet."""
+    if connection.dialect.name != "sqlite":
+        return False
+    return int(connection.exec_driver_sql("PRAGMA page_count").scalar_one()) > 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import sqlalchemy as sa
 
 from hexveil.errors import InputError, StorageError
-from hexveil.ledger import chain, windows
+from hexveil.ledger import chain, soundness, windows
 from hexveil.ledger.tables import events
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ def of_request(connection: sa.Connection, dataset: str, request: str) -> tuple[E
         sa.select(events)
         .where((events.c.dataset == dataset) & (events.c.request == request))
         .order_by(events.c.entry)
-    )
+    ).all()
+    soundness.check_links(connection, rows)
     return tuple(event(row) for row in rows)
 
 
@@ -202,6 +203,11 @@ def _bare() -> sa.Select[Any]:
 def state(history: tuple[Event, ...]) -> str:
     """Return the last kind of a request's events; empty before the first."""
     return history[-1].kind if history else ""
+
+
+def is_complete(history: tuple[Event, ...]) -> bool:
+    """Return whether all results of a request are stored."""
+    return state(history) in ("stored", "committed")
 
 
 def check_next(history: tuple[Event, ...], kind: Kind) -> None:

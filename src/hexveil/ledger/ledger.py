@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from hexveil.errors import BudgetError, InputError, StorageError
 from hexveil.exact import Number, decimal_text, positive
-from hexveil.ledger import accounts, drawing, events, journal, odometer, room, windows
+from hexveil.ledger import accounts, drawing, events, journal, odometer, room, soundness, windows
 from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.engines import MEMORY, connect, transaction, where
 from hexveil.ledger.units import PARTS, Key, make_key, of_blob, read_key
@@ -306,6 +306,8 @@ class Ledger:
         """
         with transaction(self._engine) as connection:
             history = events.of_request(connection, self.dataset, request)
+            if not events.is_complete(history):
+                soundness.check(connection, self.dataset, request, history)
             if events.state(history) == "marked":
                 history = (*history, self._add(connection, "lost", request, history[-1].account))
             known = _booking(connection, history)

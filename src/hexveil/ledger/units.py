@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import os
 import secrets
+import shlex
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -73,8 +75,9 @@ def read_key(path: Path) -> Key:
     Raises
     ------
     InputError
-        If there is no such file, or it holds no key.
+        If there is no such file, others can read it, or it holds no key.
     """
+    _check_rights(path)
     try:
         return Key(bytes.fromhex(path.read_text("ascii").strip()))
     except FileNotFoundError:
@@ -86,6 +89,22 @@ def read_key(path: Path) -> Key:
     except (OSError, ValueError):  # an error about letters holds the file, so it is not kept
         pass
     raise InputError(f"{path} holds no key of a ledger; name the file that does.")
+
+
+def _check_rights(path: Path) -> None:
+    """Refuse a key that others can read; a group may read one that root put there for it."""
+    try:
+        found = path.stat()
+    except OSError:
+        return  # reading it tells why
+    if not hasattr(os, "geteuid"):
+        return
+    given_by_root = found.st_uid == 0 != os.geteuid()
+    if found.st_mode & (0o037 if given_by_root else 0o077):
+        raise InputError(
+            f"{path} can be read or changed by others: whoever has the key can tell which ids are "
+            f"in the ledger. Take the rights of others away: chmod 600 {shlex.quote(str(path))}"
+        )
 
 
 def make_key(path: Path) -> Key:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from hexveil.errors import StorageError
-from hexveil.ledger import chain, journal, tables, windows
+from hexveil.ledger import chain, journal, soundness, tables, windows
 from hexveil.ledger.engines import transaction
 from hexveil.ledger.replaying import Replay
 
@@ -56,21 +56,37 @@ def verify(engine: sa.Engine) -> Verdict:
     """
     walk, replay, kept = _Walk(), Replay(), _Kept()
     with transaction(engine) as connection:
-        for row in _rows(connection):
-            walk.step(row)
-            body = _body(row)
-            if body is None:
-                replay.problem(row.entry, "is damaged: it cannot be read")
-            else:
-                replay.follow(row, body)
-                kept.follow(row, body)
-        sums = (
-            *kept.problems(connection),
-            *_facts(connection, replay),
-            *_balances(connection, replay),
-            *_totals(connection, replay),
-        )
-    return Verdict(walk.entries, walk.chain, (*walk.problems, *replay.problems, *sums))
+        damage = [f"The file is damaged: {one}." for one in soundness.problems(connection)]
+        sums: tuple[str, ...] = ()
+        try:
+            _follow(connection, walk, replay, kept)
+            sums = (
+                *kept.problems(connection),
+                *_facts(connection, replay),
+                *_balances(connection, replay),
+                *_totals(connection, replay),
+            )
+        except _UNREADABLE as error:
+            if not damage and isinstance(error, sa.exc.SQLAlchemyError):
+                raise
+            damage.append(f"After entry {walk.entry} it cannot be read to its end.")
+    return Verdict(walk.entries, walk.chain, (*damage, *walk.problems, *replay.problems, *sums))
+
+
+_UNREADABLE = (sa.exc.SQLAlchemyError, TypeError, ValueError, KeyError, OverflowError)
+"""What a damaged row can raise: its columns may hold anything."""
+
+
+def _follow(connection: sa.Connection, walk: _Walk, replay: Replay, kept: _Kept) -> None:
+    """Walk through the events, oldest first."""
+    for row in _rows(connection):
+        walk.step(row)
+        body = _body(row)
+        if body is None:
+            replay.problem(row.entry, "is damaged: it cannot be read")
+        else:
+            replay.follow(row, body)
+            kept.follow(row, body)
 
 
 class _Walk:
@@ -190,7 +206,7 @@ def _balances(connection: sa.Connection, replay: Replay) -> Iterator[str]:
     for place, group in groupby(rows, key=lambda row: (row.account, row.window)):
         booked = replay.balances(*place)
         for row in group:
-            expected = booked.get(bytes(row.unit))
+            expected = booked.get(bytes(memoryview(row.unit)))
             seen[place] = seen.get(place, 0) + (expected is not None)
             wrong[place] = wrong.get(place, 0) + (row.spent != (expected or 0))
     for account, one in replay.accounts.items():

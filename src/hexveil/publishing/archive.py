@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tempfile
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +25,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.fs
 
-from hexveil import atomic
-from hexveil.errors import HexveilError, InputError, StorageError
+from hexveil import atomic, scratch
+from hexveil.errors import HexveilError, InputError, StorageError, is_interruption
 from hexveil.publishing import receipt
 from hexveil.publishing.folder import check_writable
 from hexveil.publishing.naming import folder_name
@@ -57,11 +56,14 @@ class Archive:
     files : pyarrow.fs.FileSystem
     root : str
         The data set's folder in it.
+    scratch : str, optional
+        Where files are made before they are uploaded: see `hexveil.scratch`.
     """
 
     where: str
     files: Any
     root: str
+    scratch: str | None = None
 
     @property
     def local(self) -> bool:
@@ -171,7 +173,8 @@ class Archive:
             self._send(pointer, write)
 
     def _put_here(self, pointer: Pointer, place: Path, write: Callable[[Path], object]) -> None:
-        for left in (place.parent.parent, place.parent):
+        # Of all days: one that was stopped may never be asked for again.
+        for left in (Path(self.root), *Path(self.root).glob("*/")):
             atomic.sweep(left)
         if self.has(pointer):
             return
@@ -185,8 +188,8 @@ class Archive:
 
     def _send(self, pointer: Pointer, write: Callable[[Path], object]) -> None:
         """Upload a release, file by file."""
-        with tempfile.TemporaryDirectory(prefix="hexveil-") as scratch:
-            made = Path(scratch) / "release"
+        with scratch.folder(self.scratch) as own:
+            made = own / "release"
             write(made)
             # The receipt goes last: a folder with one is whole.
             names = sorted(path.name for path in made.iterdir() if path.name != receipt.NAME)
@@ -236,6 +239,8 @@ class Archive:
         try:
             yield
         except OSError as error:
+            if is_interruption(error):
+                raise KeyboardInterrupt from None
             # Of a server's answer only the first line: later ones can be long.
             why = (error.strerror or str(error) or type(error).__name__).splitlines()[0]
             raise StorageError(
@@ -244,7 +249,7 @@ class Archive:
             ) from None
 
 
-def archive(where: str, dataset: str) -> Archive:
+def archive(where: str, dataset: str, scratch: str | None = None) -> Archive:
     """Return the place of a data set's releases: a folder that no other data set has.
 
     An older version named folders by another rule, under which two names could be one. A folder
@@ -255,6 +260,8 @@ def archive(where: str, dataset: str) -> Archive:
     where : str
         A folder, or an address that pyarrow knows, as "s3://bucket/maps".
     dataset : str
+    scratch : str, optional
+        Where files are made before they are uploaded.
 
     Raises
     ------
@@ -267,7 +274,7 @@ def archive(where: str, dataset: str) -> Archive:
     older = _ELSE.sub("-", dataset).strip(".-") or "dataset"
     own = folder_name(dataset)
     for name in (older, own) if len(older) <= _LONGEST else (own,):
-        place = Archive(where, files, f"{root}/{name}")
+        place = Archive(where, files, f"{root}/{name}", scratch)
         holder = place.dataset()
         if holder == dataset:
             return place

@@ -26,8 +26,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from hexveil import atomic
+from hexveil import atomic, private_folder
 from hexveil.errors import InputError, StorageError
+from hexveil.private_folder import is_private
 from hexveil.records.sources import Files, safe_path
 from hexveil.records.versions import Versions
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """To be raised whenever equal queries make other tables, or a head has other fields."""
-MARKER = "README.txt"
 HEAD, TABLE = ".entry", ".pairs"
 _NOTE = (
     "PRIVATE. hexveil keeps sums of single users here, with their ids, so that records need not\n"
@@ -211,25 +211,9 @@ class Store:
             If it cannot be made, is no folder, is another's or open to others, or holds
             something else.
         """
-        shown = f"cache: {str(folder)!r}"
-        try:
-            with contextlib.suppress(FileExistsError):
-                folder.mkdir(mode=0o700)
-            found = folder.stat()
-            if not stat.S_ISDIR(found.st_mode):
-                raise InputError(f"{shown} is a file; name a folder of its own.")
-            if not _own(found):
-                raise InputError(
-                    f"{shown} belongs to another user or can be read by others, and would hold "
-                    "sums of single users; name a new folder, or take the rights of others away "
-                    "(chmod 700)."
-                )
-            if not os.access(folder, os.W_OK | os.X_OK):
-                raise InputError(f"{shown} cannot be written; name another folder.")
-            _mark(folder, shown)
-        except OSError as error:
-            why = atomic.reason(error)
-            raise InputError(f"{shown} cannot be used ({why}); name another folder.") from None
+        target = Path(os.path.realpath(folder))
+        private_folder.prepare(target, option="cache", content="sums of single users", note=_NOTE)
+        atomic.sweep(target)
         return cls(folder)
 
     def entries(self) -> list[Entry]:
@@ -319,22 +303,6 @@ def question(parts: Sequence[object]) -> str:
     return _hash([FORMAT, *parts])
 
 
-def _mark(folder: Path, shown: str) -> None:
-    """Leave the note that says what this is; refuse a folder that holds something else."""
-    if (folder / MARKER).is_file():
-        return
-    if any(not path.name.startswith(".") for path in folder.iterdir()):
-        raise InputError(f"{shown} holds other files; name a new folder.")
-    atomic.write(folder / MARKER, _NOTE.encode(), mode=0o600)
-
-
-def _own(found: os.stat_result) -> bool:
-    """Return whether a file or folder is this user's, and nobody else may use it."""
-    if not hasattr(os, "geteuid"):
-        return True
-    return found.st_uid == os.geteuid() and not found.st_mode & 0o077
-
-
 def _hash(parts: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -396,7 +364,7 @@ def _digest(path: Path) -> str | None:
 
 
 def _safe(found: os.stat_result) -> bool:
-    return stat.S_ISREG(found.st_mode) and _own(found)
+    return stat.S_ISREG(found.st_mode) and is_private(found)
 
 
 @contextlib.contextmanager

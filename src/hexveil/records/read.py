@@ -19,6 +19,7 @@ from hexveil.records.names import quoted
 from hexveil.records.request import Columns, Repeats, Request, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources import find, find_for_spark, is_spark
+from hexveil.scratch import place
 
 if TYPE_CHECKING:
     import os
@@ -53,6 +54,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     version: Version | None = None,
     timezone: str | None = None,
     cache: str | os.PathLike[str] | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """Return the records of a source as public facts and private sums per (cell, user).
 
@@ -101,8 +103,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         Whether nearly every user may have a single record, as sensors that report once do. Else
         that is refused, since a column such as a row number would make each record a user.
     memory : str
-        What the engine may use here, like "1GB"; more goes to a private temporary folder. What it
-        may use in each of Spark's tasks is Spark's setting `spark.hexveil.taskMemory`.
+        What the engine may use here, like "1GB"; more goes to the scratch folder. What it may use
+        in each of Spark's tasks is Spark's setting `spark.hexveil.taskMemory`.
     engine : "duckdb", "spark", SparkSession or None
         What reads the records: DuckDB here, or Spark's executors, with the same result. "spark"
         is the session that is there, or else a new one; None is DuckDB, and for a Spark DataFrame
@@ -116,6 +118,10 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     cache : str or path, optional
         Private folder of sums per file, made if it is not there: only files that are new are
         read, or whose declared `version` is. What is returned is the same.
+    scratch : str or path, optional
+        Private folder of temporary files, made if it is not there; default HEXVEIL_SCRATCH, else
+        a folder in the machine's temporary folder. What killed runs left in it is removed.
+        Spark's executors go by their own HEXVEIL_SCRATCH.
 
     Returns
     -------
@@ -150,7 +156,14 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         scale, cells, select, unit, repeats, timezone, max_bad_rows, accept_single_records
     )
     stated = None if isinstance(version, Mapping) or not version else quoted(str(version))
-    request = Request(columns, rules, check_memory(memory), value_unit or "", stated)
+    request = Request(
+        columns,
+        rules,
+        check_memory(memory),
+        value_unit or "",
+        stated,
+        scratch=None if scratch is None else str(place(scratch)),
+    )
     if spark is not None:
         from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
 

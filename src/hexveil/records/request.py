@@ -143,6 +143,7 @@ class Request:
     version: str | None = None
     cache: Cache | None = None
     offsets: bool = False
+    scratch: str | None = None
 
     def __post_init__(self) -> None:
         columns, rules = self.columns, self.rules

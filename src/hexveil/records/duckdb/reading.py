@@ -44,7 +44,10 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    with in_progress("Reading records"), Session(request.memory) as session:
+    with (
+        in_progress("Reading records"),
+        Session(request.memory, scratch=request.scratch) as session,
+    ):
         relation = open_source(session, source, request.column_names)
         if request.cache is None or isinstance(source, Table):
             counted = count_all(session, relation, request)

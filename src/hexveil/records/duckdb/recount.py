@@ -53,7 +53,7 @@ class Recounter:
         rules = replace(self.request.rules, unit=unit)
         request = replace(self.request, rules=rules)
         refuse_slots(grids, request)
-        with shown("Counting records"), Session(request.memory) as session:
+        with shown("Counting records"), Session(request.memory, scratch=request.scratch) as session:
             self._keep(session, request)
             found: dict[Cells | Labels, PublicFacts | None] = {}
             for same in alike(grids):

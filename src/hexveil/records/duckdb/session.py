@@ -1,4 +1,4 @@
-"""One private DuckDB connection: its limits, its temporary folder, its errors in our words.
+"""One private DuckDB connection: its limits, its scratch folder, its errors in our words.
 
 DuckDB's own messages may quote rows, so none is ever passed on. The connection is always closed:
 an open one with a Python function on it reports leaks at exit.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import duckdb
 import numpy as np
 from duckdb.func import PythonUDFType
 
+from hexveil import scratch as scratch_folder
 from hexveil.errors import HexveilError, InputError, StorageError
+from hexveil.records.duckdb import interruptible
 from hexveil.records.duckdb.pixels import Pixels
 
 if TYPE_CHECKING:
@@ -63,30 +63,25 @@ class Session:
     Parameters
     ----------
     memory : str
-        What DuckDB may use; more goes to a temporary folder only this user can read, which is
-        removed at the end.
+        What DuckDB may use; more goes to the scratch folder.
     threads : int, optional
         By default as many as there are processors.
+    scratch : str or path, optional
+        Where the scratch folder is: see `hexveil.scratch`.
     """
 
-    def __init__(self, memory: str, threads: int | None = None) -> None:
-        self._folder = tempfile.mkdtemp(prefix="hexveil-")
+    def __init__(
+        self,
+        memory: str,
+        threads: int | None = None,
+        scratch: str | os.PathLike[str] | None = None,
+    ) -> None:
         self._memory = memory_size(memory)
-        self._connection = duckdb.connect(
-            config={
-                "memory_limit": memory,
-                "temp_directory": self._folder,
-                "threads": threads or _processors(),
-                "preserve_insertion_order": False,
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-                "enable_external_file_cache": False,
-            }
-        )
-        self._connection.execute("SET TimeZone='UTC'")
-        # In a notebook without ipywidgets it is off, and turning it off is refused.
-        if self._connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
-            self._connection.execute("SET enable_progress_bar=false")
+        with ExitStack() as opened:
+            folder = opened.enter_context(scratch_folder.folder(scratch))
+            self._connection = _connection(memory, threads, str(folder))
+            opened.callback(self._connection.close)
+            self._close = opened.pop_all().close
         self._pixels: dict[int, Pixels] = {}
         self.sortable = int(memory_size(memory) * SORTED)
         """How many whole numbers may be sorted in memory at once."""
@@ -102,19 +97,18 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._connection.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._close()
 
     def __repr__(self) -> str:
         return "Session(private)"
 
     def register(self, name: str, table: pa.Table | pa.RecordBatchReader) -> None:
         """Give a table in memory a name in queries."""
-        _apart(lambda: self._connection.register(name, table))
+        self._apart(lambda: self._connection.register(name, table))
 
     def forget(self, name: str) -> None:
         """Take a table in memory its name again, and with it its room."""
-        _apart(lambda: self._connection.unregister(name))
+        self._apart(lambda: self._connection.unregister(name))
 
     def hexagon(self, lat: str, lon: str, resolution: int) -> str:
         """Return the expression of the hexagon of a place; both must be null or in range."""
@@ -140,12 +134,12 @@ class Session:
 
     def arrow(self, query: str) -> pa.Table:
         """Return the rows of a query."""
-        return _apart(lambda: self._connection.sql(query).to_arrow_table())
+        return self._apart(lambda: self._connection.sql(query).to_arrow_table())
 
     def stream(self, query: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a query in batches; they need not fit in memory."""
-        reader = _apart(lambda: self._connection.sql(query).to_arrow_reader(_BATCH))
-        while (batch := _apart(lambda: _next_batch(reader))) is not None:
+        reader = self._apart(lambda: self._connection.sql(query).to_arrow_reader(_BATCH))
+        while (batch := self._apart(lambda: _next_batch(reader))) is not None:
             yield batch
 
     @contextmanager
@@ -163,7 +157,7 @@ class Session:
         None if it has more than `most` rows: they would not fit.
         """
         with self.sharing():
-            found = _apart(lambda: self._column(query, most))
+            found = self._apart(lambda: self._column(query, most))
         if found is None:
             return None
         found.sort()
@@ -171,15 +165,20 @@ class Session:
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return the rows of a small query."""
-        return [tuple(row) for row in self._execute(query).fetchall()]
+        found = self._apart(lambda: self._connection.execute(query).fetchall())
+        return [tuple(row) for row in found]
 
     def types(self, query: str) -> Mapping[str, duckdb.sqltypes.DuckDBPyType]:
         """Return the type of each column of a query, which is not run."""
         found = self._execute(f"SELECT * FROM ({query}) LIMIT 0").description
         return {column[0]: column[1] for column in found}
 
+    def _apart(self, work: Callable[[], T]) -> T:
+        """Do some work of the engine; failures in our words, interruptions at once."""
+        return _apart(lambda: interruptible.run(work, self._connection.interrupt))
+
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
-        return _apart(lambda: self._connection.execute(query))
+        return self._apart(lambda: self._connection.execute(query))
 
     def _column(self, query: str, most: int) -> NDArray[np.uint64] | None:
         """Return a query's only column; None if it has more than `most` rows."""
@@ -190,6 +189,26 @@ class Session:
             seen[size : size + len(batch)] = batch.column(0).to_numpy()
             size += len(batch)
         return seen[:size]
+
+
+def _connection(memory: str, threads: int | None, folder: str) -> duckdb.DuckDBPyConnection:
+    """Return a new connection that spills to a folder."""
+    connection = duckdb.connect(
+        config={
+            "memory_limit": memory,
+            "temp_directory": folder,
+            "threads": threads or _processors(),
+            "preserve_insertion_order": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "enable_external_file_cache": False,
+        }
+    )
+    connection.execute("SET TimeZone='UTC'")
+    # In a notebook without ipywidgets it is off, and turning it off is refused.
+    if connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
+        connection.execute("SET enable_progress_bar=false")
+    return connection
 
 
 def _processors() -> int:

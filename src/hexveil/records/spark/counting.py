@@ -47,7 +47,7 @@ def count(spark: SparkSession, source: Files | Table | Frame | Remote, request: 
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    with Session(request.memory) as session:
+    with Session(request.memory, scratch=request.scratch) as session:
         there = opened(spark, session, source, request)
         rules = request.rules
         grouping = sums.keys(session, rules.cells, rules.unit, there.records.places)

@@ -65,7 +65,7 @@ class Recounter:
         request = replace(self.request, rules=replace(self.request.rules, unit=unit))
         recount.refuse_slots(grids, request)
         found: dict[Cells | Labels, PublicFacts | None] = {}
-        with shown("Counting records"), Session(request.memory) as session:
+        with shown("Counting records"), Session(request.memory, scratch=request.scratch) as session:
             there = opened(self.engine, session, self.source, request)
             with kept(_listed(there, request)) as records:
                 failed = collected(records.where(f"why = {tasks.FAILED}").select("why", "note"))

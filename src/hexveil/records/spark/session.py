@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -42,10 +43,16 @@ def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  wh
 
 
 def _started() -> SparkSession:
+    before = signal.getsignal(signal.SIGINT)
     try:
         return SparkSession.builder.getOrCreate()
     except (PySparkException, Py4JError):
         pass
+    finally:
+        # Spark takes Ctrl-C for itself. A command that handles it goes on doing so: Spark ends
+        # with the process.
+        if before not in (None, signal.default_int_handler, signal.getsignal(signal.SIGINT)):
+            signal.signal(signal.SIGINT, before)
     raise InputError(
         "engine: Spark cannot be started here; it needs Java 17 or newer (JAVA_HOME), and the "
         "master of its settings must answer."

@@ -1,0 +1,111 @@
+"""Interruptions: Ctrl-C, and the signals by which schedulers stop a job, end a command alike.
+
+Each raises KeyboardInterrupt in the main thread, so that the command unwinds, gives its locks and
+private files back, and exits with 130. A library at work may turn the exception into an error of
+its own, or drop it, so each arrival is noted as well.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+CODE = 130
+"""Exit code of a command that was interrupted."""
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+TOGETHER = 1.0
+"""Seconds within which several signals are one: a service manager may send two at once, and the
+second must not break the clearing up after the first."""
+
+
+class Watch:
+    """Notes signals, and between `open` and `close` raises KeyboardInterrupt for them."""
+
+    def __init__(self) -> None:
+        self.arrived = False
+        """Whether a signal has come."""
+        self._closed = True
+        self._raised = float("-inf")
+
+    def handle(self, _number: int, _frame: FrameType | None) -> None:
+        """Take a signal."""
+        self.arrived = True
+        now = time.monotonic()
+        if self._closed or now - self._raised < TOGETHER:
+            return
+        self._raised = now
+        raise KeyboardInterrupt
+
+    def open(self) -> None:
+        """Raise from here on, also for a signal that has come already."""
+        self._closed = False
+        if self.arrived:
+            raise KeyboardInterrupt
+
+    def close(self) -> None:
+        """Raise no more: the command has come to its end."""
+        self._closed = True
+
+
+_watches: list[Watch] = []
+
+
+@contextmanager
+def watched() -> Iterator[Watch]:
+    """Yield a watch over the signals that are not ignored; in a thread over none.
+
+    A signal that is ignored from the start stays so: thus `nohup` works.
+    """
+    watch = Watch()
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        # A handler of another language, None here, could not be put back.
+        known = {one: signal.getsignal(one) for one in SIGNALS}
+        before = {one: was for one, was in known.items() if was not in (signal.SIG_IGN, None)}
+    _watches.append(watch)
+    for one in before:
+        signal.signal(one, watch.handle)
+    try:
+        yield watch
+    finally:
+        watch.close()
+        _watches.remove(watch)
+        for one, was in before.items():
+            if signal.getsignal(one) == watch.handle:
+                signal.signal(one, was)
+
+
+def stop_if_asked() -> None:
+    """Raise KeyboardInterrupt if a signal has come: also one that a library has swallowed."""
+    if any(watch.arrived for watch in _watches):
+        raise KeyboardInterrupt
+
+
+def ignore() -> None:
+    """Ignore the signals from here on: the process is ending, with the code of its work."""
+    for one in SIGNALS:
+        signal.signal(one, signal.SIG_IGN)
+
+
+def leave() -> NoReturn:
+    """End an interrupted process with its code.
+
+    Python would die of SIGINT instead where the interruption came while a library ran code of its
+    own, although it has been handled.
+    """
+    atexit._run_exitfuncs()  # noqa: SLF001  what `os._exit` leaves out
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(CODE)

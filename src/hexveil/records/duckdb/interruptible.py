@@ -1,0 +1,36 @@
+"""Work of the engine that an interruption ends.
+
+Python takes signals in its main thread, between steps of its own, and a query can be one step of
+minutes. So the engine works in another thread while the main thread waits for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+_AGAIN = 0.05
+"""Seconds between two calls to end the work: one that comes before a query begins is lost."""
+
+
+def run(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
+    """Return what `work` returns.
+
+    Interrupted meanwhile, `interrupt` is called until the work ends; then KeyboardInterrupt is
+    raised. Only the main thread is ever interrupted: from another the work is just done.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    with ThreadPoolExecutor(1, "hexveil-engine") as worker:
+        working = worker.submit(work)
+        try:
+            return working.result()
+        except KeyboardInterrupt:
+            while not wait([working], timeout=_AGAIN).done:
+                interrupt()
+            raise

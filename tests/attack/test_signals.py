@@ -1,0 +1,104 @@
+"""Publishing is stopped at every step and at random, in every way that a machine stops a job.
+
+A signal that can be handled ends the command with 130 and leaves no file behind; after any of
+them, a kill too, the same command finishes at one price. Kills at each step: `test_crash.py`.
+"""
+
+import collections
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from attack.crash_runner import Runner, days, setting
+from attack.crash_states import STEPS
+from ledger.books import place_of
+
+LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
+STOPS = 300 if LONG else 8
+HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@pytest.fixture(scope="module")
+def runner():
+    """Return what starts runs that can be stopped."""
+    made = Runner()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["file", "server"])
+def site(request, tmp_path, monkeypatch):
+    """Return a function that makes a folder of records and its ledger, in each database."""
+
+    def made(dates):
+        address = request.getfixturevalue("postgres") if request.param == "server" else None
+        return setting(tmp_path, place_of(request.param, tmp_path, monkeypatch, address), dates)
+
+    return made
+
+
+def finished(runner, site, dates):
+    """Run the same command again: all days are published, and nothing is left of before."""
+    done = runner.run(site, dates)
+    site.check()
+    assert done.code == 0, done.said
+    assert site.left() == []
+    for day in dates:
+        assert {"folder", "day"} <= set(site.of_day(day))
+    assert len(site.entries()) == len(dates)
+
+
+@pytest.mark.parametrize("number", range(len(STEPS)), ids=[step.name for step in STEPS])
+def test_stopped_at_a_step(runner, site, number):
+    """The command unwinds: exit 130, no further day, no temporary file; it then goes on."""
+    dates, sign = days(2), HANDLED[number % len(HANDLED)]
+    here = site(dates)
+    stopped = runner.run(here, dates, hook=STEPS[number].hook, sign=sign)
+    assert stopped.code == 130, stopped.said
+    assert stopped.said.endswith("hexveil: interrupted.\n")
+    assert "failed" not in stopped.said
+    assert len(here.entries()) <= 1
+    assert here.left() == []
+    here.check()
+    finished(runner, here, dates)
+
+
+def test_stopped_at_random(runner, site):
+    """Told to stop or killed at any moment: nothing is seen unpaid or twice, nothing is left."""
+    dates = days(4 * STOPS + 4)
+    here = site(dates)
+    assert runner.run(here, dates[:2]).code == 0  # the first also loads the libraries
+    began = time.monotonic()
+    assert runner.run(here, dates[2:4]).code == 0
+    lasts = dict.fromkeys((False, True), time.monotonic() - began)
+    ended, at, seed = collections.Counter(), 4, random.Random(None if LONG else 1)  # noqa: S311
+    while sum(ended.values()) < STOPS and at + 2 <= len(dates):
+        two, at, late = dates[at : at + 2], at + 2, seed.random() < 0.5
+        sign = seed.choice((*HANDLED[:2], signal.SIGKILL))
+        stopped = runner.run(
+            here, two, kill_after=seed.uniform(0, lasts[late]), from_booking=late, sign=sign
+        )
+        here.check()
+        if stopped.code == 0:  # it was faster: the machine is less busy than it was
+            lasts[late] *= 0.7
+            continue
+        lasts[late] *= 1.05
+        ended[sign.name, stopped.code] += 1
+        # A process that is told to stop before it listens dies of the signal, having done nothing.
+        expected = (-9,) if sign == signal.SIGKILL else (130, -sign)
+        assert stopped.code in expected, stopped.said
+        if stopped.code == 130:
+            assert here.left() == []
+        assert runner.run(here, two).code == 0
+        here.check()
+        assert here.left() == []
+    print(dict(ended))  # noqa: T201  figures of the attack
+    assert sum(ended.values()) == STOPS
+    for one in here.entries():
+        kinds = here.kinds(one.request)
+        assert kinds[0] == "reserved"
+        assert kinds[-1] == "committed"
+        assert all(kinds.count(kind) == 1 for kind in ("reserved", "stored", "committed"))

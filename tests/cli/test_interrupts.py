@@ -1,0 +1,269 @@
+"""Every interruption ends a command in the same way: it unwinds, and its exit code is 130."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hexveil.cli import interrupts, main, publish, steps
+from hexveil.errors import StorageError
+from hexveil.ledger.engines import transaction
+from hexveil.publishing.archive import Archive
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+DAYS = ("--from", "2022-01-01", "--to", "2022-01-03")
+CHILD = """\
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv[1:] = {arguments!r}
+{setting}
+from hexveil.cli import command
+command()
+"""
+
+
+def child(setting, *arguments):
+    """Call the command in a process that first runs some setting, as a module of this folder."""
+    Path("starting.py").write_text(CHILD.format(arguments=list(arguments), setting=setting))
+    return subprocess.run(
+        [sys.executable, "-m", "starting"], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def default_signals():
+    """Let signals be handled, also where the tests run in the background."""
+    before = {one: signal.getsignal(one) for one in SIGNALS}
+    for one in SIGNALS:
+        signal.signal(one, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for one, was in before.items():
+        signal.signal(one, was)
+
+
+def raising(number, error=None):
+    """Return a step in which a signal comes; a library may turn it into an error."""
+
+    def step(*_, **__):
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            if error is None:
+                raise
+            raise error from None
+        pytest.fail("the signal was not taken")
+
+    return step
+
+
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("error", [None, RuntimeError("Query interrupted"), StorageError("x")])
+@pytest.mark.parametrize("command", ["plan", "release"])
+def test_every_signal_is_130(here, call, monkeypatch, command, number, error):
+    """Ctrl-C, a stop by a scheduler and a lost terminal, whatever a library makes of them."""
+    monkeypatch.setattr(steps, "read", raising(number, error))
+    before = signal.getsignal(number)
+    said = call(command, "run.toml")
+    assert (said.code, said.err) == (130, "hexveil: interrupted.\n")
+    assert signal.getsignal(number) is before
+    assert not (here / "map").exists()
+
+
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("error", [None, StorageError("the ledger cannot be used (cancelled).")])
+def test_publish_stops_at_once(here, call, monkeypatch, number, error):
+    """An interruption on the first of three days is not taken for a failure of that day."""
+    days = []
+
+    def attempt(*given, **_):
+        days.append(given[1])
+        raising(number, error)()
+
+    monkeypatch.setattr(publish, "_attempt", attempt)
+    (here / "run.toml").write_text(
+        (here / "run.toml").read_text().replace("[cells]", '[cells]\ntimezone = "Asia/Kolkata"')
+    )
+    said = call("publish", "run.toml", *DAYS)
+    assert (said.code, said.err) == (130, "hexveil: interrupted.\n")
+    assert len(days) == 1
+    assert "failed" not in said.out
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_an_interruption_that_a_library_swallows_stops_publish(here, call, monkeypatch):
+    """Where a library drops it and the day ends well, no further day begins."""
+    days = []
+
+    def attempt(*given, **_):
+        days.append(given[1])
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        return publish.Outcome("2022-01-01", "published", "as always")
+
+    monkeypatch.setattr(publish, "_attempt", attempt)
+    (here / "run.toml").write_text(
+        (here / "run.toml").read_text().replace("[cells]", '[cells]\ntimezone = "Asia/Kolkata"')
+    )
+    assert call("publish", "run.toml", *DAYS).code == 130
+    assert len(days) == 1
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_two_signals_at_once_are_one(monkeypatch):
+    """The second must not break the clearing up after the first; a later one counts again."""
+    with interrupts.watched() as watch:
+        watch.open()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)
+        monkeypatch.setattr(interrupts, "TOGETHER", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_a_signal_before_the_command_begins_counts():
+    """What comes before the watch is opened is raised when it is; after it is closed, never."""
+    with interrupts.watched() as watch:
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            watch.open()
+        watch.close()
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.stop_if_asked()
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_what_is_ignored_stays_ignored(here, call, monkeypatch):
+    """Under nohup the end of the terminal does not end the command."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    real = steps.read
+
+    def step(run):
+        signal.raise_signal(signal.SIGHUP)
+        return real(run)
+
+    monkeypatch.setattr(steps, "read", step)
+    assert call("plan", "run.toml").code == 0
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    assert (here / "run.toml").exists()
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_finished_work_keeps_its_code(here, call, monkeypatch):
+    """A signal that came too late to stop anything does not make finished work a failure."""
+    real = steps.read
+
+    def step(run):
+        made = real(run)
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        return made
+
+    monkeypatch.setattr(steps, "read", step)
+    assert call("release", "run.toml").code == 0
+    assert (here / "map").is_dir()
+
+
+def test_in_another_thread_signals_are_left_alone(here, monkeypatch):
+    """Only the main thread may set handlers; a command elsewhere runs without."""
+    import threading  # noqa: PLC0415  for this test alone
+
+    codes = []
+    thread = threading.Thread(target=lambda: codes.append(main(["--version"])))
+    thread.start()
+    thread.join()
+    assert codes == [0]
+
+
+MOMENTS = {
+    "while the command loads": "import builtins\nreal = builtins.__import__\n"
+    "def load(name, *rest):\n"
+    "    if name == 'pyarrow': os.kill(os.getpid(), signal.{name})\n"
+    "    return real(name, *rest)\n"
+    "builtins.__import__ = load",
+    "at exit": "import atexit; atexit.register(os.kill, os.getpid(), signal.{name})",
+    "in code that a library runs": "import ctypes, sqlite3\n"
+    "run = ctypes.pythonapi.PyRun_String\n"
+    "run.argtypes = (ctypes.c_char_p, ctypes.c_int, ctypes.py_object, ctypes.py_object)\n"
+    "run.restype = ctypes.py_object\n"
+    "text = b'import os, signal; os.kill(os.getpid(), signal.{name}); [0 for _ in range(9)]'\n"
+    "def connect(*given, **named):\n"
+    "    run(text, 257, {{}}, {{}})\n"
+    "sqlite3.connect = sqlite3.dbapi2.connect = connect",
+}
+
+
+@pytest.mark.parametrize("number", SIGNALS[:2], ids=lambda one: one.name)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_process_of_its_own_exits_with_its_code(here, moment, number):
+    """While libraries load and in the midst of them it is 130; at exit the work's own code."""
+    done = child(MOMENTS[moment].format(name=number.name), "release", "run.toml")
+    finished = moment == "at exit"
+    assert done.returncode == (0 if finished else 130), done.stderr
+    assert done.stderr == ("" if finished else "hexveil: interrupted.\n")
+    assert (here / "map").exists() == finished
+
+
+def test_a_scratch_folder_goes_when_the_command_is_stopped(here, tmp_path, monkeypatch):
+    """A stop by a scheduler in the midst of a query leaves no private file."""
+    place = tmp_path / "scratch"
+    monkeypatch.setenv("HEXVEIL_SCRATCH", str(place))
+    setting = (
+        "from hexveil.records.duckdb.session import Session\n"
+        "def arrow(self, query):\n"
+        "    import threading\n"
+        f"    (open({str(tmp_path / 'seen')!r}, 'w')\n"
+        f"        .write(str(len(os.listdir({str(place)!r})))))\n"
+        "    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
+        "    self.run('SELECT sum(sin(a.range * b.range)) '\n"
+        "             'FROM range(10000000) a, range(100000) b')\n"
+        "Session.arrow = arrow"
+    )
+    done = child(setting, "plan", "run.toml")
+    assert (done.returncode, done.stderr) == (130, "hexveil: interrupted.\n")
+    assert (tmp_path / "seen").read_text() == "2"
+    assert [path.name for path in place.iterdir()] == ["README.txt"]
+
+
+def test_a_database_that_hides_an_interruption_is_one(tmp_path):
+    """Also for callers of the library: its wrapped error is KeyboardInterrupt again."""
+    import sqlalchemy as sa  # noqa: PLC0415  for this test alone
+
+    import hexveil as hv  # noqa: PLC0415
+
+    book = hv.Ledger(tmp_path / "l.sqlite", dataset="buses", budget=1)
+
+    def wrapped():
+        with transaction(book._engine):
+            try:
+                raise KeyboardInterrupt
+            except KeyboardInterrupt as error:
+                raise sa.exc.OperationalError("COMMIT", {}, Exception()) from error
+
+    with pytest.raises(KeyboardInterrupt):
+        wrapped()
+
+
+def test_the_archive_does_not_hide_an_interruption(tmp_path):
+    """What stands in an archive is reached, or the interruption goes on."""
+    import pyarrow.fs  # noqa: PLC0415  for this test alone
+
+    place = Archive("maps", pyarrow.fs.LocalFileSystem(), str(tmp_path))
+
+    def interrupted():
+        with place._reached():
+            try:
+                raise KeyboardInterrupt
+            except KeyboardInterrupt:
+                raise OSError("cancelled")  # noqa: B904  as a library does
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()

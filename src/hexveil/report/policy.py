@@ -1,10 +1,11 @@
 """The content security policy of the page: it asks for nothing, and runs nothing but its own.
 
 Each script and the one style element are allowed by the hash of their text, so that a script or a
-style that slipped into the page in some other way, say in a label, is not run. There are no style attributes: places that depend on numbers are rules of the
-style element, and what moves is set through the DOM, which a policy does not judge. Bokeh makes
-style elements with changing texts while it draws; assets/sheets.js gives it adopted style sheets
-instead, so no exception is needed for it either.
+style that slipped into the page in some other way, say in a label, is not run. There are no style
+attributes: places that depend on numbers are rules of the style element, and what moves is set
+through the DOM, which a policy does not judge. Bokeh makes style elements with changing texts while
+it draws; assets/sheets.js gives it adopted style sheets instead, so no exception is needed for it
+either.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from hexveil.report import read_context
 if TYPE_CHECKING:
     from hexveil.ledger import Spend
     from hexveil.publishing import Release
+    from hexveil.publishing.signing import Signer
     from hexveil.records import Dataset
 
 
@@ -75,14 +76,13 @@ def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any
     check_writable(folder)
     if run.release.context is not None:
         read_context(run.release.context)
-    key_read(run)
+    signer_of(run)
     return folder, account
 
 
-def key_read(run: Run) -> None:
-    """Refuse a key that cannot sign, before anything is spent."""
-    if run.release.sign is not None:
-        signing.signer(run.release.sign)
+def signer_of(run: Run) -> Signer | None:
+    """Return the key that folders are signed with, if there is one; refuse one that cannot sign."""
+    return None if run.release.sign is None else signing.signer(run.release.sign)
 
 
 def supported(run: Run, dataset: Dataset, reviewed: Plan | None = None) -> tuple[Plan, str | None]:

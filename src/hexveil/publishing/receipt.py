@@ -41,6 +41,22 @@ def digest_of(file: BinaryIO) -> str:
     return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
+def listed(content: bytes | None) -> dict[str, str] | None:
+    """Return the checksums that the content of a receipt lists; None if it is none."""
+    try:
+        said = json.loads(content or b"")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or wrong(said) or not all(map(_is_name, said["files"])):
+        return None
+    return dict(said["files"])
+
+
+def _is_name(name: str) -> bool:
+    """Return whether a name is that of a file in the folder itself."""
+    return bool(name) and name not in {".", ".."} and not set(name) & set("/\\\0")
+
+
 def wrong(said: Mapping[str, Any]) -> str:
     """Return why what a file says is no receipt that this program reads; nothing if it is one."""
     version = said.get("receipt_version")

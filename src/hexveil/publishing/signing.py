@@ -68,16 +68,19 @@ class Signer:
     def write(self, folder: Path) -> Path:
         """Write the signature over all files that stand in a folder."""
         files = {path.name: receipt.digest(path) for path in folder.iterdir() if path.name != NAME}
-        public = self._key.public_key().public_bytes_raw()
+        path = folder / NAME
+        path.write_text(self.text(files), "utf-8")
+        return path
+
+    def text(self, files: Mapping[str, str]) -> str:
+        """Return what signature.json says of a folder with these files and checksums."""
         said = {
             "signature_version": VERSION,
             "algorithm": ALGORITHM,
-            "public_key": _text(public),
+            "public_key": _text(self._key.public_key().public_bytes_raw()),
             "signature": _text(self._key.sign(message(files))),
         }
-        path = folder / NAME
-        path.write_text(json.dumps(said, indent=2) + "\n", "utf-8")
-        return path
+        return json.dumps(said, indent=2) + "\n"
 
 
 @dataclass(frozen=True)

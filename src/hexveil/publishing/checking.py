@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from hexveil.errors import InputError
@@ -132,7 +133,8 @@ def verdict(folder: Path, *, key: str | Path | None = None) -> Verdict:
         return Verdict((f"the folder has more than {MOST_FILES} files, and a release has eight.",))
     look = _Look(folder, here, reader)
     found = look.problems()
-    return Verdict(tuple(_told(found)), *look.shown(), signature=clean(look.signature))
+    shown = ((), ()) if found else look.shown()
+    return Verdict(tuple(_told(found)), *shown, signature=clean(look.signature))
 
 
 def _told(found: list[str]) -> Iterator[str]:
@@ -265,7 +267,8 @@ class _Look:
             found.extend(comparing.places(table, self.manifest))
             if found:
                 return found
-            self._numbers(table, found)
+            with np.errstate(all="ignore"):  # hostile numbers may be of any size
+                self._numbers(table, found)
             return found
         return [*found, "the tables and manifest.json cannot be compared."]
 
@@ -358,5 +361,7 @@ def _unknown(stated: Stated) -> Iterator[str]:
     )
     if not math.isclose(known.total.low, known.total.high, rel_tol=recomputing.CLOSE):
         yield "what all lose together, exactly: variances or further steps leave limits"
+    if not stated.plain or stated.manifest["smoothing"]:
+        yield "ends, grades and errors that a model or a private interval makes, but for limits"
     if not comparing.same_version(stated.manifest):
         yield "the words of README.txt: another version of hexveil wrote them"

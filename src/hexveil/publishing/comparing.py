@@ -231,6 +231,10 @@ def _derived(table: pa.Table, stated: Stated, part: Part) -> Iterator[str]:
             if not all(map(_close, _interval(table, name), ends)):
                 yield f"{name}_low and {name}_high are not {name}_raw and its bound."
     below, above = _interval(table, name)
+    if smooth:
+        middle = _column(table, f"{name}_smoothed")
+        if ((middle < below - CLOSE) | (middle > above + CLOSE)).any():
+            yield f"{name}_smoothed is outside {name}_low and {name}_high."
     if (below > above).any() or not ((low - CLOSE <= below) & (above <= high + CLOSE)).all():
         yield f"{name}_low and {name}_high are no interval within the bounds."
 

@@ -44,6 +44,8 @@ import numpy as np
 from hexveil.planning.part import LN20
 from hexveil.planning.ways import COARSE
 from hexveil.publishing.manifest import epsilon_text, odds
+from hexveil.publishing.moments import SHOWN
+from hexveil.publishing.variance import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,6 +150,11 @@ class Stated:
         return {one["step"]: one for one in self.manifest["plan"]["private_steps"]}
 
     @property
+    def radius(self) -> float:
+        """How far from a private interval's middle squares are kept."""
+        return float(self.steps["interval"]["radius"])
+
+    @property
     def plain(self) -> bool:
         """Whether values were cut to public bounds alone."""
         return "interval" not in self.steps
@@ -198,7 +205,7 @@ def _weighted(stated: Stated, part: Part) -> tuple[Floats, Floats]:
     way = steps["inside"]["way"] if "inside" in steps else None
     width = steps["interval"]["upper"] - steps["interval"]["lower"]
     if part.name == "variance":
-        width = steps["interval"]["radius"] ** 2
+        width = stated.radius**2
     if way == "users":
         return np.zeros_like(part.scale), np.full_like(part.scale, np.inf)
     if way == "cells":
@@ -345,18 +352,32 @@ def _bounds(stated: Stated) -> Iterator[str]:
     quantum = float(_exact(said["quantum"]))
     if not (0 < quantum <= high - low) or (stated.lower < low).any() or (stated.upper > high).any():
         yield "a cell's bounds are not within those of the values."
+    elif not stated.plain and not (_close(stated.lower, low) and _close(stated.upper, high)):
+        yield "a cell has bounds of its own, which it has not under a private interval."
+    elif not all(_whole((end - low) / quantum) for end in (stated.lower, stated.upper)):
+        yield "a cell's bounds are no whole numbers of quanta from those of the values."
     if not (stated.span > 0).all() or not (stated.users >= 1).all():
         yield "a cell has no users, or bounds without a width."
     if not (stated.users <= stated.records).all():
         yield "a cell has more users than records."
-    mean = stated.parts.get("mean")
-    if mean is None or not stated.plain:
-        return
-    live = mean.scale > 0
+    for part in stated.parts.values():
+        if not _fits(part, stated, quantum):
+            yield f"the grid of the {part.name} is not that of bounds, quantum, records and scale."
+
+
+def _fits(part: Part, stated: Stated, quantum: float) -> bool:
+    """Return whether a grid is the one that a release of these bounds and counts has."""
+    live = part.scale > 0
+    if not stated.plain:
+        # Steps of a mean are a quantum over the sum of weights, which the folder does not say.
+        if part.name == "variance":
+            return _close(part.step, np.full_like(part.step, stated.radius**2 / SHOWN))
+        return _close(part.start, stated.lower) and bool((part.step <= quantum).all())
+    if part.name == "variance":
+        return _close(part.step, part.scale / STEPS)
     step = np.where(live, quantum / (2.0 * stated.records), 0.0)
     start = np.where(live, stated.lower, stated.lower + stated.span / 2.0)
-    if not _close(mean.step, step) or not _close(mean.start, start):
-        yield "the grid of the means is not that of bounds, quantum and records."
+    return _close(part.step, step) and _close(part.start, start)
 
 
 def _figures(stated: Stated) -> Iterator[str]:
@@ -372,5 +393,9 @@ def _figures(stated: Stated) -> Iterator[str]:
             yield f"a cell keeps no record for its {part.name}, and has noise."
 
 
-def _close(one: Floats, other: Floats) -> bool:
-    return bool(np.allclose(one, other, rtol=CLOSE, atol=CLOSE * 1e-3))
+def _whole(numbers: Floats) -> bool:
+    return bool((np.abs(numbers - np.round(numbers)) <= 1e-6 * (1.0 + np.abs(numbers))).all())
+
+
+def _close(one: Floats, other: Floats | float) -> bool:
+    return bool(np.allclose(one, other, rtol=CLOSE, atol=1e-300))

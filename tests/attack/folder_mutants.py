@@ -54,8 +54,10 @@ def mutate(place, seed):
 
 def seal(place):
     """Write the receipt anew over what can be read, as a forger would who has no ledger."""
-    if any(path.is_symlink() or not path.is_file() or path.stat().st_size > 2 * 10**9
-           for path in place.iterdir()):
+    if any(
+        path.is_symlink() or not path.is_file() or path.stat().st_size > 2 * 10**9
+        for path in place.iterdir()
+    ):
         return
     try:
         said = json.loads((place / "manifest.json").read_text("utf-8"))

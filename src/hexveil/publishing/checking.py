@@ -363,5 +363,6 @@ def _unknown(stated: Stated) -> Iterator[str]:
         yield "what all lose together, exactly: variances or further steps leave limits"
     if not stated.plain or stated.manifest["smoothing"]:
         yield "ends, grades and errors that a model or a private interval makes, but for limits"
+    yield "what report.html shows: its checksum alone was compared"
     if not comparing.same_version(stated.manifest):
         yield "the words of README.txt: another version of hexveil wrote them"

@@ -186,9 +186,7 @@ def _check_columns(schema: pa.Schema) -> None:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         wanted = expected(field.name)
         if (kind.id if wanted == TIME else kind) != (wanted.id if wanted == TIME else wanted):
-            raise ImplausibleError(
-                f"has a column {field.name!r} of type {field.type}, not {wanted}"
-            )
+            raise ImplausibleError(f"has a column {field.name!r} of type {kind}, not {wanted}")
 
 
 TIME = pa.timestamp("s", tz="UTC")

@@ -8,7 +8,7 @@ import json
 import os
 import random
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.csv
@@ -45,11 +45,11 @@ class Mutant:
 def mutate(place, seed):
     """Damage a folder in one way and return what was done."""
     chance = random.Random(seed)  # noqa: S311  a repeatable attack
-    sealed = chance.random() < 0.75
-    done = chance.choice(KINDS)(place, chance)
-    if sealed:
-        seal(place)
-    return Mutant(*done, sealed=sealed)
+    done = Mutant(*chance.choice(KINDS)(place, chance))
+    if done.file == receipt.NAME or chance.random() > 0.75:
+        return done
+    seal(place)
+    return replace(done, sealed=True)
 
 
 def seal(place):
@@ -224,6 +224,8 @@ def _set(table, name, column):
 def _put(place, chance, table, kind, column):
     """Write a table as Parquet, as CSV and GeoJSON, or as all, in other layouts too."""
     which = chance.choice(("all", "all", "cells.parquet", "cells.csv", "cells.geojson"))
+    if not (place / which).exists():
+        which = "all"
     layout = chance.choice(({}, {"row_group_size": 1}, {"compression": "none"}, {"version": "1.0"},
                             {"use_dictionary": False}, {"data_page_version": "2.0"}))  # fmt: skip
     kind = kind if which == "all" else f"{kind} in one"

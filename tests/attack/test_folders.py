@@ -41,7 +41,7 @@ FREE = {
     # Of losses and cells what counts do not determine; README.txt has four digits of it.
     "p99", "p90", "median", "at_zero", "kept", "grid_step", "users",
     # What was found in private, and what a model makes of it.
-    "quantiles", "stretch", "part", "half_width", "mean_share", "classes", "deviations",
+    "quantiles", "stretch", "centre", "part", "half_width", "mean_share", "classes", "deviations",
     "signal_share", "distinguishable", "epsilon_half_distinguishable",
 }  # fmt: skip
 """Fields of a manifest that nothing else in the folder determines."""

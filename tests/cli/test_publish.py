@@ -235,6 +235,20 @@ def test_a_damaged_folder_is_noticed_and_restored(daily, call, sentence, where):
     assert "published before" in call("publish", "run.toml", "--date", DAYS[0], *out).out
 
 
+def test_a_folder_that_is_gone_is_written_again(daily, call):
+    """Where all of a folder is deleted, or a crash came as it was exchanged, it is made anew."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    (folder,) = folders(daily / "maps" / "buses")
+    place = daily / "maps" / "buses" / folder
+    whole, before = contents(place), spent()
+    place.rename(place.with_name(f".{place.name}.partial-01234567"))
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert (again.code, spent()) == (0, before), again.out
+    assert "at no further cost" in " ".join(again.out.split())
+    assert contents(place) == whole
+    assert [one.name for one in place.parent.iterdir() if one.is_dir()] == [place.name]
+
+
 def contents(place):
     """Return the bytes of each file of a folder."""
     return {path.name: path.read_bytes() for path in place.iterdir()}

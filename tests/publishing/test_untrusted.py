@@ -170,3 +170,18 @@ def test_ordinary_json_is_read():
     assert untrusted.parsed('{"a": ["\\ud83d\\ude8c", "é", 1.5, null]}'.encode()) == {
         "a": ["🚌", "é", 1.5, None]
     }
+
+
+def test_a_broken_footer_never_ends_the_process(tmp_path):
+    """Footers with a byte changed are read by our own parser first, and end in an error."""
+    path = write(tmp_path, good())
+    whole = path.read_bytes()
+    start = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    refused = 0
+    for at in range(start, len(whole) - 8, 3):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :])
+        try:
+            untrusted.table(path, 100, 2_000)
+        except (ValueError, OSError, pa.ArrowException):
+            refused += 1
+    assert refused > 100

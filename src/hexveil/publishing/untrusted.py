@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from hexveil.publishing.parquet_pages import pages
+from hexveil.publishing.parquet_pages import Chunk, footer, pages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ LIMITS = {
     "report.html": 256 * MEGABYTE,
 }
 """Bytes of each file that are read at most; a release of 100,000 cells stays below them."""
-FOOTER = 4 * MEGABYTE
+FOOTER = MEGABYTE
 GEOMETRY = 256
 """Bytes of a hexagon's outline at most, as well-known binary."""
 ENCODINGS = {0, 2, 3, 8}
@@ -149,23 +149,26 @@ def table(path: Path, rows: int, texts: int) -> pa.Table:
         release of so many rows has.
     """
     with opened(path) as file:
-        _check_footer(file)
+        _check_pages(file, _footer(file), rows, texts)
+        file.seek(0)
         source = pa.PythonFile(file, mode="r")
         read = pa.parquet.ParquetFile(source, read_dictionary=_texts(source))
         _check_columns(read.schema_arrow)
-        _check_pages(file, read.metadata, rows, texts)
         found = read.read(use_threads=False)
     found.validate(full=True)
     return _plain(found, texts)
 
 
-def _check_footer(file: BinaryIO) -> None:
+def _footer(file: BinaryIO) -> bytes:
+    """Return the bytes of the footer."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 8, 0))
     length, mark = (end := file.read(8))[:4], end[4:]
-    if mark != b"PAR1" or int.from_bytes(length, "little") > min(size, FOOTER):
+    long = int.from_bytes(length, "little")
+    if mark != b"PAR1" or long > min(size - 8, FOOTER):
         raise ImplausibleError("has no footer of a release's table")
-    file.seek(0)
+    file.seek(size - 8 - long)
+    return file.read(long)
 
 
 def _texts(source: pa.NativeFile) -> list[str]:
@@ -214,25 +217,21 @@ def expected(column: str) -> pa.DataType:
 NUMBERS = {"noisy", "raw", "smoothed", "scale", "bias", "error", "bound95", "low", "high"}
 
 
-def _check_pages(file: BinaryIO, said: Any, rows: int, texts: int) -> None:  # noqa: ANN401  pyarrow
+def _check_pages(file: BinaryIO, data: bytes, rows: int, texts: int) -> None:
     """Refuse pages that would unpack to more than so many rows and texts take."""
-    groups = [said.row_group(k) for k in range(min(said.num_row_groups, rows + 1))]
-    counts = [group.num_rows for group in groups]
-    if said.num_rows != rows or sum(counts) != rows or min(counts, default=0) < 0:
-        raise ImplausibleError(f"has {said.num_rows:,} rows, and manifest.json has {rows:,} cells")
-    for group in groups:
-        for k in range(group.num_columns):
-            _check_chunk(file, group.column(k), group.num_rows, texts)
+    many, counts, chunks = footer(data)
+    if many != rows or sum(counts) != rows or min(counts, default=0) < 0:
+        raise ImplausibleError(f"has {many:,} rows, and manifest.json has {rows:,} cells")
+    for chunk in chunks:
+        _check_chunk(file, chunk, texts)
 
 
-def _check_chunk(file: BinaryIO, chunk: Any, rows: int, texts: int) -> None:  # noqa: ANN401  pyarrow
-    starts = [chunk.data_page_offset]
-    if chunk.dictionary_page_offset is not None:
-        starts.append(chunk.dictionary_page_offset)
+def _check_chunk(file: BinaryIO, chunk: Chunk, texts: int) -> None:
+    rows = chunk.rows
     left = GEOMETRY * rows + 2 * texts + MEGABYTE
-    if min(starts) < 0 or chunk.num_values != rows:
+    if chunk.start < 0 or chunk.values != rows:
         raise ImplausibleError("has a column of another length than its table")
-    for page in pages(file, min(starts), chunk.total_compressed_size, 16 + rows // 64):
+    for page in pages(file, chunk.start, chunk.size, 16 + rows // 64):
         left -= page.unpacked
         if left < 0 or page.values > rows or page.encoding not in ENCODINGS:
             raise ImplausibleError("unpacks to more than its rows take, and is not read")

@@ -49,10 +49,12 @@ FREE = {
 
 BEYOND = ("_noisy",)
 """A number beyond the bounds is on its grid, and clamped to the bounds, wherever it is."""
+COUNTS = ("users", "records")
+"""Under a private interval weights stand for counts, which then are in no other figure."""
 OPEN = {
     "means": (*BEYOND, "_smoothed", "_low", "_high"),
-    "interval": (*BEYOND, "_low", "_high", "_quality", "_error"),
-    "steps": (*BEYOND, "_low", "_high", "_quality", "_error"),
+    "interval": (*BEYOND, *COUNTS, "_low", "_high", "_quality", "_error"),
+    "steps": (*BEYOND, *COUNTS, "_low", "_high", "_quality", "_error"),
 }
 """Columns that nothing in such a folder determines, but for limits."""
 

@@ -362,7 +362,7 @@ def _unknown(stated: Stated) -> Iterator[str]:
     if not math.isclose(known.total.low, known.total.high, rel_tol=recomputing.CLOSE):
         yield "what all lose together, exactly: variances or further steps leave limits"
     if not stated.plain or stated.manifest["smoothing"]:
-        yield "ends, grades and errors that a model or a private interval makes, but for limits"
+        yield "ends, grades, errors and counts that a model or a private interval leaves open"
     yield "what report.html shows: its checksum alone was compared"
     if not comparing.same_version(stated.manifest):
         yield "the words of README.txt: another version of hexveil wrote them"

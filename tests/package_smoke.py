@@ -62,6 +62,7 @@ def alone():
     told(published.to_pandas, "pandas")
     told(hv.capacity(dataset(), epsilon=3).to_pandas, "pandas")
     told(published.to_polars, "polars")
+    told(lambda: published.write("signed", sign="signing.pem"), "signing")
     told(lambda: hv.Ledger("postgresql://host/name", dataset="buses", budget=9), "postgres")
     told(lambda: hv.read("records.parquet", engine="spark", **LABELS), "spark")
     for arguments, extra in ((STUDY, "plots"), (("demo",), "demo")):
@@ -114,6 +115,15 @@ def postgres():
     except hv.StorageError as error:
         text = str(error)
     assert "cannot be used" in text, text
+
+
+def signing():
+    """Make a key pair, sign with it, and check."""
+    from hexveil.publishing import signing as made  # noqa: PLC0415  an extra
+
+    public = made.generate(Path("signing.pem"))
+    folder = released().write("signed", sign="signing.pem")
+    assert hv.verify(folder, key=public)["guarantee"]
 
 
 def spark():

@@ -78,7 +78,12 @@ TABLE = {
     "publishing": Room(
         (*BASE, "sheets", "records", "noise", "ledger", "planning", "smoothing", "report"),
         ("numpy", "pyarrow"),
-        (("pandas", ""), ("polars", ""), ("jsonschema", "checking.py")),
+        (
+            ("pandas", ""),
+            ("polars", ""),
+            ("jsonschema", "checking.py"),
+            ("cryptography", "signing.py"),
+        ),
     ),
     # What people see.
     "report": Room(BASE, ("numpy", "pyarrow", "bokeh", "jinja2", "markupsafe")),
@@ -106,7 +111,7 @@ TABLE = {
 NOT_AT_TOP = {"pandas", "polars", "matplotlib"}
 HEAVY = (
     "duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic",
-    "matplotlib", "scipy", "jsonschema", "pyspark",
+    "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography",
 )  # fmt: skip
 
 

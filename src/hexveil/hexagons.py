@@ -100,3 +100,15 @@ def centre(hexagon: int) -> tuple[float, float]:
 def resolution_of(hexagon: int) -> int:
     """Return the resolution of one hexagon."""
     return int(h3.get_resolution(h3.int_to_str(int(hexagon))))
+
+
+def is_name(text: str, resolution: int) -> bool:
+    """Return whether a text is the usual hex string of a hexagon of this resolution.
+
+    Examples
+    --------
+    >>> is_name("8842599969fffff", 8), is_name("8842599969FFFFF", 8), is_name("bus 7", 8)
+    (True, False, False)
+    """
+    known = h3.is_valid_cell(text) and h3.int_to_str(h3.str_to_int(text)) == text
+    return bool(known and h3.get_resolution(text) == resolution)

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from fractions import Fraction
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -93,7 +94,7 @@ def release_of(names, place, *, name=NAME, columns=(ROUTE, HOUR)):
         value_unit="<b>km</b>",
         identity={"source": "=a.csv", "version": SCRIPT, "drop_values": "none"},
     )
-    plan = plan_of(dataset, 1, 0.7)
+    plan = plan_of(dataset, 1, 0.7, epsilon=Fraction(1000))
     numbers = {"mean": 31 - 7 * np.arange(len(names))}
     table = released(plan, dataset.public, _values(numbers, plan, dataset.public.scale))
     said = manifest(name, dataset.public, plan, "0" * 64, {"entry": 7, "chain": "ab" * 32})

@@ -310,7 +310,7 @@ def test_every_command_has_help_and_json(call):
     page = (Path(__file__).parents[2] / "docs" / "understand" / "ledger.md").read_text()
     commands = typer.main.get_command(app).commands["ledger"].commands
     assert list(commands) == [
-        "init", "show", "history", "set-budget", "verify", "resolve", "export",
+        "init", "show", "history", "set-budget", "verify", "resolve", "keygen", "export",
     ]  # fmt: skip
     listed = call("ledger")
     assert listed.code == 0

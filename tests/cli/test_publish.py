@@ -216,6 +216,109 @@ def test_one_that_stopped_goes_on(daily, call, monkeypatch, step):
     assert checking.problems(daily / "maps" / "buses" / folder) == ()
 
 
+DAMAGE = {
+    "report.html is missing": lambda place: (place / "report.html").unlink(),
+    "cells.csv was changed": lambda place: (place / "cells.csv").write_text("cell\n"),
+    "README.txt was changed": lambda place: (place / "README.txt").write_text(" "),
+    "receipt.json is missing": lambda place: (place / "receipt.json").unlink(),
+    "manifest.json is missing": lambda place: [one.unlink() for one in place.glob("[!r]*")],
+}
+
+
+@pytest.mark.parametrize("where", ["maps", "bucket"])
+@pytest.mark.parametrize("sentence", DAMAGE)
+def test_a_damaged_folder_is_noticed_and_restored(daily, call, sentence, where):
+    """What is missing or changed is said; the same bytes stand again, at no cost."""
+    out = ["--out", (daily / where).as_uri() if where == "bucket" else where]
+    assert call("publish", "run.toml", "--date", DAYS[0], *out).code == 0
+    (folder,) = folders(daily / where / "buses")
+    place = daily / where / "buses" / folder
+    whole, before = contents(place), spent()
+    DAMAGE[sentence](place)
+    again = call("publish", "run.toml", "--date", DAYS[0], *out)
+    said = " ".join(again.out.split())
+    assert (again.code, spent()) == (0, before), again.out
+    assert "restored: " in said
+    assert sentence in said
+    assert contents(place) == whole
+    assert checking.problems(place) == ()
+    assert [one.name for one in place.parent.iterdir() if one.is_dir()] == [place.name]
+    assert "published before" in call("publish", "run.toml", "--date", DAYS[0], *out).out
+
+
+def test_a_folder_that_is_gone_is_written_again(daily, call):
+    """Where all of a folder is deleted, or a crash came as it was exchanged, it is made anew."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    (folder,) = folders(daily / "maps" / "buses")
+    place = daily / "maps" / "buses" / folder
+    whole, before = contents(place), spent()
+    place.rename(place.with_name(f".{place.name}.partial-01234567"))
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert (again.code, spent()) == (0, before), again.out
+    assert "at no further cost" in " ".join(again.out.split())
+    assert contents(place) == whole
+    assert [one.name for one in place.parent.iterdir() if one.is_dir()] == [place.name]
+
+
+def contents(place):
+    """Return the bytes of each file of a folder."""
+    return {path.name: path.read_bytes() for path in place.iterdir()}
+
+
+def test_a_damaged_folder_of_other_records_is_not_restored(daily, call):
+    """Where records have changed since, a damaged folder fails with a sentence, nothing spent."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    (folder,) = folders(daily / "maps" / "buses")
+    (daily / "maps" / "buses" / folder / "report.html").unlink()
+    before = spent()
+    pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")
+    said = call("publish", "run.toml", "--date", DAYS[0])
+    words = " ".join(said.out.split())
+    assert (said.code, spent()) == (1, before)
+    assert "report.html is missing, and it cannot be written anew" in words
+    assert "restore the folder from a copy" in words
+
+
+def test_a_restoration_draws_nothing(daily, call, monkeypatch):
+    """Where the ledger has no numbers of a damaged folder it is refused, and nothing is booked."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    (folder,) = folders(daily / "maps" / "buses")
+    (daily / "maps" / "buses" / folder / "report.html").unlink()
+    before = spent()
+    monkeypatch.setattr(Ledger, "find", lambda *_: None)
+    said = call("publish", "run.toml", "--date", DAYS[0])
+    assert said.code == 1
+    assert "the ledger does not have its numbers" in " ".join(said.out.split())
+    monkeypatch.undo()
+    assert Ledger(str(daily / "ledger.sqlite"), dataset="buses").spent == before
+
+
+def test_published_folders_are_signed(daily, call):
+    """With a key in the run file each folder is signed, also one written anew or signed late."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    assert call("ledger", "keygen", "signing.pem").code == 0
+    run = daily / "run.toml"
+    run.write_text(
+        run.read_text().replace("accept_noise = true", 'sign = "signing.pem"\naccept_noise = true')
+    )
+    late = call("publish", "run.toml", "--date", DAYS[0])
+    assert late.code == 0
+    assert "signature.json is missing; written anew" in " ".join(late.out.split())
+    (folder,) = folders(daily / "maps" / "buses")
+    place = daily / "maps" / "buses" / folder
+    signed = contents(place)
+    assert call("verify", str(place), "--key", "signing.pem.pub").code == 0
+    (place / "signature.json").write_text("{}")
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert "signature.json was changed" in " ".join(again.out.split())
+    assert contents(place) == signed
+    before = spent()
+    (daily / "signing.pem").chmod(0o644)
+    refused = call("publish", "run.toml", "--date", DAYS[1])
+    assert (refused.code, spent()) == (2, before)
+    assert "can be read or changed by others" in refused.err
+
+
 def test_a_dry_run_says_price_and_end(daily, call):
     """Nothing is booked, no file is made, and the date is the one that arithmetic gives."""
     said = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")

@@ -7,6 +7,7 @@ import pyarrow.fs
 import pytest
 
 from hexveil.errors import InputError, StorageError
+from hexveil.publishing import receipt
 from hexveil.publishing.archive import Archive, archive
 from hexveil.publishing.naming import folder_name
 from hexveil.publishing.pointer import Pointer, Stand, words
@@ -243,3 +244,57 @@ def test_leftovers_of_a_day_go(tmp_path):
     here.put(pointer, release)
     assert sorted(path.name for path in day.iterdir()) == [REQUEST[:16]]
     assert sorted(path.name for path in day.parent.iterdir()) == [day.name]
+
+
+def sealed(folder):
+    """Make a release whose receipt lists its files."""
+    folder.mkdir()
+    (folder / "cells.csv").write_text("cell\n")
+    (folder / "README.txt").write_text("numbers")
+    receipt.write(folder, {"dataset": {"name": "buses"}, "request": REQUEST, "ledger": None})
+
+
+@pytest.mark.parametrize(
+    ("harm", "found"),
+    [
+        (lambda p: p.touch(), ()),
+        (lambda p: (p / "cells.csv").unlink(), ("cells.csv is missing",)),
+        (lambda p: (p / "cells.csv").write_text(""), ("cells.csv was changed",)),
+        (lambda p: (p / "receipt.json").unlink(), ("receipt.json is missing",)),
+        (lambda p: (p / "receipt.json").write_text("[]"), ("receipt.json was changed",)),
+        (
+            lambda p: (p / "receipt.json").write_text(
+                '{"receipt_version": 1, "dataset": "buses", "request": "", "ledger": null, '
+                '"files": {"../../latest.json": ""}}'
+            ),
+            ("receipt.json was changed",),
+        ),
+    ],
+)
+def test_damage_is_named_and_mended(place, harm, found):
+    """What is missing or changed is told by the receipt; the folder is then as it was written."""
+    here, folder = place
+    pointer = Pointer.to("2026-11-20", REQUEST)
+    here.put(pointer, sealed)
+    whole = {path.name: path.read_bytes() for path in (folder / pointer.path).iterdir()}
+    harm(folder / pointer.path)
+    assert here.there(pointer)
+    assert here.damage(pointer) == found
+    here.restore(pointer, sealed)
+    assert here.damage(pointer) == ()
+    assert {path.name: path.read_bytes() for path in (folder / pointer.path).iterdir()} == whole
+    assert [path.name for path in (folder / "2026-11-20").iterdir()] == [REQUEST[:16]]
+
+
+def test_a_restoration_that_fails_leaves_what_was_there(tmp_path):
+    """The damaged folder goes only when the new one is whole."""
+    here, pointer = archive(str(tmp_path), "buses"), Pointer.to("2026-11-20", REQUEST)
+    here.put(pointer, sealed)
+    (tmp_path / "buses" / pointer.path / "README.txt").unlink()
+
+    def fails(_):
+        raise StorageError("no room")
+
+    with pytest.raises(StorageError, match="no room"):
+        here.restore(pointer, fails)
+    assert here.damage(pointer) == ("README.txt is missing",)

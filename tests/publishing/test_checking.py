@@ -1,8 +1,10 @@
 """A release folder is checked from itself alone: whole ones pass, every kind of change is named."""
 
 import json
+import os
 import re
 import shutil
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,7 @@ import pytest
 import hexveil as hv
 from hexveil.cells import CellTable
 from hexveil.errors import InputError
-from hexveil.publishing import checking, folder, receipt
+from hexveil.publishing import checking, folder, linear, receipt
 from hexveil.publishing.manifest import manifest
 from hexveil.publishing.release import _values
 from hexveil.publishing.table import released
@@ -23,10 +25,11 @@ LEDGER = {"entry": 7, "chain": "ab" * 32}
 
 
 def write(dataset, place, *, statistics=("mean",), ledger=LEDGER):
-    """Write a release of chosen noisy numbers and return its folder."""
-    n_cells = dataset.occupancy.n_cells
-    plan = plan_of(dataset, 1, 0.7, statistics=statistics)
-    numbers = {name: 7 * np.arange(n_cells) + 31 for name in plan.parts}
+    """Write a release of chosen noisy numbers and return its folder; free without a ledger."""
+    n_cells, kept = dataset.occupancy.n_cells, 0 if ledger is None else 1
+    plan = plan_of(dataset, kept, 0.7, statistics=statistics, epsilon=Fraction(20))
+    middle = linear.lattice(plan, dataset.public.scale).steps * dataset.occupancy.records_per_cell
+    numbers = {"mean": 7 * np.arange(n_cells) + 31 if kept else middle}
     noisy = _values(numbers, plan, dataset.public.scale)
     table = released(plan, dataset.public, noisy)
     said = manifest("buses", dataset.public, plan, "0" * 64, ledger)
@@ -114,6 +117,15 @@ def change_manifest(change, *, sealed=True):
     return act
 
 
+def change_receipt(change):
+    def act(place):
+        said = json.loads((place / receipt.NAME).read_text())
+        change(said)
+        (place / receipt.NAME).write_text(json.dumps(said))
+
+    return act
+
+
 CHANGES = {
     "README.txt was changed": lambda place: (place / "README.txt").write_text("trust me"),
     "report.html is missing": lambda place: (place / "report.html").unlink(),
@@ -133,6 +145,22 @@ CHANGES = {
         lambda said: said["guarantee"].pop("epsilon_spent")
     ),
     "is of schema version 9": change_manifest(lambda said: said.update(schema_version=9)),
+    "is of schema version none that": change_manifest(
+        lambda said: said.update(schema_version=["1"])
+    ),
+    "receipt.json is of a version that this program does not know": change_receipt(
+        lambda said: said.update(receipt_version=2)
+    ),
+    "receipt.json does not say its files": change_receipt(lambda said: said.pop("files")),
+    "receipt.json names no files": change_receipt(lambda said: said.update(files=["cells.csv"])),
+    "no regular file": lambda place: [(place / "report.html").unlink(),
+                                      os.mkfifo(place / "report.html")],
+    "is a link": lambda place: [(place / "README.txt").rename(place.parent / "README.txt"),
+                                (place / "README.txt").symlink_to("../README.txt")],
+    "more than 100 files": lambda place: [(place / f"{k}.txt").touch() for k in range(120)],
+    "says more beside its cells": change_manifest(
+        lambda said: said["rules"].update({f"rule {k}": k for k in range(30_000)})
+    ),
     "does not have the cells": change_manifest(lambda said: said["cells"].reverse()),
 }  # fmt: skip
 
@@ -152,3 +180,24 @@ def test_a_folder_that_is_no_release_is_refused(tmp_path):
         checking.problems(tmp_path / "gone")
     with pytest.raises(InputError, match=r"no manifest\.json"):
         checking.problems(tmp_path)
+
+
+def test_problems_fit_a_terminal(city, tmp_path):
+    """Of very many problems, and of very long names, a part is told."""
+    place = write(city, tmp_path / "map")
+    for number in range(60):
+        (place / f"{number:02} {'x' * 200}.txt").touch()
+    found = checking.problems(place)
+    assert len(found) == checking.MOST_PROBLEMS + 1
+    assert found[-1] == "And 30 more."
+    assert max(map(len, found)) <= checking.LONGEST + 3
+
+
+def test_what_was_recomputed_and_what_not_is_said(city, tmp_path):
+    """The verdict names the losses that it computed anew, and what a folder cannot show."""
+    verdict = checking.verdict(write(city, tmp_path / "map"))
+    together, most = verdict.recomputed
+    assert together.startswith("what all 4 users lose together: ")
+    assert most.startswith("what the most exposed user loses: ")
+    assert any("whether noise was drawn" in one for one in verdict.unknown)
+    assert any("the loss of each user" in one for one in verdict.unknown)

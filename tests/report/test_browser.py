@@ -277,6 +277,9 @@ def test_labels_have_a_table_that_fits(show, wards, width):
     assert "<img src=x onerror=alert(1)>" in shown
     assert shown.index("Ward 0") < shown.index("Ward 8") < shown.index("Zürich")
     assert page.locator("#chart li").count() == wards.table.num_rows
+    dots = page.locator("#chart b").evaluate_all("(all) => all.map((e) => e.offsetLeft)")
+    assert dots == sorted(dots, reverse=True)  # the largest value is first
+    assert dots[0] > dots[-1]
     quiet(page)
 
 
@@ -292,6 +295,55 @@ def test_maps_of_every_scale_are_drawn(show, make, width, resolution):
     fits(page)
     assert colours(page) > 20
     quiet(page)
+
+
+@WIDTHS
+def test_the_policy_does_not_change_the_drawing(show, city_page, width):
+    """The map is drawn, to the pixel, as under a policy that allows all scripts and styles."""
+    lax = re.sub(
+        r'content="default-src [^"]*"', "content=\"default-src * data: 'unsafe-inline'\"", city_page
+    )
+    lax = re.sub(r"<script>/\* Bokeh styles.*?</script>", "", lax, count=1, flags=re.DOTALL)
+    assert "page-sheet" in city_page
+    assert "page-sheet" not in lax
+    strict_page, lax_page = show(city_page, width), show(lax, width)
+    assert (
+        strict_page.locator("#map-frame").screenshot()
+        == lax_page.locator("#map-frame").screenshot()
+    )
+    quiet(strict_page)
+
+
+INJECTED = {
+    "script": "<script>document.title = 'taken'</script>",
+    "handler": "<img src='data:,' onerror=\"document.title = 'taken'\">",
+    "address": "<iframe src=\"javascript:parent.document.title = 'taken'\"></iframe>",
+    "style element": "<style>h1 { display: none }</style>",
+    "style attribute": "<p id='late' style='position: fixed; inset: 0'>taken</p>",
+}
+
+
+@pytest.mark.parametrize("kind", INJECTED)
+def test_what_is_injected_does_nothing(show, city_page, kind):
+    """Scripts and styles that are not the page's own are refused, and the page works on."""
+    page = show(city_page.replace("</main>", f"{INJECTED[kind]}</main>"), DESK)
+    page.wait_for_timeout(100)
+    assert page.title() != "taken"
+    assert page.locator("h1").is_visible()
+    if kind == "style attribute":
+        position = "(e) => getComputedStyle(e).position"
+        assert page.locator("#late").evaluate(position) == "static"
+    assert any("Content Security Policy" in text for text in page.complaints)
+    assert colours(page) > 50
+
+
+def test_colours_and_places_of_the_legend_are_set(show, city_page):
+    """The bar of the legend is coloured and its marks stand apart, without a style attribute."""
+    page = show(city_page, DESK)
+    background = page.locator("#colour-bar").evaluate("(e) => getComputedStyle(e).backgroundImage")
+    assert "gradient" in background
+    left = page.locator(".marks span").evaluate_all("(all) => all.map((e) => e.offsetLeft)")
+    assert left == sorted(set(left))
 
 
 def test_a_script_that_asks_is_refused(show, city_page):

@@ -1,5 +1,7 @@
 """The page as text: what it holds, what it escapes, what it never holds."""
 
+import base64
+import hashlib
 import json
 import re
 from fractions import Fraction
@@ -47,6 +49,26 @@ def test_nothing_is_fetched_from_elsewhere(page):
     assert "@import" not in html
     assert not re.search(r"url\(\s*['\"]?(?!data:)", html)
     assert "default-src 'none'" in html
+
+
+@pytest.mark.parametrize("kind", ["city", "wards"])
+def test_only_the_scripts_and_the_style_of_the_page_are_allowed(request, kind):
+    """The policy holds the hash of each script and style, nothing unsafe, and no attribute."""
+    release = request.getfixturevalue(kind)
+    html = render(release.table, release.manifest)
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1]
+    rules = {name: allowed for name, *allowed in map(str.split, policy.split("; "))}
+    assert "unsafe" not in policy
+
+    def hashed(tag):
+        texts = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        digests = (hashlib.sha256(text.encode()).digest() for text in texts)
+        return [f"'sha256-{base64.b64encode(one).decode()}'" for one in digests]
+
+    assert rules["script-src"] == hashed("script")
+    assert rules["style-src"] == hashed("style")
+    assert len(rules["script-src"]) == (3 if kind == "city" else 1)
+    assert not re.search(r"<[^>]+\s(?:style|on\w+)=", without_scripts(html))
 
 
 def test_the_statement_is_seven_sentences(page):

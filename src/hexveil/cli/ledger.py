@@ -17,6 +17,7 @@ from hexveil.errors import InputError
 from hexveil.ledger import Ledger, exporting, reading
 from hexveil.ledger.engines import MEMORY
 from hexveil.ledger.verifying import verify as verified
+from hexveil.publishing import signing
 
 if TYPE_CHECKING:
     from hexveil.config import Run
@@ -233,6 +234,28 @@ def the_one(waiting: tuple[Event, ...], start: str) -> Event:
             "an option resolve lists them."
         )
     return found[0]
+
+
+@app.command("keygen", epilog="Example:  hexveil ledger keygen signing.pem")
+def keygen(
+    file: Annotated[Path, typer.Argument(help="A new file for the private key.", metavar="FILE")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key pair that signs release folders: keep one key, hand out the other.
+
+    A run signs with it where [release] says sign = FILE; who receives a folder checks it with
+    hexveil verify --key FILE.pub.
+    """
+    public = signing.generate(file)
+    found = signing.reader(public).fingerprint
+    lines = [
+        *words.wrapped("Private key", f"{file}: keep it to yourself, beside a copy elsewhere."),
+        *words.wrapped("Public key", f"{public}: give it to those who receive releases."),
+        *words.wrapped("Fingerprint", f"{found}: tell it to them in another way."),
+    ]
+    plain = {"private_key": str(file), "public_key": str(public), "fingerprint": found}
+    tell(lines, plain, as_json=as_json)
 
 
 @app.command("export", epilog="Example:  hexveil ledger export ledger.sqlite events.csv")

@@ -1,9 +1,10 @@
 """`hexveil publish`: a day's map, or many days', that a scheduler can ask for again and again.
 
 A day is a request like any other: asked again it is answered from the ledger at no cost, and one
-that stopped on the way goes on. A day is ready when its last hour is over and late records have had
-their time (--wait). Records that come later still, and change who reported how often where, wait:
-what is published stands, unless --revise pays for a revision.
+that stopped on the way goes on. A file that was deleted or changed since is noticed, and the folder
+written anew from the ledger's numbers. A day is ready when its last hour is over and late records
+have had their time (--wait). Records that come later still, and change who reported how often
+where, wait: what is published stands, unless --revise pays for a revision.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class Outcome:
     ----------
     day : str
     state : str
-        "published", "published before", "kept" (late records wait), "not ready", "refused",
-        "failed", or "planned" where nothing was to be published.
+        "published", "published before", "restored" (its folder was damaged), "kept" (late records
+        wait), "not ready", "refused", "failed", or "planned" where nothing was to be published.
     said : str
         A sentence.
     epsilon : float
@@ -98,6 +99,7 @@ def publish(
         raise InputError("dates (in [select]) and publish cannot be combined: --date says the day.")
     account = arguments.ledger_arguments(run, Ledger)
     steps.price_named(run)
+    release.signer_of(run)
     place = archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)
     revise = revise or run.publish.late == "revise"
@@ -185,12 +187,7 @@ def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool)
     pointer, asked_for = place.pointer(day), Pointer.to(day, request)
     receipts.check_behind(account["url"], place, pointer, place.pointer(), asked_for)
     if pointer is not None and pointer.request != request and not revise:
-        return Outcome(
-            day,
-            "kept",
-            "records have come since, or the plan is another; what is published stands. --revise "
-            f"publishes a revision at epsilon {words.price(price)}.",
-        )
+        return kept(day, place, pointer, price)
     return _published(of_day, dataset, made, request, place, pointer)
 
 
@@ -202,15 +199,20 @@ def _published(
     day = str(run.select.dates[0])
     account = arguments.ledger_arguments(run, Ledger)
     book = Ledger(**account)
-    done = pointer is not None and pointer.request == request and place.has(pointer)
-    if pointer is not None and done:
-        place.advance(pointer)  # if a crash came between the two pointers
-        return Outcome(day, "published before", f"{place.where}: the same request, at no cost.")
     found = Pointer.to(day, request)
+    if pointer is not None and pointer.request == request and place.there(pointer):
+        damage = place.damage(pointer, release.signer_of(run))
+        if damage:
+            published = answered(run, dataset, made, book, lost(pointer, damage))
+            place.restore(pointer, lambda folder: published.write(folder, **release.beside(run)))
+        place.advance(pointer)  # if a crash came between the two pointers
+        if damage:
+            told = f"{lost(pointer, damage)}; written anew from the ledger's numbers, at no cost."
+            return Outcome(day, "restored", told)
+        return Outcome(day, "published before", f"{place.where}: the same request, at no cost.")
     place.check(found)
     published = release.publish(run, dataset, made, book)
-    context = {} if run.release.context is None else {"context": run.release.context}
-    place.put(found, lambda folder: published.write(folder, **context))
+    place.put(found, lambda folder: published.write(folder, **release.beside(run)))
     stand = rested(published, place, found)
     if stand is not None:
         book.commit(request)
@@ -219,6 +221,43 @@ def _published(
     price = 0.0 if published.replayed else float(made.epsilon)
     cost = "no further cost" if published.replayed else f"epsilon {words.price(price)}"
     return Outcome(day, "published", f"{found.path} at {cost}; {words.spent(book.spend())}", price)
+
+
+def kept(day: str, place: Archive, pointer: Pointer, price: float) -> Outcome:
+    """Return the outcome of a day whose published map stands, whole or damaged, though it differs.
+
+    What would be published now is another request, so that a damaged folder cannot be made of it.
+    """
+    another = "records have come since, or the plan is another"
+    revision = f"--revise publishes a revision at epsilon {words.price(price)}."
+    damage = place.damage(pointer)
+    if damage:
+        told = f"{lost(pointer, damage)}, and it cannot be written anew, since {another}; restore"
+        return Outcome(day, "failed", f"{told} the folder from a copy, or {revision}", code=1)
+    return Outcome(day, "kept", f"{another}; what is published stands. {revision}")
+
+
+def lost(pointer: Pointer, damage: tuple[str, ...]) -> str:
+    """Return what is wrong with a published folder, in words."""
+    return f"{pointer.path}: {', '.join(damage)}"
+
+
+def answered(run: Run, dataset: Dataset, made: Plan, book: Ledger, why: str) -> Release:
+    """Return a release from the numbers that the ledger has; refuse to draw any for a restoration.
+
+    Raises
+    ------
+    StorageError
+        If the ledger does not have them.
+    """
+    request = fingerprint(request_of(book.dataset, dataset.public, made))
+    known = book.find(request)
+    if made.epsilon and (known is None or known.published is None):
+        raise StorageError(
+            f"{why}, and the ledger does not have its numbers, so it is not written anew; restore "
+            "the folder from a copy."
+        )
+    return release.publish(run, dataset, made, book)
 
 
 def rested(published: Release, place: Archive, found: Pointer) -> Stand | None:

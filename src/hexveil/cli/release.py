@@ -16,7 +16,7 @@ from hexveil.config import Run, arguments
 from hexveil.errors import InputError
 from hexveil.ledger import Ledger
 from hexveil.planning import Plan
-from hexveil.publishing import check_writable
+from hexveil.publishing import check_writable, signing
 from hexveil.publishing.release import booked_plan
 from hexveil.publishing.release import release as publish_numbers
 from hexveil.records.progress import shown
@@ -25,6 +25,7 @@ from hexveil.report import read_context
 if TYPE_CHECKING:
     from hexveil.ledger import Spend
     from hexveil.publishing import Release
+    from hexveil.publishing.signing import Signer
     from hexveil.records import Dataset
 
 
@@ -85,7 +86,13 @@ def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any
     check_writable(folder)
     if run.release.context is not None:
         read_context(run.release.context)
+    signer_of(run)
     return folder, account
+
+
+def signer_of(run: Run) -> Signer | None:
+    """Return the key that folders are signed with, if there is one; refuse one that cannot sign."""
+    return None if run.release.sign is None else signing.signer(run.release.sign)
 
 
 def supported(run: Run, dataset: Dataset, reviewed: Plan | None = None) -> tuple[Plan, str | None]:
@@ -114,10 +121,15 @@ def publish(run: Run, dataset: Dataset, made: Plan, book: Ledger) -> Release:
 
 def write(run: Run, published: Release, folder: Path) -> list[Path]:
     """Write the folder and return its files."""
-    context = {} if run.release.context is None else {"context": run.release.context}
     with shown("Writing the map"):
-        published.write(folder, **context)
+        published.write(folder, **beside(run))
     return sorted(folder.iterdir())
+
+
+def beside(run: Run) -> dict[str, Any]:
+    """Return what a folder is written with beside the numbers: a context and a key."""
+    given = {"context": run.release.context, "sign": run.release.sign}
+    return {name: file for name, file in given.items() if file is not None}
 
 
 def release_json(

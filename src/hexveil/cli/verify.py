@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,38 +14,45 @@ from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotati
 from hexveil.publishing import checking
 from hexveil.publishing.prose import clean
 
+if TYPE_CHECKING:
+    from hexveil.publishing.checking import Verdict
+
 Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
+Public = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", help="The holder's public key: the folder must be signed with it.", metavar="FILE"
+    ),
+]
 
-CANNOT = (
-    "what a folder cannot show: that noise was drawn as stated, and that the holder's ledger has "
-    "this release. Its holder can tell by the chain hash in receipt.json."
-)
+CHECKED = "manifest, checksums, columns, cells, bounds and grid; every value of all files alike."
+HOLDER = "Its holder can tell by the chain hash in receipt.json."
 
 
-def verify(folder: Folder, *, as_json: AsJson = False) -> int:
-    """Check a release folder's files, tables and statement against each other.
+def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> int:
+    """Check a release folder's files, tables, losses and signature against each other.
 
     Exit 0 if all is as it was written, 2 if something is not. Needs no ledger and no records.
     """
-    problems = checking.problems(folder)
+    verdict = checking.verdict(folder, key=key)
     if as_json:
-        typer.echo(json.dumps({"folder": str(folder), "problems": list(problems)}, indent=2))
+        typer.echo(json.dumps({"folder": str(folder)} | asdict(verdict), indent=2))
     else:
-        typer.echo("\n".join(lines(folder, problems)))
-    return 2 if problems else 0
+        typer.echo("\n".join(lines(folder, verdict)))
+    return 2 if verdict.problems else 0
 
 
-def lines(folder: Path, problems: tuple[str, ...]) -> list[str]:
+def lines(folder: Path, verdict: Verdict) -> list[str]:
     """Return what was found."""
-    if problems:
-        return [f"{folder} is not as it was written:", *(f"  {one}" for one in problems)]
+    if verdict.problems:
+        return [f"{folder} is not as it was written:", *(f"  {one}" for one in verdict.problems)]
     said: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
     ledger, name = said["ledger"], clean(said["dataset"]["name"])
     where = "cost nothing" if ledger is None else f"entry {ledger['entry']} of its ledger"
     return [
-        *words.wrapped(
-            "Checked", f"{folder}: manifest, checksums, columns, cells, bounds and grid."
-        ),
+        *words.wrapped("Checked", f"{folder}: {CHECKED}"),
         *words.wrapped("Release", f"{said['request'][:16]} of {name}, {where}."),
-        *words.wrapped("Not checked", CANNOT),
+        *words.wrapped("Recomputed", f"{'; '.join(verdict.recomputed)}."),
+        *words.wrapped("Signature", verdict.signature),
+        *words.wrapped("Not checked", f"{'; '.join(verdict.unknown)}. {HOLDER}"),
     ]

@@ -162,6 +162,7 @@ class Publishing(Section):
         'Columns beside the noisy one: "raw", or "raw,smoothed".', "raw"
     )
     context: Text | None = _field("GeoJSON file drawn below the map.")
+    sign: Text | None = _field("Private key that signs the folder; see hexveil ledger keygen.")
     accept_noise: Switch | None = _field("Release even a grid that is too fine for the fleet.")
 
 

@@ -9,11 +9,13 @@ A folder counts from the moment a pointer names it. On a disk it is renamed into
 an object store (s3://, gs://, abfs://) its files are uploaded first and the pointer last, since
 there is no renaming. Whatever a crash leaves without a pointer is completed by the next run, with
 the same bytes: the numbers come from the ledger. On a disk it also removes what was left under
-temporary names.
+temporary names. A file of a release that was deleted or changed since is noticed by its receipt,
+and the folder is written anew from the ledger's numbers.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -27,13 +29,15 @@ import pyarrow.fs
 
 from hexveil import atomic, scratch
 from hexveil.errors import HexveilError, InputError, StorageError, is_interruption
-from hexveil.publishing import receipt
+from hexveil.publishing import receipt, signing
 from hexveil.publishing.folder import check_writable
 from hexveil.publishing.naming import folder_name
 from hexveil.publishing.pointer import Pointer, Stand, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from hexveil.publishing.signing import Signer
 
 _Said = TypeVar("_Said")
 LATEST = "latest.json"
@@ -142,6 +146,70 @@ class Archive:
         with self._reached():
             path = self._path(pointer.path, receipt.NAME)
             return bool(self.files.get_file_info(path).type == pa.fs.FileType.File)
+
+    def there(self, pointer: Pointer) -> bool:
+        """Return whether a release's folder is there, whole or not."""
+        with self._reached():
+            return bool(
+                self.files.get_file_info(self._path(pointer.path)).type == pa.fs.FileType.Directory
+            )
+
+    def damage(self, pointer: Pointer, signer: Signer | None = None) -> tuple[str, ...]:
+        """Return which files of a release are missing or were changed since it was written.
+
+        Parameters
+        ----------
+        pointer : Pointer
+        signer : Signer, optional
+            The key that its folder is to be signed with.
+        """
+        with self._reached():
+            said = self._content(pointer, receipt.NAME)
+            listed = receipt.listed(said)
+            if said is None or listed is None:
+                return (f"{receipt.NAME} {'is missing' if said is None else 'was changed'}",)
+            contents = {name: self._content(pointer, name) for name in sorted(listed)}
+            found = [
+                f"{name} {'is missing' if content is None else 'was changed'}"
+                for name, content in contents.items()
+                if content is None or receipt.digest_of(io.BytesIO(content)) != listed[name]
+            ]
+            if signer is not None and not found:
+                signed = signer.text(listed | {receipt.NAME: receipt.digest_of(io.BytesIO(said))})
+                there = self._content(pointer, signing.NAME)
+                if there != signed.encode():
+                    how = "is missing" if there is None else "was changed, or is by another key"
+                    found.append(f"{signing.NAME} {how}")
+        return tuple(found)
+
+    def restore(self, pointer: Pointer, write: Callable[[Path], object]) -> None:
+        """Write a release anew in place of its folder, which is damaged.
+
+        On a disk the new folder is there whole before the old one is renamed; a crash in between
+        leaves none, and the next run writes it. `write` gets the name of a new local folder.
+        """
+        if not self.local:
+            with self._reached():
+                if self.has(pointer):
+                    self.files.delete_file(self._path(pointer.path, receipt.NAME))
+            self._send(pointer, write)
+            return
+        place = Path(self._path(pointer.path))
+        new, old = atomic.temporary_name(place), atomic.temporary_name(place)
+        write(new)
+        with self._alone(), self._reached():
+            place.rename(old)
+            new.rename(place)
+            atomic.settle(place.parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _content(self, pointer: Pointer, name: str) -> bytes | None:
+        """Return the bytes of a release's file; None if it is not there."""
+        path = self._path(pointer.path, name)
+        if self.files.get_file_info(path).type != pa.fs.FileType.File:
+            return None
+        with self.files.open_input_stream(path) as stream:
+            return bytes(stream.read())
 
     def check(self, pointer: Pointer) -> None:
         """Refuse a place where a release cannot be written, before anything is spent.

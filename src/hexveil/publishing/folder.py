@@ -12,7 +12,7 @@ import pyarrow.parquet
 
 from hexveil import atomic, report, sheets
 from hexveil.errors import InputError, StorageError
-from hexveil.publishing import geo, receipt
+from hexveil.publishing import geo, receipt, signing
 from hexveil.publishing.readme import readme
 
 if TYPE_CHECKING:
@@ -47,12 +47,14 @@ def write(
     folder: str | Path,
     *,
     context: str | Path | None = None,
+    sign: str | Path | None = None,
 ) -> Path:
     """Write all files of a release and return the folder.
 
     Until the last step they stand under a temporary name. If a step fails, they go, and with them
-    the folders above that were made for them.
+    the folders above that were made for them. `sign` names the private key that signs them.
     """
+    signer = None if sign is None else signing.signer(sign)
     lines = None if context is None else report.read_context(context)
     path = check_writable(folder)
     missing = [above for above in path.absolute().parents if not above.exists()]
@@ -60,6 +62,8 @@ def write(
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic.folder(path) as temporary:
             _write_files(temporary, table, manifest, lines)
+            if signer is not None:
+                signer.write(temporary)
     except OSError as error:
         raise StorageError(
             f"the release could not be written to {path} ({atomic.reason(error)}); nothing was "

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 NAME = "receipt.json"
@@ -32,4 +33,42 @@ def write(folder: Path, manifest: dict[str, Any]) -> None:
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return digest_of(file)
+
+
+def digest_of(file: BinaryIO) -> str:
+    """Return the SHA-256 of what an open file holds."""
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def listed(content: bytes | None) -> dict[str, str] | None:
+    """Return the checksums that the content of a receipt lists; None if it is none."""
+    try:
+        said = json.loads(content or b"")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or wrong(said) or not all(map(_is_name, said["files"])):
+        return None
+    return dict(said["files"])
+
+
+def _is_name(name: str) -> bool:
+    """Return whether a name is that of a file in the folder itself."""
+    return bool(name) and name not in {".", ".."} and not set(name) & set("/\\\0")
+
+
+def wrong(said: Mapping[str, Any]) -> str:
+    """Return why what a file says is no receipt that this program reads; nothing if it is one."""
+    version = said.get("receipt_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version != VERSION:
+        return (
+            f"{NAME} is of a version that this program does not know; it reads {VERSION}, use a "
+            "newer one."
+        )
+    missing = sorted({"dataset", "request", "ledger", "files"} - said.keys())
+    if missing:
+        return f"{NAME} does not say its {missing[0]}."
+    files = said["files"]
+    if not isinstance(files, dict) or not all(isinstance(one, str) for one in files.values()):
+        return f"{NAME} names no files."
+    return ""

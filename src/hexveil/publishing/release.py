@@ -94,7 +94,13 @@ class Release:
             raise InputError(f"a Spark session is needed, got {type(session).__name__}.")
         return session.createDataFrame(self.table)
 
-    def write(self, folder: str | Path, *, context: str | Path | None = None) -> Path:
+    def write(
+        self,
+        folder: str | Path,
+        *,
+        context: str | Path | None = None,
+        sign: str | Path | None = None,
+    ) -> Path:
         """Write the release folder and return it.
 
         Parameters
@@ -103,15 +109,17 @@ class Release:
             New; an existing folder is never written into.
         context : str or Path, optional
             GeoJSON file drawn beneath the map.
+        sign : str or Path, optional
+            File of the private key that signs the folder (`hexveil ledger keygen`).
 
         Raises
         ------
         InputError
-            If the folder exists or cannot be made, or the context cannot be read.
+            If the folder exists or cannot be made, or the context or the key cannot be read.
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        return folders.write(self.table, self.manifest, folder, context=context)
+        return folders.write(self.table, self.manifest, folder, context=context, sign=sign)
 
     def __repr__(self) -> str:
         return (

@@ -1,7 +1,8 @@
 """The whole page of a release, as text: one file, nothing fetched from elsewhere.
 
 The page's policy line forbids every request, so even a mistake in it could not tell anybody that
-it was opened. All text is escaped by the template; data stand in script elements as JSON.
+it was opened, and it runs no script but the page's own (policy.py). All text is escaped by the
+template; data stand in script elements as JSON.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ import numpy as np
 from markupsafe import Markup
 
 from hexveil.errors import InputError
-from hexveil.report import wording
+from hexveil.report import figure, wording
 from hexveil.report.chart import interval_chart
 from hexveil.report.facts import Facts
-from hexveil.report.figure import gradient, map_item, scripts
 from hexveil.report.payload import payload, script_json, ticks
+from hexveil.report.policy import policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
+
+    from hexveil.report.chart import Chart
 
 _COUNTS = ("cell", "users", "records")
 _NUMBERS = ("raw", "bound95", "low", "high", "quality")
@@ -57,7 +60,10 @@ def render(
     data = payload(table, facts, context=context)
     item = None
     if data["map"]:
-        item = map_item(data["colour"]["low"], data["colour"]["high"], _width(data["map"]))
+        item = figure.map_item(data["colour"]["low"], data["colour"]["high"], _width(data["map"]))
+    legend, chart = _legend(data["colour"], facts), interval_chart(table, facts)
+    style = _part("page.css") + _placed(legend, chart)
+    scripts = _scripts(with_map=item is not None)
     return str(
         _template().render(
             title=wording.title(facts),
@@ -65,18 +71,18 @@ def render(
             promise=wording.promise(table, facts),
             mathematics=wording.mathematics(table, facts),
             qualities=wording.qualities(table, facts),
-            chart=interval_chart(table, facts),
+            chart=chart,
             facts=facts,
-            legend=_legend(data["colour"], facts),
+            legend=legend,
             timezone=manifest["grid"].get("timezone") or "",
             slots=data["slots"],
             has_map=item is not None,
             has_context=bool(context),
-            style=Markup(_part("page.css")),  # noqa: S704  our own file
-            bokeh=Markup(scripts()) if item else "",  # noqa: S704  the library's own text
+            policy=Markup(policy(scripts, style)),  # noqa: S704  base64 and our own words
+            style=Markup(style),  # noqa: S704  our own file, and numbers
             data=Markup(script_json(data)),  # noqa: S704  escaped by script_json
             item=Markup(script_json(item)),  # noqa: S704  escaped by script_json
-            script=Markup(_scripts(with_map=item is not None)),  # noqa: S704  our own files
+            scripts=[Markup(one) for one in scripts],  # noqa: S704  our own, and the library's
         )
     )
 
@@ -106,12 +112,26 @@ def _legend(colour: Mapping[str, float], facts: Facts) -> dict[str, Any]:
     marks = ticks(low, high)
     digits = max(len(f"{mark:.9f}".rstrip("0").split(".")[1]) for mark in marks)
     return {
-        "gradient": gradient(),
+        "gradient": figure.gradient(),
         "marks": [
             (round(100 * (mark - low) / (high - low), 2), f"{mark:,.{digits}f}") for mark in marks
         ],
         "unit": facts.unit_text,
     }
+
+
+def _placed(legend: Mapping[str, Any], chart: Chart | None) -> str:
+    """Return the style rules for colours and places: the policy allows no style attributes."""
+    rules = [
+        f"#colour-bar {{ background: linear-gradient(to right, {', '.join(legend['gradient'])}); }}"
+    ]
+    for number, (place, _) in enumerate(legend["marks"], 1):
+        rules.append(f".marks span:nth-child({number}) {{ left: {place}%; }}")
+    for number, bar in enumerate(() if chart is None else chart.bars, 1):
+        row = f"#chart li:nth-child({number})"
+        rules.append(f"{row} i {{ left: {bar.start}%; width: {bar.width}%; }}")
+        rules.append(f"{row} b {{ left: {bar.dot}%; }}")
+    return "\n".join(rules) + "\n"
 
 
 def _template() -> jinja2.Template:
@@ -120,9 +140,12 @@ def _template() -> jinja2.Template:
     return environment.from_string(_part("page.html"))
 
 
-def _scripts(*, with_map: bool) -> str:
+def _scripts(*, with_map: bool) -> list[str]:
+    """Return the text of each script: the map's library, after what it needs, and the page's."""
     names = ("page.js", "map.js", "table.js") if with_map else ("page.js", "table.js")
-    return "\n".join(_part(name) for name in (*names, "start.js"))
+    own = "\n".join(_part(name) for name in (*names, "start.js"))
+    before = [_part("sheets.js"), figure.scripts()] if with_map else []
+    return [*before, f'(function () {{\n"use strict";\n{own}}})();\n']
 
 
 def _part(name: str) -> str:

@@ -1,0 +1,222 @@
+"""What the pages of a Parquet file unpack to, read from their headers without unpacking them.
+
+The sizes in a file's footer are claims: a reader allocates what each page's own header says. So
+whoever reads a stranger's file looks at the page headers first. They are structs of Thrift's
+compact protocol (parquet.thrift, `PageHeader`); only whole numbers in them are of interest here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST = 64 * 1024
+"""Bytes of a page header; statistics of long texts are the largest part of it."""
+_DEEPEST = 8
+_TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
+_SIZE = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
+Value: TypeAlias = "int | Numbers | list[Numbers]"
+Numbers: TypeAlias = "dict[int, Value]"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as its header declares it.
+
+    Attributes
+    ----------
+    unpacked, packed : int
+        Bytes of its content.
+    values : int
+        How many values it holds.
+    encoding : int
+        Number of its encoding in parquet.thrift.
+    """
+
+    unpacked: int
+    packed: int
+    values: int
+    encoding: int
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A column of a group of rows, as the footer declares it.
+
+    Attributes
+    ----------
+    rows, values : int
+        Of its group, and of itself.
+    start, size : int
+        Where its first page begins, and its bytes in the file.
+    """
+
+    rows: int
+    values: int
+    start: int
+    size: int
+
+
+def footer(data: bytes) -> tuple[int, list[int], list[Chunk]]:
+    """Return a file's rows, the rows of each group, and all column chunks.
+
+    pyarrow's own view of a broken footer can end the whole process, so it is not asked.
+
+    Parameters
+    ----------
+    data : bytes
+        A `FileMetaData` of parquet.thrift.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or a group lacks a column.
+    """
+    said = _Header(data).struct()
+    groups = _structs(said, 4)
+    counts = [_number(group, 3) for group in groups]
+    chunks = [
+        _chunk(column, rows)
+        for group, rows in zip(groups, counts, strict=True)
+        for column in _structs(group, 1)
+    ]
+    leaves = sum(5 not in element for element in _structs(said, 2))
+    if len(chunks) != leaves * len(groups):
+        raise ValueError("a group that lacks a column")
+    return _number(said, 3), counts, chunks
+
+
+def _chunk(said: Numbers, rows: int) -> Chunk:
+    own = said.get(3)
+    if not isinstance(own, dict):
+        raise ValueError("a column without a description")  # noqa: TRY004  of bytes
+    starts = [_number(own, key) for key in (9, 11) if key in own]
+    return Chunk(rows, _number(own, 5), min(starts, default=-1), _number(own, 7))
+
+
+def _structs(said: Numbers, key: int) -> list[Numbers]:
+    found = said.get(key)
+    if not isinstance(found, list):
+        raise ValueError("no list where one must be")  # noqa: TRY004  of bytes
+    return found
+
+
+def _number(said: Numbers, key: int) -> int:
+    found = said.get(key)
+    if not isinstance(found, int):
+        raise ValueError("no number where one must be")  # noqa: TRY004  of bytes
+    return found
+
+
+def pages(file: BinaryIO, start: int, size: int, most: int) -> Iterator[Page]:
+    """Yield the pages of a column chunk.
+
+    Parameters
+    ----------
+    file : binary file
+    start, size : int
+        Where the chunk begins, and its bytes in the file.
+    most : int
+        Pages that it may have.
+
+    Raises
+    ------
+    ValueError
+        If something there is no page header, or there are more pages than `most`.
+    """
+    at, left = start, most
+    while at < start + size:
+        left -= 1
+        if left < 0:
+            raise ValueError("more pages than their rows need")
+        file.seek(at)
+        header = _Header(file.read(LONGEST))
+        page = _page(header.struct())
+        yield page
+        at += header.at + page.packed
+
+
+def _page(said: Numbers) -> Page:
+    # Of an index, data, dictionary or second kind of data page: 5, 6, 7 and 8.
+    own = next((part for key in (5, 7, 8) if isinstance(part := said.get(key), dict)), {})
+    encoding = own.get(4 if 8 in said else 2, 0)
+    numbers = said.get(2), said.get(3), own.get(1, 0), encoding
+    unpacked, packed, values, encoding = (one if isinstance(one, int) else -1 for one in numbers)
+    if min(unpacked, packed, values, encoding) < 0:
+        raise ValueError("a page without a size")
+    return Page(unpacked, packed, values, encoding)
+
+
+class _Header:
+    """The bytes of a header, and how far they are read."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def struct(self, depth: int = 0) -> Numbers:
+        """Return the whole numbers of a struct by their field, structs inside it likewise."""
+        if depth > _DEEPEST:
+            raise ValueError("structs within structs")
+        found: Numbers = {}
+        field = 0
+        while kind_and_step := self._byte():
+            step, kind = divmod(kind_and_step, 16)
+            field = field + step if step else self._whole()
+            value = self._value(kind, depth)
+            if value is not None:
+                found[field] = value
+        return found
+
+    def _value(self, kind: int, depth: int) -> Value | None:
+        """Return a whole number, a struct or the structs of a list; skip all else."""
+        if _BYTE < kind <= _I64:
+            return self._whole()
+        if kind == _STRUCT:
+            return self.struct(depth + 1)
+        if kind in {_LIST, _SET}:
+            return self._list(depth)
+        if kind == _BINARY:
+            self._skip(self._varint())
+        elif kind in _SIZE:
+            self._skip(_SIZE[kind])
+        else:
+            raise ValueError("a kind without a size")
+        return None
+
+    def _list(self, depth: int) -> list[Numbers]:
+        """Return the structs of a list; of all else nothing."""
+        length, kind = divmod(self._byte(), 16)
+        length = self._varint() if length == 15 else length
+        if length > len(self.data) - self.at:  # each takes a byte at least
+            raise ValueError("a list without an end")
+        found: list[Numbers] = []
+        for _ in range(length):
+            value = self._byte() if kind in {_TRUE, _FALSE} else self._value(kind, depth)
+            if isinstance(value, dict):
+                found.append(value)
+        return found
+
+    def _whole(self) -> int:
+        coded = self._varint()
+        return (coded >> 1) ^ -(coded & 1)
+
+    def _varint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+        raise ValueError("a number without an end")
+
+    def _byte(self) -> int:
+        self._skip(1)
+        return self.data[self.at - 1]
+
+    def _skip(self, many: int) -> None:
+        self.at += many
+        if self.at > len(self.data):
+            raise ValueError("a header without an end")

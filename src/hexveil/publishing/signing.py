@@ -1,0 +1,303 @@
+"""Signatures of release folders: who made a folder, beside what is in it.
+
+A receipt's checksums find damage; whoever changes a file on purpose writes a new receipt. A
+signature of the holder's private key cannot be written anew. It is Ed25519 (RFC 8032), by the
+`cryptography` package, and stands in a file of its own, signature.json, beside what it signs:
+
+    "hexveil release folder 1", a zero byte, the number of files (8 bytes, big-endian), and for each
+    file, in the order of their names' bytes: the length of its name in UTF-8 (8 bytes), the name,
+    and the SHA-256 of its content (32 bytes)
+
+of all files but signature.json, the receipt among them. Lengths come first, so that no two folders
+have the same text. Ed25519 draws nothing: the same files under the same key have the same signature
+whenever they are written, so a replay's folder is the first one to the byte.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hexveil import atomic
+from hexveil.errors import InputError, StorageError
+from hexveil.publishing import receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+
+NAME = "signature.json"
+VERSION = 1
+ALGORITHM = "Ed25519"
+PURPOSE = b"hexveil release folder 1\0"
+LONGEST = 10_000
+"""Bytes of a key file at most."""
+PUBLIC = ".pub"
+_OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+
+
+@dataclass(frozen=True)
+class Signer:
+    """A private key that signs release folders; its repr shows the fingerprint alone.
+
+    Attributes
+    ----------
+    fingerprint : str
+        What tells its public key from another.
+    """
+
+    fingerprint: str
+    _key: Ed25519PrivateKey = field(repr=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise InputError("a signing key is not pickled; read its file where it is used.")
+
+    def write(self, folder: Path) -> Path:
+        """Write the signature over all files that stand in a folder."""
+        files = {path.name: receipt.digest(path) for path in folder.iterdir() if path.name != NAME}
+        path = folder / NAME
+        path.write_text(self.text(files), "utf-8")
+        return path
+
+    def text(self, files: Mapping[str, str]) -> str:
+        """Return what signature.json says of a folder with these files and checksums."""
+        said = {
+            "signature_version": VERSION,
+            "algorithm": ALGORITHM,
+            "public_key": _text(self._key.public_key().public_bytes_raw()),
+            "signature": _text(self._key.sign(message(files))),
+        }
+        return json.dumps(said, indent=2) + "\n"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A public key that signatures are checked with.
+
+    Attributes
+    ----------
+    fingerprint : str
+        What tells it from another.
+    """
+
+    fingerprint: str
+    _key: Ed25519PublicKey = field(repr=False)
+
+    def accepts(self, signature: bytes, text: bytes) -> bool:
+        """Return whether a signature is of this text and by this key."""
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  an extra
+
+        try:
+            self._key.verify(signature, text)
+        except InvalidSignature:
+            return False
+        return True
+
+
+def available() -> bool:
+    """Return whether the package that signs and checks is installed."""
+    return importlib.util.find_spec("cryptography") is not None
+
+
+def _need() -> None:
+    if not available():
+        raise InputError('cryptography is not installed: pip install "hexveil[signing]".')
+
+
+def message(files: Mapping[str, str]) -> bytes:
+    """Return what is signed: an unambiguous text of names and SHA-256 checksums (module head).
+
+    Parameters
+    ----------
+    files : mapping of str to str
+        Checksum of each file as hex text, by its name.
+    """
+    named = sorted((name.encode(), bytes.fromhex(digest)) for name, digest in files.items())
+    parts = [PURPOSE, len(named).to_bytes(8, "big")]
+    for name, digest in named:
+        parts += [len(name).to_bytes(8, "big"), name, digest]
+    return b"".join(parts)
+
+
+# ---- keys ----
+
+
+def generate(path: Path) -> Path:
+    """Write a new key pair and return the path of the public one.
+
+    The private key stands in `path` (PEM, readable by its owner alone), the public one beside it
+    in a file of the same name and `.pub`.
+
+    Raises
+    ------
+    InputError
+        If one of the files exists, or the package that makes keys is not installed.
+    StorageError
+        If they cannot be written.
+    """
+    _need()
+    from cryptography.hazmat.primitives import serialization as made  # noqa: PLC0415  an extra
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
+
+    public = path.with_name(path.name + PUBLIC)
+    for one in (path, public):
+        if one.exists() or one.is_symlink():
+            raise InputError(f"{one} exists; a key is never replaced: name a new file.")
+    key = ed25519.Ed25519PrivateKey.generate()
+    secret = key.private_bytes(
+        made.Encoding.PEM, made.PrivateFormat.PKCS8, made.NoEncryption()
+    )  # fmt: skip
+    shown = key.public_key().public_bytes(
+        made.Encoding.PEM, made.PublicFormat.SubjectPublicKeyInfo
+    )  # fmt: skip
+    try:
+        atomic.write(path, secret, mode=0o600)
+        atomic.write(public, shown)
+    except OSError as error:
+        raise StorageError(
+            f"the key cannot be written to {path} ({atomic.reason(error)}); name another file."
+        ) from None
+    return public
+
+
+def signer(path: str | Path) -> Signer:
+    """Return the private key that a file holds.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, others than its owner can read it, or it holds no private key of
+        Ed25519.
+    """
+    _need()
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415  an extra
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    content, key = _content(Path(path), private=True), None
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        key = load_pem_private_key(content, password=None)
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise InputError(f"{path} holds no private signing key; hexveil ledger keygen makes one.")
+    return Signer(fingerprint(key.public_key().public_bytes_raw()), key)
+
+
+def reader(path: str | Path) -> Reader:
+    """Return the public key that a file holds.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it holds no public key of Ed25519.
+    """
+    _need()
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415  an extra
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
+
+    content, key = _content(Path(path), private=False), None
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        key = load_pem_public_key(content)
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        raise InputError(
+            f"{path} holds no public signing key; ask the holder for the file named {PUBLIC}."
+        )
+    return Reader(fingerprint(key.public_bytes_raw()), key)
+
+
+def fingerprint(public: bytes) -> str:
+    """Return what tells a public key from another: SHA-256 of its 32 bytes, shortened."""
+    return hashlib.sha256(public).hexdigest()[:16]
+
+
+def _content(path: Path, *, private: bool) -> bytes:
+    """Return the bytes of a key file; of a private one, only if it is its owner's alone."""
+    try:
+        with os.fdopen(os.open(path, _OPEN), "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise InputError(f"{path} is no file; name the file of a key.")
+            if private and os.name == "posix" and found.st_mode & 0o077:
+                raise InputError(
+                    f"{path} can be read or changed by others than its owner, so it proves "
+                    "nothing; keep it to its owner (chmod 600), or make a new one if others may "
+                    "have read it."
+                )
+            return file.read(LONGEST)
+    except FileNotFoundError:
+        raise InputError(f"there is no key file {path}; name one that is there.") from None
+    except OSError as error:
+        raise InputError(
+            f"the key file {path} cannot be read ({atomic.reason(error)}); name another."
+        ) from None
+
+
+# ---- what a folder's signature says ----
+
+
+def problem(said: Any, files: Mapping[str, str], key: Reader | None) -> str | None:  # noqa: ANN401
+    """Return why a signature does not hold; None if it does.
+
+    Parameters
+    ----------
+    said : JSON
+        What signature.json says.
+    files : mapping of str to str
+        SHA-256 of each other file of the folder, as it is there.
+    key : Reader or None
+        The holder's; None takes the one that the signature names, which shows no more than that
+        whoever signed had it.
+    """
+    version = said.get("signature_version") if isinstance(said, dict) else None
+    if version != VERSION or isinstance(version, bool):
+        return (
+            f"{NAME} is of a version that this program does not know; it reads {VERSION}, use a "
+            "newer one."
+        )
+    named, signature = _bytes(said, "public_key"), _bytes(said, "signature")
+    if said.get("algorithm") != ALGORITHM or len(named) != 32 or len(signature) != 64:
+        return f"{NAME} holds no signature of {ALGORITHM}."
+    if key is not None and fingerprint(named) != key.fingerprint:
+        return (
+            f"{NAME} is by another key ({fingerprint(named)}) than the one given "
+            f"({key.fingerprint}): the folder is not by the holder of that key."
+        )
+    if not (key or _named(named)).accepts(signature, message(files)):
+        return f"{NAME} is not of these files: a file was changed, added or taken away."
+    return None
+
+
+def _named(public: bytes) -> Reader:
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415  an extra
+
+    return Reader(fingerprint(public), ed25519.Ed25519PublicKey.from_public_bytes(public))
+
+
+def named_fingerprint(said: Any) -> str:  # noqa: ANN401  JSON
+    """Return the fingerprint of the key that a signature names."""
+    return fingerprint(_bytes(said, "public_key"))
+
+
+def _bytes(said: Mapping[str, Any], name: str) -> bytes:
+    """Return the bytes that a field holds as base64; none if it holds something else."""
+    try:
+        return base64.b64decode(said[name], validate=True)
+    except (KeyError, TypeError, ValueError, binascii.Error):
+        return b""
+
+
+def _text(content: bytes) -> str:
+    return base64.b64encode(content).decode()

@@ -1,0 +1,277 @@
+"""Release folders that a stranger damaged or forged: each ends in a sentence, none in a traceback.
+
+And what verification takes of memory, for folders that were made to take much.
+"""
+
+import collections
+import json
+import math
+import resource
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import h3
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from attack import folder_mutants, fuzz_bytes
+from hexveil.cli.verify import lines
+from hexveil.errors import InputError
+from hexveil.publishing import checking
+
+MANY = 2_000 if fuzz_bytes.LONG else 200
+PLANS = {
+    "means": {"epsilon": 2},
+    "per-cell": {"epsilon": 2, "method": "per-cell"},
+    "squares": {"epsilon": 40, "statistics": ("mean", "variance", "sd")},
+    "interval": {"epsilon": 8, "intervals": "global", "statistics": ("mean", "variance")},
+    "steps": {"epsilon": 20, "intervals": "adaptive"},
+}
+FREE = {
+    # What is said of the records, the software and the way to the plan.
+    "software", "version", "sources", "columns", "repeats", "rules", "selection", "slot",
+    "timezone", "occupancy_fingerprint", "request", "mechanism", "method", "certifies",
+    "lower_bound", "gap", "prior_miss", "noise_floor", "epsilon_asked", "composed_epsilon",
+    "timeslot", "value",
+    # Of losses and cells what counts do not determine; README.txt has four digits of it.
+    "p99", "p90", "median", "at_zero", "kept", "grid_step", "users",
+    # What was found in private, and what a model makes of it.
+    "quantiles", "stretch", "centre", "part", "half_width", "mean_share", "classes", "deviations",
+    "signal_share", "distinguishable", "epsilon_half_distinguishable",
+}  # fmt: skip
+"""Fields of a manifest that nothing else in the folder determines."""
+
+
+BEYOND = ("_noisy",)
+"""A number beyond the bounds is on its grid, and clamped to the bounds, wherever it is."""
+COUNTS = ("users", "records")
+"""Under a private interval weights stand for counts, which then are in no other figure."""
+OPEN = {
+    "means": (*BEYOND, "_smoothed", "_low", "_high"),
+    "interval": (*BEYOND, *COUNTS, "_low", "_high", "_quality", "_error"),
+    "steps": (*BEYOND, *COUNTS, "_low", "_high", "_quality", "_error"),
+}
+"""Columns that nothing in such a folder determines, but for limits."""
+
+
+def records():
+    """Return readings of thirty buses in seven hexagons of two hours."""
+    places = [h3.cell_to_latlng(name) for name in h3.grid_disk(h3.latlng_to_cell(21.2, 72.8, 7), 1)]
+    return pa.Table.from_pylist(
+        [
+            {
+                "bus": f"b{bus}", "lat": lat, "lon": lon, "speed": 4.0 * at + bus % 11,
+                "time": 1_700_000_000 + 3600 * hour + 60 * bus + at,
+            }
+            for bus in range(30)
+            for at, (lat, lon) in enumerate(places)
+            for hour in range(2)
+            if (bus + at + hour) % 5
+        ]
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Return a release folder of each kind of plan, of hexagons or of labels."""
+    home = tmp_path_factory.mktemp("releases")
+    cells = {"lat": "lat", "lon": "lon", "cells": hv.Cells(7, "1h", "Asia/Kolkata")}
+    table = records()
+    route = pa.array([f"=route {k % 6}, {k % 2}" for k in range(table.num_rows)])
+    labels = {"cells": hv.Labels("route")}
+    made = {}
+    for name, asked in PLANS.items():
+        where = cells if name in {"means", "interval"} else labels
+        source = table if where is cells else table.append_column("route", route)
+        dataset = hv.read(
+            source, user="bus", value="speed", time="time", bounds=(0, 60), value_unit="km/h",
+            repeats="keep", **where,
+        )  # fmt: skip
+        book = hv.Ledger(str(home / f"{name}.sqlite"), dataset="buses", budget=50)
+        plan = hv.plan(dataset, advise=False, **asked)
+        estimates = ("raw", "smoothed") if name == "means" else ("raw",)
+        release = hv.release(dataset, plan, ledger=book, estimates=estimates)
+        made[name] = release.write(home / name)
+        assert checking.problems(made[name]) == ()
+    return made
+
+
+def look(place):
+    """Return what verification finds, as it is printed, and whether anything is wrong."""
+    try:
+        verdict = checking.verdict(place)
+    except InputError as error:
+        return [str(error)], True
+    told = lines(place, verdict)
+    assert all(line.isprintable() for line in told)
+    assert "\n".join(told).encode()
+    return told, bool(verdict.problems)
+
+
+def same(one, other, but):
+    """Return whether two folders say the same in all tables, but for some columns."""
+    for name in ("cells.parquet", "cells.csv"):
+        read = pq.read_table if name.endswith("parquet") else pa.csv.read_csv
+        mine, its = read(one / name), read(other / name)
+        if mine.column_names != its.column_names:
+            return False
+        checked = [column for column in mine.column_names if not column.endswith(but)]
+        if mine.select(checked).to_pylist() != its.select(checked).to_pylist():
+            return False
+    return True
+
+
+def test_damaged_folders_end_in_a_sentence(folders, tmp_path, capsys):
+    """What is not sealed anew is always found; what is, wherever a number of it is checked."""
+    seen = collections.Counter()
+    names = list(folders)
+    with fuzz_bytes.guard():
+        for at in range(MANY):
+            source = folders[names[at % len(names)]]
+            place = folder_mutants.copied(source, tmp_path / f"{at}")
+            done = folder_mutants.mutate(place, f"folder {at}")
+            told, wrong = look(place)
+            if not wrong:
+                judge(source, place, done, f"{at}: {done}: {told}")
+            seen["wrong" if wrong else "harmless" if changed(source, place) else "unchanged"] += 1
+            shutil.rmtree(place)
+    with capsys.disabled():
+        if fuzz_bytes.LONG:
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000
+            print(f"\n{MANY} folders: {dict(seen)}, none with a traceback; {peak} MB at most")  # noqa: T201
+    assert seen["wrong"] > 0.75 * MANY
+
+
+def changed(source, place):
+    """Return whether a byte of a folder is another."""
+    return any((place / p.name).read_bytes() != p.read_bytes() for p in source.iterdir())
+
+
+def judge(source, place, done, said):
+    """Fail unless what was accepted says the same, or differs where nothing can be checked."""
+    if not done.sealed:
+        for path in source.iterdir():
+            if path.name == "receipt.json":  # blanks in it, or a key more, say nothing else
+                continue
+            assert (place / path.name).read_bytes() == path.read_bytes(), said
+    assert same(source, place, OPEN.get(source.name, BEYOND)), said
+    if done.kind == "field" and done.file == "manifest.json":
+        assert FREE.intersection(done.where) or near(source, place, done.where), said
+
+
+def near(source, place, path):
+    """Return whether a field still says nearly the same."""
+    try:
+        one, other = (json.loads((p / "manifest.json").read_text()) for p in (source, place))
+        for key in path:
+            one, other = one[key], other[key]
+    except (KeyError, IndexError, TypeError):
+        return False
+    try:
+        return one == other or math.isclose(float(one), float(other), rel_tol=1e-6, abs_tol=1e-300)
+    except (ValueError, TypeError):
+        return False
+
+
+# ---- folders that would take much ----
+
+CHILD = """\
+import resource, sys
+from pathlib import Path
+from hexveil.publishing import checking
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = checking.problems(Path(sys.argv[1]))
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((after - before) // 1000)
+print(*found, sep="\\n")
+"""
+MOST = 400
+"""Megabytes beside what the program itself takes."""
+
+
+def texts_by_index(place):
+    """Repeat one long text in every row by its number in a dictionary."""
+    table = pq.read_table(place / "cells.parquet")
+    long = pa.array(["x" * 40_000_000] * table.num_rows)
+    pq.write_table(table.set_column(0, "cell", long), place / "cells.parquet", compression="zstd")
+
+
+def rows_of_zeros(place):
+    """Have a hundred million rows of zeros in a few kilobytes."""
+    names = pq.read_schema(place / "cells.parquet").names
+    zeros = pa.table({"users": pa.array(memoryview(bytes(8 * 10**8)).cast("q"))})
+    assert "users" in names
+    pq.write_table(zeros, place / "cells.parquet", compression="zstd")
+
+
+def one_long_text(place):
+    """Unpack to a gigabyte of one letter, as a plain text in the first row."""
+    table = pq.read_table(place / "cells.parquet")
+    long = pa.array(["x" * 10**9, *table["cell"].to_pylist()[1:]])
+    pq.write_table(
+        table.set_column(0, "cell", long), place / "cells.parquet", compression="zstd",
+        use_dictionary=False, write_statistics=False,
+    )  # fmt: skip
+
+
+def prefixes(place):
+    """Take each text from the one before it, which costs nothing in the file."""
+    table = pq.read_table(place / "cells.parquet")
+    long = pa.array(["x" * 50_000_000] * table.num_rows)
+    pq.write_table(
+        table.set_column(0, "cell", long), place / "cells.parquet", compression="zstd",
+        use_dictionary=False, write_statistics=False, column_encoding={"cell": "DELTA_BYTE_ARRAY"},
+    )  # fmt: skip
+
+
+def lists(place):
+    """Fill the manifest with empty lists."""
+    (place / "manifest.json").write_text('{"cells": [' + "[]," * 10_000_000 + "[]]}")
+
+
+def nested(place):
+    """Put lists into lists."""
+    (place / "manifest.json").write_text("[" * 10_000_000)
+
+
+def large_csv(place):
+    """Have a hundred megabytes of rows in the CSV."""
+    with (place / "cells.csv").open("ab") as file:
+        file.write(b"1,1,1,1\n" * 12_500_000)
+
+
+def columns_of_csv(place):
+    """Have a million columns in the CSV."""
+    (place / "cells.csv").write_bytes(b"a," * 5_000_000 + b"\n")
+
+
+def places_of_geojson(place):
+    """Fill the map with lists."""
+    (place / "cells.geojson").write_text('{"features": [' + "[[]]," * 9_000_000 + "[]]}")
+
+
+BOMBS = (
+    texts_by_index, rows_of_zeros, one_long_text, prefixes, lists, nested, large_csv,
+    columns_of_csv, places_of_geojson,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb.__name__)
+def test_small_files_do_not_take_much_memory(folders, tmp_path, bomb):
+    """What would unpack to gigabytes is told by its headers and sizes, and is not read."""
+    place = shutil.copytree(folders["means"], tmp_path / "map")
+    bomb(place)
+    folder_mutants.seal(place)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(CHILD), str(place)],
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    took, *found = done.stdout.splitlines()
+    assert found
+    assert int(took) < MOST, found

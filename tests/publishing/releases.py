@@ -1,0 +1,94 @@
+"""Small releases of every kind of plan, as folders, and what forges them."""
+
+import json
+
+import h3
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+import hexveil as hv
+from hexveil import sheets
+from hexveil.publishing import geo, receipt
+
+PLANS = {
+    "means": {"epsilon": 2},
+    "per-cell": {"epsilon": 2, "method": "per-cell"},
+    "clip-user": {"epsilon": 2, "method": "clip-user"},
+    "composition": {"epsilon": 2, "method": "composition"},
+    "squares": {"epsilon": 40, "statistics": ("mean", "variance", "sd")},
+    "variance": {"epsilon": 40, "statistics": ("variance",)},
+    "root": {"epsilon": 40, "statistics": ("sd",)},
+    "targets": {"target_error": {"mean": 4, "variance": 200}, "error": "separate",
+                "statistics": ("mean", "variance")},
+    "interval": {"epsilon": 8, "intervals": "global", "statistics": ("mean", "variance")},
+    "interval-variance": {"epsilon": 8, "intervals": "global", "statistics": ("variance",)},
+    "steps": {"epsilon": 20, "intervals": "adaptive"},
+    "steps-few": {"epsilon": "0.5", "intervals": "adaptive"},
+}  # fmt: skip
+
+
+def records():
+    """Return readings of thirty buses in seven hexagons of two hours, on six routes."""
+    places = [h3.cell_to_latlng(name) for name in h3.grid_disk(h3.latlng_to_cell(21.2, 72.8, 7), 1)]
+    rows = [
+        {
+            "bus": f"b{bus}", "lat": lat, "lon": lon, "speed": 4.0 * at + bus % 11,
+            "time": 1_700_000_000 + 3600 * hour + 60 * bus + at,
+        }
+        for bus in range(30)
+        for at, (lat, lon) in enumerate(places)
+        for hour in range(2)
+        if (bus + at + hour) % 5
+    ]  # fmt: skip
+    for number, row in enumerate(rows):
+        row["route"] = f"=route {number % 6}, {number % 2}"
+    return pa.Table.from_pylist(rows)
+
+
+def released(folder, plan, *, mapped=False, smoothed=False, **options):
+    """Write a release of a kind of plan into a new folder, of hexagons or of routes."""
+    where = {"cells": hv.Labels("route")}
+    if mapped:
+        where = {"lat": "lat", "lon": "lon", "cells": hv.Cells(7, "1h", "Asia/Kolkata")}
+    dataset = hv.read(
+        records(), user="bus", value="speed", time="time", bounds=(0, 60), value_unit="km/h",
+        repeats="keep", **where,
+    )  # fmt: skip
+    book = hv.Ledger(f"{folder}.sqlite", dataset="buses", budget=100)
+    made = hv.plan(dataset, advise=False, **PLANS[plan])
+    estimates = ("raw", "smoothed") if smoothed else ("raw",)
+    return hv.release(dataset, made, ledger=book, estimates=estimates).write(folder, **options)
+
+
+def seal(place):
+    """Write the receipt anew, as a forger would who has no ledger."""
+    (place / receipt.NAME).unlink()
+    receipt.write(place, said(place))
+
+
+def said(place):
+    """Return the manifest of a folder."""
+    return json.loads((place / "manifest.json").read_text("utf-8"))
+
+
+def forge_manifest(place, change):
+    """Change the manifest and seal the folder."""
+    manifest = said(place)
+    change(manifest)
+    (place / "manifest.json").write_text(json.dumps(manifest, ensure_ascii=False), "utf-8")
+    seal(place)
+
+
+def forge_table(place, column, change):
+    """Change a column in all three tables and seal the folder."""
+    table = pq.read_table(place / "cells.parquet")
+    at = table.column_names.index(column)
+    made = pa.array(change(table[column].to_pylist()), table.schema.field(column).type)
+    table = table.set_column(at, table.schema.field(column), made)
+    pq.write_table(table, place / "cells.parquet")
+    plain = table.drop_columns([c for c in ("geometry",) if c in table.column_names])
+    sheets.write(plain, place / "cells.csv")
+    if (place / "cells.geojson").exists():
+        (place / "cells.geojson").write_bytes(geo.geojson(plain))
+    seal(place)

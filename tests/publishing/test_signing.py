@@ -1,0 +1,221 @@
+"""Signatures of release folders: who made a folder, and that nothing in it was changed since."""
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+
+import pytest
+
+import hexveil as hv
+from hexveil.errors import InputError
+from hexveil.publishing import checking, signing
+from publishing.releases import forge_manifest, released, seal
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    """Return two private keys; the public ones stand beside them."""
+    home = tmp_path_factory.mktemp("keys")
+    for name in ("holder", "other"):
+        assert signing.generate(home / name) == home / f"{name}.pub"
+    return home / "holder", home / "other"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, keys):
+    """Return a signed release folder."""
+    return released(tmp_path_factory.mktemp("signed") / "map", "means", sign=keys[0])
+
+
+def public(key):
+    return key.with_name(f"{key.name}.pub")
+
+
+def test_a_signed_folder_is_by_the_holder_of_the_key(folder, keys):
+    """The right key accepts it; without a key it is said whose it may be, and that it may be."""
+    assert hv.verify(folder, key=public(keys[0]))["dataset"]["name"] == "buses"
+    verdict = checking.verdict(folder, key=str(public(keys[0])))
+    assert verdict.signature.startswith("by the holder of the key given")
+    known = signing.reader(public(keys[0])).fingerprint
+    assert f"by the key {known}, which anybody can have made" in checking.verdict(folder).signature
+
+
+def test_an_unsigned_folder_is_told_to_be_so(tmp_path, keys):
+    """Without a key it passes, and is said not to be signed; with one it does not."""
+    place = released(tmp_path / "map", "means")
+    verdict = checking.verdict(place)
+    assert verdict.problems == ()
+    assert verdict.signature.startswith("none: the folder does not show who made it")
+    with pytest.raises(InputError, match=r"signature\.json is missing: the folder is unsigned"):
+        hv.verify(place, key=public(keys[0]))
+
+
+def changed_page(place):
+    page = place / "report.html"
+    page.write_text(page.read_text("utf-8") + " ", "utf-8")
+    seal(place)
+
+
+def changed_signature(change):
+    def forge(place):
+        said = json.loads((place / signing.NAME).read_text())
+        change(said)
+        (place / signing.NAME).write_text(json.dumps(said))
+
+    return forge
+
+
+FORGED = {
+    "a page changed under a new receipt": (changed_page, "is not of these files"),
+    "a statement changed": (
+        lambda place: forge_manifest(place, lambda said: said["rules"].update(extra=1)),
+        "is not of these files",
+    ),
+    "a file taken away": (
+        lambda p: [(p / "README.txt").unlink(), seal(p)], "is not of these files",
+    ),
+    "a file of another name": (
+        lambda p: [(p / "README.txt").rename(p / "READMF.txt"), seal(p)], "is not of these files",
+    ),
+    "the receipt changed": (
+        lambda p: (p / "receipt.json").write_text((p / "receipt.json").read_text() + " "),
+        "is not of these files",
+    ),
+    "an unknown version": (
+        changed_signature(lambda said: said.update(signature_version=2)), "does not know",
+    ),
+    "a version that is true": (
+        changed_signature(lambda said: said.update(signature_version=True)), "does not know",
+    ),
+    "another algorithm": (
+        changed_signature(lambda said: said.update(algorithm="none")), "holds no signature",
+    ),
+    "half a signature": (
+        changed_signature(lambda said: said.update(signature=said["signature"][:40])),
+        "holds no signature",
+    ),
+    "no key": (changed_signature(lambda said: said.pop("public_key")), "holds no signature"),
+    "no JSON": (lambda place: (place / signing.NAME).write_text("{"), "cannot be read as JSON"),
+    "no signature": (lambda place: (place / signing.NAME).unlink(), "signature.json is missing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_change_breaks_the_signature(folder, keys, tmp_path, forged):
+    """Whatever is changed, also under a new receipt, ends in a sentence."""
+    forge, sentence = FORGED[forged]
+    place = shutil.copytree(folder, tmp_path / "map")
+    forge(place)
+    found = checking.problems(place, key=public(keys[0]))
+    assert any(sentence in one for one in found), found
+
+
+def test_another_key_is_not_the_holders(folder, keys, tmp_path):
+    """A folder that another signs, also anew with a key of its own, is not the holder's."""
+    (found,) = checking.problems(folder, key=public(keys[1]))
+    assert "is by another key" in found
+    place = shutil.copytree(folder, tmp_path / "map")
+    signing.signer(keys[1]).write(place)
+    assert checking.problems(place) == ()
+    (found,) = checking.problems(place, key=public(keys[0]))
+    assert "not by the holder of that key" in found
+
+    def claims(said):
+        said["public_key"] = json.loads((folder / signing.NAME).read_text())["public_key"]
+
+    changed_signature(claims)(place)
+    (found,) = checking.problems(place, key=public(keys[0]))
+    assert "is not of these files" in found
+
+
+def test_the_same_files_have_the_same_signature(folder, keys, tmp_path):
+    """Signing draws nothing, so a replay's folder is the first one to the byte."""
+    place = shutil.copytree(folder, tmp_path / "map")
+    signing.signer(keys[0]).write(place)
+    assert (place / signing.NAME).read_bytes() == (folder / signing.NAME).read_bytes()
+
+
+def test_what_is_signed_is_unambiguous():
+    """Names and checksums that could be read in two ways make two texts."""
+    one, two = "ab" * 32, "cd" * 32
+    texts = [
+        signing.message(files)
+        for files in ({"a": one, "b": two}, {"a": two, "b": one}, {"ab": one}, {"a": one}, {})
+    ]
+    assert len(set(texts)) == len(texts)
+    assert signing.message({"b": two, "a": one}) == texts[0]
+    assert texts[-1] == b"hexveil release folder 1\0" + bytes(8)
+
+
+def test_a_private_key_is_its_owners_alone(keys, tmp_path):
+    """It is written so, and refused where others can read or change it; it is never shown."""
+    private = keys[0]
+    assert private.stat().st_mode & 0o777 == 0o600
+    signer = signing.signer(private)
+    secret = private.read_text().splitlines()[1]
+    assert secret not in repr(signer)
+    assert signer.fingerprint in repr(signer)
+    with pytest.raises(InputError, match="not pickled"):
+        pickle.dumps(signer)
+    for mode in (0o640, 0o604, 0o620, 0o602):
+        copy = tmp_path / f"key-{mode:o}"
+        copy.write_bytes(private.read_bytes())
+        copy.chmod(mode)
+        with pytest.raises(InputError, match="can be read or changed by others"):
+            signing.signer(copy)
+
+
+def test_a_key_is_never_replaced(keys):
+    """An existing file, private or public, stays."""
+    with pytest.raises(InputError, match="a key is never replaced"):
+        signing.generate(keys[0])
+    with pytest.raises(InputError, match="a key is never replaced"):
+        signing.generate(keys[0].with_name("holder.pub"))
+
+
+def test_what_is_no_key_is_refused(keys, tmp_path):
+    """A missing file, a folder, a pipe, another text and the other half each get a sentence."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "text").write_text("key")
+    (tmp_path / "text").chmod(0o600)
+    with pytest.raises(InputError, match="there is no key file"):
+        signing.reader(tmp_path / "gone")
+    for name, sentence in (("", "is no file"), ("pipe", "is no file"), ("text", "holds no")):
+        for read in (signing.signer, signing.reader):
+            with pytest.raises(InputError, match=f"{sentence}|cannot be read"):
+                read(tmp_path / name)
+    with pytest.raises(InputError, match="holds no public signing key"):
+        signing.reader(keys[0])
+    shutil.copy(public(keys[0]), tmp_path / "public")
+    (tmp_path / "public").chmod(0o600)
+    with pytest.raises(InputError, match="holds no private signing key"):
+        signing.signer(tmp_path / "public")
+
+
+def test_openssl_makes_and_reads_the_same_keys(tmp_path, folder, keys):
+    """Keys are PEM of RFC 8410, so another program makes and checks them as well."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl on this machine")
+    made = tmp_path / "made.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", made], check=True)
+    made.chmod(0o600)
+    assert signing.signer(made).fingerprint
+    read = subprocess.run(
+        ["openssl", "pkey", "-pubin", "-in", public(keys[0]), "-noout", "-text"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "ED25519" in read.stdout.upper()
+
+
+def test_without_the_package_it_is_said(folder, keys, monkeypatch):
+    """Whoever has not installed it learns that the signature was not checked, and how to."""
+    monkeypatch.setattr(signing, "available", lambda: False)
+    verdict = checking.verdict(folder)
+    assert verdict.problems == ()
+    assert 'not checked: pip install "hexveil[signing]"' in verdict.signature
+    for use in (lambda: checking.problems(folder, key=public(keys[0])),
+                lambda: signing.signer(keys[0]), lambda: signing.generate(keys[0])):  # fmt: skip
+        with pytest.raises(InputError, match="cryptography is not installed"):
+            use()

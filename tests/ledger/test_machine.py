@@ -88,7 +88,7 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(InputError, match="was abandoned"):
                 book.reserve(request[1], losses(book, units), **call)
             return
-        if state in ("reserved", "measured") and units.keys() != self.booked[request][1].keys():
+        if state in ("reserved", "measured") and not self.covers(request, units):
             with pytest.raises(InputError, match="for other vehicles"):
                 book.reserve(request[1], losses(book, units), **call)
             return
@@ -119,6 +119,13 @@ class Machine(RuleBasedStateMachine):
         """Begin the next stage of a request."""
         stage = f"stage {len(self.shown.get(request, {}))}"
         self.entry[request] = book.begin_draw(name, stage, 1)
+
+    def covers(self, request, units):
+        """Return whether these are the units that were charged, and each at least so much."""
+        booked = self.booked[request][1]
+        return units.keys() == booked.keys() and all(
+            loss <= booked[name] for name, loss in units.items()
+        )
 
     def pay(self, at, units, sign):
         """Add to the balances of a day and for ever."""

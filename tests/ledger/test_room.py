@@ -111,7 +111,7 @@ def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
     """The booking stands, nothing was drawn; with room the stage begins."""
     book = book_of(booked)
     with monkeypatch.context() as full:
-        full.setattr(room, "_filled", _full)
+        full.setattr(room, "Room", _full)
         with pytest.raises(StorageError, match=r"no room for what would be drawn \(No space left"):
             book.begin_draw("r", "cells", 5)
     assert book.find("r").state == "reserved"
@@ -129,7 +129,7 @@ def test_the_room_is_held_until_the_store_and_leaves_nothing(tmp_path):
     spend(book, "r", {"a": "0.5"})
     entry = book.begin_draw("r", "cells", 1000)
     held = book._room[entry]
-    stat = os.fstat(held.fileno())
+    stat = os.fstat(held.number)
     assert stat.st_size >= 2 * 8 * 1000 + room.MARGIN
     assert stat.st_nlink == 0
     assert stat.st_blocks * 512 >= stat.st_size

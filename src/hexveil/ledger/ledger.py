@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from hexveil.errors import BudgetError, InputError, StorageError
 from hexveil.exact import Number, decimal_text, positive
@@ -147,7 +147,7 @@ class Ledger:
         checked = None if window is None else windows.check(window)
         self.dataset = dataset
         self._engine = connect(url)
-        self._room: dict[int, IO[bytes] | None] = {}  # of draws that began, by their entries
+        self._room: dict[int, room.Room | None] = {}  # of draws that began, by their entries
         with transaction(self._engine) as connection:
             known = accounts.find(connection, dataset)
             self._key = self._key_of(

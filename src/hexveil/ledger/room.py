@@ -6,9 +6,11 @@ none for its result: the draw would be lost for its size alone, and paid for twi
 
 from __future__ import annotations
 
+import os
 import tempfile
+import weakref
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from hexveil.errors import StorageError
 from hexveil.ledger.engines import where
@@ -22,11 +24,43 @@ MARGIN = 2**18
 _BLOCK = bytes(2**20)
 
 
-def hold(engine: sa.Engine, entries: int) -> IO[bytes] | None:
-    """Return a nameless file beside an SQLite ledger, as large as its log can get; None elsewhere.
+class Room:
+    """A nameless file beside a ledger, whose size is room for something else.
+
+    Attributes
+    ----------
+    number : int
+        The file's descriptor.
+
+    Raises
+    ------
+    OSError
+        If there is no such room.
+    """
+
+    def __init__(self, folder: Path, size: int) -> None:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            left = size
+            while left > 0:  # written: a file of holes has no room
+                left -= file.write(_BLOCK[:left])
+            self.number = os.dup(file.fileno())
+        self._free = weakref.finalize(self, os.close, self.number)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the room was freed."""
+        return not self._free.alive
+
+    def close(self) -> None:
+        """Free the room; so does the end of the object or of the process."""
+        self._free()
+
+
+def hold(engine: sa.Engine, entries: int) -> Room | None:
+    """Return room beside an SQLite ledger, as large as its log can get; None elsewhere.
 
     SQLite's log takes the row twice, empty and filled, and begins behind what could not be moved
-    into the ledger before. Closing the file frees the room; so does the end of the process.
+    into the ledger before.
 
     Raises
     ------
@@ -40,23 +74,10 @@ def hold(engine: sa.Engine, entries: int) -> IO[bytes] | None:
     row = WIDTH * entries
     try:
         size = 2 * (row + row // 50) + MARGIN + (log.stat().st_size if log.exists() else 0)
-        return _filled(ledger.parent, size)
+        return Room(ledger.parent, size)
     except OSError as error:
         raise StorageError(
             f"beside the ledger {where(engine)} is no room for what would be drawn "
             f"({error.strerror}), so nothing was drawn. Make room, then try again; it costs "
             "nothing more."
         ) from None
-
-
-def _filled(folder: Path, size: int) -> IO[bytes]:
-    """Return a nameless file of so many bytes, written: a file of holes has no room."""
-    file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  held until the store
-    try:
-        left = size
-        while left > 0:
-            left -= file.write(_BLOCK[:left])
-    except OSError:
-        file.close()
-        raise
-    return file

@@ -35,8 +35,6 @@ OLD = re.compile(
     re.IGNORECASE,
 )
 """What the old wording said, in the forms that it had."""
-TO_COME = {"docs/understand/guarantees.md", "docs/understand/weaknesses.md"}
-"""Pages that still have the old wording."""
 
 
 def line_of_buses(speeds):
@@ -75,7 +73,7 @@ def released(speeds):
     return plan, law_of(dataset, plan)
 
 
-def test_odds_on_one_bus_change_by_far_more_where_buses_are_alike():
+def test_belief_about_one_bus_changes_by_far_more_where_buses_are_alike():
     """An attacker believes that buses of a line drive alike: one release settles the fact.
 
     Before, "bus 7 is above 50 km/h" is as likely as not. The attacker's odds on it change by the
@@ -171,7 +169,7 @@ PAGES = sorted(
 )
 
 
-@pytest.mark.parametrize("page", sorted(set(PAGES) - TO_COME))
+@pytest.mark.parametrize("page", sorted(PAGES))
 def test_no_page_has_the_old_wording(page):
     """README, docs and notebooks do not speak of odds."""
     text = flat((ROOT / page).read_text(encoding="utf-8"))

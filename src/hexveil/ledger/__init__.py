@@ -1,7 +1,8 @@
 """What has been spent, durable before anything is published."""
 
 from hexveil.ledger.accounts import Spend
-from hexveil.ledger.ledger import Booking, Ledger
+from hexveil.ledger.bookings import Booking
+from hexveil.ledger.ledger import Ledger
 from hexveil.ledger.units import Key, Losses, losses_of
 
 __all__ = ["Booking", "Key", "Ledger", "Losses", "Spend", "losses_of"]

@@ -109,8 +109,8 @@ class Reading(Section):
         "Private folder of sums per file: only files that are new, or whose version is, are read."
     )
     scratch: Text | None = _field(
-        "Private folder of temporary files; what killed runs left there is removed.",
-        "HEXVEIL_SCRATCH, or in the temporary folder",
+        "Private folder of temporary files, where what killed runs left is removed; unless said, "
+        "HEXVEIL_SCRATCH, or one in the machine's temporary folder."
     )
 
 

@@ -120,7 +120,10 @@ def test_completion_offers_commands():
     ("words", "offered"),
     [
         (("inspect", "--in"), ["--init", "--interval-share", "--intervals"]),
-        (("release", "run.toml", "--e"), ["--engine", "--epsilon", "--error", "--estimates"]),
+        (
+            ("release", "run.toml", "--e"),
+            ["--edition", "--engine", "--epsilon", "--error", "--estimates"],
+        ),
         (("verify", "--j"), ["--json"]),
         (("ledger", "show", "--d"), ["--dataset"]),
         (("--v",), ["--version"]),

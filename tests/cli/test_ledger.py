@@ -138,7 +138,7 @@ def test_a_release_stands_in_the_book(here, call):
     assert call("ledger", "history", "run.toml", "--limit", "1").out.split()[2] == "stored"
     checked = call("ledger", "verify", "run.toml")
     assert checked.code == 0
-    assert "6 events hang together" in checked.out
+    assert "7 events hang together" in checked.out
 
 
 def test_a_raised_budget_is_a_weaker_promise(here, call):
@@ -191,9 +191,9 @@ def test_a_receipt_shows_an_older_copy(here, call):
     assert call("ledger", "verify", "run.toml").code == 0
     said = call(*check)
     assert said.code == 2
-    assert "map was entry 6, which the ledger does not have" in said.out
+    assert "map was entry 7, which the ledger does not have" in said.out
     assert call("release", "run.toml", "--accept-noise", "--out", "b", "--epsilon", "0.9").code == 0
-    assert "map was entry 6 with another hash" in call(*check).out
+    assert "map was entry 7 with another hash" in call(*check).out
     assert call(*check, "--receipt", "b").out.count("was entry") == 1
     (here / "map" / "receipt.json").write_text("{}")
     said = call(*check)

@@ -11,6 +11,7 @@ import hexveil as hv
 from hexveil.errors import InputError
 from hexveil.planning import intervals, steps, ways
 from hexveil.planning.classes import FEWEST
+from hexveil.planning.encoding import encode
 from hexveil.planning.steps import (
     CLASS_PARTS,
     DIRECT,
@@ -200,16 +201,14 @@ def test_classes_of_few_users_are_not_made():
 
 
 def test_the_same_counts_make_the_same_plan():
-    """Nothing of it is chance, and each step is part of its identity."""
+    """Nothing of it is chance, and each step is part of what is kept of it."""
     one = planned()
     np.random.seed(5)  # noqa: NPY002  the state that must not be used
     again = planned()
-    assert one.identity() == again.identity()
-    for mine, other in zip(one.rows.arrays(), again.rows.arrays(), strict=True):
-        assert (mine == other).all()
+    assert encode(one) == encode(again)
     alone = hv.plan(CROWD, epsilon=1, bounds=(0, 60), intervals="global", advise=False)
-    assert one.identity()["cells"] != alone.identity()["cells"]
-    assert one.identity() != planned(interval_share="0.3").identity()
+    assert encode(one) != encode(alone)
+    assert encode(one) != encode(planned(interval_share="0.3"))
 
 
 # What is refused

@@ -58,7 +58,8 @@ def released(folder, plan, *, mapped=False, smoothed=False, **options):
     book = hv.Ledger(f"{folder}.sqlite", dataset="buses", budget=100)
     made = hv.plan(dataset, advise=False, **PLANS[plan])
     estimates = ("raw", "smoothed") if smoothed else ("raw",)
-    return hv.release(dataset, made, ledger=book, estimates=estimates).write(folder, **options)
+    shown = hv.release(dataset, made, ledger=book, estimates=estimates, accept_noise=True)
+    return shown.write(folder, **options)
 
 
 def seal(place):

@@ -46,10 +46,10 @@ def test_a_failing_query_hides_its_cause():
 def test_the_temporary_folder_is_private_and_removed():
     """Only its owner can read it while it exists."""
     with Session("100MB") as session:
-        folder = Path(session._folder)
-        assert folder.stat().st_mode & 0o077 == 0
+        (folder,) = session.run("SELECT current_setting('temp_directory')").fetchone()
+        assert Path(folder).stat().st_mode & 0o077 == 0
         assert repr(session) == "Session(private)"
-    assert not folder.exists()
+    assert not Path(folder).exists()
 
 
 @pytest.mark.parametrize("memory", ["100MB", "1GB", "1.5 GiB", "2gb"])

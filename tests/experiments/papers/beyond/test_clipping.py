@@ -36,6 +36,7 @@ def invented(users=(25, 30, 22)):
         cells=hv.Labels("place"),
         bounds=(0, 65),
         select=hv.Select(min_users=20),
+        accept_single_records=True,
     )
 
 

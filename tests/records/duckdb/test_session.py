@@ -46,7 +46,7 @@ def test_a_failing_query_hides_its_cause():
 def test_the_temporary_folder_is_private_and_removed():
     """Only its owner can read it while it exists."""
     with Session("100MB") as session:
-        (folder,) = session.run("SELECT current_setting('temp_directory')").fetchone()
+        ((folder,),) = session.rows("SELECT current_setting('temp_directory')")
         assert Path(folder).stat().st_mode & 0o077 == 0
         assert repr(session) == "Session(private)"
     assert not Path(folder).exists()

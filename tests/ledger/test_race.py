@@ -109,7 +109,7 @@ def test_processes_killed_at_random_never_show_two_answers(database, processes, 
 
 
 def check_shown(book, shown):
-    """What was shown is what stands, and each booking costs once, lost ones too."""
+    """Check that what was shown stands, and that each booking costs once, lost ones too."""
     lines = shown.read_text().splitlines()
     entries = book.entries()
     drawing = sum(entry.state == "marked" for entry in entries)

@@ -54,7 +54,7 @@ def run(folder, monkeypatch, call, key, records, calls, source="buses.parquet"):
     """Return what calls said, in a folder of records of its own."""
     folder.mkdir()
     here, _ = stand(folder, monkeypatch, records, source)
-    (here / "ledger.sqlite.key").write_bytes(key)
+    near.put_key(here / "ledger.sqlite", key)
     return here, [public(call(*arguments), folder) for arguments in calls]
 
 
@@ -153,7 +153,7 @@ def test_no_refusal_tells_neighbours_apart(tmp_path, monkeypatch, call, key, cas
         folder = tmp_path / str(number)
         folder.mkdir()
         here, _ = stand(folder, monkeypatch, records)
-        (here / "ledger.sqlite.key").write_bytes(key)
+        near.put_key(here / "ledger.sqlite", key)
         more = spoil(here, records)
         heard = call(*READ["release"], *more, *options)
         said.append((*public(heard, folder), near.names(here)))

@@ -85,6 +85,9 @@ STORY = (
     ("verify", "map"),
     ("dossier", "map", "--out", "dossier.md"),
     ("dossier", "map", "--json"),
+    ("ledger keygen", "signing.pem"),
+    ("release", "run.toml", "--out", "signed", "--sign", "signing.pem"),
+    ("verify", "signed", "--key", "signing.pem.pub"),
     ("simulate", "--users", "2", "--days", "1", "--seed", "1", "--out", "city.parquet"),
     ("reproduce", "--list"),
 )

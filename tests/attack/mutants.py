@@ -24,14 +24,10 @@ LARGE = "attack.test_exact_law:test_who_holds_most_of_a_cell_is_charged_enough"
 ENDS = "publishing.test_ends:test_both_choices_together_cost_no_more_than_is_charged"
 STEPS = "publishing.test_stepped:test_what_is_left_beside_interval_and_h_is_lost"
 STOPPED = (
-    "publishing.test_stepped:"
-    "test_a_release_that_stops_between_stages_goes_on_from_what_is_stored"
+    "publishing.test_stepped:test_a_release_that_stops_between_stages_goes_on_from_what_is_stored"
 )
 MIDWAY = "publishing.test_stepped:test_a_draw_that_stops_midway_is_lost_and_paid_again"
-SHOWN = (
-    "publishing.test_stepped:"
-    "test_every_step_is_booked_and_the_same_numbers_are_shown_again"
-)
+SHOWN = "publishing.test_stepped:test_every_step_is_booked_and_the_same_numbers_are_shown_again"
 METER = "hexveil.publishing.stages:Meter.add"
 METERED = "would cost a unit more than was booked"
 """What a release says of scales below those that were booked."""

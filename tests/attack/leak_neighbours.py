@@ -87,11 +87,8 @@ def book(path):
             "SELECT entry, account, dataset, kind, request, body, units "
             "FROM hexveil_events ORDER BY entry"
         ).fetchall()
-        rest = [
-            found.execute(
-                "SELECT entry, length(row) FROM hexveil_journal ORDER BY entry"
-            ).fetchall()
-        ]
+        sizes = "SELECT entry, length(row) FROM hexveil_journal ORDER BY entry"
+        rest = [found.execute(sizes).fetchall()]
         names = ("accounts", "datasets", "balances", "totals", "plans")
         rest += [
             found.execute(f"SELECT * FROM hexveil_{one} ORDER BY 1, 2").fetchall() for one in names

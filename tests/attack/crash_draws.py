@@ -4,6 +4,7 @@ What is written survives the process: a line is appended to a file at once. A bo
 has more lines than its draw has calls was drawn twice.
 """
 
+import contextlib
 import json
 import os
 from collections import Counter
@@ -58,6 +59,18 @@ def noted(folder):
     file = folder / FILE
     lines = file.read_text().splitlines() if file.exists() else []
     return Counter((one["request"], one["entry"]) for one in map(json.loads, lines))
+
+
+@contextlib.contextmanager
+def apart(folder):
+    """Strike out what is drawn in a block, under bookings of a copy that goes its own way.
+
+    Yields a list that holds, after the block, how many stages were drawn there.
+    """
+    before, size, made = noted(folder), (folder / FILE).stat().st_size, []
+    yield made
+    made.append(len(noted(folder) - before))
+    os.truncate(folder / FILE, size)
 
 
 def check(folder, history):

@@ -187,9 +187,13 @@ class Site:
         """Return everything of a temporary name."""
         return sorted(self.folder.rglob(".*.partial-*"))
 
+    def pointer(self, *above):
+        """Return the file that points to what counts: of a day, or of the data set."""
+        return self.maps.joinpath(*above, "latest.json")
+
     def pointed(self, *above):
         """Return the folder that a pointer names, or None: of a day, or of the data set."""
-        file = self.maps.joinpath(*above, "latest.json")
+        file = self.pointer(*above)
         return self.maps / json.loads(file.read_text())["path"] if file.exists() else None
 
     def of_day(self, day):

@@ -13,10 +13,12 @@ import hexveil as hv
 from hexveil.errors import HexveilError
 from hexveil.ledger import reading
 from hexveil.ledger.units import Losses
-from ledger.books import Place, publish
+from ledger.books import Place, draw, publish
 
 RELEASES = 12
 UNITS = 40
+ENTRIES = 30
+"""Whole numbers of a release."""
 
 
 def losses():
@@ -27,15 +29,22 @@ def losses():
 
 def ask(book, request, number):
     """Ask for a release as `hv.release` does; return the numbers that are shown."""
-    known = book.find(request)
-    if known is None or known.published is None:
-        known = book.reserve(request, losses(), unit="user", facts={"name": request})
-    if known.published is not None:
-        return known.published
-    book.mark(request)
-    shown = book.store(request, {"mean": [number] * 30})
-    book.commit(request)
-    return shown
+    known, plan = book.find(request), book.plan_of(request) or b"plan of " + request.encode()
+    if known is None or not known.complete:
+        with book.drawing():
+            known = reserve(book, request, plan)
+            if not known.complete:
+                if not known.stages:
+                    draw(book, request, [number] * ENTRIES)
+                book.complete(request)
+        book.commit(request)
+        known = book.find(request)
+    return known.published
+
+
+def reserve(book, request, plan):
+    """Book a request for the 40 units."""
+    return book.reserve(request, losses(), unit="user", facts={"name": request}, plan=plan)
 
 
 def make(folder):

@@ -78,17 +78,35 @@ def public_of_table(path):
 
 
 def book(path):
-    """Return every table of a ledger but for times, hashes of the chain and noisy numbers."""
+    """Return every table of a ledger but for times, hashes of the chain and noisy numbers.
+
+    Of a noisy result the length is kept: a row is as long as was announced, whatever was drawn.
+    """
     with closing(sqlite3.connect(path)) as found:
         events = found.execute(
-            "SELECT entry, account, dataset, kind, request, body, units, numbers IS NULL "
+            "SELECT entry, account, dataset, kind, request, body, units "
             "FROM hexveil_events ORDER BY entry"
         ).fetchall()
-        names = ("accounts", "datasets", "balances", "totals")
-        rest = [
+        sizes = "SELECT entry, length(row) FROM hexveil_journal ORDER BY entry"
+        rest = [found.execute(sizes).fetchall()]
+        names = ("accounts", "datasets", "balances", "totals", "plans")
+        rest += [
             found.execute(f"SELECT * FROM hexveil_{one} ORDER BY 1, 2").fetchall() for one in names
         ]
     return [(*event[:5], masked(event[5] or ""), *event[6:]) for event in events], rest
+
+
+def results(path):
+    """Return the noisy result of each private stage, as its bytes stand in a ledger."""
+    with closing(sqlite3.connect(path)) as found:
+        return found.execute("SELECT entry, row FROM hexveil_journal ORDER BY entry").fetchall()
+
+
+def put_key(ledger, key):
+    """Put a holder's key beside a ledger, for its owner alone."""
+    file = ledger.with_name(f"{ledger.name}.key")
+    file.write_bytes(key)
+    file.chmod(0o600)
 
 
 def names(folder):

@@ -13,18 +13,50 @@ from itertools import count
 
 import numpy as np
 
-from hexveil.ledger import Booking
+import hexveil as hv
+from hexveil.ledger import Booking, journal
 from hexveil.planning.ways import COARSE
+from publishing import test_stepped
 
 LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_far_below"
 CHARGED = "loses .* and is charged"
 LARGE = "attack.test_exact_law:test_who_holds_most_of_a_cell_is_charged_enough"
 ENDS = "publishing.test_ends:test_both_choices_together_cost_no_more_than_is_charged"
 STEPS = "publishing.test_stepped:test_what_is_left_beside_interval_and_h_is_lost"
+STOPPED = (
+    "publishing.test_stepped:test_a_release_that_stops_between_stages_goes_on_from_what_is_stored"
+)
+MIDWAY = "publishing.test_stepped:test_a_draw_that_stops_midway_is_lost_and_paid_again"
+SHOWN = "publishing.test_stepped:test_every_step_is_booked_and_the_same_numbers_are_shown_again"
+METER = "hexveil.publishing.stages:Meter.add"
+METERED = "would cost a unit more than was booked"
+"""What a release says of scales below those that were booked."""
 
 
-PATCHED = {"monkeypatch": None}
-"""For a test that patches: what it patches with is given where it runs."""
+@dataclass(frozen=True)
+class Made:
+    """Something that a test is given, made of its monkeypatch and temporary folder."""
+
+    made: object
+
+
+PATCHED = {"monkeypatch": Made(lambda monkeypatch, _: monkeypatch)}
+"""For a test that patches."""
+
+
+def flock(*_):
+    """Return a fleet and its plan in steps."""
+    dataset = test_stepped.fleet()
+    return dataset, test_stepped.planned(dataset, epsilon=3)
+
+
+def book(_, folder):
+    """Return a ledger with room for many releases."""
+    return hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=100_000)
+
+
+RELEASED = {"flock": Made(flock), "book": Made(book)}
+"""For a test of whole releases in steps."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +75,8 @@ class Mutant:
         What the test is given.
     says : str or None
         What the failure says, a pattern.
+    metered : bool
+        Whether the release itself refuses to draw. The test must find the fault without that, too.
     """
 
     place: str
@@ -50,16 +84,21 @@ class Mutant:
     killer: str
     given: dict = field(default_factory=dict)
     says: str | None = None
+    metered: bool = False
 
     def put(self, monkeypatch):
         """Put the fault in its place."""
         owner, name = found(self.place)
         monkeypatch.setattr(owner, name, self.broken(getattr(owner, name)))
 
-    def test(self):
-        """Return the test that must fail."""
+    def test(self, monkeypatch, folder):
+        """Run the test that must fail."""
         owner, name = found(self.killer)
-        return getattr(owner, name)
+        given = {
+            key: one.made(monkeypatch, folder) if isinstance(one, Made) else one
+            for key, one in self.given.items()
+        }
+        getattr(owner, name)(**given)
 
 
 def found(place):
@@ -135,18 +174,80 @@ def after_the_draw(real):
     """Return `Ledger.reserve` that says it booked; what it should book is booked when stored."""
 
     def reserve(self, request, losses, **more):
-        booked, mark, store = (Booking(request, "reserved", Fraction(0), {}, None, 0, ""),) * 3
-        mark, store = type(self).mark, type(self).store
+        begin, store, names = type(self).begin_draw, type(self).store, []
 
-        def stored(name, published):
+        def begun(_request, stage, _entries):
+            names.append(stage)
+            return 0
+
+        def stored(_request, _entry, result):
+            del self.begin_draw, self.store
             real(self, request, losses, **more)
-            mark(self, name)
-            return store(self, name, published)
+            store(self, request, begin(self, request, names[0], result.size), result)
 
-        self.mark, self.store = lambda _: None, stored
-        return booked
+        self.begin_draw, self.store = begun, stored
+        return Booking(request, "reserved", Fraction(0), {}, "", {}, 0, "")
 
     return reserve
+
+
+def marked_late(_):
+    """Return `Drawing.result` that draws, and says that it began when it stores."""
+
+    def result(self, stage):
+        self._meter.add(stage.losses())
+        drawn = stage.measure()()
+        self._ledger.store(self._request, begin(self, stage), drawn)
+        return drawn
+
+    return result
+
+
+def begin(drawing, stage):
+    """Note that a stage of a release began, and return the entry."""
+    return drawing._ledger.begin_draw(drawing._request, stage.name, stage.entries)
+
+
+def stored_at_the_end(real):
+    """Return `Drawing.result` that stores nothing before all stages are drawn."""
+
+    def result(self, stage):
+        ledger = self._ledger
+        if stage.name in ledger.find(self._request).stages:
+            return real(self, stage)
+        kept = self.__dict__.setdefault("kept", [])
+        kept.append((stage, stage.measure()()))
+
+        def complete(request):
+            del ledger.complete
+            for one, drawn in kept:
+                ledger.store(request, begin(self, one), drawn)
+            ledger.complete(request)
+
+        ledger.complete = complete
+        return kept[-1][1]
+
+    return result
+
+
+def drawn_anew(real):
+    """Return `Drawing.result` that does not look for what was stored."""
+
+    def result(self, stage):
+        if stage.name in self._ledger.find(self._request).stages:
+            return stage.measure()()
+        return real(self, stage)
+
+    return result
+
+
+def left_empty(_):
+    """Return what leaves the row of a result all zero, and says that of such a row."""
+
+    def fill(_connection, marked, result):
+        return journal.digest(bytes(journal.WIDTH * result.size))
+
+    return fill
 
 
 def anew(real):
@@ -160,8 +261,8 @@ def anew(real):
 
 
 def by_value(real):
-    """Return rules of which one leaves out records of large values."""
-    return lambda request, *more: [*real(request, *more), (6, "v > 30")]
+    """Return rules of which one leaves out a few records by their values."""
+    return lambda request, *more: [*real(request, *more), (6, "v BETWEEN 40 AND 44")]
 
 
 def value_first(real):
@@ -198,8 +299,13 @@ def nothing(_):
 # ---- the list ----
 
 
-def _law(place, broken, name):
-    return Mutant(place, broken, LAW, {"name": name, "record_property": print_nothing}, CHARGED)
+def _law(place, broken, name, *, metered=False):
+    given = {"name": name, "record_property": print_nothing}
+    return Mutant(place, broken, LAW, given, CHARGED, metered=metered)
+
+
+def _stages(broken, killer, place="hexveil.publishing.stages:Drawing.result", **given):
+    return Mutant(place, broken, killer, given | RELEASED)
 
 
 def print_nothing(*_):
@@ -213,7 +319,7 @@ def _rounded(module, killer, **given):
 MUTANTS = {
     # Sensitivity halved, or noise for half of it: in each mechanism.
     "noise of half the sensitivity of a mean": _law(
-        "hexveil.publishing.linear:_noise", halved, "joint"
+        "hexveil.publishing.linear:_noise", halved, "joint", metered=True
     ),
     "a mean twice as steep": _law("hexveil.publishing.linear:statistic", doubled, "per-cell"),
     "a variance twice as steep": _law(
@@ -223,10 +329,10 @@ MUTANTS = {
         "hexveil.planning.pairs:spread", halved, "joint, variance"
     ),
     "noise of half the sensitivity of a weighted mean": _law(
-        "hexveil.publishing.weighted:scales", halved, "global"
+        "hexveil.publishing.weighted:scales", halved, "global", metered=True
     ),
     "noise of half the sensitivity of a second moment": _law(
-        "hexveil.publishing.moments:scales", halved, "global, variance"
+        "hexveil.publishing.moments:scales", halved, "global, variance", metered=True
     ),
     "noise of half the sensitivity of classes": Mutant(
         "hexveil.publishing.stepped:scales_of", halved_in("_users", 0), STEPS, {"way": "users"}
@@ -276,9 +382,16 @@ MUTANTS = {
     ),
     # The book.
     "booked after the draw": _law("hexveil.ledger:Ledger.reserve", after_the_draw, "joint"),
-    # JOURNAL: "journal skipped" goes here, as soon as each private stage is journaled: replace what
-    # writes a stage's noisy numbers by one that writes nothing; its killer is the test that stops
-    # a release between two stages and counts the draws of the second run.
+    "begun after the draw": _stages(marked_late, MIDWAY, door="noisy_max", call=2, **PATCHED),
+    "journal skipped until all is drawn": _stages(stored_at_the_end, STOPPED, after=1, **PATCHED),
+    "a stored result drawn again": _stages(drawn_anew, STOPPED, after=2, **PATCHED),
+    "a result that is not written": _stages(
+        left_empty,
+        SHOWN,
+        "hexveil.ledger.journal:fill",
+        way="direct",
+        tmp_path=Made(lambda _, folder: folder),
+    ),
     "an id spelled anew": Mutant(
         "hexveil.records.units:Units.ids",
         anew,

@@ -261,15 +261,60 @@ def test_a_folder_that_cannot_be_made_costs_nothing(site, ask, out):
 
 
 def test_a_day_that_is_in_the_way(site, ask):
-    """What is not a whole release is neither written into nor taken for one."""
+    """What is not a whole release, nor was published, is neither written into nor taken for one."""
     finishes(site, ask, DAYS[0])
     (folder,) = site.folders()
-    (folder / "receipt.json").rename(site.folder / "kept")
+    gone = {path: path.read_bytes() for path in (folder / "receipt.json", site.pointer(DAYS[0]))}
+    for path in gone:
+        path.unlink()
+    before_it = sorted(folder.iterdir())
     code, said = ask(DAYS[0])
     assert code == 2
     assert "is not whole; move it away" in said
-    (site.folder / "kept").rename(folder / "receipt.json")
+    assert sorted(folder.iterdir()) == before_it
+    for path, content in gone.items():
+        path.write_bytes(content)
     finishes(site, ask, DAYS[0])
+    assert len(site.entries()) == site.draws() == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "receipt.json is missing", "manifest.json is missing", "cells.parquet is missing",
+        "manifest.json was changed", "cells.parquet was changed",
+    ],
+)  # fmt: skip
+def test_a_published_day_that_is_damaged(site, ask, damage):
+    """It is written anew from the ledger's numbers, byte for byte as it was, and paid once."""
+    finishes(site, ask, DAYS[0])
+    (folder,) = site.folders()
+    file = folder / damage.split()[0]
+    if damage.endswith("missing"):
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes() + b" ")
+    code, said = ask(DAYS[0])
+    assert code == 0, said
+    assert f"{damage}; written anew from the ledger's numbers, at no cost" in said
+    finishes(site, ask, DAYS[0])
+    assert len(site.entries()) == site.draws() == 1
+
+
+@pytest.mark.parametrize("name", ["receipt.json", "manifest.json"])
+def test_a_published_day_that_cannot_be_read(site, ask, name):
+    """What says on which ledger or data set it rests is named, and never taken for nothing."""
+    finishes(site, ask, DAYS[0])
+    (folder,) = site.folders()
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(b"{}")
+    code, said = ask(DAYS[0])
+    assert code == 1
+    assert f"{name} is no" in said
+    assert (folder / name).read_bytes() == b"{}"
+    (folder / name).write_bytes(whole)
+    finishes(site, ask, DAYS[0])
+    assert len(site.entries()) == site.draws() == 1
 
 
 def test_a_ledger_that_may_only_be_read(site, ask, monkeypatch):
@@ -351,15 +396,16 @@ def test_a_file_exchanged_behind_a_folder_that_waits(runner, site, ask, monkeypa
     finishes(site, ask, DAYS[0])
     old = ledger.read_bytes()
     assert runner.run(site, DAYS[1:2], hook=HOOKS["named"]).code == -9
-    site.book().find("")  # what the kill left in the log is in the file then
+    site.check()  # what the kill left in the log is in the file then
 
     def exchange():
         kept.write_bytes(ledger.read_bytes())
         ledger.write_bytes(old)
 
-    with monkeypatch.context() as broken:
+    with monkeypatch.context() as broken, crash_draws.apart(site.folder) as apart:
         before(broken, "find", exchange)
         code, said = ask(DAYS[1])
+    assert apart == [1]
     assert code == 1
     assert "holds a release that the ledger does not have so" in said
     assert site.pointed(DAYS[1]) is None
@@ -534,7 +580,9 @@ def test_a_file_copied_back_from_yesterday(site, ask, call, forgotten):
     assert code == 1
     assert "which the ledger does not have" in said
     # The old copy goes on, past this place: now it has the entry, with another hash.
-    assert ask(DAYS[2], "--out", "elsewhere")[0] == 0
+    with crash_draws.apart(site.folder) as apart:
+        assert ask(DAYS[2], "--out", "elsewhere")[0] == 0
+    assert apart == [1]
     code, said = ask(DAYS[3])
     assert code == 1
     assert "with another hash" in said

@@ -21,7 +21,9 @@ FLIPS = 400 if LONG else 40
 def ledger(tmp_path_factory):
     """Return a ledger's file, and the numbers that it holds of each request."""
     file = flips.make(tmp_path_factory.mktemp("whole"))
-    return file, {f"request {k:02d}": {"mean": [k] * 30} for k in range(flips.RELEASES)}
+    return file, {
+        f"request {k:02d}": {"cells": (k,) * flips.ENTRIES} for k in range(flips.RELEASES)
+    }
 
 
 def test_a_whole_ledger_answers_all(ledger, tmp_path):
@@ -64,8 +66,8 @@ def test_a_damaged_index_hides_no_request(ledger, tmp_path):
     connection.close()
     size, _ = flips.pages(file)
     bits = [8 * (at + 9) + 6 for at in offsets(file, name) if at // size == root - 1]
-    assert len(bits) == 4  # of reserved, marked, stored and committed
-    for some in (bits, bits[-3:], bits[-2:]):
+    assert len(bits) == 5  # of reserved, marked, measured, stored and committed
+    for some in (bits, bits[-4:], bits[-3:], bits[-2:]):
         copy = flips.flip(file, tmp_path / "copy", some)
         outcome = flips.attack(copy, 0, {"request 07": answers["request 07"]})
         assert outcome.noticed
@@ -87,7 +89,7 @@ def test_a_flipped_kind_hides_nothing(ledger, tmp_path):
     book = hv.Ledger(copy, dataset="buses")
     for look in (
         lambda: book.find("request 07"),
-        lambda: book.reserve("request 07", flips.losses(), unit="user", facts={}),
+        lambda: flips.reserve(book, "request 07", b"plan of request 07"),
     ):
         with pytest.raises(StorageError, match=r"damaged \(entry \d+ is not what was written\)"):
             look()

@@ -3,7 +3,8 @@
 import pytest
 
 from attack import test_exact_law
-from attack.mutants import MUTANTS
+from attack.mutants import METER, METERED, MUTANTS, found
+from hexveil.errors import HexveilError
 
 
 @pytest.fixture(autouse=True)
@@ -15,10 +16,13 @@ def _worlds_of_their_own():
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_each_fault_is_found(name, monkeypatch):
+def test_each_fault_is_found(name, monkeypatch, tmp_path):
     """The named test fails, and for the reason that is expected."""
     mutant = MUTANTS[name]
-    given = mutant.given | ({"monkeypatch": monkeypatch} if "monkeypatch" in mutant.given else {})
     mutant.put(monkeypatch)
+    if mutant.metered:
+        with pytest.raises(HexveilError, match=METERED):
+            mutant.test(monkeypatch, tmp_path)
+        monkeypatch.setattr(*found(METER), lambda *_: None)
     with pytest.raises(AssertionError, match=mutant.says):
-        mutant.test()(**given)
+        mutant.test(monkeypatch, tmp_path)

@@ -3,6 +3,8 @@
 The values stay usable numbers in both: that they are is public by assumption.
 """
 
+import shutil
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,16 +15,17 @@ from attack import leak_neighbours as near
 from attack.leak_cases import BAD, RELEASED
 from attack.leak_runs import LONG, READ, STORY, Caller, stand
 from hexveil.ledger.units import make_key
+from hexveil.publishing import signing
 from hexveil.publishing.manifest import request_of
 
 SLOW = [("plan", "--curve"), ("plan", "--compare"), ("evaluate", "--out"), ("release", "again")]
 NEIGHBOUR = [
     call
     for call in STORY
-    if call[0] not in ("simulate", "reproduce")
+    if call[0] not in ("simulate", "reproduce", "ledger keygen")
     and (LONG or not any(name == call[0] and word in call for name, word in SLOW))
 ]
-"""Calls that read own records; the slow ones in the long form only."""
+"""Calls that read own records; the slow ones in the long form only. Keys are there before them."""
 OTHERS = {
     **{f"one is {name}": near.with_values(value) for name, value in near.EXTREME.items()},
     "all are high": near.with_values(65.0, users=canaries.N_USERS),
@@ -45,7 +48,11 @@ def call(capfd, monkeypatch):
 
 @pytest.fixture
 def key(tmp_path):
-    """Return the text of one key, so that both ledgers know a unit under the same hash."""
+    """Return the text of one key, so that both ledgers know a unit under the same hash.
+
+    The key pair that signs is made, too: both sign with the same.
+    """
+    signing.generate(tmp_path / "signing.pem")
     make_key(tmp_path / "one.key")
     return (tmp_path / "one.key").read_bytes()
 
@@ -54,7 +61,9 @@ def run(folder, monkeypatch, call, key, records, calls, source="buses.parquet"):
     """Return what calls said, in a folder of records of its own."""
     folder.mkdir()
     here, _ = stand(folder, monkeypatch, records, source)
-    (here / "ledger.sqlite.key").write_bytes(key)
+    near.put_key(here / "ledger.sqlite", key)
+    for name in ("signing.pem", "signing.pem.pub"):
+        shutil.copy(folder.parent / name, here)
     return here, [public(call(*arguments), folder) for arguments in calls]
 
 
@@ -153,7 +162,7 @@ def test_no_refusal_tells_neighbours_apart(tmp_path, monkeypatch, call, key, cas
         folder = tmp_path / str(number)
         folder.mkdir()
         here, _ = stand(folder, monkeypatch, records)
-        (here / "ledger.sqlite.key").write_bytes(key)
+        near.put_key(here / "ledger.sqlite", key)
         more = spoil(here, records)
         heard = call(*READ["release"], *more, *options)
         said.append((*public(heard, folder), near.names(here)))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.facts import PublicFacts, ValueScale
+    from hexveil.publishing.linear import Lattice
     from hexveil.publishing.stages import Draw, Stages, Whole
 
     Floats = NDArray[np.float64]
@@ -258,7 +259,7 @@ def _drawn(
     One process at a time is here, so that whoever waits gets what was drawn.
     """
     if not any(part.live.any() for part in plan.parts.values()):
-        return plan, _constants(plan)
+        return plan, _constants(plan, linear.lattice(plan, dataset.public.scale))
     assert dataset.units is not None  # noqa: S101  checked at the start
     units, name = dataset.units, fingerprint(request)
     with book.drawing():
@@ -308,10 +309,8 @@ def _place(book: Ledger, name: str) -> dict[str, Any] | None:
     return {"entry": booking.entry, "chain": booking.chain}
 
 
-def _constants(plan: Plan) -> Whole:
+def _constants(plan: Plan, where: Lattice) -> Whole:
     """Return the whole numbers of cells without noise: the middle; variances have none."""
-    assert plan.facts is not None  # noqa: S101  checked at the start
-    where = linear.lattice(plan, plan.facts.scale)
     none = np.zeros(plan.occupancy.n_cells, dtype=np.int64)
     middle = where.steps * plan.occupancy.records_per_cell
     return {name: middle.copy() if name == "mean" else none.copy() for name in plan.parts}
@@ -328,7 +327,8 @@ def _stages(dataset: Dataset, plan: Plan) -> Stages:
 
 def _clipped_stages(dataset: Dataset, plan: Plan) -> Stages:
     """Yield the one stage of clipped means and variances; cells without noise are not read."""
-    where, noisy = linear.lattice(plan, dataset.public.scale), _constants(plan)
+    where = linear.lattice(plan, dataset.public.scale)
+    noisy = _constants(plan, where)
     cells, scales = {}, {}
     if "mean" in noisy:
         cells["mean"] = linear.live_cells(plan)

@@ -198,6 +198,7 @@ def test_requests_at_the_same_moment_draw_once(city, plan, tmp_path, door):
         )
     assert len(door) == 1
     assert all(one.table.equals(made[0].table) for one in made)
+    assert sorted(one.replayed for one in made) == [False, True, True, True]
     assert ledgers[0].spent == up(plan.epsilon)
 
 

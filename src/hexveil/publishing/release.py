@@ -199,11 +199,11 @@ def release(
     known = book.find(name)
     if known is not None and known.complete:
         plan = _with_booked(dataset, plan, book)
-        noisy = execute(_stages(dataset, plan), Replay(known.stages))
+        noisy, replayed = execute(_stages(dataset, plan), Replay(known.stages)), True
     else:
         plan = _with_booked(dataset, plan, book)
         _check_plan_numbers(dataset, plan, accept_noise=accept_noise)
-        plan, noisy = _drawn(dataset, plan, book, request)
+        plan, noisy, replayed = _drawn(dataset, plan, book, request)
     place = _place(book, name)
     shown = _found(plan, noisy, dataset.public)
     values = _values(noisy, shown, dataset.public.scale)
@@ -215,7 +215,7 @@ def release(
         table,
         manifest(book.dataset, dataset.public, shown, name, place, smooth, counted),
         plan.epsilon,
-        known is not None and known.complete,
+        replayed,
     )
 
 
@@ -253,13 +253,13 @@ def _with_booked(dataset: Dataset, plan: Plan, book: Ledger) -> Plan:
 
 def _drawn(
     dataset: Dataset, plan: Plan, book: Ledger, request: dict[str, str]
-) -> tuple[Plan, Whole]:
-    """Return the plan that is booked for a request, and its noisy whole numbers.
+) -> tuple[Plan, Whole, bool]:
+    """Return a request's booked plan, its noisy whole numbers, and whether another drew them.
 
     One process at a time is here, so that whoever waits gets what was drawn.
     """
     if not any(part.live.any() for part in plan.parts.values()):
-        return plan, _constants(plan, linear.lattice(plan, dataset.public.scale))
+        return plan, _constants(plan, linear.lattice(plan, dataset.public.scale)), False
     assert dataset.units is not None  # noqa: S101  checked at the start
     units, name = dataset.units, fingerprint(request)
     with book.drawing():
@@ -273,11 +273,11 @@ def _drawn(
             plan=book.plan_of(name) or encoding.encode(plan),
         )
         if booking.complete:
-            return plan, execute(_stages(dataset, plan), Replay(booking.stages))
+            return plan, execute(_stages(dataset, plan), Replay(booking.stages)), True
         journal = Drawing(book, name, booked, int(plan.occupancy.cells_per_user.max()))
         noisy = execute(_stages(dataset, plan), journal)
         book.complete(name)
-    return plan, noisy
+    return plan, noisy, False
 
 
 def _check_plan_numbers(dataset: Dataset, plan: Plan, *, accept_noise: bool) -> None:

@@ -36,6 +36,7 @@ from hexveil.errors import InputError
 from hexveil.experiments.flights import departures
 from hexveil.experiments.papers import drawing
 from hexveil.experiments.papers.study import Line, Outcome, Panel, Whose, line
+from hexveil.publishing import linear
 from hexveil.publishing.release import _constants, _found, _stages, _values
 from hexveil.publishing.smoothed import smoothed
 from hexveil.publishing.stages import Stage, execute
@@ -202,9 +203,10 @@ def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[d
     Each is drawn as a release draws it, without a ledger: for studies only.
     """
     facts = dataset.public
+    where = linear.lattice(plan, facts.scale)
     live = any(part.live.any() for part in plan.parts.values())
     for run in range(runs):
-        noisy = execute(_stages(dataset, plan), AtOnce()) if live else _constants(plan)
+        noisy = execute(_stages(dataset, plan), AtOnce()) if live else _constants(plan, where)
         shown = _found(plan, noisy, facts)
         values = _values(noisy, shown, facts.scale)
         made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ settings.load_profile("hexveil")
 
 ONE_SESSION = ("tests/records/spark/", "tests/records/test_engines_agree.py")
 """Where tests stand that share a session of Spark, which takes long to start."""
+LAUNCH = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 NO_SKIP = bool(os.environ.get("HEXVEIL_NO_SKIP"))
 
 
@@ -75,6 +80,16 @@ def chromium() -> str:
     if path is None:
         _missing("no Chromium on this machine (Debian: apt-get install chromium)")
     return path
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[object]:
+    """Start one browser with an empty profile for all tests of pages: Playwright allows no two."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=LAUNCH)
+        yield started
+        started.close()
 
 
 @pytest.fixture(scope="session")

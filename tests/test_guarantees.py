@@ -53,7 +53,8 @@ def test_every_line_is_checked(line):
     named = re.findall(r"`(tests/[^`]+)`", checked)
     for test in named:
         path, _, function = test.partition("::")
-        assert function in functions_of(path), test
+        tests = {name for name in functions_of(path) if name.startswith("test_")}
+        assert function in tests if function else tests, test
     if not named:
         assert page == WEAKNESSES
         assert re.fullmatch(r"none: .{10,}", checked)

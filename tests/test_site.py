@@ -268,14 +268,11 @@ def test_every_public_name_is_shown(site):
 
 
 @pytest.mark.browser
-def test_a_browser_asks_no_other_host(site, chromium):
+def test_a_browser_asks_no_other_host(site, browser):
     """Opened as files, pages ask for nothing from elsewhere, and the search finds a page."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  only here
-
     asked, failed = [], []
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        view = browser.new_page(viewport={"width": 390, "height": 800})
+    with browser.new_context(viewport={"width": 390, "height": 800}) as context:
+        view = context.new_page()
         view.on("request", lambda request: asked.append(request.url))
         view.on("pageerror", lambda error: failed.append(str(error)))
         for name in ("index.html", "reference/api/records.html", "understand/map-of-theory.html"):
@@ -285,6 +282,5 @@ def test_a_browser_asks_no_other_host(site, chromium):
         view.locator(".md-header__button[for=__search]").click()
         view.locator(".md-search__input").press_sequentially("odometer")
         view.locator(".md-search-result__link").first.wait_for(timeout=10_000)
-        browser.close()
     assert failed == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []

@@ -12,11 +12,6 @@ import pytest
 
 from hexveil.report.promise import promise
 
-LAUNCH = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-
 
 def _numbers(rng: np.random.Generator, true: np.ndarray, scale: np.ndarray, span: float) -> dict:
     """Released columns of cells whose true averages and noise scales are given."""
@@ -158,16 +153,6 @@ def wards() -> SimpleNamespace:
 def make() -> SimpleNamespace:
     """Return the makers of other releases: table(names, starts, ends) and manifest(table)."""
     return SimpleNamespace(table=hexagon_table, manifest=manifest_of)
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: str) -> Iterator[object]:
-    """Start one browser with an empty profile for all page tests."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=LAUNCH)
-        yield started
-        started.close()
 
 
 @pytest.fixture

@@ -1,0 +1,151 @@
+"""Names an engineer can search for: the share of everyday words, and names that are used twice.
+
+Each limit is the figure of the day and may only go down; `AIM` is where it ends.
+"""
+
+import ast
+import functools
+import math
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DOCUMENTED = (ast.Module, ast.ClassDef, *DEFINITIONS)
+
+EVERYDAY = frozenset(
+    """
+    after again apart asked at away before big both chosen cut done each few first found given held
+    here kept known last least left less likely listed lost made more most moved much named near of
+    off one other own part parts plain rest said second seen shown so some stuff such taken then there
+    thing things told tried until wanted way ways what where which whole wrong
+    """.split()  # noqa: SIM905  a list of sixty strings reads worse
+)
+CLAUSE = re.compile(r"\b(what|of which|in whose|whose)\b", re.IGNORECASE)
+ENGINE_CONTRACT = {"counting", "reading", "recount", "session"}
+"""Modules that each engine of hexveil/records has, by the same name."""
+ENGINES = {"hexveil/records/duckdb", "hexveil/records/spark"}
+
+AIM = {"everyday": 3.0, "clauses": 1.0, "classes": 0, "modules": 0}
+LIMITS = {"hexveil": {"everyday": 14.5, "clauses": 21.6, "classes": 32, "modules": 36}}
+"""Per package: per cent of bindings, per cent of docstrings, names of classes and of modules."""
+
+
+@functools.cache
+def trees(package):
+    """Return the syntax tree of each file of a package, by its path below src."""
+    return {
+        path.relative_to(SOURCE): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted((SOURCE / package).rglob("*.py"))
+    }
+
+
+def bindings(tree):
+    """Return the names that a file gives to functions, parameters, variables and classes."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, DEFINITIONS):
+            arguments = (*node.args.args, *node.args.kwonlyargs)
+            names += [node.name, *(a.arg for a in arguments if a.arg not in {"self", "cls"})]
+        elif isinstance(node, ast.ClassDef):
+            names.append(node.name.lower())
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append(node.id)
+    return [bare for name in names if (bare := name.strip("_"))]
+
+
+def summaries(tree):
+    """Return the first paragraph of each docstring of a file."""
+    texts = (ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, DOCUMENTED))
+    return [text.split("\n\n")[0] for text in texts if text]
+
+
+def repeated(places):
+    """Return the names that have more than one place, with their places."""
+    return {name: sorted(at) for name, at in sorted(places.items()) if len(at) > 1}
+
+
+def classes_twice(files):
+    """Return the class names that a package gives more than once."""
+    places = defaultdict(list)
+    for path, tree in files.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path}:{node.lineno}")
+    return repeated(places)
+
+
+def modules_twice(paths):
+    """Return the module names that occur more than once, those of the engine contract aside."""
+    places = defaultdict(set)
+    for path in paths:
+        if path.stem != "__init__":
+            engine = path.stem in ENGINE_CONTRACT and path.parent.as_posix() in ENGINES
+            places[path.stem].add("the engines" if engine else path.as_posix())
+    return repeated(places)
+
+
+def percent(part, whole):
+    """Return a share in per cent, rounded up to a tenth."""
+    return math.ceil(1000 * part / max(whole, 1)) / 10
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_are_terms_and_not_everyday_words(package):
+    """Few functions, parameters, variables and classes have a bare everyday word for a name."""
+    names = [(path, name) for path, tree in trees(package).items() for name in bindings(tree)]
+    everyday = [f"{path}: {name}" for path, name in names if name in EVERYDAY]
+    limit = LIMITS.get(package, AIM)["everyday"]
+    assert percent(len(everyday), len(names)) <= limit, "\n".join(everyday)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_open_with_a_noun_or_a_verb(package):
+    """Few docstrings open with a clause ("what ...", "whose ...") in place of a noun."""
+    texts = [(path, text) for path, tree in trees(package).items() for text in summaries(tree)]
+    clauses = [f"{path}: {text.splitlines()[0]}" for path, text in texts if CLAUSE.search(text)]
+    limit = LIMITS.get(package, AIM)["clauses"]
+    assert percent(len(clauses), len(texts)) <= limit, "\n".join(clauses)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_class_name_stands_for_one_thing(package):
+    """No two classes of a package have the same name."""
+    twice = classes_twice(trees(package))
+    assert len(twice) <= LIMITS.get(package, AIM)["classes"], twice
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_module_name_stands_for_one_thing(package):
+    """No two modules of a package have the same name, unless both engines must have it."""
+    twice = modules_twice(trees(package))
+    assert len(twice) <= LIMITS.get(package, AIM)["modules"], twice
+
+
+def test_limits_are_of_packages_that_exist_and_above_their_aim():
+    """A limit that reached its aim, or whose package is gone, is to be deleted."""
+    assert set(LIMITS) <= set(PACKAGES)
+    for package, limits in LIMITS.items():
+        assert limits.keys() == AIM.keys(), package
+        assert all(limits[figure] >= aim for figure, aim in AIM.items()), package
+
+
+def test_the_measure_sees_each_kind():
+    """Names of functions, parameters, variables and classes count; attributes and reads do not."""
+    text = """
+def found(one, *, cap): last_cap, part = one, 1
+class _Rest:
+    '''What remains.'''
+    def most(self): '''Return the cap, whose sign is plus.'''; self.way = last
+"""
+    tree = ast.parse(text)
+    assert set(bindings(tree)) == {"found", "one", "cap", "rest", "last_cap", "part", "most"}
+    assert [bool(CLAUSE.search(text)) for text in summaries(tree)] == [True, True]
+    paths = [Path(f"hexveil/records/{engine}/counting.py") for engine in ("duckdb", "spark")]
+    assert modules_twice(paths) == {}
+    assert list(modules_twice([*paths, Path("hexveil/counting.py")])) == ["counting"]
+    assert list(classes_twice({Path("a.py"): tree, Path("b.py"): tree})) == ["_Rest"]

@@ -21,8 +21,8 @@ EVERYDAY = frozenset(
     """
     after again apart asked at away before big both chosen cut done each few first found given held
     here kept known last least left less likely listed lost made more most moved much named near of
-    off one other own part parts plain rest said second seen shown so some stuff such taken then there
-    thing things told tried until wanted way ways what where which whole wrong
+    off one other own part parts plain rest said second seen shown so some stuff such taken then
+    there thing things told tried until wanted way ways what where which whole wrong
     """.split()  # noqa: SIM905  a list of sixty strings reads worse
 )
 CLAUSE = re.compile(r"\b(what|of which|in whose|whose)\b", re.IGNORECASE)

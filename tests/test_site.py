@@ -184,6 +184,26 @@ def test_tables_can_break_where_names_may(hooks):
     assert rest.startswith('<td class="long"><code>tests/<wbr>a_<wbr>b.<wbr>py::<wbr>test_<wbr>c<')
 
 
+def test_formulas_are_typeset(hooks):
+    """A formula becomes MathML, in its line or displayed; what is in code stays as it is."""
+    html = hooks.on_page_content(
+        r'<p>a <span class="arithmatex">\(x \lt 1\)</span> <code>$y$</code></p>'
+        r'<div class="arithmatex">\[' + "\n" + r"\frac{s}{b}" + "\n" + r"\]</div>"
+    )
+    assert '<math xmlns="http://www.w3.org/1998/Math/MathML" display="inline">' in html
+    assert "<mi>x</mi><mo>&#x0003C;</mo><mn>1</mn>" in html
+    assert "<code>$y$</code>" in html
+    assert '<div class="formula"><math' in html
+    assert "<mfrac><mrow><mi>s</mi></mrow><mrow><mi>b</mi></mrow></mfrac>" in html
+    assert "arithmatex" not in html
+
+
+def test_a_formula_that_cannot_be_typeset_is_refused(hooks):
+    """A command that the converter does not know stops the build and is named."""
+    with pytest.raises(hooks.PluginError, match=r"the formula \\nosuch x has a command"):
+        hooks.on_page_content(r'<span class="arithmatex">\(\nosuch x\)</span>')
+
+
 def test_a_notebook_is_run_and_shown(notebook):
     """The page of a notebook has its title, its code, what it printed and its pictures."""
     draw = (
@@ -233,6 +253,9 @@ def test_a_sound_site_has_no_fault(check, tmp_path):
         ('<link rel="stylesheet" href="//cdn.example/x.css">', "loads //cdn.example/x.css"),
         ("<style>@import 'https://cdn.example/x.css';</style>", "loads https://cdn.example/x.css"),
         ('<p style="background: url(http://x.org/p.png)">', "loads http://x.org/p.png"),
+        ("<p>a loss of $k\\varepsilon$", "$k\\varepsilon$ is not typeset"),
+        ("<code>$x$</code><p>a share \\(p\\)", "\\( is not typeset"),
+        ("<math><mi>\\foo</mi></math>", "\\foo is not typeset"),
     ],
 )
 def test_a_fault_is_found(check, tmp_path, text, fault):
@@ -256,6 +279,24 @@ def test_an_empty_site_is_a_fault(check, tmp_path):
 def test_the_built_site_is_sound(check, site):
     """Every link of the built site leads somewhere, and no page loads from another host."""
     assert check.faults(site) == []
+
+
+def test_every_formula_of_the_built_site_is_typeset(site):
+    """Pages with formulas in their source have as many in MathML, and none is left in TeX."""
+    counted = {}
+    for file in DOCS.rglob("*.md"):
+        text = re.sub(
+            r"^```.*?^```|`[^`\n]+`", "", file.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+        )
+        displayed = re.findall(r"^\$\$\n.*?\n\$\$$", text, flags=re.MULTILINE | re.DOTALL)
+        text = re.sub(r"^\$\$\n.*?\n\$\$$", "", text, flags=re.MULTILINE | re.DOTALL)
+        formulas = len(displayed) + len(re.findall(r"\$[^$\n]+\$", text))
+        built = (site / file.relative_to(DOCS)).with_suffix(".html").read_text("utf-8")
+        assert built.count("<math ") == formulas, file.name
+        assert 'class="arithmatex"' not in built
+        counted[file.stem] = formulas
+    assert counted["plan-class"] > 100
+    assert counted["accounting"] > 10
 
 
 def test_every_public_name_is_shown(site):

@@ -1,7 +1,8 @@
 """Check a built site: `python website/check.py site`.
 
-Every link inside it, to a page, an anchor or a picture, leads somewhere, and nothing that a page
-loads comes from another host. Links that a reader may follow to other places are not opened.
+Every link inside it, to a page, an anchor or a picture, leads somewhere; nothing that a page loads
+comes from another host; every formula is typeset. Links that a reader may follow to other places
+are not opened.
 """
 
 from __future__ import annotations
@@ -19,17 +20,22 @@ LOADED = {
     ("source", "srcset"), ("use", "href"), ("video", "poster"), ("video", "src"),
 }  # fmt: skip
 NOT_LOADED = {"canonical", "next", "prev", "alternate"}
+VERBATIM = ("code", "pre", "script", "style")
+# TeX outside code: a formula between dollar signs or \( \), or a command such as \frac.
+RAW_TEX = re.compile(r"\$[^$\n]*[^$\s]\$|\\[()\[\]]|\\[a-zA-Z]{2,}")
 LOADS_IN_CSS = re.compile(r"""(?:url\(|@import\s+)\s*["']?([^"')\s]+)""")
 
 
 @dataclass
 class Seen(HTMLParser):
-    """What a page links to, what it loads and which anchors it has."""
+    """Links, loaded files, anchors and formulas left in TeX of one page."""
 
     links: list[str] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
     anchors: set[str] = field(default_factory=set)
+    raw_tex: list[str] = field(default_factory=list)
     style: bool = False
+    verbatim_depth: int = 0
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -40,6 +46,7 @@ class Seen(HTMLParser):
         self.anchors |= {given[name] for name in ("id", "name") if name in given}
         self.loads += LOADS_IN_CSS.findall(given.get("style", ""))
         self.style = tag == "style"
+        self.verbatim_depth += tag in VERBATIM
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
         if tag == "link" and set(given.get("rel", "").split()) & NOT_LOADED:
@@ -49,10 +56,16 @@ class Seen(HTMLParser):
                 parts = value.split(",") if name == "srcset" else [value]
                 self.loads += [part.split()[0] for part in parts if part.strip()]
 
+    def handle_endtag(self, tag: str) -> None:
+        """Leave code, a script or a style sheet."""
+        self.verbatim_depth -= tag in VERBATIM
+
     def handle_data(self, data: str) -> None:
-        """Note what a sheet of style inside a page loads."""
+        """Note what a sheet of style inside a page loads, and TeX in its text."""
         if self.style:
             self.loads += LOADS_IN_CSS.findall(data)
+        if not self.verbatim_depth:
+            self.raw_tex += RAW_TEX.findall(data)
 
 
 def elsewhere(link: str) -> bool:
@@ -68,6 +81,7 @@ def faults(site: Path) -> list[str]:
     for file, seen in pages.items():
         name = file.relative_to(site)
         found += [f"{name}: loads {one}" for one in seen.loads if elsewhere(one)]
+        found += [f"{name}: {tex} is not typeset" for tex in seen.raw_tex]
         inside = [one for one in [*seen.links, *seen.loads] if not elsewhere(one)]
         found += [
             f"{name}: {one} leads nowhere" for one in inside if not leads(one, file, site, pages)

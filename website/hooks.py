@@ -6,6 +6,7 @@ here they are turned into those of the site. Called by mkdocs, by these names.
 
 from __future__ import annotations
 
+import html as markup
 import os
 import posixpath
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import notebooks
+from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
@@ -36,6 +38,10 @@ WIDE = ("understand/map-of-theory.md",)
 CELL = re.compile(r"<td>(.*?)</td>", re.DOTALL)
 LONG = 40
 LONG_CODE = re.compile(r"(?<=<code>)[^<\s]{16,}(?=</code>)")
+# TeX as pymdownx.arithmatex leaves it: \(inline\) in a span, \[displayed\] in a div.
+FORMULA = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\s*\\[(\[](?P<tex>.*?)\\[)\]]\s*</(?P=tag)>', re.DOTALL
+)
 LINK = re.compile(r"(?<=\]\()(?P<to>[^)\s#:]+)(?P<rest>#[^)\s]*)?(?=\))")
 
 
@@ -137,13 +143,31 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 
 def on_page_content(html: str, **_: object) -> str:
-    """Return a page whose tables can be read on a phone.
+    """Typeset the formulas of a page, and make its tables readable on a phone.
 
     Long names in code break after a dot, a bar or a stroke, short ones nowhere; cells of many
     words are marked, so that their columns stay wide enough.
     """
+    html = FORMULA.sub(typeset, html)
     html = LONG_CODE.sub(lambda found: re.sub(r"(::|[./_])(?=\w)", r"\1<wbr>", found[0]), html)
     return CELL.sub(_marked, html)
+
+
+def typeset(formula: re.Match[str]) -> str:
+    """Convert a formula from TeX to MathML, which browsers draw without a script or a font of ours.
+
+    Raises
+    ------
+    PluginError
+        If the formula contains a command that the converter does not know.
+    """
+    tex = markup.unescape(formula["tex"]).strip()
+    inline = formula["tag"] == "span"
+    drawn = convert(tex, display="inline" if inline else "block")
+    if "\\" in drawn:
+        message = f"the formula {tex} has a command that latex2mathml does not know"
+        raise PluginError(message)
+    return drawn if inline else f'<div class="formula">{drawn}</div>'
 
 
 def _marked(cell: re.Match[str]) -> str:

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
-# Laws are not timed: a busy machine must not fail a test.
-settings.register_profile("hexveil", deadline=None)
-settings.load_profile("hexveil")
+import examples
+
+examples.register()
 
 ONE_SESSION = ("tests/records/spark/", "tests/records/test_engines_agree.py")
 """Where tests stand that share a session of Spark, which takes long to start."""

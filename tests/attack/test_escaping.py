@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 import hexveil as hv
+from examples import examples
 from hexveil import sheets
 from hexveil.cells import CellTable
 from hexveil.cli import app
@@ -154,7 +155,7 @@ def test_verify_accepts_and_readme_says_it(made):
     assert "apostrophe" in " ".join((made.folder / "README.txt").read_text("utf-8").split())
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(
     st.lists(
         st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),

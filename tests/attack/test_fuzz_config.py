@@ -9,11 +9,12 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import hexveil as hv
 from attack import fuzz_bytes, fuzz_oracle
+from examples import examples
 from hexveil import config
 from hexveil.cli import app
 from hexveil.config import arguments
@@ -128,7 +129,7 @@ def tried(run):
     assert made is None or 0 <= made.epsilon < math.inf
 
 
-@settings(max_examples=MANY)
+@examples(MANY)
 @given(fields)
 @example({("plan", "epsilon"): LONG})
 @example({("cells", "resolution"): LONG})
@@ -147,7 +148,7 @@ def test_any_fields_are_a_run_or_a_sentence_that_names_them(tmp_path_factory, fi
         tried(run)
 
 
-@settings(max_examples=MANY // 2)
+@examples(MANY // 2)
 @given(st.dictionaries(st.sampled_from([*config.FIELDS]), values, max_size=2))
 def test_good_runs_with_odd_fields_reach_the_library_or_a_sentence(tmp_path_factory, odd):
     """A run that works, with two fields replaced, works or is refused in one clear sentence."""
@@ -158,7 +159,7 @@ def test_good_runs_with_odd_fields_reach_the_library_or_a_sentence(tmp_path_fact
         tried(run)
 
 
-@settings(max_examples=MANY)
+@examples(MANY)
 @given(
     st.one_of(
         st.binary(max_size=60), st.text(max_size=60).map(lambda t: t.encode("utf-8", "replace"))

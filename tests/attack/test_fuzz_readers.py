@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import hexveil as hv
 from attack import fuzz_bytes, fuzz_oracle
+from examples import examples
 from hexveil.errors import ColumnError, HexveilError, InputError
 from records import oracle
 
@@ -122,7 +123,7 @@ FORMS = (as_csv, as_ndjson, as_array, as_parquet, as_arrow, as_pandas, as_polars
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=MANY, suppress_health_check=[HealthCheck.too_slow])
+@examples(MANY, suppress_health_check=[HealthCheck.too_slow])
 @given(rows=records)
 def test_any_records_are_counted_as_the_rules_say(tmp_path_factory, form, rows):
     """In every form: exact counts, sums and squares of every pair, and every public count."""
@@ -262,7 +263,7 @@ def test_columns_that_engines_confuse_are_refused(tmp_path, form, second):
     assert "rename one" in str(outcome)
 
 
-@settings(max_examples=3 * MANY)
+@examples(3 * MANY)
 @given(
     st.lists(
         # A message lists names as they are; the command takes control letters out of it.

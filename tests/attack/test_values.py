@@ -16,9 +16,10 @@ from fractions import Fraction
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.cells import Labels
 from hexveil.errors import InputError
 from hexveil.facts import LARGEST_PART, ValueScale
@@ -79,7 +80,7 @@ DROPPED = (0.0, 30.0, 90.0)
 """Values that `drop_values` of the shared rules may name: having one of them is public."""
 
 
-@settings(max_examples=12 * MORE, suppress_health_check=list(HealthCheck))
+@examples(12 * MORE, suppress_health_check=list(HealthCheck))
 @given(neighbours(test_read.records, 0, DROPPED), test_read.grids, test_read.rules)
 def test_values_change_no_public_fact(rows, grid, rule):
     """Counts, cells, units, rules and refusals are those of any other usable values."""
@@ -89,7 +90,7 @@ def test_values_change_no_public_fact(rows, grid, rule):
     assert public(one) == public(other)
 
 
-@settings(max_examples=6 * MORE, suppress_health_check=list(HealthCheck))
+@examples(6 * MORE, suppress_health_check=list(HealthCheck))
 @given(neighbours(test_read.records, 0, DROPPED), test_read.rules)
 def test_values_change_no_public_fact_of_labels(rows, rule):
     """The same where cells are labels, and of values that are text, decimals or in a cache."""
@@ -111,7 +112,7 @@ def counted(table):
     return sorted(map(repr, table.select(names).to_pylist()))
 
 
-@settings(max_examples=12 * MORE, suppress_health_check=list(HealthCheck))
+@examples(12 * MORE, suppress_health_check=list(HealthCheck))
 @given(
     neighbours(test_sql.records, 1, (999.0, 1.0005)),
     test_sql.grids,
@@ -188,7 +189,7 @@ def read_fleet(table, scale):
 HUGE = ((0, 2**50 * Fraction(10**295 + 1, 10**300 + 7)), Fraction(10**295 + 1, 10**300 + 7))
 
 
-@settings(max_examples=12 * MORE, suppress_health_check=list(HealthCheck))
+@examples(12 * MORE, suppress_health_check=list(HealthCheck))
 @given(scales(), st.lists(finite | st.sampled_from(UNUSABLE), min_size=1, max_size=12))
 @example(HUGE, [1.0, 1e300, -1e300])
 @example(((0, 10**9), Fraction(10**9, 10**300 + 7)), [1.0, 5e8])
@@ -206,7 +207,7 @@ def test_no_value_is_an_error_on_any_scale(scale, values):
     assert outcome(read_fleet, fleet(texts, pa.string()), scale=scale) == other
 
 
-@settings(max_examples=150 * MORE)
+@examples(150 * MORE)
 @given(scales(), st.lists(finite | st.sampled_from([math.nan, math.inf]), min_size=1, max_size=12))
 def test_a_value_is_the_nearest_number_of_quanta(engine, scale, values):
     """On every scale the expression is the exact quotient, but for its last bits."""
@@ -233,7 +234,7 @@ def test_numbers_as_text_beyond_doubles_are_no_errors(text):
 QUERY = {"source": "trips", "user": "bus", "value": "v", "cells": Labels("w")}
 
 
-@settings(max_examples=12 * MORE, suppress_health_check=list(HealthCheck))
+@examples(12 * MORE, suppress_health_check=list(HealthCheck))
 @given(scales(), st.lists(finite | st.sampled_from(UNUSABLE), min_size=1, max_size=12))
 def test_no_value_is_an_error_of_the_query(scale, values):
     """The query in DuckDB, and from_sums on what it makes, take every value on such a scale."""

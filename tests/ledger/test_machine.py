@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 import hexveil as hv
+from examples import examples
 from hexveil.errors import BudgetError, InputError, StorageError
 from hexveil.ledger import ledger as module
 from hexveil.ledger import windows
@@ -197,13 +197,9 @@ class FileMachine(Machine):
 
 def test_any_order_of_steps_in_memory():
     """A book in memory does what the model does."""
-    run_state_machine_as_test(
-        Machine, settings=settings(max_examples=20, stateful_step_count=20, deadline=None)
-    )
+    run_state_machine_as_test(Machine, settings=examples(20, stateful_step_count=20))
 
 
 def test_any_order_of_steps_in_a_file():
     """A book in a file does what the model does."""
-    run_state_machine_as_test(
-        FileMachine, settings=settings(max_examples=3, stateful_step_count=10, deadline=None)
-    )
+    run_state_machine_as_test(FileMachine, settings=examples(3, stateful_step_count=10))

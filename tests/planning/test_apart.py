@@ -2,10 +2,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from examples import examples
 from hexveil import theory
 from hexveil.experiments.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies
@@ -19,7 +20,7 @@ def planned(occupancy, **options):
     return hv.plan(occupancy, **usual | {"statistics": BOTH, "advise": False} | options)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(occupancies(), st.sampled_from(["0.2", "0.5", "0.9"]), st.sampled_from([1, 6]))
 def test_a_split_divides_a_cells_loss(occupancy, split, epsilon):
     """Nothing reduced, the noise is sensitivity / (part of the cell's loss) of each statistic.
@@ -39,7 +40,7 @@ def test_a_split_divides_a_cells_loss(occupancy, split, epsilon):
         assert plan.parts["variance"].scale[cell] == pytest.approx(variance, rel=1e-6, abs=1e-12)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(occupancies(), st.sampled_from([1, 8]))
 def test_the_best_split_is_no_worse_than_any_other(occupancy, epsilon):
     """COMP's sum of errors is least, per cell, at the split that is chosen by default."""

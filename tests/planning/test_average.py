@@ -3,10 +3,11 @@ import itertools
 import numpy as np
 import pytest
 import scipy.optimize
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from examples import examples
 from hexveil.experiments.papers.comp_setting import comp_setting
 from hexveil.planning.average import (
     Effort,
@@ -96,7 +97,7 @@ def test_any_multipliers_give_a_bound(dense):
         assert bound <= plan.mean_error
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(occupancies(), st.floats(0.1, 20), st.integers(0, 2**32 - 1))
 def test_slope_is_that_of_the_error(occupancy, loss, seed):
     """The slope that the search follows agrees with differences of the error."""
@@ -127,7 +128,7 @@ def test_gap_in_the_setting_of_the_paper(gamma, gap):
     assert plan.lower_bound <= plan.mean_error
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(occupancies(), st.sampled_from([0.2, 1, 8]))
 def test_average_is_no_worse_than_that_of_the_least_largest(occupancy, epsilon):
     """The plan of least average error has no larger average than the plan of least largest."""
@@ -136,7 +137,7 @@ def test_average_is_no_worse_than_that_of_the_least_largest(occupancy, epsilon):
     assert average.mean_error <= largest.mean_error * 1.01
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(occupancies(), st.floats(0.05, 0.6))
 def test_average_target_is_met(occupancy, target):
     """With objective "mean" the average error is within the target."""
@@ -152,7 +153,7 @@ def test_more_epsilon_never_means_more_average_error():
 
 
 @given(occupancies(), st.sampled_from([0.3, 2, 9]), st.sampled_from([("mean",), BOTH]))
-@settings(max_examples=20)
+@examples(20)
 def test_the_bound_is_the_same_run_by_run(occupancy, epsilon, statistics):
     """From given multipliers it does not depend on how many pairs are looked at together."""
     one, other = (planned(occupancy, epsilon=epsilon, statistics=statistics) for _ in range(2))

@@ -3,8 +3,9 @@
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
+from examples import examples
 from hexveil.occupancy import Occupancy
 from hexveil.planning import classes
 from hexveil.planning.classes import BY_SHARE, BY_SIZE, FEWEST, MOST_SHARES, features, group
@@ -26,7 +27,7 @@ def made(occupancy, number):
     return group(occupancy, features(occupancy), number)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 500), st.integers(1, 30))
 @example(38, 21)  # a class loses all its points on the way
 def test_every_user_is_in_one_class_and_none_is_small(seed, number):
@@ -39,7 +40,7 @@ def test_every_user_is_in_one_class_and_none_is_small(seed, number):
     assert sizes.min() >= FEWEST
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 500))
 def test_classes_are_an_occupancy_of_all_records(seed):
     """A class is a cell of its users' records; shares are the parts of each cell's records."""

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.planning.exposure import Exposure, Rates
 from hexveil.planning.part import spread
 from plan_grid import losses, shares
@@ -25,7 +26,7 @@ def drawn(occupancy, seed):
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(occupancies(), SEEDS)
 def test_sums_agree_with_plain_tables(occupancy, seed):
     """What is away, lost and pushed agrees with the same written over a dense table."""
@@ -39,7 +40,7 @@ def test_sums_agree_with_plain_tables(occupancy, seed):
     assert variance == pytest.approx(((factor + 1)[:, None] * spread(x)).sum(axis=0), abs=1e-12)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(occupancies(), SEEDS, st.floats(0.01, 10))
 def test_factors_are_the_largest_within_a_loss(occupancy, seed, loss):
     """Each factor keeps its user within the loss, and a little more would not."""
@@ -53,7 +54,7 @@ def test_factors_are_the_largest_within_a_loss(occupancy, seed, loss):
     assert (more[(factor < 1) & steep] > loss * (1 - 1e-9)).all()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(occupancies(), SEEDS, st.floats(0.01, 10))
 def test_least_charge_is_never_above_any_plans(occupancy, seed, loss):
     """Factors for lower bounds are no smaller than any factors that a plan may have."""
@@ -68,7 +69,7 @@ def test_least_charge_is_never_above_any_plans(occupancy, seed, loss):
             assert (tried <= largest * (1 + 1e-9)).all()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(occupancies(), SEEDS)
 def test_slope_is_that_of_the_loss(occupancy, seed):
     """The slope in the factor agrees with differences of the loss."""

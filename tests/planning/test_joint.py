@@ -3,11 +3,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import hexveil as hv
 import plan_grid
+from examples import examples
 from hexveil import theory
 from hexveil.experiments.papers.comp_setting import SPAN, comp_setting
 from hexveil.planning.exposure import Exposure
@@ -105,7 +106,7 @@ def test_no_choice_reaches_less_total_error_within_a_loss(dense, epsilon):
     assert least >= epsilon * (1 - 1e-12)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(occupancies(), st.floats(0.01, 0.6), st.floats(0.001, 0.15), st.sampled_from([1, 65]))
 def test_targets_are_met_in_every_cell(occupancy, mean, variance, span):
     """No cell's error is above its target, and the loss is never below its own bound."""
@@ -119,7 +120,7 @@ def test_targets_are_met_in_every_cell(occupancy, mean, variance, span):
     assert plan.epsilon >= plan.lower_bound
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(occupancies(), st.floats(0.02, 1.1))
 def test_totals_are_met_in_every_cell(occupancy, part):
     """With one target for the sum of both errors, no cell's is above it."""
@@ -129,7 +130,7 @@ def test_totals_are_met_in_every_cell(occupancy, part):
     assert plan.epsilon >= plan.lower_bound
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(occupancies(), st.sampled_from([0.05, 0.5, 1, 3, 30]), st.sampled_from(["max", "mean"]))
 def test_nobody_loses_more_than_asked(occupancy, epsilon, objective):
     """The loss of every user is within ε, and the error is not below the bound."""
@@ -138,7 +139,7 @@ def test_nobody_loses_more_than_asked(occupancy, epsilon, objective):
     assert plan.gap >= 0
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(occupancies(), st.sampled_from([3, 50, "1000000"]), st.sampled_from(["max", "mean"]))
 def test_the_loss_is_used_up(occupancy, epsilon, objective):
     """Unless all cells are constants, what is left of the loss is given back as less noise."""
@@ -149,7 +150,7 @@ def test_the_loss_is_used_up(occupancy, epsilon, objective):
         assert plan.epsilon == 0
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(occupancies(users=8, cells=1), st.floats(0.03, 0.49))
 def test_one_cell_is_optimal_clipping(occupancy, target):
     """For one cell a factor is a threshold: the error is that of optimal clipping at the loss."""
@@ -161,7 +162,7 @@ def test_one_cell_is_optimal_clipping(occupancy, target):
     assert least.worst_case_error <= plan.max_error * (1 + 1e-9)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(occupancies(users=8, cells=1), st.sampled_from([0.3, 1, 2.5, 7]))
 def test_one_cell_within_a_loss_is_optimal_clipping(occupancy, epsilon):
     """For one cell the least error within a loss is optimal clipping's, within the gap."""
@@ -192,7 +193,7 @@ def test_tighter_targets_never_cost_less():
     assert all(a <= b * (1 + CLOSE) for a, b in itertools.pairwise(losses))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(occupancies(), st.floats(0.03, 0.5))
 def test_names_do_not_matter(occupancy, target):
     """Renumbering users and cells leaves the loss and the bound as they are."""
@@ -204,7 +205,7 @@ def test_names_do_not_matter(occupancy, target):
     assert other.lower_bound == pytest.approx(one.lower_bound, rel=1e-6)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(occupancies(), st.floats(0.03, 0.5), st.integers(2, 1000))
 def test_only_shares_matter(occupancy, target, times):
     """Each count times the same number leaves the loss as it is."""

@@ -3,10 +3,11 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from examples import examples
 from hexveil.planning.levels import counted, grids_to_try, label_levels, merged
 
 
@@ -27,7 +28,7 @@ ROWS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(ROWS, st.sampled_from([("route",), ("hour",), ("route", "hour")]))
 def test_merged_cells_are_counted_as_by_hand(rows, columns):
     """Users and records of each label of a level are those that a plain loop counts."""
@@ -46,7 +47,7 @@ def test_merged_cells_are_counted_as_by_hand(rows, columns):
         assert sorted(counts.tolist()) == sorted(by_hand[name].values())
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(ROWS)
 def test_a_level_is_what_reading_by_it_counts(rows):
     """Merging cells gives the facts that sums by fewer labels give, where none was left out."""

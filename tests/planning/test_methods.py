@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from examples import examples
 from hexveil import theory
 from hexveil.cells import CellTable, Labels
 from hexveil.experiments.papers.comp_setting import SPAN, comp_setting
@@ -68,7 +69,7 @@ def test_a_target_that_constants_just_meet_is_free(options, asked):
     assert plan.epsilon == 0
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(occupancies(), st.floats(0.03, 0.49), st.sampled_from(OTHERS))
 def test_joint_loses_no_more_at_the_same_target(occupancy, target, method):
     """No other method meets a target at less loss than the joint plan, but for the search's end."""
@@ -80,7 +81,7 @@ def test_joint_loses_no_more_at_the_same_target(occupancy, target, method):
     assert float(joint.epsilon) <= float(other.epsilon) * (1 + CLOSE)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(occupancies(), st.sampled_from([0.3, 1, 4]), st.sampled_from(OTHERS))
 def test_every_method_stays_within_epsilon(occupancy, epsilon, method):
     """Every method loses at most ε, and the joint plan's largest error is no larger than its."""
@@ -90,7 +91,7 @@ def test_every_method_stays_within_epsilon(occupancy, epsilon, method):
     assert joint.max_error <= other.max_error * (1 + CLOSE)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     occupancies(),
     st.sampled_from([0.3, 2, 9]),
@@ -103,7 +104,7 @@ def test_every_method_stays_within_epsilon_for_variances(occupancy, epsilon, met
     assert plan.epsilon <= plan.asked
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(occupancies(), st.floats(0.05, 0.6), st.sampled_from(OTHERS[:2]))
 def test_every_method_meets_targets(occupancy, target, method):
     """Methods that plan cells apart meet a target in every cell."""

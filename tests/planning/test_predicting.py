@@ -4,10 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from examples import examples
 from hexveil.cells import CellTable
 from hexveil.facts import PublicFacts, ValueScale
 from hexveil.planning import intervals, quick
@@ -63,7 +64,7 @@ def test_the_loss_that_is_named_is_enough(intervals):
         assert at[1] > error
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     st.integers(0, 1000),
     st.sampled_from(SETTINGS),

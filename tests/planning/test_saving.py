@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import hexveil as hv
+from examples import examples
 from hexveil.facts import ValueScale
 from hexveil.planning import Plan, encoding, saving
 from hexveil.planning.goal import goal
@@ -119,7 +120,7 @@ def assert_same_request(loaded, request):
         assert np.array_equal(loaded.target[name], asked)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(occupancies(), st.sampled_from(WAYS))
 def test_a_loaded_plan_is_the_saved_one(occupancy, way):
     """Whatever was asked by whatever method, the plan read back equals the plan written."""

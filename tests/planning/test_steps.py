@@ -5,9 +5,10 @@ from fractions import Fraction
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hexveil as hv
+from examples import examples
 from hexveil.errors import InputError
 from hexveil.planning import intervals, steps, ways
 from hexveil.planning.classes import FEWEST
@@ -69,7 +70,7 @@ def exact_losses(plan):
     return [shared + max(pair) for pair in zip(straight, classed, strict=True)]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(fleets(), st.sampled_from(["1e-6", "0.01", "0.3", "1", "7", "1e4"]))
 def test_nobody_loses_more_than_was_asked(occupancy, epsilon):
     """Each user is charged interval, h and the more expensive way; the most is what was asked."""
@@ -82,7 +83,7 @@ def test_nobody_loses_more_than_was_asked(occupancy, epsilon):
     assert asked * (1 - Fraction(1, 10**6)) < plan.epsilon <= asked
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(fleets(), st.sampled_from(["0.01", "1", "1e4"]))
 def test_either_way_uses_the_loss_up(occupancy, epsilon):
     """The most exposed user loses what is left by the cells, and as much by classes and cells."""
@@ -112,7 +113,7 @@ def test_losses_of_the_way_users_are_those_of_a_plain_loop():
     assert (in_classes >= classed * (1 - 1e-15)).all()
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(fleets(), st.sampled_from(["0.1", "3"]))
 def test_counting_cells_claims_no_less(occupancy, epsilon):
     """What is said that counting would have charged has interval and h in it, and both ways."""

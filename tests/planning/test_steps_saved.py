@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from examples import examples
 from hexveil.publishing.manifest import fingerprint, request_of
 from planning.test_saving import assert_same, cell_of, edited, refused, word
 from publishing.setting import dataset_of, hexagons
@@ -59,7 +60,7 @@ def assert_same_steps(loaded, steps):
             assert np.array_equal(one, other)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(
     occupancies().filter(lambda one: (one.cells_per_user > 1).any()),
     st.sampled_from(["1/3", 2, "71/9"]),

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hexveil as hv
+from examples import examples
 from hexveil.occupancy import Occupancy
 from hexveil.planning import classes, ways
 from hexveil.planning.intervals import Interval
@@ -29,7 +30,7 @@ def laplace_sums(rng, scales, draws):
     return sum(rng.laplace(0.0, scale, draws) for scale in scales)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(
     st.lists(st.floats(0.001, 10), min_size=1, max_size=8),
     st.floats(0.001, 10),
@@ -89,7 +90,7 @@ def steps_of(occupancy, rng, of):
     )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tiny())
 def test_classes_are_off_by_at_most_what_is_said_and_can_be(case):
     """Over all users' own means at either end of the interval the largest distance is stated."""
@@ -110,7 +111,7 @@ def test_classes_are_off_by_at_most_what_is_said_and_can_be(case):
         assert stated[g] == pytest.approx(largest, abs=1e-12)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(tiny(), st.floats(0.05, 1.0), st.floats(0.01, 0.5))
 def test_noise_and_bias_by_users_are_those_of_a_plain_sum(case, width, half):
     """Noise adds up in squares over classes and the cell's own; so do what is off and τ/√K."""
@@ -129,7 +130,7 @@ def test_noise_and_bias_by_users_are_those_of_a_plain_sum(case, width, half):
         assert off[g] == pytest.approx(math.hypot(left, 2 * half * likely[g]))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(tiny(), st.floats(0.05, 1.0), st.floats(0.01, 0.5))
 def test_noise_by_cells_is_divided_by_how_much_of_the_mean_is_seen(case, width, half):
     """A first average that is further off makes the second one say less, so noisier."""
@@ -233,7 +234,7 @@ def test_where_a_second_step_saves_nothing_there_is_none(plan, half, noise):
     assert chosen(plan, noise, half=half) == "direct"
 
 
-@settings(max_examples=40, suppress_health_check=[])
+@examples(40, suppress_health_check=[])
 @given(st.floats(0.01, 1), st.floats(0.001, 1), st.floats(1e-3, 100))
 def test_the_way_taken_is_the_one_of_least_predicted_error(width, half, times):
     """`cells` is not looked at where users differ among themselves, `users` where they do not."""

@@ -5,9 +5,10 @@ import itertools
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from scipy.optimize import minimize
 
+from examples import examples
 from hexveil.occupancy import Occupancy
 from hexveil.planning import weighing
 from hexveil.planning.weighing import Likeness, _Problem, most_off, off_by, weigh
@@ -37,7 +38,7 @@ def lost(occupancy, weighing):
     return np.bincount(occupancy.user, weights=terms, minlength=occupancy.n_users)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(fleets(), st.sampled_from([0.2, 1.0, 5.0]))
 def test_weights_sum_to_one_and_nobody_loses_more(occupancy, loss):
     """In every cell the weights are an average; the largest loss is what was allowed."""
@@ -51,7 +52,7 @@ def test_weights_sum_to_one_and_nobody_loses_more(occupancy, loss):
     )
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(fleets(), st.integers(0, 2**32 - 1))
 def test_the_slope_is_that_of_the_value(occupancy, seed):
     """The slope agrees with differences of the value, away from where a factor reaches 1."""
@@ -111,7 +112,7 @@ def test_light_users_of_a_heavy_one_s_cell_are_raised_unless_drift_is_feared():
     assert afraid.noise[0] > 0.8
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @example(Occupancy.from_dense([[1, 1], [3, 0]]), 0.5)
 @given(fleets(4), st.sampled_from([0.5, 2.0]))
 def test_no_better_weights_are_found_by_trying(occupancy, loss):
@@ -131,7 +132,7 @@ def test_no_better_weights_are_found_by_trying(occupancy, loss):
     assert found <= best * 1.03 + 2e-3
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(fleets(5), st.integers(0, 2**32 - 1))
 def test_weights_are_off_by_at_most_what_is_said_and_can_be(occupancy, seed):
     """Over all user means at either end of the interval the largest distance is the one stated."""
@@ -167,7 +168,7 @@ def test_names_of_users_do_not_matter():
     assert np.allclose(one.noise, other.noise, rtol=1e-5)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(fleets(), st.integers(0, 2**32 - 1), st.integers(1, 9))
 def test_runs_of_cells_add_up_to_what_all_pairs_at_once_say(occupancy, seed, most):
     """The objective and its slope do not depend on how many pairs are looked at together."""

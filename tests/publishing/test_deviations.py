@@ -6,8 +6,9 @@ from fractions import Fraction
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from examples import examples
 from hexveil.facts import ValueScale
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.noise import secure
@@ -70,7 +71,7 @@ def counts_and_totals(draw):
     return counts, [draw(st.integers(0, 12 * n)) for n in pairs]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(counts_and_totals(), st.integers(1, 12))
 def test_costs_are_counted_exactly(drawn, width):
     """Each point's cost is that of fractions; users in one cell do not count."""

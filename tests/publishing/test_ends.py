@@ -7,9 +7,10 @@ from fractions import Fraction
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hexveil as hv
+from examples import examples
 from hexveil.noise import secure
 from hexveil.publishing import ends
 from publishing.setting import dataset_of
@@ -53,7 +54,7 @@ def counts_and_totals(draw):
     return counts, [draw(st.integers(0, 12 * n)) for n in pairs]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(counts_and_totals())
 def test_costs_are_counted_exactly(drawn):
     """Each point's cost is that of fractions: no mean falls on the wrong side of a point."""

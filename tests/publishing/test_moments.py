@@ -9,9 +9,10 @@ from fractions import Fraction
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 import hexveil as hv
+from examples import examples
 from hexveil.errors import InputError
 from hexveil.facts import ValueScale
 from hexveil.mechanisms.permute_and_flip import law
@@ -322,7 +323,7 @@ def cases(draw):
     return dataset_of(counts, total, square, scale=ValueScale.of((0, steps), 1)), pair
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(cases(), st.sampled_from(["0.5", 2, 20]))
 def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
     """Whatever the values: without noise it is within the bias of the average over all records.

@@ -11,9 +11,10 @@ from fractions import Fraction
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hexveil as hv
+from examples import examples
 from hexveil.errors import InputError, StorageError
 from hexveil.facts import ValueScale
 from hexveil.mechanisms.permute_and_flip import law
@@ -97,7 +98,7 @@ def sums_of_tiny(draw, steps=STEPS):
 
 
 @each_way
-@settings(max_examples=40)
+@examples(40)
 @given(sums_of_tiny(9), st.integers(0, 8), st.integers(1, 9), st.integers(1, 9), st.data())
 def test_what_is_handed_to_the_noise_is_that_of_fractions(way, totals, low, width, half, data):
     """Classes, first averages and distances: each user's part exactly, rounded down."""
@@ -616,7 +617,7 @@ def truth_of(dataset, shown, numbers):
 
 
 @each_way
-@settings(max_examples=60)
+@examples(60)
 @given(sums_of_tiny(9), st.integers(0, 8), st.integers(1, 9), st.integers(1, 9), st.data())
 def test_no_values_are_further_off_than_the_worst_bias(way, totals, low, width, half, data):
     """Without noise no data set is off by more than stated, but for rounding of a millionth."""
@@ -631,7 +632,7 @@ def test_no_values_are_further_off_than_the_worst_bias(way, totals, low, width, 
     assert (away <= shown.parts["mean"].bias + 1e-6).all()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(sums_of_tiny(9), st.integers(0, 8), st.integers(1, 9))
 def test_where_no_distance_is_cut_it_is_about_the_plain_average(totals, low, width):
     """Own means may be cut and are rounded; the distances make up for it."""

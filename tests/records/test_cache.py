@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import Phase, example, given, settings
+from hypothesis import Phase, example, given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil import atomic
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError, StorageError
@@ -147,7 +148,7 @@ SORTED, GROUPED = 1, 10**9
 """Records from which the pairs of a file are found by sorting: of every file, of none."""
 
 
-@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])
+@examples(12, phases=[Phase.explicit, Phase.generate])
 @given(
     st.lists(records, min_size=1, max_size=3), utc_grids, rules, st.sampled_from([SORTED, GROUPED])
 )
@@ -334,7 +335,7 @@ def test_a_repeat_in_two_files_of_one_instant_is_dropped(tmp_path, place):
     assert ask(source, cache=place).public.rules["repeats of a user and time"] == 1
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)) | st.none(), max_size=9))
 def test_groups_are_the_components_of_spans_that_meet(ends):
     """Two files are in one group exactly if a chain of meeting spans joins them."""

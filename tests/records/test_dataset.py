@@ -4,9 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.cells import CellTable, Labels
 from hexveil.errors import HexveilError
 from hexveil.facts import PublicFacts, ValueScale
@@ -29,7 +30,7 @@ def dataset_of(counts, totals, squares, steps):
 users = st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=6), min_size=1, max_size=4)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(users)
 def test_sums_of_any_values_are_taken(values):
     """What whole values within the bounds sum to makes a data set with squares."""

@@ -6,9 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.facts import ValueScale
 from hexveil.records.decimals import Decimals, decimals, exact_squares
 
@@ -34,7 +35,7 @@ def test_decimals_are_as_long_as_needed_and_no_longer_than_engines_have(bounds, 
 sized = st.integers(-(10**38) + 1, 10**38 - 1)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.lists(st.tuples(sized, st.integers(1, 2**40), st.integers(0, 2**60)), min_size=1),
     st.sampled_from([((0, 65), "0.001"), ((-5, "2.5"), "0.5"), ((-50, 300), 25)]),

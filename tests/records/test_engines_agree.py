@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 from attack.test_values import DROPPED, neighbours
+from examples import examples
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
 from hexveil.records import from_sums
@@ -40,8 +41,8 @@ from records.test_read import (
 from records.test_refusals import NOON, SENTINEL, SENTINEL_ID, reading, table
 
 pytestmark = [pytest.mark.filterwarnings(PANDAS)]
-FEW = settings(
-    max_examples=6,
+FEW = examples(
+    6,
     derandomize=True,
     database=None,
     phases=[Phase.generate],

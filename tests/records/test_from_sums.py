@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.cells import Cells, Labels
 from hexveil.errors import ColumnError, InputError
 from hexveil.records import from_sums, read
@@ -61,7 +62,7 @@ def usable(row):
     return bool(cell and user and all(x is not None and math.isfinite(x) for x in numbers))
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(rows, scales)
 @example([("x", "7", 3, 1e300, -1e300), ("x", "7", 1, 0.0, 1.7e308)], ((100, 101), 1))
 def test_no_sum_is_an_error_and_all_sums_are_possible(found, scale):
@@ -88,7 +89,7 @@ def test_no_sum_is_an_error_and_all_sums_are_possible(found, scale):
     assert rules["rows read"] == len(found) == dropped + len(kept)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(rows, st.lists(st.tuples(sums, sums), min_size=25, max_size=25))
 def test_other_sums_of_one_user_change_that_user_alone(found, others):
     """Other sums of one user, equally usable, leave every other user's pairs as they were."""
@@ -109,7 +110,7 @@ def test_other_sums_of_one_user_change_that_user_alone(found, others):
     assert odd <= {"7"}
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.integers(-5000, 2500), min_size=1, max_size=8))
 def test_sums_of_values_on_the_lattice_come_back_exactly(values):
     """Doubles of sums and sums of squares of values on the lattice give back whole quanta."""

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
 from hexveil.records.read import read
@@ -132,7 +133,7 @@ def oracle_rules(rule):
     return rule | {"timezone": WARSAW, "scale": (lower, upper, quantum), "drop_values": odd}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(records, grids, rules)
 def test_rules_agree_with_the_oracle(rows, grid, rule):
     """Counts, sums, squares, cells and what each rule left out are the plain oracle's."""
@@ -161,7 +162,7 @@ def test_rules_agree_with_the_oracle(rows, grid, rule):
     assert counts["records left"] == sum(n for _, _, n, *_ in pairs)
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(records, grids, rules)
 def test_recount_agrees_with_reading_again(rows, grid, rule):
     """Counting on other grids and units gives what reading with them gives, in any order."""
@@ -191,7 +192,7 @@ def test_recount_says_none_where_no_cell_is_left():
     assert found.public.recount((Cells(4, "1h", WARSAW), Cells(3, None)), "user")[0] is None
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(order=st.permutations(range(12)), exact_repeats=st.booleans())
 @example(order=list(range(12)), exact_repeats=True)
 def test_smallest_place_then_smallest_value_of_repeats_is_kept(order, exact_repeats):
@@ -498,7 +499,7 @@ LABELLED = st.lists(
 LEVELS = (("route",), ("hour", "side"), ("route", "side"), ("route", "hour", "side"))
 
 
-@settings(max_examples=4, deadline=None)
+@examples(4)
 @given(
     LABELLED, st.integers(1, 3), st.sampled_from([None, 2]), st.sampled_from(["user", "user-day"])
 )

@@ -18,9 +18,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil import hexagons
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
@@ -137,7 +138,7 @@ def made_into(made, arguments):
     return from_sums(made, **same, min_users=1, top=arguments["select"].top)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(records, grids, options, selections)
 def test_duckdb_makes_the_sums_that_reading_makes(found, grid, given_options, given_select):
     """The query run in DuckDB and handed to from_sums gives what reading the records gives."""
@@ -312,7 +313,7 @@ def as_inserts(found):
     )
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(
     found=records,
     grid=st.sampled_from([Labels('w"ard'), Cells(7, "6h", WARSAW), Cells(0, None)]),

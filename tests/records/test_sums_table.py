@@ -2,15 +2,16 @@
 
 import h3
 import pyarrow as pa
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.cells import Labels
 from hexveil.records.sources import find
 from hexveil.records.sums_table import _hexagon, read_rows
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.integers(0, 15),
     st.integers(0, 127),

@@ -9,9 +9,10 @@ from fractions import Fraction
 import h3
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.errors import InputError
 from hexveil.report import render
 from hexveil.report.figure import HATCHES
@@ -178,7 +179,7 @@ def test_labels_that_try_to_be_html_are_text(wards):
 
 
 @given(st.text())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_script_json_round_trips_and_cannot_end_the_script(text):
     """Any text comes back from the script element, which it cannot leave."""
     written = script_json(

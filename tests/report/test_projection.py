@@ -5,9 +5,10 @@ import math
 import h3
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.report.projection import around, near, rings_of
 
 
@@ -18,7 +19,7 @@ def drawn(names):
 
 
 @given(st.floats(-80, 80), st.floats(-180, 180), st.integers(3, 12))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_hexagons_keep_their_area_near_the_middle(lat, lon, resolution):
     """In the middle of the map a metre drawn is a metre of ground."""
     name = h3.latlng_to_cell(lat, lon, resolution)

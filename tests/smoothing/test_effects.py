@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.smoothing import Grouping, along_axis
 from hexveil.smoothing import effects as module
 from hexveil.smoothing.effects import Design
@@ -47,7 +48,7 @@ def a_case(seed, kinds):
     "kinds",
     [[], ["free"], ["smooth"], ["free", "free", "smooth"], ["smooth", "free", "smooth"]],
 )
-@settings(max_examples=10)
+@examples(10)
 @given(st.integers(0, 1_000))
 def test_elimination_agrees_with_one_inverse(kinds, seed):
     """Means, variances, energies, spreads and squares are those of the whole dense system."""

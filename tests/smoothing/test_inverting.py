@@ -5,8 +5,9 @@ import math
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from examples import examples
 from hexveil.smoothing import inverting
 from hexveil.smoothing.inverting import Look, seen, undo
 
@@ -159,7 +160,7 @@ def test_blocks_do_not_change_results(monkeypatch):
         assert parts.deviation == pytest.approx(whole.deviation, abs=1e-9)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 1000))
 def test_a_cell_s_posterior_is_that_of_a_fine_grid(seed):
     """Mean and deviation agree with a sum over many more points, laid once."""
@@ -181,7 +182,7 @@ def test_a_cell_s_posterior_is_that_of_a_fine_grid(seed):
         assert found.deviation[g] == pytest.approx(deviation, rel=0.05)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 1000), st.floats(-50, 50), st.floats(0.1, 20))
 def test_units_and_names_do_not_matter(seed, shift, times):
     """Moved, stretched or in another order, the answer moves with the numbers."""

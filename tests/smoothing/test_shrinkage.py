@@ -2,9 +2,10 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.errors import InputError
 from hexveil.smoothing import Cut, Grouping, along_axis, smooth
 from smoothing.maps import crossed, heavy, judged, two_way
@@ -31,7 +32,7 @@ def same(one, other, size=1.0):
 # Limits
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(SEEDS)
 def test_small_noise_leaves_the_numbers(seed):
     """Where noise is tiny beside the map's spread, the estimate is the number."""
@@ -71,7 +72,7 @@ def test_equal_numbers_stay():
 # Laws
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(SEEDS, st.sampled_from([-1e4, 3.0, 250.0]), st.sampled_from([0.01, 3.0, 1e3]))
 def test_shift_and_scale(seed, shift, times):
     """Another zero and another unit of the values change nothing but zero and unit."""
@@ -86,7 +87,7 @@ def test_shift_and_scale(seed, shift, times):
         assert other.deviations[name] == pytest.approx(times * size, rel=1e-3)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(SEEDS)
 def test_order_of_cells(seed):
     """Cells in another order have the same estimates."""
@@ -98,7 +99,7 @@ def test_order_of_cells(seed):
     assert other.low == pytest.approx(one.low[order], abs=1e-6)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(SEEDS)
 def test_names_of_groups(seed):
     """Only which labels are equal matters, not what they are."""
@@ -124,7 +125,7 @@ def test_arguments_are_not_changed():
     assert np.array_equal(scale, before[1])
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(SEEDS, st.floats(-1e6, 1e6))
 def test_a_constant_says_nothing(seed, constant):
     """The number of a cell without noise moves no estimate, its own included."""
@@ -151,7 +152,7 @@ def test_a_constant_is_told_by_its_groups():
     assert done.low[37] < truth[37] < done.high[37]
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(SEEDS)
 def test_bounds_hold(seed):
     """Estimates and intervals are within the bounds, and in order."""

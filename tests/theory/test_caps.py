@@ -6,9 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil import theory
 from hexveil.errors import InputError
 from hexveil.theory import caps as caps_module
@@ -126,7 +127,7 @@ def test_the_printed_surrogate_rule_is_followed_in_both_steps():
 
 
 @given(COUNTS, EPSILON, st.sampled_from(["mean", "std"]))
-@settings(max_examples=60)
+@examples(60)
 def test_the_exact_cap_is_the_best_of_every_cap(counts, epsilon, noise):
     """ERRATA 8: no whole cap has a smaller planning error under BESTFIT; pruning loses none."""
     price = float(epsilon) / (math.sqrt(2) if noise == "std" else 1.0)

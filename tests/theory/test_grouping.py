@@ -5,9 +5,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil import theory
 from hexveil.errors import InputError
 
@@ -98,7 +99,7 @@ def test_best_fit_of_many_heavy_tailed_users_is_the_sequential_rule(cap):
 
 
 @given(COUNTS, st.integers(1, 30))
-@settings(max_examples=50)
+@examples(50)
 def test_weights_are_those_of_the_average_of_array_means(counts, cap):
     """Averaging array means of user means is the weighted mean with the stated weights."""
     cap = min(cap, max(counts))

@@ -9,10 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import gamma, norm
 
+from examples import examples
 from hexveil import Occupancy, theory
 from small_cells import SMALL, SPAN, keeps, mask, moved, name, owners, values, variance
 from strategies import occupancies
@@ -152,7 +153,7 @@ def test_iot_lemma_iv_2_fails_for_the_arrays():
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=6))
-@settings(max_examples=40)
+@examples(40)
 def test_iot_proposition_iv_2_for_levy(counts):
     """From the printed λ on, ArrayAveraging's noise is below Levy's, which pays ε/2 for it."""
     cap = theory.sqrt_cap(counts)

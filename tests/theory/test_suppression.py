@@ -9,9 +9,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil import Occupancy, theory
 from hexveil.errors import InputError
 from hexveil.experiments.papers.comp_setting import SPAN, comp_setting
@@ -117,7 +118,7 @@ def agree(occupancy, done, expected):
     assert [(s.degree, s.suppressed, s.finished) for s in done.stages] == stages
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     occupancies(users=7),
     st.sampled_from(EPSILONS),
@@ -135,7 +136,7 @@ def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished, wide):
     agree(occupancy, done, expected)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     occupancies(users=7),
     st.sampled_from(EPSILONS),

@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.errors import InputError
 from hexveil.experiments.city import City, feed
 
@@ -30,7 +31,7 @@ def week():
     seed=st.integers(0, 2**63 - 1),
     interval=st.sampled_from([300, "10min", "900s", 3600]),
 )
-@settings(max_examples=12)
+@examples(12)
 def test_any_city_has_sound_records(users, days, seed, interval):
     """Of any size and seed: the columns, whole plates, speeds in bounds, times in the days."""
     city = City(users, days, seed, "2024-02-28", interval)

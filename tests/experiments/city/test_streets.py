@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
+from examples import examples
 from hexveil.experiments.city import fleet, routes, streets
 
 
@@ -59,7 +60,7 @@ def test_degrees_are_metres_from_the_centre():
 
 
 @given(users=st.integers(1, 400), seed=st.integers(0, 10**6))
-@settings(max_examples=25)
+@examples(25)
 def test_any_city_has_routes_that_can_be_driven(users, seed):
     """Each route's two ways have legs, lead to and fro, and lie on the streets they name."""
     generator = np.random.default_rng(seed)

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil.cells import Cells, Labels
 from hexveil.errors import InputError
 from hexveil.records.duckdb import counting, layout, packed, session, unpacking
@@ -49,7 +50,7 @@ def sorting(at_once=10**6, fewest=1):
         yield found
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(records, grids, rules, st.sampled_from([20, 10**6]))
 def test_sorted_pairs_agree_with_the_oracle(rows, grid, rule, at_once):
     """Counts, sums, squares and cells are the plain oracle's, at once or in parts."""

@@ -4,9 +4,10 @@ import h3
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from hexveil import hexagons
 from hexveil.records.duckdb.pixels import MOST_TILES, Pixels
 
@@ -24,7 +25,7 @@ def edge(resolution):
     return 9.95 / 7 ** (resolution / 2)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.tuples(st.floats(-90, 90), st.floats(-180, 180)),
     st.integers(4, 15),
@@ -67,7 +68,7 @@ def borders(centre, resolution, seed):
     return pa.array(near[:, 0]), pa.array(np.clip(near[:, 1], -180, 180))
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.tuples(st.floats(-65, 65), st.floats(-180, 180)),
     st.integers(5, 15),
@@ -112,7 +113,7 @@ def test_a_tile_is_filled_as_soon_as_enough_places_are_expected_in_it():
         assert bool(pixels._filled) is filled
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(
     st.tuples(st.floats(-65, 65), st.floats(-180, 180)),
     st.integers(5, 12),

@@ -1,0 +1,23 @@
+"""How many examples Hypothesis draws for a test: a share of its full number, by the profile."""
+
+import math
+
+from hypothesis import settings
+
+PROFILES = {"quick": 25, "full": 100}
+"""Examples of a test that names no number of its own; other numbers scale alike."""
+FEWEST = 5
+
+
+def register():
+    """Make the profiles known, and load the full one; `--hypothesis-profile` loads another."""
+    for name, number in PROFILES.items():
+        # Laws are not timed: a busy machine must not fail a test.
+        settings.register_profile(name, max_examples=number, deadline=None)
+    settings.load_profile("full")
+
+
+def examples(number, **options):
+    """Return the settings of a test that has this number of examples in the full profile."""
+    scaled = math.ceil(number * settings.default.max_examples / PROFILES["full"])
+    return settings(max_examples=max(scaled, min(number, FEWEST)), **options)

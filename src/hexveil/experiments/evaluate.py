@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.mechanisms.contract import CellPlan, Mechanism
+    from hexveil.mechanisms.cell_plan import CellPlan, Mechanism
     from hexveil.records.dataset import Dataset
 
     Floats = NDArray[np.float64]

@@ -4,7 +4,7 @@ from hexveil.mechanisms.akmv import AKMV
 from hexveil.mechanisms.array_averaging import ArrayAveraging
 from hexveil.mechanisms.auto import Auto
 from hexveil.mechanisms.baseline import Baseline
-from hexveil.mechanisms.contract import CellPlan, Mechanism, NoiseSource
+from hexveil.mechanisms.cell_plan import CellPlan, Mechanism, NoiseSource
 from hexveil.mechanisms.foresight import Foresight
 from hexveil.mechanisms.levy import Levy
 from hexveil.mechanisms.opt_array_averaging import OptArrayAveraging

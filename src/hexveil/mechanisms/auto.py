@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from hexveil.exact import Number
-    from hexveil.mechanisms.contract import CellPlan, Mechanism, NoiseSource
+    from hexveil.mechanisms.cell_plan import CellPlan, Mechanism, NoiseSource
 
     Floats = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.mechanisms.contract import NoiseSource
+    from hexveil.mechanisms.cell_plan import NoiseSource
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]

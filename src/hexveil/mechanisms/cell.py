@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.mechanisms.contract import NoiseSource
+    from hexveil.mechanisms.cell_plan import NoiseSource
 
     Floats = NDArray[np.float64]
 

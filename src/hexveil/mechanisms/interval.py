@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.mechanisms.contract import NoiseSource
+    from hexveil.mechanisms.cell_plan import NoiseSource
     from hexveil.theory.grouping import Grouping
 
     Floats = NDArray[np.float64]

@@ -30,7 +30,7 @@ from hexveil.mechanisms.selection import MidpointChoice, check_part, selection_s
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.mechanisms.contract import NoiseSource
+    from hexveil.mechanisms.cell_plan import NoiseSource
 
     Floats = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import CellPlan
+    from hexveil.mechanisms.cell_plan import CellPlan
 
     Floats = NDArray[np.float64]
 

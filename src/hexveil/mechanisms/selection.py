@@ -29,7 +29,7 @@ from hexveil.mechanisms.permute_and_flip import choose
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import NoiseSource
+    from hexveil.mechanisms.cell_plan import NoiseSource
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]

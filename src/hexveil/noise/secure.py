@@ -125,3 +125,20 @@ def _measurement(scale: float) -> Measurement:
 def _selection(scale: float) -> Measurement:
     space = vector_domain(atom_domain(T="i64")), linf_distance(T="i64")
     return make_noisy_max(*space, max_divergence(), scale=scale)
+
+
+class VettedNoise:
+    """The noise door as the source of a release: the only one that a release is given."""
+
+    def laplace(self, values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return integers plus discrete Laplace noise, shape (1, entries): see `add_laplace`."""
+        flat = np.broadcast_to(np.asarray(scales, dtype=np.float64), values.shape)
+        return add_laplace(values.ravel(), flat.ravel()).reshape(values.shape)
+
+    def noisy_max(
+        self, scores: NDArray[np.int64], sizes: NDArray[np.int64], scale: float
+    ) -> NDArray[np.int64]:
+        """Return the candidate chosen among each row's runs: see the function `noisy_max`."""
+        rows = zip(*np.broadcast_arrays(scores, sizes), strict=True)
+        chosen = [noisy_max(np.repeat(score, size), scale) for score, size in rows]
+        return np.array(chosen, dtype=np.int64)

@@ -19,7 +19,7 @@ from hexveil.mechanisms.selection import Choice
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import CellPlan, NoiseSource
+    from hexveil.mechanisms.cell_plan import CellPlan, NoiseSource
 
     Floats = NDArray[np.float64]
     Subject = CellPlan | Choice

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.experiments.papers.study import Setting
-    from hexveil.mechanisms.contract import Mechanism
+    from hexveil.mechanisms.cell_plan import Mechanism
     from hexveil.records.dataset import Dataset
 
     Floats = NDArray[np.float64]

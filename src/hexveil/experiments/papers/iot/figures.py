@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from hexveil.experiments.papers.iot.setting import Curves
     from hexveil.experiments.papers.study import Setting
-    from hexveil.mechanisms.contract import Mechanism
+    from hexveil.mechanisms.cell_plan import Mechanism
 
     Floats = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.experiments.papers.study import Setting, Whose
-    from hexveil.mechanisms.contract import Mechanism
+    from hexveil.mechanisms.cell_plan import Mechanism
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.experiments.papers.study import Setting
-    from hexveil.mechanisms.contract import CellPlan
+    from hexveil.mechanisms.cell_plan import CellPlan
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]

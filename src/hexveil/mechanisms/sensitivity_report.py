@@ -1,0 +1,134 @@
+"""Noise that a stage asks for, and by how much each user moves the numbers it is added to.
+
+All of it is public. A report turns the scales that go to the noise source into each user's privacy
+loss: Σ moved/scale for discrete Laplace noise, 2 moved/scale for permute-and-flip (ERRATA 12).
+Neighbours: one user's values all change within the bounds; users and counts are public.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+
+ULP = 2.0**-52
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceNoise:
+    """Discrete Laplace noise of these scales. Public.
+
+    Attributes
+    ----------
+    scales : ndarray of float, shape (entries,) or (batch, entries)
+    """
+
+    scales: Floats
+
+
+@dataclass(frozen=True)
+class NoisyMax:
+    """A choice of one candidate by permute-and-flip of this scale. Public."""
+
+    scale: float
+
+
+NoiseRequest: TypeAlias = LaplaceNoise | NoisyMax
+
+
+class SensitivityReport(Protocol):
+    """By how much each user can move the numbers of one noise request. Public."""
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+        """Return each user's privacy loss under this request, rounded down.
+
+        It is the loss itself but for the rounding of floating-point sums, whose direction never
+        makes the meter refuse what was booked rightly.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Separate:
+    """Sensitivity of numbers with a bound each: losses add up.
+
+    Attributes
+    ----------
+    user, entry, by : ndarray of int64, shape (n,)
+        User `user[i]` moves entry `entry[i]` by at most `by[i]`; of a choice there is one entry,
+        and every score moves by at most `by`.
+    """
+
+    user: Ints
+    entry: Ints
+    by: Ints
+
+    @classmethod
+    def of_one_entry(cls, by: Ints) -> Separate:
+        """Return the report of users 0, 1, ... who all move the same entry."""
+        return cls(np.arange(by.size), np.zeros(by.size, dtype=np.int64), by)
+
+    def terms(self, request: NoiseRequest) -> Floats:
+        """Return the loss of each coordinate."""
+        # A scale of zero is an infinite loss, which the meter refuses.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if isinstance(request, NoisyMax):
+                return np.asarray(2.0 * self.by / np.float64(request.scale))
+            scales = np.atleast_2d(request.scales)[0]
+            return np.asarray(self.by / scales[self.entry])
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+        """Return each user's loss, rounded down: see `SensitivityReport`."""
+        return sum_lower_bound(self.user, self.terms(request), n_users)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanAndVariance:
+    """Sensitivity of mean and variance of the same cells, which share values.
+
+    A user of more than half of a cell cannot move both as far as each: its loss is at most
+    max over z of z/b + z (1 - z)/c (ERRATA 3), b and c the noise scales for bounds of width 1.
+
+    Attributes
+    ----------
+    mean, variance : Separate
+        Coordinate i of both is that of the same (cell, user) pair.
+    share : ndarray of float, shape (n,)
+        Part of the cell's records that are the user's; 0 where the joint bound does not apply.
+    mean_unit, variance_unit : ndarray of float, shape (n,)
+        Worth of one integer step, for bounds of width 1.
+    """
+
+    mean: Separate
+    variance: Separate
+    share: Floats
+    mean_unit: Floats
+    variance_unit: Floats
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+        """Return each user's loss, rounded down: see `SensitivityReport`."""
+        terms = self.mean.terms(request) + self.variance.terms(request)
+        joint = np.flatnonzero(self.share > 0)
+        if joint.size and isinstance(request, LaplaceNoise):
+            scales = np.atleast_2d(request.scales)[0]
+            step = 1.0 / scales[self.variance.entry[joint]]  # of rounding the variance down
+            b = scales[self.mean.entry[joint]] * self.mean_unit[joint]
+            c = scales[self.variance.entry[joint]] * self.variance_unit[joint]
+            z = np.minimum(self.share[joint], (1.0 + c / b) / 2.0)
+            terms[joint] = np.minimum(terms[joint], z / b + z * (1.0 - z) / c + step)
+        return sum_lower_bound(self.mean.user, terms, n_users)
+
+
+def sum_lower_bound(user: Ints, terms: Floats, n_users: int) -> Floats:
+    """Return per user the sum of non-negative terms, rounded down.
+
+    A sum of k doubles in any order is off by a factor of at most (1 + ulp/2)^(k-1); each term was
+    computed by at most a dozen rounded operations.
+    """
+    total = np.bincount(user, weights=terms, minlength=n_users)
+    largest = int(np.bincount(user).max(initial=0))
+    return np.asarray(total * (1.0 - (largest + 16.0) * ULP), dtype=np.float64)

@@ -31,7 +31,7 @@ ENGINE_CONTRACT = {"counting", "reading", "recount", "session"}
 ENGINES = {"hexveil/records/duckdb", "hexveil/records/spark"}
 
 AIM = {"everyday": 3.0, "clauses": 1.0, "classes": 0, "modules": 0}
-LIMITS = {"hexveil": {"everyday": 14.5, "clauses": 21.6, "classes": 32, "modules": 36}}
+LIMITS = {"hexveil": {"everyday": 14.5, "clauses": 21.6, "classes": 39, "modules": 36}}
 """Per package: per cent of bindings, per cent of docstrings, names of classes and of modules."""
 
 

@@ -173,7 +173,7 @@ class RankCost:
 
     def costs(self, cumulative: Ints) -> Ints:
         """Return the costs, for votes at or below each candidate and, at last, all votes."""
-        return np.abs(cumulative[:, :-1] - self.target)
+        return np.asarray(np.abs(cumulative[:, :-1] - self.target))
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ class MiddleCost:
         """Return the costs, for votes at or below each candidate and, at last, all votes."""
         up_to, total = cumulative[:, :-1], cumulative[:, -1:]
         below = np.concatenate((np.zeros_like(total), up_to[:, :-1]), axis=1)
-        return np.maximum(below, total - up_to)
+        return np.asarray(np.maximum(below, total - up_to))
 
 
 Cost: TypeAlias = RankCost | MiddleCost

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Floats, Ints
 
 
-class SimulatedNoise:
+class BatchedNoise:
     """Discrete Laplace noise and permute-and-flip for a batch of trials.
 
     Parameters

@@ -13,16 +13,19 @@ DOCS := $(VENV)/.docs
 JAVA := $(shell command -v java 2> /dev/null)
 # Spark's own folder has no examples, and cannot be imported without it.
 TESTS := $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spark
+# What a commit is tried with: neither slow tests nor those that need another program.
+QUICK := --hypothesis-profile=quick \
+	-m "not slow and not browser and not install and not server and not site and not spark"
 
 # What limits.py runs at three sizes, itself, and what is no benchmark.
 OF_LIMITS := aggregate end_to_end incremental limits measuring scale text
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test attack site docs bench lock
+.PHONY: help setup demo check test test-all attack site docs bench lock
 
 help:  ## list these targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' \
-		| while IFS='|' read -r name text; do printf '  make %-7s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' \
+		| while IFS='|' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
 
 setup: $(STAMP)  ## make .venv from the lock file
 	@echo ".venv is ready: $$($(BIN)/python --version), hexveil and what requirements.lock names"
@@ -51,8 +54,12 @@ check: $(STAMP) $(SPARK)  ## format, lint, types, the table of allowed imports
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
-test: $(STAMP) $(if $(JAVA),$(SPARK))  ## the whole suite, and the examples in docstrings
-	$(TESTS) --doctest-modules tests src/hexveil
+test: $(STAMP)  ## what to run before each commit: under five minutes on two cores
+	$(TESTS) $(QUICK) --doctest-modules tests src
+	@echo "Deselected: slow tests, and those of browser, packages, PostgreSQL, site and Spark: make test-all"
+
+test-all: $(STAMP) $(if $(JAVA),$(SPARK))  ## the whole suite, and the examples in docstrings
+	$(TESTS) --doctest-modules tests src
 
 attack: $(STAMP)  ## the attacks in their long form: hours, not minutes
 	HEXVEIL_ATTACK=1 $(TESTS) tests/attack tests/ledger/test_race.py tests/experiments/audit \

@@ -19,6 +19,13 @@ LAUNCH = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
+NEEDS = {
+    "spark": "spark",
+    "chromium": "browser",
+    "postgres_programs": "server",
+    "site_tools": "site",
+}
+"""The marker of every test that uses a fixture, itself or through another fixture."""
 NO_SKIP = bool(os.environ.get("HEXVEIL_NO_SKIP"))
 
 
@@ -27,6 +34,12 @@ def _missing(reason: str) -> None:
     if NO_SKIP:
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def pytest_itemcollected(item):
+    """Mark a test by the programs that its fixtures need."""
+    for fixture in NEEDS.keys() & set(getattr(item, "fixturenames", ())):
+        item.add_marker(NEEDS[fixture])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -150,6 +150,7 @@ def test_a_command_that_does_not_exist_is_found():
     assert unknown("hexveil plan --epsilons=1") == ["--epsilons=1"]
 
 
+@pytest.mark.site
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_reads_the_same_on_the_site(page):
     """Lists, tables and headings of a page are the same on the code host and on the site."""

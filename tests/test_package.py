@@ -20,6 +20,7 @@ import pytest
 
 import hexveil
 
+pytestmark = pytest.mark.install
 ROOT = Path(__file__).resolve().parents[1]
 SMOKE = Path(__file__).with_name("package_smoke.py")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

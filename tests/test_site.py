@@ -40,7 +40,7 @@ def check():
 
 
 @pytest.fixture(scope="module")
-def _tools():
+def site_tools():
     """Skip where what builds the site is not installed; fail where nothing may be skipped."""
     if importlib.util.find_spec("mkdocs") is None:
         reason = "what builds the site is not installed: make docs"
@@ -48,7 +48,7 @@ def _tools():
 
 
 @pytest.fixture(scope="module")
-def hooks(_tools):
+def hooks(site_tools):
     """Return the script that adds to the site what is not under docs."""
     sys.path.insert(0, str(ROOT / "website"))
     yield load("hooks")
@@ -56,7 +56,7 @@ def hooks(_tools):
 
 
 @pytest.fixture
-def notebook(_tools, tmp_path):
+def notebook(site_tools, tmp_path):
     """Return what makes the page of a notebook with these cells, run first."""
     import nbformat  # noqa: PLC0415  only where the site is built
 
@@ -70,11 +70,10 @@ def notebook(_tools, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory, request):
+def site(tmp_path_factory, site_tools):
     """Return the site as `make docs` built it, or built here with notebooks as they are stored."""
     if built := os.environ.get("HEXVEIL_SITE"):
         return (ROOT / built).resolve()
-    request.getfixturevalue("_tools")
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
@@ -308,7 +307,6 @@ def test_every_public_name_is_shown(site):
         assert re.search(rf'<h3 id="hexveil\.theory\.{name}"', shown), name
 
 
-@pytest.mark.browser
 def test_a_browser_asks_no_other_host(site, browser):
     """Opened as files, pages ask for nothing from elsewhere, and the search finds a page."""
     asked, failed = [], []

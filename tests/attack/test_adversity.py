@@ -47,7 +47,7 @@ def site(tmp_path, monkeypatch):
     return setting(tmp_path, place_of("file", tmp_path, monkeypatch), DAYS)
 
 
-@pytest.fixture(params=["file", "server"])
+@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.server)])
 def either(request, tmp_path, monkeypatch):
     """Stand in a folder of records, with each database."""
     monkeypatch.chdir(tmp_path)

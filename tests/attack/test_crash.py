@@ -25,7 +25,7 @@ def runner():
     made.close()
 
 
-@pytest.fixture(params=["file", "server"])
+@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.server)])
 def site(request, tmp_path, monkeypatch):
     """Return a function that makes a folder of records and its ledger, in each database."""
 

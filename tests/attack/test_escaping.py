@@ -241,7 +241,6 @@ def test_the_page_has_the_same_elements_whatever_the_names(made, tmp_path):
     assert SCRIPT in "".join(pages[0].texts)
 
 
-@pytest.mark.browser
 def test_no_name_runs_in_a_browser(made, chromium, tmp_path):
     """In a browser the page's own scripts run and show every label; nothing of a label runs."""
     page = (made.folder / "report.html").as_uri()

@@ -10,13 +10,13 @@ def _place(request, folder, monkeypatch):
     return place_of(request.param, folder, monkeypatch, address)
 
 
-@pytest.fixture(params=["memory", "file", "server"])
+@pytest.fixture(params=["memory", "file", pytest.param("server", marks=pytest.mark.server)])
 def place(request, tmp_path, monkeypatch):
     """Return where the ledgers of a test are, of each kind in turn."""
     return _place(request, tmp_path, monkeypatch)
 
 
-@pytest.fixture(params=["file", "server"])
+@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.server)])
 def database(request, tmp_path, monkeypatch):
     """Return where the ledgers of a test are, in a database that several processes can use."""
     return _place(request, tmp_path, monkeypatch)

@@ -366,7 +366,7 @@ IDS = {
 
 
 @pytest.mark.parametrize("kind", IDS)
-@pytest.mark.parametrize("engine", ["duckdb", "postgres"])
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("postgres", marks=pytest.mark.server)])
 def test_ids_of_every_type_are_the_same_users(request, kind, engine):
     """The query spells ids as reading does, whatever the type of their column."""
     rows = ", ".join(f"('{name}', 1.0, 'x')" for name in IDS[kind])

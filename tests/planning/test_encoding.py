@@ -89,6 +89,15 @@ def test_a_plan_of_other_counts_is_refused():
         decode(encode(planned(counts=COUNTS[:, :2])), planned())
 
 
+@pytest.mark.parametrize("byte", range(8))
+def test_a_damaged_size_is_one_sentence(byte):
+    """Memory is asked for by the size that is kept, however large it became."""
+    kept = bytearray(KEPT)
+    kept[len(b"hexveil plan\n") + byte] ^= 0x40
+    with pytest.raises(StorageError, match="is damaged"):
+        decode(bytes(kept), PLAN)
+
+
 @given(st.data())
 def test_damage_is_one_sentence(data):
     """Whatever happens to the bytes, the answer is a plan or one sentence."""

@@ -153,7 +153,10 @@ def _opened(kept: bytes) -> tuple[dict[str, Any], Arrays]:
         end = _SIZE + int.from_bytes(plain[:_SIZE], "little")
         said = dict(json.loads(plain[_SIZE:end]))
         version = said["format"], said["hexveil"]
-    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError, OverflowError):
+    # A damaged size can ask for more memory than there is.
+    except (
+        pa.ArrowException, OSError, LookupError, TypeError, ValueError, OverflowError, MemoryError,
+    ):  # fmt: skip
         raise _damaged() from None
     if version[0] != FORMAT:
         raise InputError(

@@ -38,7 +38,7 @@ def test_sections_for_machines(folder, call):
     """--json prints the sections, also beside a file."""
     said = call("dossier", "map", "--json", "--out", "a.md")
     found = json.loads(said.out)
-    assert found["parts"][0]["title"] == "What is protected, and from whom"
+    assert found["sections"][0]["title"] == "What is protected, and from whom"
     assert (folder / "a.md").is_file()
 
 

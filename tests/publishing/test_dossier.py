@@ -17,11 +17,15 @@ from hexveil.cells import CellTable
 from hexveil.errors import InputError
 from hexveil.publishing import dossier_fields, receipt
 from hexveil.publishing.dossier import dossier
-from hexveil.publishing.dossier_limits import TESTS
-from hexveil.publishing.dossier_words import SPANS, certainty
+from hexveil.publishing.dossier_words import SPANS, insider_certainty
 from hexveil.publishing.manifest import epsilon_text, manifest
-from hexveil.publishing.prose import FILL_IN
-from hexveil.report.promise import EXACT, IN_COMMON, factor_words, probability_factor, promise
+from hexveil.report.promise import (
+    exact_counts,
+    factor_words,
+    in_common,
+    probability_factor,
+    promise,
+)
 from publishing.setting import dataset_of, hexagons, labels, plan_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,11 +121,11 @@ KINDS = {
 def test_it_has_every_section(tmp_path, kind):
     """For every kind of release the sections stand in their order, none of them empty."""
     made = dossier(put(tmp_path / "map", KINDS[kind]))
-    assert [part.title for part in made.parts] == HEADINGS
-    assert all(part.blocks for part in made.parts)
-    assessment, subjects = made.parts[8], made.parts[9]
-    assert [part.title[:3] for part in assessment.parts] == ["(a)", "(b)", "(c)", "(d)"]
-    assert len(subjects.parts) == 9
+    assert [part.title for part in made.sections] == HEADINGS
+    assert all(part.blocks for part in made.sections)
+    assessment, subjects = made.sections[8], made.sections[9]
+    assert [part.title[:3] for part in assessment.sections] == ["(a)", "(b)", "(c)", "(d)"]
+    assert len(subjects.sections) == 9
     assert "None" not in made.markdown()
 
 
@@ -141,7 +145,7 @@ def test_the_forbidden_words_are_found():
 def test_factors_are_those_of_the_loss_and_of_its_multiples(tmp_path, unit):
     """The table has the release and k of its unit's owner, each with exact loss and factor."""
     said = KINDS[unit]
-    section = dossier(put(tmp_path / "map", said)).parts[1]
+    section = dossier(put(tmp_path / "map", said)).sections[1]
     rows = section.blocks[-1].rows
     loss = Fraction(said["guarantee"]["epsilon_spent"])
     assert loss > 0
@@ -164,7 +168,7 @@ def test_the_certainty_of_an_insider_is_never_understated(loss):
     """What an undecided insider becomes sure of is rounded up, by less than a tenth in 100."""
     factor = math.exp(loss)
     share = Fraction(factor) / (1 + Fraction(factor)) * 100
-    said = Fraction(re.fullmatch(r"at most ([0-9.]+) in 100", certainty(factor))[1])
+    said = Fraction(insider_certainty(factor))
     assert share <= said < share + Fraction(1, 10)
 
 
@@ -190,23 +194,23 @@ def test_facts_are_the_manifests(tmp_path, unit):
     ):
         assert fact in text, fact
     assert "agrees" in text
-    assert f"[{FILL_IN}: " in text
+    assert "[to be filled in by the controller: " in text
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_notice_is_one_paragraph_with_the_promise(tmp_path, unit):
     """The public reads what is published, the promise, also over time, and what is not hidden."""
     said = KINDS[unit]
-    (paragraph, place) = dossier(put(tmp_path / "map", said)).parts[10].blocks
+    (paragraph, place) = dossier(put(tmp_path / "map", said)).sections[10].blocks
     loss = Fraction(said["guarantee"]["epsilon_spent"])
     assert factor_words(probability_factor(loss)) in paragraph.text
     assert factor_words(probability_factor(SPANS[unit][1] * loss)) in paragraph.text
     assert promise(unit, loss) in paragraph.text
-    assert IN_COMMON in paragraph.text
-    assert EXACT in paragraph.text
+    assert in_common() in paragraph.text
+    assert exact_counts() in paragraph.text
     assert "every number" not in paragraph.text
     assert "does not hide who reported, where, when and how often" in paragraph.text
-    assert "whom to ask" in place.what
+    assert "whom to ask" in place.fact
 
 
 def test_a_release_of_constants_says_that_nothing_was_read(tmp_path):
@@ -215,7 +219,7 @@ def test_a_release_of_constants_says_that_nothing_was_read(tmp_path):
     text = made.markdown()
     assert "No value is read" in text
     assert "was not booked" in text
-    assert len(made.parts[1].blocks[-1].rows) == 1
+    assert len(made.sections[1].blocks[-1].rows) == 1
     assert "Random noise" not in text
 
 
@@ -244,7 +248,7 @@ def test_it_depends_on_the_manifest_alone(tmp_path):
     (two / "cells.csv").write_text("not looked at")
     assert text_of(two) == one == text_of(tmp_path / "one")
     bare = text_of(put(tmp_path / "bare", KINDS["user"], sealed=False))
-    assert bare == one.replace("there; its checksum of manifest.json agrees", "not there")
+    assert bare == one.replace("present; its checksum of manifest.json agrees", "not present")
 
 
 def test_the_page_names_every_section():
@@ -253,10 +257,12 @@ def test_the_page_names_every_section():
     assert [title for title in HEADINGS if f"| {title} |" not in page] == []
 
 
-def test_the_tests_it_names_exist():
+def test_the_tests_it_names_exist(tmp_path):
     """Each file that is said to check something is in the project and has tests."""
-    assert [file for _, file in TESTS if "\ndef test_" not in (ROOT / file).read_text()] == []
-    assert "tests/publishing/test_dossier.py" in {file for _, file in TESTS}
+    evidence = dossier(put(tmp_path / "map", KINDS["user"])).sections[7]
+    files = [file for _, file in evidence.blocks[1].rows]
+    assert [file for file in files if "\ndef test_" not in (ROOT / file).read_text()] == []
+    assert "tests/publishing/test_dossier.py" in files
 
 
 def test_plain_data_holds_the_same_words(tmp_path):
@@ -264,9 +270,9 @@ def test_plain_data_holds_the_same_words(tmp_path):
     said = json.loads(json.dumps(KINDS["user"]))
     said["dataset"]["name"] = "a|b"
     data = dossier(put(tmp_path / "map", said)).data()
-    assert [part["title"] for part in data["parts"]] == HEADINGS
+    assert [part["title"] for part in data["sections"]] == HEADINGS
     assert ["data set", "a|b"] in data["blocks"][1]["rows"]
-    assert data["parts"][-1]["blocks"][0] == {"fill_in": "name and role"}
+    assert data["sections"][-1]["blocks"][0] == {"fill_in": "name and role"}
     assert json.loads(json.dumps(data)) == data
 
 

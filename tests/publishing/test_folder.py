@@ -19,11 +19,13 @@ from hexveil import report, sheets
 from hexveil.errors import InputError, StorageError
 from hexveil.publishing import check_writable, folder
 from hexveil.publishing.manifest import manifest
-from hexveil.publishing.readme import FILES
 from hexveil.publishing.table import released
 from publishing.setting import dataset_of, plan_of
 
-MAPPED = {*FILES}
+MAPPED = {
+    "cells.parquet", "cells.csv", "cells.geojson", "report.html", "manifest.json", "README.txt",
+    "receipt.json",
+}  # fmt: skip
 PLAIN = MAPPED - {"cells.geojson"}
 
 
@@ -55,7 +57,7 @@ def listed(path, title):
     """Return the names that README.txt explains under a title."""
     text = (path / "README.txt").read_text("utf-8")
     block = text.split(f"\n\n{title}\n\n")[1].split("\n\n")[0]
-    return [m[1] for m in re.finditer(r"^(\S+)(?: \[[^]]*\])?: ", block, re.MULTILINE)]
+    return [m[1] for m in re.finditer(r"^- (\S+)(?: \[[^]]*\])?: ", block, re.MULTILINE)]
 
 
 def test_a_map_has_all_files(city, tmp_path):

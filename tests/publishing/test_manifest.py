@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.facts import ValueScale
 from hexveil.publishing.manifest import (
-    assumptions,
     epsilon_text,
     fingerprint,
     manifest,
     request_of,
     schema,
 )
+from hexveil.report.promise import assumptions
 from publishing.setting import dataset_of, hexagons, labels, plan_of
 
 
@@ -240,22 +240,17 @@ def test_a_factor_without_limit_is_null():
     assert "without a limit" in said["guarantee"]["promise"]
 
 
-def facts_with(unit="user", **identity):
-    """Return public facts of one record for a unit of privacy."""
-    return dataset_of([[1]], unit=unit, identity=identity).public
-
-
 def test_assumptions_say_what_is_public():
     """Usable values and several ids are always named, and nothing else for a plain user."""
-    usable, several = assumptions(facts_with(drop_values="none"))
+    usable, several = assumptions("user", "none")
     assert "usable value" in usable
     assert "several user ids" in several
-    assert assumptions(facts_with()) == [usable, several]
+    assert assumptions("user") == [usable, several]
 
 
 def test_assumptions_name_dropped_values():
     """Values dropped by name make it public which records had them."""
-    said = assumptions(facts_with(drop_values="0, 999"))
+    said = assumptions("user", "0, 999")
     assert len(said) == 3
     assert "one of the values 0, 999 is public" in said[1]
 
@@ -263,7 +258,7 @@ def test_assumptions_name_dropped_values():
 @pytest.mark.parametrize("unit", ["user-day", "user-week"])
 def test_assumptions_say_that_days_add_up(unit):
     """For a day or a week of a user, the sum over them is named, and the neighbours fit."""
-    said = assumptions(facts_with(unit))
+    said = assumptions(unit)
     assert len(said) == 3
     assert f"one {unit}" in said[1]
     guarantee = manifest_of(dataset_of([[1]], unit=unit))["guarantee"]

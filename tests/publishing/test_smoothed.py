@@ -10,10 +10,11 @@ from hexveil.errors import InputError
 from hexveil.facts import ValueScale
 from hexveil.publishing import checking
 from hexveil.publishing.manifest import schema
-from hexveil.publishing.smoothed import crowds, groupings_of, quality
+from hexveil.publishing.readme import readme
+from hexveil.publishing.smoothed import crowds, groupings_of
 from hexveil.publishing.table import released
 from hexveil.records.possible import squares_range
-from hexveil.report.facts import Facts
+from hexveil.report.facts import ManifestView
 from hexveil.smoothing import of_hexagons
 from publishing.setting import dataset_of, hexagons, labels
 
@@ -61,7 +62,7 @@ def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, interv
         made.table[f"mean_{key}"].to_numpy() for key in ("low", "smoothed", "high")
     )
     assert ((low <= middle) & (middle <= high) & (low >= 0) & (high <= 60)).all()
-    of_page = Facts.of(made.manifest).ends(made.table)
+    of_page = ManifestView.of(made.manifest).ends(made.table)
     for shown, key in zip(of_page, ("low", "high"), strict=True):
         assert np.allclose(shown, plain.table[f"mean_{key}"].to_numpy())
     raw = made.table["mean_raw"].to_numpy()
@@ -69,7 +70,7 @@ def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, interv
     folder = made.write(tmp_path / "map")
     assert checking.problems(folder) == ()
     page = (folder / "report.html").read_text()
-    assert "of the map&#39;s variation is signal" in page or "map's variation is signal" in page
+    assert "of the map’s variation is signal" in page
     text = " ".join((folder / "README.txt").read_text().split())
     assert "mean_smoothed [" in text or "mean_smoothed:" in text
     assert "no guarantee for one cell" in text
@@ -141,18 +142,25 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
     one = made.manifest["smoothing"][0]
     assert one["epsilon_half_distinguishable"] > 0
     text = " ".join((made.write(tmp_path / "map") / "README.txt").read_text().split())
-    assert quality(one, 12) in text
-    assert f"about epsilon {one['epsilon_half_distinguishable']:.2g}, as predicted" in text
-    assert "Bounds and intervals both speak of the average of these records, not of traffic" in text
+    share = f"{one['signal_share']:.0%} of the variation between the noisy numbers is signal"
+    assert f"Smoothed estimates, mean: {share}, the rest is noise." in text
+    assert f"of {one['distinguishable']} of 12 cells exclude the overall average. At about" in text
+    assert f"At about epsilon {one['epsilon_half_distinguishable']:.2g}, half of the cells" in text
+    assert "Bounds and intervals describe the average of these records, not of traffic" in text
     page = (tmp_path / "map" / "report.html").read_text()
     assert "by prediction)" in page
     assert "records, not of traffic" in page
 
 
-def test_where_no_epsilon_would_do_it_is_said():
+def test_where_no_epsilon_would_do_it_is_said(book):
     """Without a number there are words."""
-    one = {"signal_share": 0.0, "distinguishable": 0, "epsilon_half_distinguishable": None}
-    assert "no epsilon that one could name would do for half of them" in quality(one, 5)
+    dataset = fleet()
+    plan = hv.plan(dataset, epsilon=2, advise=False)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
+    made.manifest["smoothing"][0] |= {"signal_share": 0.0, "epsilon_half_distinguishable": None}
+    text = " ".join(readme(made.table, made.manifest, mapped=False).split())
+    assert "0% of the variation" in text
+    assert "At no practical epsilon would half of the cells be distinguishable" in text
 
 
 def test_crowds_count_equal_parts():

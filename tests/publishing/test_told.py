@@ -25,10 +25,10 @@ STEPS = {
 }
 USERS, CELLS, EPSILON = 120, 4, 200
 ABOUT = {
-    "direct": "user averages cut to {interval}, an interval found privately",
-    "users": "user averages cut in two parts: a user\u2019s average over all its cells to "
-    "{classes}, and what it differs from that in the cell to {half} either way",
-    "cells": "user averages cut to within {half} of a first noisy average of their cell",
+    "direct": "user averages clipped to {interval}, one range found privately for all cells",
+    "users": "user averages clipped in two parts: a user\u2019s average over all its cells to "
+    "{classes}, and its difference from that in the cell to {half} either way",
+    "cells": "user averages clipped to within {half} of a first noisy average of their cell",
 }
 
 
@@ -180,10 +180,13 @@ def test_every_text_says_what_bounds_are_about(release):
     assert about(release, lambda number: f"{number:.4g} mm") in told
     assert about(release, lambda number: f"{number:.6g} mm") in signed
     for text in (page, told, signed):
-        assert ("an interval found privately" in text) == (release.way == "direct")
-        assert text.count("of least predicted error among those that fit what was found") == 1
+        assert ("one range found privately" in text) == (release.way == "direct")
+        assert (
+            text.count("with the smallest predicted error among those that fit the ranges found")
+            == 1
+        )
         for step in release.made.manifest["plan"]["private_steps"]:
-            assert f", {step['share']:.0%} of the whole)" in text
+            assert f", {step['share']:.0%} of the total)" in text
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -288,10 +291,10 @@ def test_a_dossier_reads_prices_and_parts_as_the_schema_allows_them(release, tmp
     said, steps = said_of(release)
     steps[1] |= {"part": "4/5", "epsilon": "1/3"}
     written(said, tmp_path / "map")
-    assert "80% of them" in dossier(tmp_path / "map").markdown()
+    assert "80% of user averages" in dossier(tmp_path / "map").markdown()
     steps[1]["epsilon"] = "9" * 400
     written(said, tmp_path / "huge")
-    with pytest.raises(InputError, match="the price of a step"):
+    with pytest.raises(InputError, match="the epsilon of a step"):
         dossier(tmp_path / "huge")
 
 

@@ -30,26 +30,28 @@ def amount(number):
 @pytest.mark.parametrize("kind", STEPS)
 def test_the_way_is_told_from_the_steps(kind):
     """No interval is no way; an interval alone is the direct one."""
-    assert cutting.way(STEPS[kind]) == WAY.get(kind, kind)
+    assert cutting.get_strategy(STEPS[kind]) == WAY.get(kind, kind)
 
 
 @pytest.mark.parametrize("kind", STEPS)
 def test_every_step_is_told_once_with_its_price(kind):
     """A sentence for each step, its price rounded up; which way was taken, and why, where asked."""
-    told = cutting.told(STEPS[kind], amount)
+    told = cutting.describe_steps(STEPS[kind], amount)
     assert len(told) == (0 if kind == "none" else len(STEPS[kind]))
     for step, text in zip(STEPS[kind] if told else [], told, strict=True):
         price = {"cells": "0.7001"}.get(step["step"], f"{float(step['epsilon']):.4f}")
-        assert f"(epsilon {price}, {step['share']:.0%} of the whole)." in text
-    assert " ".join(told).count("Way taken: ") == (kind in ("direct", "users", "cells"))
+        assert f"(epsilon {price}, {step['share']:.0%} of the total)." in text
+    assert " ".join(told).count("Strategy selected: ") == (kind in ("direct", "users", "cells"))
 
 
 def test_what_was_cut_is_said_with_the_widths_of_the_way():
     """Ends of the interval, of users' own averages with a width, or a width around centres."""
-    said = {kind: cutting.cut(STEPS[kind], amount) for kind in STEPS if kind != "none"}
+    said = {
+        kind: cutting.describe_clipping(STEPS[kind], amount) for kind in STEPS if kind != "none"
+    }
     assert said["global"] == said["direct"]
-    assert "cut to -5 m to 2.5 m, an interval" in said["direct"]
-    assert "over all its cells to 0.5 m to 1.5 m, and what it differs" in said["users"]
+    assert "clipped to -5 m to 2.5 m, one range" in said["direct"]
+    assert "over all its cells to 0.5 m to 1.5 m, and its difference" in said["users"]
     assert "to 1.25 m either way" in said["users"]
     assert "to within 1.25 m of a first noisy average" in said["cells"]
     assert not [text for kind, text in said.items() if kind in ("users", "cells") and "-5" in text]
@@ -58,7 +60,11 @@ def test_what_was_cut_is_said_with_the_widths_of_the_way():
 def test_squares_are_said_where_there_are_any_and_they_are_shown():
     """Of a variance the range of second moments is said too; of an average beside it, not."""
     steps = [INTERVAL | {"radius": 9.0}, LAST | {"mean_share": 0.4}]
-    assert cutting.cut(steps, amount).endswith("from its middle cut to 9 m, squared")
-    assert cutting.cut(steps, amount, squares=False) == cutting.cut(STEPS["global"], amount)
-    assert "squared distances" in cutting.told(steps, amount)[1]
-    assert "squared" not in " ".join(cutting.told(STEPS["global"], amount))
+    assert cutting.describe_clipping(steps, amount).endswith(
+        "from its middle clipped to 9 m, squared"
+    )
+    assert cutting.describe_clipping(steps, amount, squares=False) == cutting.describe_clipping(
+        STEPS["global"], amount
+    )
+    assert "squared distances" in cutting.describe_steps(steps, amount)[1]
+    assert "squared" not in " ".join(cutting.describe_steps(STEPS["global"], amount))

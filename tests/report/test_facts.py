@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.report.facts import Facts, up_to_digits
+from hexveil.report.facts import ManifestView, up_to_digits
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_rounding_up_never_understates(number):
 @pytest.mark.parametrize(("upper", "decimals"), [("65", 1), ("600", 0), ("1", 3), ("90", 1)])
 def test_digits_follow_the_span(city, upper, decimals):
     """A step shown is fine against the span of the values."""
-    facts = Facts.of({**city.manifest, "bounds": {"lower": "0", "upper": upper}})
+    facts = ManifestView.of({**city.manifest, "bounds": {"lower": "0", "upper": upper}})
     assert facts.decimals == decimals
 
 
 def test_intervals_are_rounded_outwards(city):
     """An interval as text is never narrower than the interval."""
-    facts = Facts.of(city.manifest)
+    facts = ManifestView.of(city.manifest)
     assert facts.interval(1.29, 3.01) == "1.2 to 3.1\u00a0km/h"
     assert facts.amount_up(0.3) == "0.3\u00a0km/h"
 
@@ -50,12 +50,16 @@ def test_intervals_are_rounded_outwards(city):
 def test_planned_error_may_be_one_per_statistic(city):
     """A mapping by statistic and a single number are read alike; absence is absence."""
     plans = ({"mean_error": 2.5}, {"mean_error": {"mean": 2.5}}, {})
-    assert [Facts.of({**city.manifest, "plan": p}).planned_error for p in plans] == [2.5, 2.5, None]
+    assert [ManifestView.of({**city.manifest, "plan": p}).planned_error for p in plans] == [
+        2.5,
+        2.5,
+        None,
+    ]
 
 
 def facts_of(city, *statistics, **plan):
     """Return the facts of the same release of other statistics."""
-    return Facts.of({**city.manifest, "plan": {"statistics": list(statistics), **plan}})
+    return ManifestView.of({**city.manifest, "plan": {"statistics": list(statistics), **plan}})
 
 
 def test_the_first_statistic_is_shown_in_its_unit(city):

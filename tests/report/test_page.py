@@ -17,7 +17,7 @@ from hexveil.errors import InputError
 from hexveil.report import render
 from hexveil.report.figure import HATCHES
 from hexveil.report.payload import QUALITIES, script_json
-from hexveil.report.promise import EXACT, IN_COMMON, promise
+from hexveil.report.promise import exact_counts, in_common, promise
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +82,10 @@ def test_the_statement_is_seven_sentences(page):
     assert "by a factor of at most 2.72" in sentences[1]
     for word in ("Presence", "places", "times", "counts"):
         assert word in sentences[2]
-    assert sentences[3] == EXACT
-    assert sentences[4] == IN_COMMON
-    assert "usable value" in sentences[5]
-    assert "95 in 100" in sentences[6]
+    assert sentences[3] == exact_counts()
+    assert sentences[4] == in_common()
+    assert "working sensor" in sentences[5]
+    assert "at least 95%" in sentences[6]
 
 
 def test_mathematics_are_folded_away(page):
@@ -270,7 +270,7 @@ def test_missing_parts_are_named(city):
     with pytest.raises(InputError, match="no part 'bounds'"):
         render(city.table, {k: v for k, v in city.manifest.items() if k != "bounds"})
     guarantee = {**city.manifest["guarantee"], "unit": "household"}
-    with pytest.raises(InputError, match="unit of privacy must be one of"):
+    with pytest.raises(InputError, match="privacy unit must be one of"):
         render(city.table, {**city.manifest, "guarantee": guarantee})
     with pytest.raises(InputError, match="context must be GeoJSON"):
         render(city.table, city.manifest, context={"roads": []})
@@ -316,13 +316,11 @@ def test_a_page_of_another_statistic(city, name, heading, unit):
     assert data["value"]["name"] == heading.removesuffix(" of speed")
     sentences = re.findall(r'<span class="sentence">(.*?)</span>', html)
     noun = heading.removesuffix(" of speed").lower()
-    assert f"a published {noun} is no further than its bound from the true one" in sentences[6]
-    assert "cut to 0 to 65\u00a0km/h)" in sentences[6]
+    assert f"a published {noun} lies within its bound of the true one" in sentences[6]
+    assert "clipped to 0 to 65\u00a0km/h)" in sentences[6]
     quarter = {"variance": "264.062", "sd": "8.125"}[name]
     assert f"\u00b1{quarter}\u00a0{unit}" in html
-    assert "verage" not in without_scripts(html).replace("average over", "").replace(
-        "on average", ""
-    )
+    assert "verage" not in without_scripts(html).replace("on average", "")
     with pytest.raises(InputError, match=f"no column '{name}_raw'"):
         render(city.table, manifest)
 
@@ -364,7 +362,7 @@ def test_a_certificate_of_two_statistics_is_about_shares(city):
         "gap": 0.0,
     }
     for certifies, words in (
-        ("max error", "a max error below 0.25 of what a constant can miss, which is 0% less"),
+        ("max error", "a max error below 0.25 of the error of a constant, which is 0% less"),
         ("loss", "a loss below 0.25, which is 0% less"),
     ):
         html = render(city.table, {**city.manifest, "plan": plan | {"certifies": certifies}})

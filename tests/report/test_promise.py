@@ -22,7 +22,13 @@ import hexveil as hv
 from hexveil.cli import main
 from hexveil.facts import UNITS, ValueScale
 from hexveil.publishing import linear
-from hexveil.report.promise import EXACT, IN_COMMON, factor_words, probability_factor, promise
+from hexveil.report.promise import (
+    exact_counts,
+    factor_words,
+    in_common,
+    probability_factor,
+    promise,
+)
 from publishing.setting import dataset_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -279,12 +285,12 @@ def test_texts_of_a_release_use_the_one_wording(texts, where):
 @pytest.mark.parametrize("where", ["dossier map", *WRITTEN])
 def test_texts_of_a_release_say_what_is_open(texts, where):
     """What users have in common can be learned, and users, records, places, times are exact."""
-    assert IN_COMMON in texts.said[where]
-    assert EXACT in texts.said[where]
+    assert in_common() in texts.said[where]
+    assert exact_counts() in texts.said[where]
 
 
 def test_the_notice_has_the_promise_and_what_is_open(texts):
     """The paragraph for the public stands by itself."""
     notice = texts.said["dossier map"].split("## Notice for the public")[1].split("## ")[0]
-    for sentence in (promise("user-day", texts.loss), IN_COMMON, EXACT):
+    for sentence in (promise("user-day", texts.loss), in_common(), exact_counts()):
         assert sentence in notice

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.errors import InputError
-from hexveil.publishing.manifest import NEIGHBOURS
+from hexveil.facts import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,7 +75,7 @@ def _factor(found: object) -> bool:
 
 
 def _unit(found: object) -> bool:
-    return isinstance(found, str) and found in NEIGHBOURS
+    return isinstance(found, str) and found in UNITS
 
 
 def _error(found: object) -> bool:

@@ -1,4 +1,4 @@
-"""Single facts of a release in words, for its dossier."""
+"""Values of the dossier's template, with their numbers formatted."""
 
 from __future__ import annotations
 
@@ -7,163 +7,123 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.exact import decimal_text
-from hexveil.publishing.prose import Table
 from hexveil.report import cutting
 from hexveil.report.facts import NOUNS, headed, squared, up_to_digits, with_unit
-from hexveil.report.promise import factor_words, probability_factor
-from hexveil.report.promise import promise as worded
+from hexveil.report.promise import (
+    exact_counts,
+    factor_words,
+    in_common,
+    probability_factor,
+    promise,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hexveil.publishing.dossier_facts import Facts
 
-PROTECTED = {
-    "user": "one user, in all cells at once and for as long as publication goes on",
-    "user-day": "one user on one local day, in all cells at once",
-    "user-week": "one user in one local week, in all cells at once",
-}
 SPANS = {"user": (7, 30, 365), "user-day": (7, 30, 365), "user-week": (4, 13, 52)}
-"""How many releases, days or weeks a unit's owner may be in, for the table of losses."""
-INSIDER = "an undecided insider becomes sure"
-"""Head of the column that `INSIDERS` explains."""
-INSIDERS = (
-    "The insider of the last column knows the values of all other units and holds two "
-    "possibilities for the values of this one as equally likely. Somebody without that knowledge "
-    "can learn more: what units have in common shows in the release."
-)
-COUNTED = {
-    "user": "releases of this loss with the same user",
-    "user-day": "days of the same user, each at this loss",
-    "user-week": "weeks of the same user, each at this loss",
-}
+"""Numbers of releases, days or weeks of a unit's owner, for the table of losses."""
+LOSSES = ("max", "p99", "p90", "median", "mean")
+CERTAIN = 1000
+"""Factor from which on an insider counts as certain."""
 
 
-def repeated(facts: Facts) -> Table:
-    """Return what one unit loses, and what its owner loses at most over several."""
-    rows = [("this release, the most exposed unit", *_priced(facts.loss))]
-    rows += [
-        (f"{k} {COUNTED[facts.unit]}", *_priced(k * facts.loss))
-        for k in SPANS[facts.unit]
-        if facts.loss
-    ]
-    return Table(("what", "epsilon", "probabilities differ", INSIDER), (*rows,))
+def template_values(facts: Facts) -> dict[str, Any]:
+    """Return everything that the dossier's template names."""
+    manifest, loss = facts.said, facts.loss
+    dataset, rules = manifest["dataset"], manifest["rules"]
+    repeated = [_at_loss(times, loss) for times in (1, *SPANS[facts.unit]) if times == 1 or loss]
+    unit = f" ({dataset['value_unit']})" if dataset["value_unit"] else ""
+    return {
+        "manifest": manifest,
+        "checksum": facts.checksum,
+        "has_receipt": facts.has_receipt,
+        "unit": facts.unit,
+        "heading": headed(manifest["plan"]["statistics"], dataset["value"] or "value") + unit,
+        "nothing_read": not loss,
+        "promise": promise(facts.unit, loss),
+        "epsilon": decimal_text(loss),
+        "exact_counts": exact_counts(),
+        "in_common": in_common(),
+        "repeated": repeated,
+        "longest": repeated[2] if loss else {},
+        "losses": {key: up_to_digits(manifest["losses"][key], 4) for key in LOSSES},
+        "bounds": manifest["bounds"]
+        | {"upper": with_unit(manifest["bounds"]["upper"], dataset["value_unit"])},
+        "errors": planning_errors(facts),
+        "largest_bias": with_unit(up_to_digits(facts.largest_bias), dataset["value_unit"]),
+        "unparsable": rules.get("unparsable", "number not stated"),
+        "cells_left_out": rules.get("cells left out by selection", 0),
+    } | _clipping(facts)
 
 
-def _priced(loss: Fraction) -> tuple[str, str, str]:
-    factor = probability_factor(loss)
-    change = "not at all" if not loss else factor_words(factor)
-    return decimal_text(loss), change, certainty(factor)
+def _clipping(facts: Facts) -> dict[str, Any]:
+    """Return the strategy, the privacy steps and the cells cut off, in words."""
+    manifest = facts.said
+    steps, unit = manifest["plan"]["private_steps"], manifest["dataset"]["value_unit"]
+    strategy = cutting.get_strategy(steps)
+
+    def amount(number: float) -> str:
+        return with_unit(f"{number:.6g}", unit)
+
+    return {
+        "strategy": strategy or "",
+        "privacy_steps": cutting.describe_steps(steps, amount),
+        "clipped_averages": cutting.describe_clipping(steps, amount) if strategy else "",
+        "cut_off": cutting.describe_cut_off(manifest["cut_off"], len(manifest["cells"])),
+    }
 
 
-def certainty(factor: float) -> str:
-    """Return how sure an insider can become who was undecided between two possibilities.
+def _at_loss(times: int, loss: Fraction) -> dict[str, Any]:
+    """Return the epsilon, factor and certainty of a loss that adds up several times."""
+    factor = probability_factor(times * loss)
+    return {
+        "times": times,
+        "epsilon": decimal_text(times * loss),
+        "factor": factor_words(factor),
+        "certainty": insider_certainty(factor),
+    }
+
+
+def insider_certainty(factor: float) -> str:
+    """Return the certainty in percent of an insider who was undecided before; "" if near 100.
 
     This insider knows the values of all other units: then the odds of two possibilities for one
     unit's values change by the same factor as the probabilities of outcomes.
 
     Examples
     --------
-    >>> certainty(1.0), certainty(2.718281828459046), certainty(1e9)
-    ('at most 50 in 100', 'at most 73.2 in 100', 'as good as certain')
+    >>> insider_certainty(1.0), insider_certainty(2.718281828459046), insider_certainty(1e9)
+    ('50', '73.2', '')
     """
-    if factor >= 1000:
-        return "as good as certain"
+    if factor >= CERTAIN:
+        return ""
     share = Fraction(factor) / (1 + Fraction(factor))
-    return f"at most {decimal_text(Fraction(math.ceil(share * 1000), 10))} in 100"
+    return decimal_text(Fraction(math.ceil(share * 1000), 10))
 
 
-def promise(facts: Facts) -> str:
-    """Return what is promised, and the loss that it is about."""
-    return f"{worded(facts.unit, facts.loss)} This is epsilon {decimal_text(facts.loss)}."
-
-
-def heading(facts: Facts) -> str:
-    """Return what is published: "Average speed (km/h)"."""
-    data = facts.said["dataset"]
-    unit = f" ({data['value_unit']})" if data["value_unit"] else ""
-    return f"{headed(facts.said['plan']['statistics'], data['value'] or 'value')}{unit}"
-
-
-def cells(facts: Facts) -> str:
-    """Return what the cells are, and how many there are."""
-    grid, count = facts.said["grid"], len(facts.said["cells"])
-    many = "1 cell" if count == 1 else f"{count} cells"
-    if grid["kind"] == "labels":
-        return f"{many}: combinations of {', '.join(grid['columns'])}"
-    words = f"{many}: H3 hexagons of resolution {grid['resolution']}"
-    if grid["timeslot"] is None:
-        return words
-    words += f" in slots of {grid['timeslot']} ({grid['timezone']})"
-    same = ", the same hours of all days together"
-    return words + (same if grid["slot"] == "pooled" else "")
-
-
-def bounds(facts: Facts) -> str:
-    """Return the bounds and the step of the values."""
-    said = facts.said["bounds"]
-    both = f"from {said['lower']} to {said['upper']}"
-    return f"{_measured(both, facts)}, in steps of {said['quantum']}"
-
-
-def largest_bias(facts: Facts) -> str:
-    """Return the largest worst-case bias of a mean over the cells."""
-    return _measured(up_to_digits(facts.largest_bias), facts)
-
-
-def errors(facts: Facts) -> list[str]:
-    """Return the planning errors, a sentence for each statistic that is noised."""
+def planning_errors(facts: Facts) -> list[dict[str, str]]:
+    """Return the planning error of each noised statistic; one of all where they were added up."""
     plan = facts.said["plan"]
     names = [part["statistic"] for part in facts.said["cells"][0]["noised"]]
-    mean, most = plan["mean_error"], plan["max_error"]
-    if isinstance(mean, dict) and isinstance(most, dict):
-        return [_error(name, mean[name], most[name], facts) for name in sorted(mean)]
-    if isinstance(mean, dict) or isinstance(most, dict) or len(names) > 1:
+    mean, largest = plan["mean_error"], plan["max_error"]
+    if isinstance(mean, dict) and isinstance(largest, dict):
+        return [_error(name, mean[name], largest[name], facts) for name in sorted(mean)]
+    if isinstance(mean, dict) or isinstance(largest, dict) or len(names) > 1:
         # The sum of errors in different units has none.
-        whole = [max(one.values()) if isinstance(one, dict) else one for one in (mean, most)]
-        return [
-            (
-                f"Planning errors of all statistics added up: {up_to_digits(whole[0])} on average "
-                f"over cells, {up_to_digits(whole[1])} at most."
-            )
-        ]
-    return [_error(names[0], mean, most, facts)]
+        sums = [max(one.values()) if isinstance(one, dict) else one for one in (mean, largest)]
+        rounded = [up_to_digits(number) for number in sums]
+        return [{"statistic": "", "mean": rounded[0], "max": rounded[1]}]
+    return [_error(names[0], mean, largest, facts)]
 
 
-def _error(name: str, mean: float, most: float, facts: Facts) -> str:
+def _error(name: str, mean: float, largest: float, facts: Facts) -> dict[str, str]:
+    """Return one planning error, rounded up, with its unit of measure."""
     unit = facts.said["dataset"]["value_unit"]
     unit = squared(unit) if name == "variance" else unit
-    bias = "worst-case" if interval(facts) is None else "predicted"
-    return (
-        f"Planning error of the {NOUNS.get(name, name)} ({bias} bias and expected size of the "
-        f"noise): {with_unit(up_to_digits(mean), unit)} on average over cells, "
-        f"{with_unit(up_to_digits(most), unit)} at most."
-    )
-
-
-def interval(facts: Facts) -> Mapping[str, Any] | None:
-    """Return what the manifest says of a private interval; None if there is none."""
-    return cutting.step(facts.said["plan"]["private_steps"], "interval")
-
-
-def steps(facts: Facts) -> list[str]:
-    """Return each private step under an interval with what it found and its price."""
-    return cutting.told(facts.said["plan"]["private_steps"], lambda number: _six(number, facts))
-
-
-def cut(facts: Facts) -> str:
-    """Return which averages of users the numbers are about, under a private interval."""
-    return cutting.cut(facts.said["plan"]["private_steps"], lambda number: _six(number, facts))
-
-
-def way(facts: Facts) -> str | None:
-    """Return the way that a release with a private interval went; None if it has none."""
-    return cutting.way(facts.said["plan"]["private_steps"])
-
-
-def _six(number: float, facts: Facts) -> str:
-    return _measured(f"{number:.6g}", facts)
-
-
-def _measured(number: str, facts: Facts) -> str:
-    return with_unit(number, facts.said["dataset"]["value_unit"])
+    ranged = cutting.get_strategy(facts.said["plan"]["private_steps"]) is not None
+    return {
+        "statistic": NOUNS.get(name, name),
+        "bias": "predicted" if ranged else "worst-case",
+        "mean": with_unit(up_to_digits(mean), unit),
+        "max": with_unit(up_to_digits(largest), unit),
+    }

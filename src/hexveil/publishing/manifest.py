@@ -22,7 +22,13 @@ from hexveil.planning.goal import goal
 from hexveil.publishing import linear, moments, stepped, variance, weighted
 from hexveil.publishing.private_steps import private_steps
 from hexveil.publishing.smoothed import statement as smoothing_statement
-from hexveil.report.promise import NOT_PROTECTED, probability_factor, promise
+from hexveil.report.promise import (
+    assumptions,
+    neighbours,
+    not_protected,
+    probability_factor,
+    promise,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,15 +45,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
-
-NEIGHBOURS = {
-    "user": "all values of one user, in all its cells at once, change within the bounds; users, "
-    "places, times and counts stay",
-    "user-day": "all values of one user on one local day change within the bounds; users, places, "
-    "times and counts stay",
-    "user-week": "all values of one user in one local week change within the bounds; users, "
-    "places, times and counts stay",
-}
 
 
 def schema() -> dict[str, Any]:
@@ -122,28 +119,6 @@ def manifest(
     }
 
 
-def assumptions(facts: PublicFacts) -> list[str]:
-    """Return what the guarantee rests on, in words."""
-    said = [
-        (
-            "Whether a record carries a usable value (present, finite, a number) is public, as are "
-            "its user, place and time."
-        )
-    ]
-    if facts.identity.get("drop_values", "none") != "none":
-        said.append(
-            f"Which records had one of the values {facts.identity['drop_values']} is public: they "
-            "were dropped before counting, as asked."
-        )
-    if facts.unit != "user":
-        said.append(
-            f"The promise is made for one {facts.unit}; over k of them the losses of one user add "
-            "up, to at most k times the loss."
-        )
-    said.append("A person or vehicle with several user ids loses up to the sum over them.")
-    return said
-
-
 def _software() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in ("hexveil", *LIBRARIES)}
 
@@ -166,13 +141,13 @@ def _guarantee(facts: PublicFacts, plan: Plan) -> dict[str, Any]:
     return {
         "unit": facts.unit,
         "promise": promise(facts.unit, Fraction(spent)),
-        "neighbours": NEIGHBOURS[facts.unit],
+        "neighbours": neighbours(facts.unit),
         "epsilon_asked": decimal_text(plan.asked),
         "epsilon_spent": spent,
         "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
         "composed_epsilon": epsilon_text(plan.composed_epsilon),
-        "assumptions": assumptions(facts),
-        "not_protected": NOT_PROTECTED,
+        "assumptions": assumptions(facts.unit, facts.identity.get("drop_values", "none")),
+        "not_protected": not_protected(),
     }
 
 

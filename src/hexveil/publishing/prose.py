@@ -1,23 +1,36 @@
-"""A document of titled sections, as Markdown and as plain data.
+"""Documents written in a small part of Markdown: titles, paragraphs, lists, tables, blanks to fill.
 
-Blocks hold plain text, some of it from files that others wrote. It is escaped here, when Markdown
-is made of it, and nowhere else: a name with pipes, backquotes, HTML or a link stays a name.
+A template is text in this markup. Values, some of them from files that others wrote, are escaped
+when they are put into it, so a name with pipes, backquotes, HTML, a link or a line break stays a
+name. `parse` turns the rendered template into sections of plain text, which are then written as
+Markdown (escaped anew), as plain text for a terminal or editor, or as plain data.
+
+Blank lines separate blocks. A block is a title (`#`), a list whose items begin with `- `, a table
+whose lines begin with `|`, a place to fill in (`[who fills it in: what]`), or else a paragraph.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
-FILL_IN = "to be filled in by the controller"
+from hexveil.report.templates import render_template
+
 JOINERS = "\u200c\u200d"
 """Invisible, but part of how words are spelt in several scripts."""
+WIDTH = 92
+"""Letters of a line of plain text."""
 _SPECIAL = re.compile(r"[\\`*\[\]~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"}
 _LINK = re.compile(r":(?=//)|(?<=www)\.", re.IGNORECASE)
 _OPENING = re.compile(r"^(?:#|[+=-](?=[ =-]|$)|[0-9]+(?=[.)](?: |$)))")
+_ESCAPED = re.compile(r"\\([\\`*\[\]~$_])|&#([0-9]+);|&(amp|lt|gt);")
+_NAMED = {"amp": "&", "lt": "<", "gt": ">"}
+_TITLE = re.compile(r"(#{1,6}) (.*)")
+_BLANK = re.compile(r"\[([^\[\]:]+): (.*)\]", re.DOTALL)
 
 
 def clean(text: str) -> str:
@@ -32,7 +45,7 @@ def clean(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return plain text as Markdown that shows it as it is.
+    r"""Return plain text as Markdown that shows it unchanged.
 
     Examples
     --------
@@ -40,9 +53,22 @@ def escaped(text: str) -> str:
     a&#124;b &lt;i&gt; \*c\* file_name
     """
     safe = "".join(_ENTITIES.get(letter, letter) for letter in clean(text))
-    safe = _SPECIAL.sub(lambda found: f"\\{found[0]}", safe)
-    safe = _LINK.sub(lambda found: f"&#{ord(found[0])};", safe)
-    return _OPENING.sub(_not_opening, safe)
+    safe = _SPECIAL.sub(lambda match: f"\\{match[0]}", safe)
+    safe = _LINK.sub(lambda match: f"&#{ord(match[0])};", safe)
+    return _OPENING.sub(_without_opening, safe)
+
+
+def unescaped(text: str) -> str:
+    r"""Return the plain text that Markdown of `escaped` shows.
+
+    Examples
+    --------
+    >>> unescaped(escaped("a|b <i> *c* &amp;"))
+    'a|b <i> *c* &amp;'
+    """
+    return _ESCAPED.sub(
+        lambda match: match[1] or (chr(int(match[2])) if match[2] else _NAMED[match[3]]), text
+    )
 
 
 def _visible(letter: str) -> str:
@@ -51,9 +77,9 @@ def _visible(letter: str) -> str:
     return "\ufffd" if hidden or kind in ("Zl", "Zp") else letter
 
 
-def _not_opening(found: re.Match[str]) -> str:
+def _without_opening(match: re.Match[str]) -> str:
     """Return the start of a text that would open a heading or a list, so that it opens none."""
-    start = found[0]
+    start = match[0]
     return f"&#{ord(start[0])};{start[1:]}"
 
 
@@ -66,6 +92,10 @@ class Text:
     def markdown(self) -> str:
         """Return it as Markdown."""
         return escaped(self.text)
+
+    def plain(self) -> str:
+        """Return it as lines of plain text."""
+        return textwrap.fill(clean(self.text), WIDTH)
 
     def data(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -82,6 +112,13 @@ class Bullets:
         """Return it as Markdown."""
         return "\n".join(f"- {escaped(item)}" for item in self.items)
 
+    def plain(self) -> str:
+        """Return it as lines of plain text."""
+        return "\n".join(
+            textwrap.fill(clean(item), WIDTH, initial_indent="- ", subsequent_indent="  ")
+            for item in self.items
+        )
+
     def data(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {"items": list(self.items)}
@@ -96,11 +133,13 @@ class Table:
 
     def markdown(self) -> str:
         """Return it as Markdown."""
-        lines = (self.head, ("---",) * len(self.head), *self.rows)
-        return "\n".join(
-            f"| {' | '.join(_cell(cell, rule=at == 1) for cell in line)} |"
-            for at, line in enumerate(lines)
-        )
+        head, *rows = ([escaped(cell) for cell in row] for row in (self.head, *self.rows))
+        lines = (head, ["---"] * len(self.head), *rows)
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def plain(self) -> str:
+        """Return it as lines of plain text: a list with an item per row."""
+        return Bullets(tuple(": ".join(row) for row in self.rows)).plain()
 
     def data(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -109,17 +148,30 @@ class Table:
 
 @dataclass(frozen=True)
 class ToFill:
-    """A place for what only the controller knows; the program's own words, not escaped."""
+    """A place for a fact that only the reader knows.
 
-    what: str
+    Attributes
+    ----------
+    request : str
+        Who fills it in: "to be filled in by the controller".
+    fact : str
+        The fact.
+    """
+
+    request: str
+    fact: str
 
     def markdown(self) -> str:
         """Return it as Markdown."""
-        return f"[{FILL_IN}: {self.what}]"
+        return f"[{escaped(self.request)}: {escaped(self.fact)}]"
+
+    def plain(self) -> str:
+        """Return it as lines of plain text."""
+        return textwrap.fill(clean(f"[{self.request}: {self.fact}]"), WIDTH)
 
     def data(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return {"fill_in": self.what}
+        return {"fill_in": self.fact}
 
 
 Block = Text | Bullets | Table | ToFill
@@ -127,25 +179,96 @@ Block = Text | Bullets | Table | ToFill
 
 @dataclass(frozen=True)
 class Section:
-    """A title, what stands under it, and smaller sections."""
+    """A title, the blocks under it, and smaller sections."""
 
     title: str
     blocks: tuple[Block, ...] = ()
-    parts: tuple[Section, ...] = ()
+    sections: tuple[Section, ...] = ()
 
     def markdown(self, level: int = 1) -> str:
         """Return it as Markdown, its title a heading of this level."""
-        own = [f"{'#' * level} {escaped(self.title)}", *(one.markdown() for one in self.blocks)]
-        return "\n\n".join([*own, *(part.markdown(level + 1) for part in self.parts)])
+        blocks = (block.markdown() for block in self.blocks)
+        sections = (section.markdown(level + 1) for section in self.sections)
+        return "\n\n".join([f"{'#' * level} {escaped(self.title)}", *blocks, *sections])
+
+    def plain(self, level: int = 1) -> str:
+        """Return it as plain text; titles below the first one are in capitals."""
+        title = clean(self.title)
+        blocks = (block.plain() for block in self.blocks)
+        sections = (section.plain(level + 1) for section in self.sections)
+        return "\n\n".join([title if level == 1 else title.upper(), *blocks, *sections])
 
     def data(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
             "title": self.title,
-            "blocks": [one.data() for one in self.blocks],
-            "parts": [part.data() for part in self.parts],
+            "blocks": [block.data() for block in self.blocks],
+            "sections": [section.data() for section in self.sections],
         }
 
 
-def _cell(text: str, *, rule: bool) -> str:
-    return text if rule else escaped(text)
+def document(template: str, values: dict[str, Any]) -> Section:
+    """Return the document that a template of this markup makes of values."""
+    return parse(render_template(template, values, escaped))
+
+
+def parse(text: str) -> Section:
+    r"""Return the document of a text in this markup, which begins with its title.
+
+    Examples
+    --------
+    >>> parse("# A\n\nb\nc\n\n## D\n\n- e\n- f")
+    Section(title='A', blocks=(Text(text='b c'),), sections=(Section(title='D', ...
+    """
+    blocks = [block for block in re.split(r"\n[ \t]*(?:\n[ \t]*)+", text.strip()) if block]
+    section, remaining = _parse_section(blocks)
+    if remaining:
+        raise ValueError(f"a document has one title, and here is a second: {remaining[0]!r}")
+    return section
+
+
+def _parse_section(blocks: list[str]) -> tuple[Section, list[str]]:
+    """Return the section that blocks begin with, and the blocks after it."""
+    level, title = _heading(blocks[0])
+    content: list[Block] = []
+    sections: list[Section] = []
+    remaining = blocks[1:]
+    while remaining:
+        below, _ = _heading(remaining[0])
+        if below and below <= level:
+            break
+        if below:
+            section, remaining = _parse_section(remaining)
+            sections.append(section)
+        else:
+            content.append(_parse_block(remaining[0]))
+            remaining = remaining[1:]
+    return Section(title, tuple(content), tuple(sections)), remaining
+
+
+def _heading(block: str) -> tuple[int, str]:
+    """Return the level and the text of a title; level 0 if the block is none."""
+    match = _TITLE.fullmatch(_one_line(block))
+    return (0, "") if match is None else (len(match[1]), unescaped(match[2]))
+
+
+def _parse_block(block: str) -> Block:
+    lines = [line.lstrip() for line in block.split("\n")]
+    if lines[0].startswith("- "):
+        items = "\n".join(lines)[2:].split("\n- ")
+        return Bullets(tuple(unescaped(_one_line(item)) for item in items))
+    if lines[0].startswith("|"):
+        head, _, *rows = ([unescaped(cell.strip()) for cell in _cells(line)] for line in lines)
+        return Table(tuple(head), tuple(map(tuple, rows)))
+    text = _one_line(block)
+    if match := _BLANK.fullmatch(text):
+        return ToFill(unescaped(match[1]), unescaped(match[2]))
+    return Text(unescaped(text))
+
+
+def _cells(line: str) -> list[str]:
+    return line.removeprefix("|").removesuffix("|").split("|")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(line.strip() for line in text.split("\n"))

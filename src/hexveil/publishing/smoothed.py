@@ -92,23 +92,6 @@ def statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]
     ]
 
 
-def quality(one: Mapping[str, Any], cells: int) -> str:
-    """Return how good a map is, in words, from a statement about it."""
-    share, told = one["signal_share"], one["distinguishable"]
-    epsilon = one["epsilon_half_distinguishable"]
-    more = (
-        "no epsilon that one could name would do for half of them"
-        if epsilon is None
-        else f"half of them could be at about epsilon {epsilon:.2g}, as predicted from the map's "
-        "estimated variation and from noise and bias in inverse proportion to epsilon"
-    )
-    return (
-        f"{share:.0%} of the variation between the noisy numbers is signal, the rest is noise; "
-        f"{told:,} of {cells:,} cells can be told from the overall average by their interval; "
-        f"{more}."
-    )
-
-
 def _half(plan: Plan, one: Smoothed) -> float | None:
     """Return the ε at which half of the cells could be told from the mean, by prediction."""
     return None if one.half_apart is None else float(plan.asked) * one.half_apart

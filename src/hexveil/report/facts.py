@@ -24,7 +24,7 @@ _NEEDED = ("dataset", "guarantee", "bounds", "grid", "plan")
 
 
 @dataclass(frozen=True)
-class Facts:
+class ManifestView:
     """The public facts of a release that the page puts into words.
 
     Attributes
@@ -79,7 +79,7 @@ class Facts:
         )
 
     @property
-    def private_interval(self) -> Mapping[str, Any] | None:
+    def clipping_range(self) -> Mapping[str, Any] | None:
         """The private interval of the release, as its manifest says it; None if there is none."""
         return next((step for step in self.steps if step["step"] == "interval"), None)
 
@@ -89,7 +89,7 @@ class Facts:
         return tuple(self.manifest["plan"].get("private_steps") or ())
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any]) -> Facts:
+    def of(cls, manifest: Mapping[str, Any]) -> ManifestView:
         """Build from a manifest of schema version 1; raise InputError if a part is missing."""
         missing = [part for part in _NEEDED if part not in manifest]
         if missing:

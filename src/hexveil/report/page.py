@@ -10,16 +10,16 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
 from hexveil.errors import InputError
 from hexveil.report import figure, wording
 from hexveil.report.chart import interval_chart
-from hexveil.report.facts import Facts
+from hexveil.report.facts import ManifestView
 from hexveil.report.payload import payload, script_json, ticks
 from hexveil.report.policy import policy
+from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,41 +55,35 @@ def render(
     -----
     Equal input gives equal text; there is no time stamp.
     """
-    facts = Facts.of(manifest)
-    _check(table, facts)
-    data = payload(table, facts, context=context)
+    view = ManifestView.of(manifest)
+    _check(table, view)
+    data = payload(table, view, context=context)
     item = None
     if data["map"]:
         item = figure.map_item(data["colour"]["low"], data["colour"]["high"], _width(data["map"]))
-    legend, chart = _legend(data["colour"], facts), interval_chart(table, facts)
+    legend, chart = _legend(data["colour"], view), interval_chart(table, view)
     style = _part("page.css") + _placed(legend, chart)
     scripts = _scripts(with_map=item is not None)
-    return str(
-        _template().render(
-            title=wording.title(facts),
-            summary=wording.summary(table, facts),
-            promise=wording.promise(table, facts),
-            mathematics=wording.mathematics(table, facts),
-            qualities=wording.qualities(table, facts),
-            chart=chart,
-            facts=facts,
-            legend=legend,
-            timezone=manifest["grid"].get("timezone") or "",
-            slots=data["slots"],
-            has_map=item is not None,
-            has_context=bool(context),
-            policy=Markup(policy(scripts, style)),  # noqa: S704  base64 and our own words
-            style=Markup(style),  # noqa: S704  our own file, and numbers
-            data=Markup(script_json(data)),  # noqa: S704  escaped by script_json
-            item=Markup(script_json(item)),  # noqa: S704  escaped by script_json
-            scripts=[Markup(one) for one in scripts],  # noqa: S704  our own, and the library's
-        )
-    )
+    values = wording.template_values(table, view) | {
+        "qualities": wording.qualities(table, view),
+        "chart": chart,
+        "legend": legend,
+        "timezone": manifest["grid"].get("timezone") or "",
+        "slots": data["slots"],
+        "has_map": item is not None,
+        "has_context": bool(context),
+        "policy": Markup(policy(scripts, style)),  # noqa: S704  base64 and our own words
+        "style": Markup(style),  # noqa: S704  our own file, and numbers
+        "data": Markup(script_json(data)),  # noqa: S704  escaped by script_json
+        "item": Markup(script_json(item)),  # noqa: S704  escaped by script_json
+        "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and the library's
+    }
+    return render_template("report.html", values)
 
 
-def _check(table: pa.Table, facts: Facts) -> None:
-    numbers = _NUMBERS if facts.statistic == "sd" else (*_NUMBERS, "scale", "bias")
-    needed = (*_COUNTS, *(f"{facts.statistic}_{key}" for key in numbers))
+def _check(table: pa.Table, view: ManifestView) -> None:
+    numbers = _NUMBERS if view.statistic == "sd" else (*_NUMBERS, "scale", "bias")
+    needed = (*_COUNTS, *(f"{view.statistic}_{key}" for key in numbers))
     missing = [column for column in needed if column not in table.column_names]
     if missing:
         raise InputError(
@@ -106,7 +100,7 @@ def _width(drawn: Mapping[str, Any]) -> float:
     return float(np.ptp(east)) * float(drawn["unit"])
 
 
-def _legend(colour: Mapping[str, float], facts: Facts) -> dict[str, Any]:
+def _legend(colour: Mapping[str, float], view: ManifestView) -> dict[str, Any]:
     """Return the colours of the bar and its marks, in per cent of its length."""
     low, high = colour["low"], colour["high"]
     marks = ticks(low, high)
@@ -116,7 +110,7 @@ def _legend(colour: Mapping[str, float], facts: Facts) -> dict[str, Any]:
         "marks": [
             (round(100 * (mark - low) / (high - low), 2), f"{mark:,.{digits}f}") for mark in marks
         ],
-        "unit": facts.unit_text,
+        "unit": view.unit_text,
     }
 
 
@@ -132,12 +126,6 @@ def _placed(legend: Mapping[str, Any], chart: Chart | None) -> str:
         rules.append(f"{row} i {{ left: {bar.start}%; width: {bar.width}%; }}")
         rules.append(f"{row} b {{ left: {bar.dot}%; }}")
     return "\n".join(rules) + "\n"
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.trim_blocks = environment.lstrip_blocks = True
-    return environment.from_string(_part("page.html"))
 
 
 def _scripts(*, with_map: bool) -> list[str]:

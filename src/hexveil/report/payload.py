@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.report.facts import Facts
+    from hexveil.report.facts import ManifestView
     from hexveil.report.projection import Projection
 
 QUALITIES = ("good", "caution", CUT_OFF, "noise")
@@ -40,27 +40,27 @@ def script_json(value: object) -> str:
 
 
 def payload(
-    table: pa.Table, facts: Facts, *, context: dict[str, Any] | None = None
+    table: pa.Table, view: ManifestView, *, context: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return everything the page's scripts need, as plain JSON values."""
     places, place = _coded(_texts(table, "hexagon"))
     slots, slot = _coded(_texts(table, "slot"), in_order=True)
-    shown = _numbers(table, facts)
-    colour = colour_range(table, facts.statistic)
+    shown = _numbers(table, view)
+    colour = colour_range(table, view.statistic)
     return {
-        "columns": {**_labels(table, facts), **shown},
+        "columns": {**_labels(table, view), **shown},
         "hexagon": place,
         "slot": slot,
         "slots": _slot_names(table, slots),
         "slot_starts": slots,
         "map": _map(places, context),
         "names": places,
-        "labels": list(facts.label_columns),
-        "unit": facts.unit,
+        "labels": list(view.label_columns),
+        "unit": view.unit,
         "value": {
-            "name": facts.noun.capitalize(),
-            "unit": facts.unit_text,
-            "decimals": facts.decimals,
+            "name": view.noun.capitalize(),
+            "unit": view.unit_text,
+            "decimals": view.decimals,
         },
         "colour": {"low": colour[0], "high": colour[1]},
     }
@@ -133,16 +133,16 @@ def _slot_names(table: pa.Table, slots: Sequence[str]) -> list[str]:
     return [slot_text(start, end_of.get(start, "")) for start in slots]
 
 
-def _labels(table: pa.Table, facts: Facts) -> dict[str, list[str]]:
-    if not facts.label_columns and "hexagon" not in table.column_names:
+def _labels(table: pa.Table, view: ManifestView) -> dict[str, list[str]]:
+    if not view.label_columns and "hexagon" not in table.column_names:
         return {"label:cell": _texts(table, "cell") or []}
-    return {f"label:{name}": _texts(table, name) or [] for name in facts.label_columns}
+    return {f"label:{name}": _texts(table, name) or [] for name in view.label_columns}
 
 
-def _numbers(table: pa.Table, facts: Facts) -> dict[str, list[Any]]:
+def _numbers(table: pa.Table, view: ManifestView) -> dict[str, list[Any]]:
     """Return each shown number, rounded to the digits shown, bounds outwards."""
-    statistic, decimals = facts.statistic, facts.decimals
-    low, high = facts.ends(table)
+    statistic, decimals = view.statistic, view.decimals
+    low, high = view.ends(table)
     quality = [QUALITIES.index(str(q)) for q in table[f"{statistic}_quality"].to_pylist()]
     return {
         "value": _rounded(_column(table, f"{statistic}_raw"), decimals, np.rint),

@@ -12,33 +12,16 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from functools import cache
 from typing import Literal
 
 from hexveil.exact import decimal_text, float_up
+from hexveil.report.templates import render_sentence
 
 Protect = Literal["values"]
 """Privacy models: what of a unit is protected."""
 
-ANY_UNIT = "one privacy unit"
-WHO = {
-    "user": "one user",
-    "user-day": "one user on one day",
-    "user-week": "one user in one week",
-}
-"""A privacy unit, in words."""
-NEIGHBOURING: dict[Protect, str] = {"values": "had the values of {who} been anything else"}
-"""The data that a release is compared with, by privacy model."""
-
-IN_COMMON = (
-    "What many users have in common, such as slow traffic on a line, can be learned from the "
-    "release, and with it what follows for each of them: that is what a statistic is for."
-)
-PRESENCE = (
-    "Presence, places, times and counts are not protected, nor is a value that can be worked out "
-    "from them."
-)
-EXACT = "The numbers of users and records, the places and the times are exact."
-NOT_PROTECTED = f"{PRESENCE} {EXACT} {IN_COMMON}"
+_TEMPLATE = "promise.txt"
 _THREE_UP = Context(prec=3, rounding=ROUND_CEILING)
 
 
@@ -62,18 +45,61 @@ def promise(
     Compared with the release that would have been published had the values of one user on one day
     been anything else, the probability of any outcome differs by a factor of at most 2.72.
     """
-    neighbouring = NEIGHBOURING[protect].format(who=WHO[unit] if unit else ANY_UNIT)
-    if epsilon == 0:
-        return f"No value is read: {neighbouring}, the release would be the same."
-    factor = (
-        "by a factor of at most e^ε"
-        if epsilon is None
-        else factor_words(probability_factor(epsilon))
+    factor = "formula" if epsilon is None else _limit(probability_factor(epsilon))
+    return render_sentence(
+        _TEMPLATE,
+        "promise",
+        protect=protect,
+        unit=unit,
+        nothing_read=epsilon == 0,
+        factor=render_sentence(_TEMPLATE, "factor", limit=factor),
     )
-    return (
-        f"Compared with the release that would have been published {neighbouring}, the probability "
-        f"of any outcome differs {factor}."
-    )
+
+
+def neighbours(unit: str) -> str:
+    """Return how two neighbouring data sets differ."""
+    return render_sentence(_TEMPLATE, "neighbours", unit=unit)
+
+
+@cache
+def presence() -> str:
+    """Return the sentence on presence, which is not protected."""
+    return render_sentence(_TEMPLATE, "presence")
+
+
+@cache
+def exact_counts() -> str:
+    """Return the sentence on counts, places and times, which are published without noise."""
+    return render_sentence(_TEMPLATE, "exact")
+
+
+@cache
+def in_common() -> str:
+    """Return the sentence on values that users have in common, which a release shows."""
+    return render_sentence(_TEMPLATE, "in_common")
+
+
+def not_protected() -> str:
+    """Return the limits of the promise."""
+    return f"{presence()} {exact_counts()} {in_common()}"
+
+
+def assumptions(unit: str, dropped_values: str = "none") -> list[str]:
+    """Return the assumptions of the promise, a sentence or two each.
+
+    Parameters
+    ----------
+    unit : str
+        The privacy unit.
+    dropped_values : str
+        The values whose records were dropped before counting, as text; "none" if there are none.
+    """
+    texts = [render_sentence(_TEMPLATE, "usable_values")]
+    if dropped_values != "none":
+        texts.append(render_sentence(_TEMPLATE, "dropped_values", values=dropped_values))
+    if unit != "user":
+        texts.append(render_sentence(_TEMPLATE, "several_units", unit=unit))
+    return [*texts, render_sentence(_TEMPLATE, "several_ids")]
 
 
 def probability_factor(epsilon: Fraction) -> float:
@@ -87,17 +113,21 @@ def probability_factor(epsilon: Fraction) -> float:
 
 
 def factor_words(factor: float | None) -> str:
-    """Return by which factor probabilities differ, rounded up to at least three digits.
+    """Return the factor by which probabilities differ, rounded up to at least three digits.
 
     Examples
     --------
     >>> factor_words(2.7181), factor_words(20085.54)
     ('by a factor of at most 2.72', 'by a factor of at most 20086')
     """
+    return render_sentence(_TEMPLATE, "factor", limit=_limit(factor))
+
+
+def _limit(factor: float | None) -> str:
+    """Return a factor rounded up, as text; "none" where no double holds it."""
     if factor is None or not math.isfinite(factor):
-        return "without a limit that a number of ordinary size could name"
+        return "none"
     if factor >= 1e15:
-        return f"by a factor of at most {Decimal(factor).normalize(_THREE_UP):.2e}"
+        return f"{Decimal(factor).normalize(_THREE_UP):.2e}"
     places = max(0, 2 - math.floor(math.log10(factor)))
-    most = decimal_text(Fraction(math.ceil(Fraction(factor) * 10**places), 10**places))
-    return f"by a factor of at most {most}"
+    return decimal_text(Fraction(math.ceil(Fraction(factor) * 10**places), 10**places))

@@ -1,313 +1,193 @@
-"""The sentences of the page: what it shows, what is promised, and the mathematics behind it.
+"""Values of the page's template, with their numbers formatted.
 
 The privacy statement is written for a reader who knows no Greek; every number in it comes from the
-manifest or from the released table.
+manifest or from the released table. The sentences: templates/report.html and templates/page/.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from decimal import ROUND_FLOOR, Context, Decimal
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.errors import InputError
 from hexveil.exact import exact
+from hexveil.facts import UNITS
 from hexveil.report import cutting
-from hexveil.report.facts import NOUNS, Facts, up_to_digits, with_unit
-from hexveil.report.promise import EXACT, IN_COMMON, PRESENCE
+from hexveil.report.facts import NOUNS, up_to_digits, with_unit
+from hexveil.report.promise import exact_counts, in_common, presence
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
+    from hexveil.report.facts import ManifestView
+
 _SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
-_HIDDEN = {
-    "user": "all that one user reported",
-    "user-day": "what one user reported on one day; each further day counts anew",
-    "user-week": "what one user reported in one week; each further week counts anew",
-}
+_PARTS = ("guarantee", "plan", "dataset", "bounds", "grid")
+_LOSSES = ("max", "p99", "p90", "median", "mean")
 
 
-def title(facts: Facts) -> str:
-    """Return the page's title: value, unit and data set."""
-    unit = f" in {facts.unit_text}" if facts.unit_text else ""
-    return f"{facts.heading}{unit}" + (f" \u00b7 {facts.name}" if facts.name else "")
+def template_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
+    """Return everything that the sentences of the page name.
 
-
-def summary(table: pa.Table, facts: Facts) -> str:
-    """Return one line: how many cells, and how far off to expect them."""
-    cells = table.num_rows
-    kinds = [_many(cells, "cell")]
-    if "hexagon" in table.column_names:
-        places = len(set(table["hexagon"].to_pylist()))
-        kinds = [_many(places, "hexagon")]
-        if "slot" in table.column_names:
-            slots = len(set(table["slot"].to_pylist()))
-            kinds += [f"in {_many(slots, 'timeslot')}", f"({_many(cells, 'cell')})"]
-    if facts.constant:
-        return f"{' '.join(kinds)}, each with a constant: no value was read."
-    error = facts.planned_error
-    off = "" if error is None else f", {_expected(facts)} {facts.amount_up(error)} on average"
-    cut = table[f"{facts.statistic}_quality"].to_pylist().count(cutting.CUT_OFF)
-    beyond = f"; {_many(cut, 'cell')} cut off at an end of the range" if cut else ""
-    return f"{' '.join(kinds)} with random noise added{off}{beyond}."
-
-
-def promise(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
-    """Return the sentences of the privacy statement, each with a word that names it."""
-    if facts.unit not in _HIDDEN:
+    Raises
+    ------
+    InputError
+        If the manifest's privacy unit is not known.
+    """
+    if view.unit not in UNITS:
         raise InputError(
-            f"the manifest's unit of privacy must be one of {', '.join(_HIDDEN)}, got "
-            f"{facts.unit!r}."
+            f"the manifest's privacy unit must be one of {', '.join(UNITS)}, got {view.unit!r}."
         )
-    bound = np.asarray(table[f"{facts.statistic}_bound95"].to_numpy(), dtype=np.float64)
-    between = f"{facts.lower:g} to {with_unit(f'{facts.upper:g}', facts.value_unit)}"
-    hidden = (
-        "none of them was read" if facts.constant else f"random noise hides {_HIDDEN[facts.unit]}"
-    )
-    protected = f"The {facts.value} values are protected: {hidden}."
-    assumed = (
-        "The promise assumes that whether a record carries a usable value (present, finite, a "
-        "number) is as public as its user, place and time."
-    )
-    found = facts.private_interval
-    true = f"true one (of values cut to {between})" if found is None else _cut(facts)
-    off = (
-        f"With a chance of at least 95 in 100, a published {facts.noun} is no further than its "
-        f"bound from the {true}; that bound is at most "
-        f"{facts.amount_up(float(np.median(bound)))} for half of the cells and at most "
-        f"{facts.amount_up(float(bound.max()))} for all; bounds and intervals speak of the "
-        f"{facts.noun} of these records, not of traffic."
-    )
-    return [
-        ("Protected", protected),
-        ("How much", facts.promise),
-        ("Not protected", PRESENCE),
-        ("Exact", EXACT),
-        ("In common", IN_COMMON),
-        ("Assumption", assumed),
-        ("How far off", off),
-    ]
-
-
-def _cut(facts: Facts) -> str:
-    """Return which number a bound under a private interval is about."""
-    squares = facts.statistic != "mean"
-    return f"true one of {cutting.cut(facts.steps, partial(_in_values, facts), squares=squares)}"
-
-
-def _in_values(facts: Facts, number: float) -> str:
-    """Return a number in units of the values, whichever statistic is shown."""
-    if facts.statistic == "mean":
-        return facts.amount(number)
-    return with_unit(f"{number:.6g}", facts.value_unit)
-
-
-def _expected(facts: Facts) -> str:
-    """Return whether the error is one that clipping and noise allow, or one that a prior says."""
-    if facts.private_interval is None:
-        return "expected to be off by at most"
-    if cutting.way(facts.steps) == "cells":
-        return "off, once smoothed estimates have undone what was cut, by a stated prior, by about"
-    return "off, by a stated prior, by about"
-
-
-def qualities(table: pa.Table, facts: Facts) -> list[tuple[str, str, int]]:
-    """Return each quality with what it means and how many cells have it."""
-    flags = table[f"{facts.statistic}_quality"].to_pylist()
-    tenth, quarter = (with_unit(f"{facts.range / n:g}", facts.unit_text) for n in (10, 4))
-    means = {
-        "good": f"bound at most \u00b1{tenth}",
-        "caution": f"bound at most \u00b1{quarter}: read with care",
-        cutting.CUT_OFF: "at an end of a range found privately: the true number may lie far beyond",
-        "noise": f"bound above \u00b1{quarter} or no data used: says next to nothing",
+    manifest = view.manifest
+    return {
+        "view": view,
+        # A fact that a manifest leaves out is empty text, and its row is not shown.
+        **{part: defaultdict(str, manifest[part]) for part in _PARTS},
+        "software": manifest.get("software") or {},
+        "statistics": [NOUNS[name] for name in view.statistics],
+        "nothing_read": view.constant,
+        "presence": presence(),
+        "exact_counts": exact_counts(),
+        "in_common": in_common(),
+        "epsilon_spent": _epsilon(manifest["guarantee"].get("epsilon_spent")),
+        "naive_epsilon": _epsilon(manifest["guarantee"].get("composed_epsilon")),
+        **_counts(table, view),
+        **_clipping(view),
+        **_errors(table, view),
+        **_optimality(view),
+        **_losses(manifest.get("losses") or {}),
+        "smoothing": _smoothing(view),
     }
-    if facts.private_interval is None:
-        del means[cutting.CUT_OFF]
-    return [(name, text, flags.count(name)) for name, text in means.items()]
 
 
-def mathematics(table: pa.Table, facts: Facts) -> list[tuple[str, str]]:
-    """Return the folded-away facts as pairs of term and text."""
-    manifest = facts.manifest
-    guarantee, plan = manifest["guarantee"], manifest["plan"]
-    rows = [
-        (
-            "Kind of privacy",
-            "Pure \u03b5-differential privacy; the factor is e to the power \u03b5.",
-        ),
-        ("Unit of privacy", facts.unit),
-        ("Several ids", "A person behind several ids loses up to the sum of what each loses."),
-        ("Neighbouring data", guarantee.get("neighbours")),
-        ("\u03b5 asked", guarantee.get("epsilon_asked")),
-        ("\u03b5 spent", _epsilon(guarantee.get("epsilon_spent"))),
-        ("\u03b5 by counting cells", _epsilon(guarantee.get("composed_epsilon"))),
-        ("Assumptions", " ".join(guarantee.get("assumptions") or ())),
-        ("Not protected", guarantee.get("not_protected")),
-        ("Planning method", plan.get("method")),
-        ("Mechanism", plan.get("mechanism")),
-        ("Private interval" if len(facts.steps) < 3 else "Private steps", _interval(facts)),
-        ("Published", ", ".join(NOUNS[name] for name in facts.statistics)),
-        ("Noise scale (Laplace b)", _spread(table, "scale", facts)),
-        ("Worst-case bias", _spread(table, "bias", facts)),
-        ("95% bound", _bound(facts)),
-        ("Planning error", _planning(facts)),
-        ("Certificate", _certificate(facts)),
-        ("Smoothed estimates", _smoothed(facts)),
-        ("Cells that say more than one constant", _better(table, facts)),
-        ("Loss per unit of privacy", _losses(manifest.get("losses"))),
-        ("Bounds and quantum", _bounds(manifest["bounds"], facts)),
-        ("Cells", _grid(manifest["grid"])),
-        ("Data set version", manifest["dataset"].get("version")),
-        ("Sources", ", ".join(map(str, manifest["dataset"].get("sources") or ()))),
-        ("Software", _software(manifest.get("software"))),
-    ]
-    return [(term, str(text)) for term, text in rows if text]
+def qualities(table: pa.Table, view: ManifestView) -> list[dict[str, Any]]:
+    """Return each quality grade with its number of cells."""
+    grades = table[f"{view.statistic}_quality"].to_pylist()
+    names = ["good", "caution", cutting.CUT_OFF, "noise"]
+    if view.clipping_range is None:
+        names.remove(cutting.CUT_OFF)
+    return [{"name": name, "cells": grades.count(name)} for name in names]
 
 
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _counts(table: pa.Table, view: ManifestView) -> dict[str, Any]:
+    """Return the numbers of cells, of hexagons, and of cells that are cut off."""
+    grades = table[f"{view.statistic}_quality"].to_pylist()
+    mapped = "hexagon" in table.column_names
+    return {
+        "cells": table.num_rows,
+        "hexagons": len(set(table["hexagon"].to_pylist())) if mapped else 0,
+        "cut_off_cells": grades.count(cutting.CUT_OFF),
+        "useful_cells": view.manifest["plan"].get("cells_better_than_constant"),
+        "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
+        "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
+    }
 
 
-def _epsilon(text: object) -> str | None:
-    """Return a loss rounded up to six digits; long decimals and ratios help no reader."""
-    if text is None:
-        return None
-    number = float(exact(str(text), "epsilon"))
-    return str(text) if len(str(text)) <= 12 else f"at most {up_to_digits(number, 6)}"
+def _clipping(view: ManifestView) -> dict[str, Any]:
+    """Return the strategy and the privacy steps of a release with a clipping range, in words."""
+    strategy = cutting.get_strategy(view.steps)
+    if strategy is None:
+        return {"strategy": "", "clipped_averages": "", "privacy_steps": []}
+    squares = view.statistic != "mean"
+
+    def amount(number: float) -> str:
+        return with_unit(f"{number:.6g}", view.value_unit) if squares else view.amount(number)
+
+    return {
+        "strategy": strategy,
+        "clipped_averages": cutting.describe_clipping(view.steps, amount, squares=squares),
+        "privacy_steps": cutting.describe_steps(view.steps, amount),
+    }
 
 
-def _spread(table: pa.Table, key: str, facts: Facts) -> str | None:
-    """Say a column of the statistic shown; a root has no noise of its own."""
-    if facts.statistic == "sd":
-        return None
-    numbers = np.asarray(table[f"{facts.statistic}_{key}"].to_numpy(), dtype=np.float64)
-    low, middle, high = (facts.amount_up(float(np.quantile(numbers, q))) for q in (0, 0.5, 1))
-    said = low if low == high else f"from {low} to {high}, median {middle}"
-    if key == "scale" and cutting.way(facts.steps) == "users":
-        said += ", as one noise of as large a variance as all that a cell has"
-    return said
+def _errors(table: pa.Table, view: ManifestView) -> dict[str, str]:
+    """Return errors, bounds, noise scales and biases in units of the statistic shown."""
+    bound = _column(table, view, "bound95")
+    error, largest = view.planned_error, view.planned("max_error")
+    baseline = view.manifest["plan"].get("prior_miss")
+    strategy = cutting.get_strategy(view.steps)
+    return {
+        "planned_error": "" if error is None else view.amount_up(error),
+        "largest_error": "" if largest is None else view.amount_up(largest),
+        "error_model": {None: "bound", "cells": "declipped"}.get(strategy, "predicted"),
+        "bounds_text": f"{view.lower:g} to {with_unit(f'{view.upper:g}', view.value_unit)}",
+        "median_bound": view.amount_up(float(np.median(bound))),
+        "largest_bound": view.amount_up(float(bound.max())),
+        "noise_scale": _quartiles(table, view, "scale"),
+        "worst_case_bias": _quartiles(table, view, "bias"),
+        "baseline_error": ""
+        if baseline is None or view.statistic == "sd"
+        else view.amount(float(exact(baseline, "baseline error"))),
+    }
 
 
-def _planning(facts: Facts) -> str | None:
-    """Say the planning error: worst-case bias plus the expected size of the noise."""
-    error, worst = facts.planned_error, facts.planned("max_error")
-    if error is None:
-        return None
-    most = "" if worst is None else f", {facts.amount_up(worst)} at most"
-    bias = "worst-case" if facts.private_interval is None else "predicted"
-    about = ", of smoothed estimates" if cutting.way(facts.steps) == "cells" else ""
-    return f"{facts.amount_up(error)} on average{most} ({bias} bias + expected noise{about})"
+def _column(table: pa.Table, view: ManifestView, key: str) -> np.ndarray:
+    return np.asarray(table[f"{view.statistic}_{key}"].to_numpy(), dtype=np.float64)
 
 
-def _smoothed(facts: Facts) -> str | None:
-    """Say what smoothing found, where the tables have it; the page shows raw numbers."""
-    told = facts.manifest.get("smoothing") or ()
-    name = "variance" if facts.statistic == "sd" else facts.statistic
-    found = next((one for one in told if one["statistic"] == name), None)
-    if found is None:
-        return None
-    epsilon = found.get("epsilon_half_distinguishable")
-    half = (
-        "" if epsilon is None else f" (half of them at about \u03b5 {epsilon:.2g}, by prediction)"
-    )
-    return (
-        f"in the tables, beside the raw ones of this page. {found['signal_share']:.0%} of the "
-        f"map's variation is signal; {_many(found['distinguishable'], 'cell')} can be told from "
-        f"the overall average{half}. {found['model']}"
-    )
+def _quartiles(table: pa.Table, view: ManifestView, key: str) -> str:
+    """Return least, middle and largest number of a column; a root has no noise of its own."""
+    if view.statistic == "sd":
+        return ""
+    numbers = _column(table, view, key)
+    low, middle, high = (view.amount_up(float(np.quantile(numbers, q))) for q in (0, 0.5, 1))
+    return low if low == high else f"{low} to {high}, median {middle}"
 
 
-def _interval(facts: Facts) -> str | None:
-    """Say between which ends user means were projected, and what finding them cost."""
-    found = facts.private_interval
-    if found is None:
-        return None
-    if cutting.step(facts.steps, "inside") is not None:
-        said = " ".join(cutting.told(facts.steps, partial(_in_values, facts)))
-        return f"{said} Bias and bound are about the {facts.noun} of what was cut."
-    low, high = (_in_values(facts, found[end]) for end in ("lower", "upper"))
-    return (
-        f"user means projected to {low} to {high}, found at \u03b5 {found['epsilon']}; bias and "
-        f"bound are about the {facts.noun} of what was projected"
-    )
-
-
-def _bound(facts: Facts) -> str:
-    if facts.statistic == "sd":
-        return "larger distance to the roots of the variance's interval"
-    if cutting.way(facts.steps) == "users":
-        return "bias + what the noise of classes and cell together exceeds 5 times in 100 at most"
-    if facts.statistic == "variance" and facts.private_interval is not None:
-        return "bias + b \u00b7 ln 40 + what the average's noise can add, in squared value units"
-    return f"bias + b \u00b7 ln 20, in {'squared ' * (facts.statistic == 'variance')}value units"
-
-
-def _certificate(facts: Facts) -> str | None:
-    """Say how near the plan is to the best of its class; the bound is rounded down."""
-    plan = facts.manifest["plan"]
+def _optimality(view: ManifestView) -> dict[str, Any]:
+    """Return the plan's distance from the best of its class; the bound is rounded down."""
+    plan = view.manifest["plan"]
     bound, gap = plan.get("lower_bound"), plan.get("gap")
     if bound is None or gap is None:
-        return None
-    least = f"{Decimal(bound).normalize(_SIX_DOWN):f}"
-    both = "mean" in facts.statistics and len(facts.statistics) > 1
-    shares = both and plan["certifies"] != "loss" and plan["request"]["error"] != "sum"
-    return (
-        f"no plan of its class has a {plan['certifies']} below {least}"
-        f"{' of what a constant can miss' * shares}, which is "
-        f"{up_to_digits(100 * gap, 2) if gap > 0 else 0}% less than this plan\u2019s"
-    )
-
-
-def _better(table: pa.Table, facts: Facts) -> str | None:
-    plan = facts.manifest["plan"]
-    better, prior = plan.get("cells_better_than_constant"), plan.get("prior_miss")
-    if better is None:
-        return None
-    if prior is None or facts.statistic == "sd":
-        return f"{better:,} of {table.num_rows:,}"
-    return (
-        f"{better:,} of {table.num_rows:,}, if cells differ from one constant by "
-        f"{facts.amount(float(exact(prior, 'prior')))} on average"
-    )
-
-
-def _losses(losses: dict[str, Any] | None) -> str | None:
-    if not losses:
-        return None
-    names = {
-        "max": "largest",
-        "p99": "99% lose at most",
-        "p90": "90% lose at most",
-        "median": "half lose at most",
-        "mean": "average",
+        return {"lower_bound": ""}
+    both = "mean" in view.statistics and len(view.statistics) > 1
+    return {
+        "lower_bound": f"{Decimal(bound).normalize(_SIX_DOWN):f}",
+        "gap": up_to_digits(100 * gap, 2) if gap > 0 else "0",
+        # Errors of several statistics are compared as shares of a constant's.
+        "bound_is_share": both
+        and plan["certifies"] != "loss"
+        and plan["request"]["error"] != "sum",
     }
-    parts = [
-        f"{names[key]} {up_to_digits(float(exact(losses[key], key)), 4)}"
-        for key in names
-        if losses.get(key) is not None
-    ]
-    users, spared = losses.get("users"), losses.get("at_zero")
-    many = f"; {users:,} units" if users is not None else ""
-    return "\u03b5: " + ", ".join(parts) + many + (f", {spared:,} lose nothing" if spared else "")
 
 
-def _bounds(bounds: dict[str, Any], facts: Facts) -> str:
-    text = f"values are cut to {bounds['lower']} to {bounds['upper']}"
-    quantum = bounds.get("quantum")
-    unit = f" {facts.value_unit}" if facts.value_unit else ""
-    return f"{text}{unit}" + (f", in steps of {quantum}" if quantum else "")
+def _smoothing(view: ManifestView) -> dict[str, Any]:
+    """Return the quality of the smoothed map of the statistic shown; empty if there is none."""
+    name = "variance" if view.statistic == "sd" else view.statistic
+    statements = view.manifest.get("smoothing") or ()
+    statement = next((one for one in statements if one["statistic"] == name), None)
+    if statement is None:
+        return {}
+    epsilon = statement.get("epsilon_half_distinguishable")
+    return {
+        "signal_share": f"{statement['signal_share']:.0%}",
+        "distinguishable": statement["distinguishable"],
+        "epsilon_for_half": "" if epsilon is None else f"{epsilon:.2g}",
+        "model": statement["model"],
+    }
 
 
-def _grid(grid: dict[str, Any]) -> str:
-    if grid.get("columns"):
-        return "labels: " + ", ".join(map(str, grid["columns"]))
-    text = f"H3 hexagons of resolution {grid.get('resolution')}"
-    if grid.get("timeslot"):
-        text += f", {grid.get('slot') or 'calendar'} slots of {grid['timeslot']}"
-    return text + (f", clock of {grid['timezone']}" if grid.get("timezone") else "")
+def _losses(losses: Mapping[str, Any]) -> dict[str, Any]:
+    """Return quantiles of the units' losses, rounded up, and the numbers of units."""
+    return {
+        "losses": {
+            key: up_to_digits(float(exact(losses[key], key)), 4)
+            for key in _LOSSES
+            if losses.get(key) is not None
+        },
+        "units": losses.get("users"),
+        "units_at_zero": losses.get("at_zero") or 0,
+    }
 
 
-def _software(software: dict[str, Any] | None) -> str | None:
-    return ", ".join(f"{name} {version}" for name, version in (software or {}).items()) or None
+def _epsilon(text: object) -> str:
+    """Return a loss rounded up to six digits: long decimals and ratios help no reader."""
+    if text is None:
+        return ""
+    number = float(exact(str(text), "epsilon"))
+    return str(text) if len(str(text)) <= 12 else f"at most {up_to_digits(number, 6)}"

@@ -1,0 +1,72 @@
+"""Texts that people read, rendered from the templates in one folder.
+
+Templates hold whole sentences; code computes values and formats numbers. A name that a template
+uses and nobody gave is an error, and so is a value that is None: neither may reach a reader.
+Each kind of output escapes the values that are put into a template, and never the template itself:
+HTML here, Markdown in publishing/prose.py, plain text not at all.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import jinja2
+
+FOLDER = "publishing/templates"
+"""Inside the package."""
+_LINE_BREAKS = re.compile(r"[ \t\n]+")
+
+
+@cache
+def environment(escape: Callable[[str], str] | None = None) -> jinja2.Environment:
+    """Return the templates, with an escaping rule for the values that are put into them.
+
+    Parameters
+    ----------
+    escape : callable, optional
+        Makes text of the output format from plain text. Without it, values are escaped as HTML.
+    """
+    import jinja2  # noqa: PLC0415  commands that print no text start without it
+    from markupsafe import Markup  # noqa: PLC0415
+
+    def finalized(value: object) -> object:
+        if value is None:
+            raise ValueError("a template was given no value; give it text or a number.")
+        if escape is None or isinstance(value, (Markup, jinja2.Undefined)):
+            return value
+        # Marked as done, so that the text of a macro is not escaped a second time.
+        return Markup(escape(str(value)))  # noqa: S704  escaped for the format at hand
+
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("hexveil", FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=finalized,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["counted"] = _counted
+    return made
+
+
+def render_template(
+    name: str, values: dict[str, Any], escape: Callable[[str], str] | None = None
+) -> str:
+    """Return the text of a template with values put into it; see `environment`."""
+    return environment(escape).get_template(name).render(values)
+
+
+def render_sentence(name: str, macro: str, /, **values: Any) -> str:  # noqa: ANN401  any value of a text
+    """Return the plain text of one macro of a template, on one line."""
+    text = getattr(environment(str).get_template(name).module, macro)(**values)
+    return _LINE_BREAKS.sub(" ", str(text)).strip()
+
+
+def _counted(number: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun: "1 cell", "2,000 cells"."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

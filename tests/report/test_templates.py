@@ -1,0 +1,50 @@
+"""Templates: all shipped, complete, and strict about the values that they are given."""
+
+from pathlib import Path
+
+import jinja2
+import pytest
+from jinja2 import meta
+
+import hexveil
+from hexveil.report import templates
+
+FOLDER = Path(hexveil.__file__).parent / templates.FOLDER
+NAMES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*") if path.is_file())
+
+
+def test_the_texts_of_a_release_are_here():
+    """README.txt, dossier, page, promise and clipping have a template each."""
+    assert {"readme.md", "dossier.md", "report.html", "promise.txt", "clipping.txt"} <= {*NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_template_is_used(name):
+    """Each is named in the code, or included by another one."""
+    included = {
+        found
+        for other in NAMES
+        for found in meta.find_referenced_templates(
+            templates.environment().parse((FOLDER / other).read_text("utf-8"))
+        )
+    }
+    source = "".join(path.read_text("utf-8") for path in FOLDER.parents[1].rglob("*.py"))
+    assert name in included or f'"{name}"' in source
+
+
+def test_a_value_that_nobody_gave_is_refused():
+    """Neither an unknown name nor None reaches a reader."""
+    with pytest.raises(jinja2.UndefinedError, match="view"):
+        templates.render_template("page/title.html", {})
+    with pytest.raises(ValueError, match="no value"):
+        templates.render_sentence("promise.txt", "factor", limit=None)
+
+
+def test_values_are_escaped_once_and_templates_are_not():
+    """HTML is escaped by default; a macro's text is plain."""
+    page = templates.render_template(
+        "page/quality.html",
+        {"grade": {"name": "good", "cells": 1}, "tenth_of_range": "1 <b>"},
+    )
+    assert page == "<b>Good</b> (1 cell): bound at most ±1 &lt;b&gt;"
+    assert templates.render_sentence("promise.txt", "factor", limit="<&>").endswith(" <&>")

@@ -70,7 +70,7 @@ def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, interv
     folder = made.write(tmp_path / "map")
     assert checking.problems(folder) == ()
     page = (folder / "report.html").read_text()
-    assert "of the map’s variation is signal" in page
+    assert "of the map\u2019s variation is signal" in page
     text = " ".join((folder / "README.txt").read_text().split())
     assert "mean_smoothed [" in text or "mean_smoothed:" in text
     assert "no guarantee for one cell" in text

@@ -366,7 +366,7 @@ def test_the_proposal_for_machines(here, call):
 
 def test_a_city_is_proposed_a_grid_that_holds(here, call):
     """On a simulated city: the grid that is proposed is planned with the error that is named."""
-    city = ("--users", "60", "--days", "4", "--seed", "2", "--interval", "5min")
+    city = ("--users", "30", "--days", "4", "--seed", "2", "--interval", "15min")
     assert call("simulate", *city, "--out", "city.parquet").code == 0
     options = (
         "city.parquet", "--user", "license_plate", "--value", "speed", "--bounds", "0,65",
@@ -374,7 +374,7 @@ def test_a_city_is_proposed_a_grid_that_holds(here, call):
         "--timezone", "Asia/Kolkata", "--slot", "pooled", "--unit", "user-day", "--epsilon", "2",
         "--intervals", "auto", "--json",
     )  # fmt: skip
-    said = json.loads(call("plan", *options, "--timeslot", "6h", "--resolution", "7").out)
+    said = json.loads(call("plan", *options, "--timeslot", "6h", "--resolution", "6").out)
     chosen = said["proposed"]
     assert chosen["halved"], said["proposal"]
     again = call(

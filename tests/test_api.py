@@ -11,10 +11,9 @@ import hexveil as hv
 from hexveil import theory
 
 
-@pytest.mark.parametrize("name", hv.__all__)
-def test_every_public_name_loads(name):
+def test_every_public_name_loads():
     """Every name in `__all__` is there."""
-    assert getattr(hv, name) is not None
+    assert [name for name in hv.__all__ if getattr(hv, name, None) is None] == []
 
 
 def test_lazy_names_are_the_public_names():
@@ -23,12 +22,12 @@ def test_lazy_names_are_the_public_names():
     assert len(set(hv.__all__)) == len(hv.__all__)
 
 
-@pytest.mark.parametrize("name", sorted(set(hv._HOMES) - {"theory"}))
-def test_public_names_say_where_they_live(name):
+def test_public_names_say_where_they_live():
     """A public name is the very object of its home, and its home exports it."""
-    home = importlib.import_module(hv._HOMES[name])
-    assert getattr(hv, name) is getattr(home, name)
-    assert name in getattr(home, "__all__", [name])
+    for name in set(hv._HOMES) - {"theory"}:
+        home = importlib.import_module(hv._HOMES[name])
+        assert getattr(hv, name) is getattr(home, name), name
+        assert name in getattr(home, "__all__", [name])
 
 
 def test_unknown_name_is_an_attribute_error():
@@ -44,10 +43,9 @@ def test_dir_lists_the_public_names():
     assert done.stdout.split() == sorted(hv.__all__)
 
 
-@pytest.mark.parametrize("name", theory.__all__)
-def test_every_formula_is_documented(name):
+def test_every_formula_is_documented():
     """Every name of the theory loads and says what it returns."""
-    assert getattr(theory, name).__doc__
+    assert [name for name in theory.__all__ if not getattr(theory, name).__doc__] == []
 
 
 def test_version_is_that_of_the_project():

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import tomllib
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -53,22 +54,25 @@ def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_links_lead_somewhere(page):
+def near(page):
+    """Return the relative links and pictures of a page, without their anchors."""
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    return [link.split("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
+
+
+def test_links_lead_somewhere():
     """Every relative link and picture of a page is in the repository."""
-    text = page.read_text(encoding="utf-8")
-    links = re.findall(r"\]\(([^)\s]+)\)", text)
-    near = [link.split("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
-    assert [link for link in near if not (page.parent / link).exists()] == []
+    links = [(page, link) for page in PAGES for link in near(page)]
+    assert [(named(page), to) for page, to in links if not (page.parent / to).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_examples_are_well_formed(page):
+def test_examples_are_well_formed():
     """Every example in Python compiles, and every one in TOML reads."""
-    for code in blocks(page, "python"):
-        compile(code, named(page), "exec")
-    for text in blocks(page, "toml"):
-        assert tomllib.loads(text)
+    for page in PAGES:
+        for code in blocks(page, "python"):
+            compile(code, named(page), "exec")
+        for text in blocks(page, "toml"):
+            assert tomllib.loads(text), named(page)
 
 
 def bus_records():
@@ -104,12 +108,12 @@ def test_python_runs(page, tmp_path, monkeypatch):
             exec(compile(code, named(page), "exec"), names)  # noqa: S102  our own page
 
 
-@pytest.mark.parametrize("page", [*NOT_RUN, *FOLLOWED])
-def test_pages_that_are_left_out_are_there(page):
+def test_pages_that_are_left_out_are_there():
     """A page whose Python is not run here is there, and the test that runs it names it."""
-    assert (ROOT / page).is_file()
-    test = ROOT / FOLLOWED.get(page, "tests/test_docs.py")
-    assert Path(page).name in test.read_text(encoding="utf-8")
+    tests = dict.fromkeys(NOT_RUN, "tests/test_docs.py") | FOLLOWED
+    assert [page for page in tests if not (ROOT / page).is_file()] == []
+    texts = {page: (ROOT / test).read_text(encoding="utf-8") for page, test in tests.items()}
+    assert [page for page, text in texts.items() if Path(page).name not in text] == []
 
 
 def said_commands(page):
@@ -135,10 +139,10 @@ def unknown(line):
     return [w for w in words if w.startswith("--") and w.split("=")[0] not in names]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_commands_exist(page):
+def test_commands_exist():
     """Every `hexveil` line of a page names a command and options that there are."""
-    assert {line: wrong for line in said_commands(page) if (wrong := unknown(line))} == {}
+    lines = [(named(page), line) for page in PAGES for line in said_commands(page)]
+    assert [(*line, wrong) for line in lines if (wrong := unknown(line[1]))] == []
 
 
 def test_a_command_that_does_not_exist_is_found():
@@ -151,20 +155,21 @@ def test_a_command_that_does_not_exist_is_found():
 
 
 @pytest.mark.site
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_reads_the_same_on_the_site(page):
+def test_reads_the_same_on_the_site():
     """Lists, tables and headings of a page are the same on the code host and on the site."""
     if importlib.util.find_spec("pymdownx") is None:
         reason = "what builds the site is not installed: make docs"
         (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
     from markdown import markdown  # noqa: PLC0415  only where the site is made
 
-    text = page.read_text(encoding="utf-8")
+    def tags(html):
+        return Counter(re.findall("<(li|tr|h1|h2|h3|pre|img)[ >]", html))
+
     site = ["tables", "attr_list", "sane_lists", "pymdownx.superfences", "admonition"]
-    ours = markdown(text, extensions=site)
-    host = MarkdownIt("commonmark").enable("table").render(text)
-    for tag in ("li", "tr", "h1", "h2", "h3", "pre", "img"):
-        assert len(re.findall(f"<{tag}[ >]", ours)) == len(re.findall(f"<{tag}[ >]", host)), tag
+    host = MarkdownIt("commonmark").enable("table")
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert tags(markdown(text, extensions=site)) == tags(host.render(text)), named(page)
 
 
 def test_readme_python_runs(tmp_path, monkeypatch):

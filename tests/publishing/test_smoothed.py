@@ -15,7 +15,8 @@ from hexveil.publishing.smoothed import crowds, groupings_of
 from hexveil.publishing.table import released
 from hexveil.records.possible import squares_range
 from hexveil.report.facts import ManifestView
-from hexveil.smoothing import of_hexagons
+from hexveil.report.templates import render_sentence
+from hexveil.smoothing import group_hexagons
 from publishing.setting import dataset_of, hexagons, labels
 
 BOTH = ("raw", "smoothed")
@@ -125,7 +126,7 @@ def test_the_coarsest_hexagons_are_smoothed_without_parents():
     import h3  # noqa: PLC0415  this test alone
 
     coarsest = np.array([h3.str_to_int(name) for name in sorted(h3.get_res0_cells())[:9]], "u8")
-    names = {one.name for one in of_hexagons(coarsest)}
+    names = {one.name for one in group_hexagons(coarsest)}
     assert not any("resolution" in name for name in names)
 
 
@@ -150,6 +151,29 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
     page = (tmp_path / "map" / "report.html").read_text()
     assert "by prediction)" in page
     assert "records, not of traffic" in page
+
+
+def model_text(**changes):
+    """Return the model's text, with values changed by name."""
+    values = {"strategy": "", "smoothed": True, "effects": [], "left_out": (), "widened": False}
+    return render_sentence("smoothing.txt", "model", **(values | changes))
+
+
+def test_the_model_is_told_to_people():
+    """The text names the effects, the distributions and what the interval is not."""
+    text = model_text(effects=["same row", "same column"])
+    for words in (
+        "each of: same row, same column, plus",
+        "Laplace",
+        "Student t",
+        "guarantee nothing",
+    ):
+        assert words in text
+    assert "too large" not in text
+    assert "widened, by a prior" not in text
+    assert "too large: same hour, all." in model_text(left_out=["same hour", "all"])
+    assert "Intervals are widened, by a prior" in model_text(widened=True)
+    assert model_text(smoothed=False).endswith("information, so nothing was smoothed.")
 
 
 def test_where_no_epsilon_would_do_it_is_said(book):

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from hexveil.smoothing import Grouping, smooth
+from hexveil.smoothing import RandomEffect, smooth
 
 
 def crossed(rows, columns):
     """Return the groupings of a full table of cells: same row, same column."""
     row, column = np.repeat(np.arange(rows), columns), np.tile(np.arange(columns), rows)
-    return Grouping("same row", row), Grouping("same column", column)
+    return RandomEffect("same row", row), RandomEffect("same column", column)
 
 
 def heavy(rng, n):

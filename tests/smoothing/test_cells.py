@@ -4,7 +4,7 @@ import pytest
 
 from hexveil import hexagons
 from hexveil.errors import InputError
-from hexveil.smoothing import of_hexagons, of_labels
+from hexveil.smoothing import group_hexagons, group_labels
 
 HOUR = 3_600
 
@@ -27,7 +27,7 @@ def test_hexagons_in_slots():
     places = a_city(3)
     slots = np.array([7, 8, 31, 32]) * HOUR
     hexagon, slot = np.repeat(places, 4), np.tile(slots, places.size)
-    found = by_name(of_hexagons(hexagon, slot))
+    found = by_name(group_hexagons(hexagon, slot))
     assert set(found) == {
         "same hexagon",
         "same hexagon at resolution 6",
@@ -50,7 +50,7 @@ def test_hexagons_in_slots():
 def test_pooled_hours_are_a_circle():
     """Slots since midnight are hours of the day already, and the last is near the first."""
     hexagon, slot = np.repeat(a_city(1), 24), np.tile(np.arange(24) * HOUR, 7)
-    found = by_name(of_hexagons(hexagon, slot))
+    found = by_name(group_hexagons(hexagon, slot))
     assert "same hour of day" not in found
     near = found["near in time"].correlation
     assert near[0, 23] == pytest.approx(near[0, 1])
@@ -58,7 +58,7 @@ def test_pooled_hours_are_a_circle():
 
 def test_hexagons_without_slots():
     """Hexagons alone are grouped by parents, and smooth over their edges."""
-    found = by_name(of_hexagons(a_city(3)))
+    found = by_name(group_hexagons(a_city(3)))
     assert set(found) == {
         "same hexagon at resolution 6",
         "same hexagon at resolution 5",
@@ -69,8 +69,8 @@ def test_hexagons_without_slots():
 def test_coarsest_hexagons_have_no_parents():
     """Hexagons of resolution 0 and 1 are grouped as far as there is something above."""
     whole = np.array([h3.str_to_int(i) for i in h3.get_res0_cells()], dtype=np.uint64)
-    assert set(by_name(of_hexagons(whole))) == {"neighbouring hexagons"}
-    names = set(by_name(of_hexagons(a_city(3, 1))))
+    assert set(by_name(group_hexagons(whole))) == {"neighbouring hexagons"}
+    names = set(by_name(group_hexagons(a_city(3, 1))))
     assert names == {"same hexagon at resolution 0", "neighbouring hexagons"}
 
 
@@ -96,7 +96,7 @@ def test_neighbours_are_those_of_the_reference():
 def test_labels():
     """Columns group the cells; numbers are an axis too, hours a circle."""
     airport, hour = ["JFK"] * 20 + ["LGA"] * 20, [f"{h:02}" for h in range(4, 24)] * 2
-    found = by_name(of_labels({"origin": airport, "Hour": hour}))
+    found = by_name(group_labels({"origin": airport, "Hour": hour}))
     assert set(found) == {"same origin", "same Hour", "near in Hour"}
     near = found["near in Hour"].correlation
     assert near[0, 19] == pytest.approx(np.exp(-5 / 2))
@@ -106,7 +106,7 @@ def test_three_columns_are_paired():
     """Three columns have groupings by pair too, and numbers that are no hours are a line."""
     cells = [(a, b, c) for a in "xy" for b in "uvw" for c in ("1", "2", "50")]
     one, two, three = (list(column) for column in zip(*cells, strict=True))
-    found = by_name(of_labels({"line": one, "stop": two, "zone": three}))
+    found = by_name(group_labels({"line": one, "stop": two, "zone": three}))
     assert {"same line and stop", "same line and zone", "same stop and zone"} <= set(found)
     assert found["near in zone"].correlation[0, 2] < found["near in zone"].correlation[0, 1]
 
@@ -114,7 +114,7 @@ def test_three_columns_are_paired():
 @pytest.mark.parametrize("labels", [["a", "a"], ["1", "nan"], ["1", "2"]])
 def test_labels_that_say_nothing(labels):
     """A single column of two cells groups nothing, numbers or not."""
-    assert of_labels({"route": labels}) == ()
+    assert group_labels({"route": labels}) == ()
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_labels_that_say_nothing(labels):
 def test_bad_hexagons_are_refused(hexagon, slot, said):
     """Indexes that are no hexagons of one resolution are refused in a sentence."""
     with pytest.raises(InputError, match=said):
-        of_hexagons(hexagon, slot)
+        group_hexagons(hexagon, slot)
 
 
 def test_columns_of_labels_must_agree():
     """Columns of several lengths are refused."""
     with pytest.raises(InputError, match="one label per cell"):
-        of_labels({"a": ["x", "y"], "b": ["x"]})
+        group_labels({"a": ["x", "y"], "b": ["x"]})

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.smoothing import Grouping, along_axis
+from hexveil.smoothing import RandomEffect, correlate_along_axis
 from hexveil.smoothing import effects as module
 from hexveil.smoothing.effects import Design
 
@@ -37,8 +37,8 @@ def a_case(seed, kinds):
     made = []
     for kind in kinds:
         label = rng.integers(0, 6 if kind == "free" else 5, n)
-        smooth = along_axis("smooth", label, 1.5)
-        made.append(Grouping("free", label) if kind == "free" else smooth)
+        smooth = correlate_along_axis("smooth", label, 1.5)
+        made.append(RandomEffect("free", label) if kind == "free" else smooth)
     p = rng.uniform(0.1, 3.0, n) * (rng.uniform(size=n) > 0.1)
     weights = tuple(rng.uniform(0.3, 1.3, np.unique(g.label).size) for g in made)
     return made, rng.normal(size=n), p, rng.uniform(0.1, 2.0, len(made)), weights
@@ -64,7 +64,9 @@ def test_elimination_agrees_with_one_inverse(kinds, seed):
         inside = grouping.correlation
         metric = np.diag(weights[k]) if inside is None else np.linalg.inv(inside)
         assert done.energy[k] == pytest.approx(u[here] @ metric @ u[here], abs=1e-8)
-        assert done.spread[k] == pytest.approx(np.sum(metric * cover[here, here]), abs=1e-8)
+        assert done.variance_energy[k] == pytest.approx(
+            np.sum(metric * cover[here, here]), abs=1e-8
+        )
         squares = u[here] ** 2 + np.diag(cover)[here]
         assert done.squares[k] == pytest.approx(squares, abs=1e-8)
 
@@ -73,7 +75,7 @@ def test_slices_of_the_eliminated_grouping(monkeypatch):
     """Variances do not depend on how many rows are worked on at once."""
     made, y, p, s, weights = a_case(3, ["free", "free", "smooth"])
     whole = Design(made, y.size).solve(y, p, s, weights)
-    monkeypatch.setattr(module, "_ROWS", 1)
+    monkeypatch.setattr(module, "_MAX_SLICE_NUMBERS", 1)
     assert Design(made, y.size).solve(y, p, s, weights).variance == pytest.approx(whole.variance)
 
 
@@ -82,28 +84,28 @@ def test_small_and_large_maps_are_solved_alike(kinds, monkeypatch):
     """A dense regression on the eliminated grouping says what a sparse one says."""
     made, y, p, s, weights = a_case(7, kinds)
     dense = Design(made, y.size).solve(y, p, s, weights)
-    monkeypatch.setattr(module, "_SMALL", 0)
+    monkeypatch.setattr(module, "_MAX_DENSE_REGRESSION", 0)
     sparse = Design(made, y.size).solve(y, p, s, weights)
-    for name in ("mean", "variance", "energy", "spread"):
+    for name in ("mean", "variance", "energy", "variance_energy"):
         assert getattr(sparse, name) == pytest.approx(getattr(dense, name), abs=1e-10)
 
 
 def test_later_groupings_are_left_out(monkeypatch):
     """Where not all fit, the earliest stay: a choice of what to eliminate never drops them."""
-    monkeypatch.setattr(module, "MOST_DENSE", 12)
+    monkeypatch.setattr(module, "MAX_DENSE_EFFECTS", 12)
     n = 120
     cell = np.arange(n)
     sizes = {"first": 20, "second": 6, "third": 4, "huge": 60}
-    design = Design([Grouping(name, cell % size) for name, size in sizes.items()], n)
+    design = Design([RandomEffect(name, cell % size) for name, size in sizes.items()], n)
     assert design.fits == (0, 1, 2)
-    assert design.big == 0
+    assert design.eliminated == 0
 
 
 def test_the_largest_is_eliminated():
     """Of independent groupings that all fit the largest is eliminated; a smooth one never."""
     cell = np.arange(60)
-    smooth = along_axis("smooth", cell % 30, 2.0)
-    design = Design([Grouping("few", cell % 3), smooth, Grouping("many", cell % 20)], 60)
-    assert design.big == 2
+    smooth = correlate_along_axis("smooth", cell % 30, 2.0)
+    design = Design([RandomEffect("few", cell % 3), smooth, RandomEffect("many", cell % 20)], 60)
+    assert design.eliminated == 2
     assert design.fits == (0, 1, 2)
-    assert Design([smooth], 60).big is None
+    assert Design([smooth], 60).eliminated is None

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hexveil.smoothing.effects import Design
-from hexveil.smoothing.fit import fit
+from hexveil.smoothing.fit import fit_model
 from smoothing.maps import crossed, heavy
 
 
@@ -15,8 +15,8 @@ def test_known_variances_are_found():
     truth = truth + 0.8 * heavy(rng, 3_000)
     scale = np.full(3_000, 0.7)
     y = truth + rng.laplace(0.0, 0.7, 3_000)
-    done = fit(Design(groupings, 3_000), y, scale, np.ones(3_000))
-    assert np.sqrt(2 * done.own) == pytest.approx(0.8, rel=0.08)
+    done = fit_model(Design(groupings, 3_000), y, scale, np.ones(3_000))
+    assert np.sqrt(2 * done.own_variance) == pytest.approx(0.8, rel=0.08)
     sizes = [np.sqrt(square.mean()) for square in done.effects.squares]
     assert sizes == pytest.approx([1.2, 0.5], rel=0.3)
 
@@ -25,7 +25,7 @@ def test_constants_have_no_precision():
     """A cell without noise has no say in the effects."""
     rng = np.random.default_rng(1)
     scale = np.r_[np.zeros(3), np.ones(20)]
-    done = fit(Design((), 23), rng.normal(size=23), scale, np.ones(23))
+    done = fit_model(Design((), 23), rng.normal(size=23), scale, np.ones(23))
     assert done.precision[:3].tolist() == [0.0, 0.0, 0.0]
     assert np.all(done.precision[3:] > 0)
 
@@ -34,6 +34,6 @@ def test_constants_have_no_precision():
 def test_far_cells_speak_softly(wild):
     """A cell far from all others has a small precision, so that it does not move the effects."""
     y = np.r_[np.linspace(-1, 1, 20), wild]
-    done = fit(Design((), 21), y, np.full(21, 0.3), np.ones(21))
+    done = fit_model(Design((), 21), y, np.full(21, 0.3), np.ones(21))
     assert done.precision[-1] < 0.05 * done.precision[:-1].min()
     assert abs(done.effects.mean[0]) < 0.5

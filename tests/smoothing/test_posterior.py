@@ -4,16 +4,16 @@ from scipy import stats
 
 from hexveil.smoothing import posterior
 from hexveil.smoothing.effects import Design
-from hexveil.smoothing.fit import Fit, fit
+from hexveil.smoothing.fit import FittedModel, fit_model
 from smoothing.maps import crossed
 
 
-def by_quadrature(mean, variance, own, number, scale):
+def by_quadrature(mean, variance, own_variance, number, scale):
     """Return the quantiles of one cell's posterior, on a fine grid, with the exact laws."""
     x = np.linspace(number - 60 * scale, number + 60 * scale, 60_001)
     nodes, shares = np.polynomial.hermite_e.hermegauss(25)
     centres = mean + np.sqrt(variance) * nodes
-    prior = (shares * stats.t.pdf((x[:, None] - centres) / np.sqrt(own), 4)).sum(axis=1)
+    prior = (shares * stats.t.pdf((x[:, None] - centres) / np.sqrt(own_variance), 4)).sum(axis=1)
     density = prior * stats.laplace.pdf(number, x, scale)
     below = np.cumsum(density) / density.sum()
     return np.interp([posterior.outside(1), 0.5, 1.0 - posterior.outside(1)], below, x)
@@ -23,11 +23,11 @@ def by_quadrature(mean, variance, own, number, scale):
 @pytest.mark.parametrize("scale", [0.3, 1.0])
 def test_quantiles_are_those_of_the_exact_laws(number, scale, monkeypatch):
     """Mixtures of normals give the quantiles of the t and Laplace laws, within a few per cent."""
-    monkeypatch.setattr(posterior, "_AROUND", np.ones(1))
-    monkeypatch.setattr(posterior, "_of_others", lambda *_: (np.zeros(2), np.full(2, 0.2)))
-    fitted = Fit(None, None, 0.5, None)
+    monkeypatch.setattr(posterior, "_SCALE_MULTIPLES", np.ones(1))
+    monkeypatch.setattr(posterior, "_leave_one_out", lambda *_: (np.zeros(2), np.full(2, 0.2)))
+    fitted = FittedModel(None, None, 0.5, None)
     y, b = np.array([number, 0.0]), np.full(2, scale)
-    found = posterior.quantiles(fitted, y, b, np.ones(2))[0]
+    found = posterior.posterior_quantiles(fitted, y, b, np.ones(2))[0]
     exact = by_quadrature(0.0, 0.2, 0.5, number, scale)
     assert found == pytest.approx(exact, abs=0.08 * (exact[2] - exact[0]))
 
@@ -39,8 +39,8 @@ def test_what_others_say_leaves_the_cell_out():
     y, p, s = rng.normal(size=30), rng.uniform(0.5, 2.0, 30), np.array([0.7, 0.4])
     design = Design(groupings, 30)
     ones = (np.ones(5), np.ones(6))
-    fitted = Fit(design.solve(y, p, s, ones), p, 0.3, s)
-    mean, variance = posterior._of_others(fitted, y)
+    fitted = FittedModel(design.solve(y, p, s, ones), p, 0.3, s)
+    mean, variance = posterior._leave_one_out(fitted, y)
     silent = p.copy()
     silent[11] = 0.0
     without = design.solve(y, silent, s, ones)
@@ -52,10 +52,12 @@ def test_slices_agree(monkeypatch):
     """Cells are independent given the fit: few at a time or all at once is the same."""
     rng = np.random.default_rng(1)
     y, b = rng.normal(size=40), np.full(40, 0.5)
-    fitted = fit(Design((), 40), y, b, np.ones(40))
-    whole = posterior.quantiles(fitted, y, b, np.ones(40))
-    monkeypatch.setattr(posterior, "_NUMBERS", 1)
-    assert posterior.quantiles(fitted, y, b, np.ones(40)) == pytest.approx(whole, abs=1e-12)
+    fitted = fit_model(Design((), 40), y, b, np.ones(40))
+    whole = posterior.posterior_quantiles(fitted, y, b, np.ones(40))
+    monkeypatch.setattr(posterior, "_MAX_SLICE_NUMBERS", 1)
+    assert posterior.posterior_quantiles(fitted, y, b, np.ones(40)) == pytest.approx(
+        whole, abs=1e-12
+    )
 
 
 def test_many_cells_use_one_scale(monkeypatch):
@@ -63,9 +65,9 @@ def test_many_cells_use_one_scale(monkeypatch):
     rng = np.random.default_rng(2)
     y = rng.standard_t(4, 1_500) + rng.laplace(0.0, 0.5, 1_500)
     b = np.full(1_500, 0.5)
-    fitted = fit(Design((), 1_500), y, b, np.ones(1_500))
-    mixed = posterior.quantiles(fitted, y, b, np.ones(1_500))
-    monkeypatch.setattr(posterior, "_MANY", 10)
-    monkeypatch.setattr(posterior, "_OUTSIDE_MANY", posterior._OUTSIDE)
-    single = posterior.quantiles(fitted, y, b, np.ones(1_500))
+    fitted = fit_model(Design((), 1_500), y, b, np.ones(1_500))
+    mixed = posterior.posterior_quantiles(fitted, y, b, np.ones(1_500))
+    monkeypatch.setattr(posterior, "_MANY_CELLS", 10)
+    monkeypatch.setattr(posterior, "_TAIL_MANY_CELLS", posterior._TAIL)
+    single = posterior.posterior_quantiles(fitted, y, b, np.ones(1_500))
     assert np.abs(single - mixed).mean() < 0.03

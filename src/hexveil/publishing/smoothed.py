@@ -18,6 +18,8 @@ from hexveil.planning.intervals import SPREAD, likeness, reach
 from hexveil.planning.part import WeighedPart
 from hexveil.publishing import stepped
 from hexveil.report.facts import RANGE
+from hexveil.report.templates import render_sentence
+from hexveil.smoothing.shrinkage import OWN_DEVIATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,21 +30,12 @@ if TYPE_CHECKING:
     from hexveil.facts import PublicFacts
     from hexveil.occupancy import Occupancy
     from hexveil.planning import Plan
-    from hexveil.smoothing import Cut, Grouping, Smoothed
+    from hexveil.smoothing import ClippingRange, RandomEffect, Smoothed
 
     Floats = NDArray[np.float64]
 
 NORMAL = math.sqrt(math.pi / 2.0)
 """Standard deviation of a normal bias, of its average size."""
-UNDONE = {
-    "users": "First, noisy averages of classes of users are clamped to the range that users' own "
-    "averages were cut to. ",
-    "cells": "First, what both steps cut off is undone: within each cell averages of users are "
-    "taken as normal, with one standard deviation for all cells, which is estimated too, and "
-    "averages of cells as normal around one centre; where they are skewed, estimates are off by "
-    "what this misses. ",
-}
-"""What is done to the numbers of a release in several steps before its model, by the way taken."""
 
 
 def smoothed(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> dict[str, Smoothed]:
@@ -54,7 +47,7 @@ def smoothed(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> dic
         If there is one cell only.
     """
     size = crowds(plan.occupancy)
-    groupings = (*groupings_of(facts.cells), *smoothing.of_crowds(size))
+    groupings = (*groupings_of(facts.cells), *smoothing.group_user_counts(size))
     return {name: _of(plan, name, numbers, groupings, size) for name, numbers in noisy.items()}
 
 
@@ -70,11 +63,11 @@ def crowds(occupancy: Occupancy) -> Floats:
     return np.asarray(occupancy.of_cells(pairs.crowds, (occupancy.records_per_cell,)))
 
 
-def groupings_of(cells: CellTable) -> tuple[Grouping, ...]:
+def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:
     """Return which cells resemble each other: by place and time, or by labels."""
     if cells.hexagon is not None:
-        return smoothing.of_hexagons(cells.hexagon, cells.slot)
-    return smoothing.of_labels(cells.labels)
+        return smoothing.group_hexagons(cells.hexagon, cells.slot)
+    return smoothing.group_labels(cells.labels)
 
 
 def statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]:
@@ -82,7 +75,15 @@ def statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]
     return [
         {
             "statistic": name,
-            "model": UNDONE.get(stepped.way(plan), "") + one.text,
+            "model": render_sentence(
+                "smoothing.txt",
+                "model",
+                strategy=stepped.way(plan) or "",
+                smoothed=bool(one.deviations),
+                effects=[effect for effect in one.deviations if effect != OWN_DEVIATION],
+                left_out=one.left_out,
+                widened=one.widened,
+            ),
             "deviations": dict(one.deviations),
             "signal_share": one.signal_share,
             "distinguishable": one.distinguishable,
@@ -94,11 +95,15 @@ def statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]
 
 def _half(plan: Plan, one: Smoothed) -> float | None:
     """Return the ε at which half of the cells could be told from the mean, by prediction."""
-    return None if one.half_apart is None else float(plan.asked) * one.half_apart
+    return (
+        None
+        if one.half_distinguishable_factor is None
+        else float(plan.asked) * one.half_distinguishable_factor
+    )
 
 
 def _of(
-    plan: Plan, name: str, noisy: Floats, groupings: tuple[Grouping, ...], size: Floats
+    plan: Plan, name: str, noisy: Floats, groupings: tuple[RandomEffect, ...], size: Floats
 ) -> Smoothed:
     part, mean = plan.parts[name], name == "mean"
     typical, cut = _hidden(plan, part) if isinstance(part, WeighedPart) else (None, None)
@@ -111,10 +116,10 @@ def _of(
         begin,
         scale,
         groupings,
-        crowd=size,
+        effective_users=size,
         worst_bias=part.bias,
         typical_bias=typical,
-        cut=cut,
+        clipping_range=cut,
         lower=plan.lower if mean else 0.0,
         upper=plan.upper if mean else plan.span**2 * RANGE["variance"],
     )
@@ -128,7 +133,7 @@ def _of(
     )
 
 
-def _hidden(plan: Plan, part: WeighedPart) -> tuple[Floats, Cut | None]:
+def _hidden(plan: Plan, part: WeighedPart) -> tuple[Floats, ClippingRange | None]:
     """Return the likely size of the bias under an interval, and where it cut users' averages."""
     interval = plan.rows.interval
     likely = NORMAL * part.unit * part.likely
@@ -143,10 +148,10 @@ def _hidden(plan: Plan, part: WeighedPart) -> tuple[Floats, Cut | None]:
     if interval.ends == (0, interval.steps):  # nothing was cut, and the prior says how wide it is
         return weights * min(width, 2.0 * beyond * SPREAD * span), None
     low, high = interval.ends_in_units(float(plan.lower[0]), span)
-    cut = smoothing.Cut(
+    cut = smoothing.ClippingRange(
         low if interval.ends[0] > 0 else -math.inf,
         high if interval.ends[1] != interval.steps else math.inf,
         width * likeness(beyond).spread,
     )
-    one_way = smoothing.skewed(float(quantile), float(stretch))
+    one_way = smoothing.skewness_bias(float(quantile), float(stretch))
     return width * np.hypot(weights, one_way), cut

@@ -54,7 +54,7 @@ from hexveil.publishing import deviations, ends
 from hexveil.publishing.linear import ROOM
 from hexveil.publishing.stages import CELLS, Stage, noised
 from hexveil.publishing.weighted import contributions, losses, scales_of, statistic
-from hexveil.smoothing.inverting import Look, Undone, undo
+from hexveil.smoothing.inverting import DeclippedEstimate, NoisyObservation, estimate_declipped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -298,7 +298,7 @@ def grid(plan: Plan, scale: ValueScale) -> tuple[Floats, Floats]:
     return plan.lower.copy(), float(scale.quantum) / _totals(plan)
 
 
-def undone(plan: Plan, found: Found, second: Floats | None) -> Undone:
+def undone(plan: Plan, found: Found, second: Floats | None) -> DeclippedEstimate:
     """Return the cells' means with the clipping undone, in quanta; for the way `cells`.
 
     Parameters
@@ -313,7 +313,7 @@ def undone(plan: Plan, found: Found, second: Floats | None) -> Undone:
     assert found.coarse is not None  # noqa: S101
     flat = np.ones(noise.size)
     low, high = found.ends
-    first = Look(
+    first = NoisyObservation(
         found.coarse,
         flat * (low + high) / 2.0,
         noise / float(COARSE) * (high - low),
@@ -321,11 +321,11 @@ def undone(plan: Plan, found: Found, second: Floats | None) -> Undone:
     )
     spread = cell_spread(high - low, found.inside)
     if second is None:
-        return undo([first], spread)
+        return estimate_declipped([first], spread)
     assert found.centre is not None  # noqa: S101
     scale = noise / float(1 - COARSE) * 2.0 * found.half
-    own = Look(second, found.centre.astype(np.float64), scale, float(found.half))
-    return undo([first, own], spread, free=True)
+    own = NoisyObservation(second, found.centre.astype(np.float64), scale, float(found.half))
+    return estimate_declipped([first, own], spread, fit_sd=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,7 +374,7 @@ def start(plan: Plan, noisy: Floats) -> Start:
     quantum = plan.span / found.steps
     if found.way == "cells":
         seen = undone(plan, found, (noisy - plan.lower) / quantum)
-        own = quantum * seen.deviation / math.sqrt(2.0)
+        own = quantum * seen.sd / math.sqrt(2.0)
         made = parts_of(plan)
         _, width, half = after(made.interval, found)
         _, off = by_cells(plan.occupancy, made.interval, made.noise, width, half)

@@ -1,25 +1,25 @@
-"""Smoothing: what a released map says once cells borrow from each other. Post-processing only.
+"""Smoothing: estimates of released maps, in which cells borrow strength. Post-processing only.
 
-`smooth` takes plain arrays of released numbers and noise scales, and groupings of cells;
-`of_hexagons` and `of_labels` build the groupings of the two kinds of cells, `of_crowds` that of
-cells with about as many users, `along_axis` and `across_edges` smooth ones of any other kind.
-`Cut` and `skewed` say what clipping hides from the numbers.
+`smooth` takes plain arrays of released numbers and noise scales, and effects of cells;
+`group_hexagons` and `group_labels` build the effects of the two kinds of cells, `group_user_counts`
+that of cells with similar numbers of users, `correlate_along_axis` and `correlate_across_edges`
+correlated ones of any other kind. `ClippingRange` and `skewness_bias` model the bias of clipping.
 """
 
-from hexveil.smoothing.bias import Cut, skewed
-from hexveil.smoothing.cells import of_crowds, of_hexagons, of_labels
+from hexveil.smoothing.bias import ClippingRange, skewness_bias
+from hexveil.smoothing.cells import group_hexagons, group_labels, group_user_counts
 from hexveil.smoothing.shrinkage import Smoothed, smooth
-from hexveil.smoothing.structure import Grouping, across_edges, along_axis
+from hexveil.smoothing.structure import RandomEffect, correlate_across_edges, correlate_along_axis
 
 __all__ = [
-    "Cut",
-    "Grouping",
+    "ClippingRange",
+    "RandomEffect",
     "Smoothed",
-    "across_edges",
-    "along_axis",
-    "of_crowds",
-    "of_hexagons",
-    "of_labels",
-    "skewed",
+    "correlate_across_edges",
+    "correlate_along_axis",
+    "group_hexagons",
+    "group_labels",
+    "group_user_counts",
+    "skewness_bias",
     "smooth",
 ]

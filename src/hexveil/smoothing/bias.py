@@ -1,16 +1,16 @@
-"""What clipping and weights hide from the noisy numbers, as the intervals allow for it.
+"""Widening of credible intervals for the bias of clipping and of user weights.
 
-Smoothing sees noise, not bias: where users' averages were projected to an interval and weighed, a
-smooth map can be smoothly wrong. So the intervals are made wider by what a prior says:
+Smoothing sees noise, not bias: where user averages were clipped to a range and weighted, a smooth
+map can be smoothly wrong. So a prior makes the intervals wider:
 
-- Each end of a model's interval for the projected average is moved to the average whose projection
-  it is, if users' averages within a cell have a Laplace law of the stated spread (`Cut`). Near an
-  end of the interval that adds much, in its middle nothing.
-- Users' averages over the whole map may be skewed, which moves all cells one way: `skewed` says by
-  how much for an exponential law, between whose quantiles the interval lies.
-- What weights cost is a prior's too, and given by the caller.
+- Each end of a model's interval for the clipped average is moved to the average whose clipping it
+  is, if user averages within a cell have a Laplace distribution of the stated standard deviation
+  (`ClippingRange`). Near an end of the range that adds much, in its middle nothing.
+- User averages over the whole map may be skewed, which moves all cells one way: `skewness_bias` is
+  the shift for an exponential distribution, between whose quantiles the range lies.
+- The bias of weights is a prior's too, and given by the caller.
 
-The last two are standard deviations, and are put together with the half widths as squares.
+The last two are standard deviations, added to the half widths as squares.
 """
 
 from __future__ import annotations
@@ -26,73 +26,76 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_BEYOND = 3.0
-"""Spreads beyond an end of the interval at most, where a cell's average is looked for; what a noisy
-number says beyond that is brought in."""
-_POINTS = 400
+_MAX_EXCESS_SD = 3.0
+"""Largest distance of a cell's average beyond an end of the range, in standard deviations: noisy
+numbers beyond that are brought in."""
+_GRID_POINTS = 400
+"""Averages at which clipping is inverted."""
 
 
 @dataclass(frozen=True)
-class Cut:
-    """An interval that users' averages were projected to.
+class ClippingRange:
+    """A range that user averages were clipped to.
 
     Attributes
     ----------
     lower, upper : float
-        Its ends, in value units; infinite where nothing can lie beyond.
+        Ends of the range, in value units; infinite where nothing can lie beyond.
     spread : float
-        Standard deviation of users' averages within a cell.
+        Standard deviation of user averages within a cell, in value units.
     """
 
     lower: float
     upper: float
-    spread: float
+    within_cell_sd: float
 
-    def projected(self, average: Floats) -> Floats:
-        """Return a cell's expected average after projection, from the one before.
+    def expected_clipped(self, average: Floats) -> Floats:
+        """Return a cell's expected average after clipping, from the one before.
 
         Examples
         --------
-        >>> Cut(0.0, math.inf, 1.0).projected(np.array([0.0, 20.0])).round(3)
+        >>> ClippingRange(0.0, math.inf, 1.0).expected_clipped(np.array([0.0, 20.0])).round(3)
         array([ 0.354, 20.   ])
         """
-        above = _beyond(self.upper - average, self.spread)
-        return np.asarray(average - above + _beyond(average - self.lower, self.spread))
+        excess_above = _expected_excess(self.upper - average, self.within_cell_sd)
+        return np.asarray(
+            average - excess_above + _expected_excess(average - self.lower, self.within_cell_sd)
+        )
 
-    def before(self, projected: Floats) -> Floats:
-        """Return the average before projection of which this is the expected one after it."""
-        reach = _BEYOND * self.spread
-        low = self.lower - reach if math.isfinite(self.lower) else float(projected.min())
-        high = self.upper + reach if math.isfinite(self.upper) else float(projected.max())
+    def invert(self, clipped: Floats) -> Floats:
+        """Return the average before clipping, from the expected one after it."""
+        max_excess = _MAX_EXCESS_SD * self.within_cell_sd
+        low = self.lower - max_excess if math.isfinite(self.lower) else float(clipped.min())
+        high = self.upper + max_excess if math.isfinite(self.upper) else float(clipped.max())
         if not low < high:
-            return projected
-        average = np.linspace(low, high, _POINTS)
-        return np.asarray(np.interp(projected, self.projected(average), average))
+            return clipped
+        average = np.linspace(low, high, _GRID_POINTS)
+        return np.asarray(np.interp(clipped, self.expected_clipped(average), average))
 
 
-def skewed(quantile: float, stretch: float) -> float:
-    """Return what projection moves an exponential law's mean by, as a part of the interval's width.
+def skewness_bias(quantile: float, widening: float) -> float:
+    """Return the shift of an exponential mean by clipping, as a share of the range's width.
 
     Parameters
     ----------
     quantile : float
-        Share of the law below the interval, and above it, before it is stretched.
+        Share of the distribution below the range, and above it, before the range is widened.
     stretch : float
-        By how much it is made wider, around its middle.
+        Factor by which the range is widened around its middle.
 
     Examples
     --------
-    >>> round(skewed(0.1, 1.0), 3), skewed(0.2, 2.5) < 0.03
+    >>> round(skewness_bias(0.1, 1.0), 3), skewness_bias(0.2, 2.5) < 0.03
     (0.043, True)
     """
     low, high = -math.log1p(-quantile), -math.log(quantile)
-    middle, half = (low + high) / 2.0, (high - low) / 2.0 * stretch
-    low, high = max(middle - half, 0.0), middle + half
-    return abs(math.exp(-high) - (low - 1.0 + math.exp(-low))) / (2.0 * half)
+    middle, half_width = (low + high) / 2.0, (high - low) / 2.0 * widening
+    low, high = max(middle - half_width, 0.0), middle + half_width
+    return abs(math.exp(-high) - (low - 1.0 + math.exp(-low))) / (2.0 * half_width)
 
 
-def _beyond(room: Floats, spread: float) -> Floats:
-    """Return the expected excess of a Laplace variate over `room`."""
-    scale = max(spread, 1e-300) / math.sqrt(2.0)
-    tail = scale / 2.0 * np.exp(-np.minimum(np.abs(room) / scale, 700.0))
-    return np.asarray(tail + np.maximum(-room, 0.0))
+def _expected_excess(margin: Floats, within_cell_sd: float) -> Floats:
+    """Return the expected excess of a Laplace variate over a margin."""
+    scale = max(within_cell_sd, 1e-300) / math.sqrt(2.0)
+    tail = scale / 2.0 * np.exp(-np.minimum(np.abs(margin) / scale, 700.0))
+    return np.asarray(tail + np.maximum(-margin, 0.0))

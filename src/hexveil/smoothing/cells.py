@@ -1,11 +1,11 @@
-"""The groupings of the two kinds of cells: hexagons in timeslots, and public labels.
+"""Random effects of the two kinds of cells: hexagons in timeslots, and public labels.
 
 Hexagons: parents one and two resolutions up, the same hexagon, the same slot, the same hour of
-day, the parent in the same slot, neighbours over edges, slots near in time. Labels: one grouping
-per column, a smooth one where the labels read as numbers, and one per pair of columns where
-there are three or more.
-A grouping with one group says nothing and is left out, and so is one with one cell per group,
-unless it is smooth.
+day, the parent in the same slot, neighbours over edges, slots near in time. Labels: one effect
+per column, a correlated one where the labels are numbers, and one per pair of columns where there
+are three or more.
+An effect with one label explains nothing and is left out, and so is one with a label per cell,
+unless it is correlated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ import numpy as np
 
 from hexveil import hexagons
 from hexveil.errors import InputError
-from hexveil.smoothing.structure import Grouping, across_edges, along_axis, kept
+from hexveil.smoothing.structure import (
+    RandomEffect,
+    correlate_across_edges,
+    correlate_along_axis,
+    drop_uninformative,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,14 +32,14 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _DAY, _HOUR = 86_400, 3_600
-_REACH = 2.0
+_CORRELATION_STEPS = 2.0
 """Steps of an axis over which the correlation falls to 1/e."""
-_DOUBLINGS = 5.0
-"""The same for numbers of users: a factor of 32, nearly a straight line over most maps."""
+_CORRELATION_DOUBLINGS = 5.0
+"""Doublings of the number of users over which it falls to 1/e: nearly linear over most maps."""
 
 
-def of_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> tuple[Grouping, ...]:
-    """Return the groupings of cells that are hexagons, in timeslots or not.
+def group_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> tuple[RandomEffect, ...]:
+    """Return the random effects of hexagons, in timeslots or not.
 
     Parameters
     ----------
@@ -52,23 +57,25 @@ def of_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> tuple[Grou
     index = np.asarray(hexagon, dtype=np.uint64)
     ups = _parents(index)
     same = _codes(index)
-    found = [Grouping("same hexagon", same)]
-    found += [Grouping(name, _codes(parent)) for name, parent in ups]
+    effects = [RandomEffect("same hexagon", same)]
+    effects += [RandomEffect(name, _codes(parent)) for name, parent in ups]
     if slot is not None:
         start = np.asarray(slot, dtype=np.int64)
         if start.shape != index.shape:
             raise InputError(f"slot must be one start per cell: {index.size} cells, {start.size}.")
-        found += _in_time(start)
-        found += [Grouping(f"{name}, same slot", _pairs(_codes(up), start)) for name, up in ups[:1]]
+        effects += _in_time(start)
+        effects += [
+            RandomEffect(f"{name}, same slot", _pairs(_codes(up), start)) for name, up in ups[:1]
+        ]
         period = float(_DAY) if start.size and start.min() >= 0 and start.max() < _DAY else None
-        found += _smooth_axis("near in time", start.astype(np.float64), period)
+        effects += _smooth_axis("near in time", start.astype(np.float64), period)
     labels = np.searchsorted(np.unique(index), hexagons.neighbours(index))
-    edges = across_edges("neighbouring hexagons", same, labels)
-    return kept([*found, *([edges] if edges else [])])
+    edges = correlate_across_edges("neighbouring hexagons", same, labels)
+    return drop_uninformative([*effects, *([edges] if edges else [])])
 
 
-def of_labels(columns: Mapping[str, Sequence[str]]) -> tuple[Grouping, ...]:
-    """Return the groupings of cells that are combinations of labels.
+def group_labels(columns: Mapping[str, Sequence[str]]) -> tuple[RandomEffect, ...]:
+    """Return the random effects of cells that are combinations of labels.
 
     Parameters
     ----------
@@ -79,44 +86,44 @@ def of_labels(columns: Mapping[str, Sequence[str]]) -> tuple[Grouping, ...]:
     --------
     >>> hours = ["05", "06", "07", "05", "06", "07"]
     >>> cells = {"airport": ["JFK"] * 3 + ["LGA"] * 3, "hour": hours}
-    >>> [grouping.name for grouping in of_labels(cells)]
+    >>> [effect.name for effect in group_labels(cells)]
     ['same airport', 'same hour', 'near in hour']
     """
     sizes = {len(labels) for labels in columns.values()}
     if len(sizes) != 1:
         raise InputError("every column of labels must have one label per cell.")
     codes = {name: _codes(np.asarray(labels, dtype=str)) for name, labels in columns.items()}
-    found = [Grouping(f"same {name}", code) for name, code in codes.items()]
+    effects = [RandomEffect(f"same {name}", code) for name, code in codes.items()]
     if len(codes) > 2:
-        found += [
-            Grouping(f"same {one} and {other}", _pairs(codes[one], codes[other]))
-            for one, other in combinations(codes, 2)
+        effects += [
+            RandomEffect(f"same {column} and {partner}", _pairs(codes[column], codes[partner]))
+            for column, partner in combinations(codes, 2)
         ]
     for name, labels in columns.items():
         place = _numbers(labels)
         if place is not None:
             clock = "hour" in name.lower() and place.min() >= 0 and place.max() < 24
-            found += _smooth_axis(f"near in {name}", place, 24.0 if clock else None)
-    return kept(found)
+            effects += _smooth_axis(f"near in {name}", place, 24.0 if clock else None)
+    return drop_uninformative(effects)
 
 
-def of_crowds(crowd: ArrayLike) -> tuple[Grouping, ...]:
-    """Return the smooth grouping of cells of about as many users, if there are several sizes.
+def group_user_counts(effective_users: ArrayLike) -> tuple[RandomEffect, ...]:
+    """Return the effect that cells with similar numbers of users share, if numbers differ.
 
     Parameters
     ----------
-    crowd : array_like of float, shape (n_cells,)
-        Users of each cell, above 0; those of few records may count less.
+    effective_users : array_like of float, shape (n_cells,)
+        Users of each cell, above 0; those with few records may count less.
 
     Examples
     --------
-    >>> [grouping.name for grouping in of_crowds([10.0, 20.0, 80.0])], of_crowds([7.0, 7.0])
+    >>> [e.name for e in group_user_counts([10.0, 20.0, 80.0])], group_user_counts([7.0, 7.0])
     (['near in number of users'], ())
     """
     # In quarters of a doubling, so that labels stay few.
-    place = np.round(4.0 * np.log2(np.asarray(crowd, dtype=np.float64))) / 4.0
-    smooth = along_axis("near in number of users", place, _DOUBLINGS)
-    return kept([smooth] if smooth else [])
+    place = np.round(4.0 * np.log2(np.asarray(effective_users, dtype=np.float64))) / 4.0
+    smooth = correlate_along_axis("near in number of users", place, _CORRELATION_DOUBLINGS)
+    return drop_uninformative([smooth] if smooth else [])
 
 
 def _parents(index: NDArray[np.uint64]) -> list[tuple[str, NDArray[np.uint64]]]:
@@ -127,31 +134,31 @@ def _parents(index: NDArray[np.uint64]) -> list[tuple[str, NDArray[np.uint64]]]:
         raise InputError("hexagon must be one H3 cell index per cell; some are not.")
     if np.unique(level).size > 1:
         raise InputError("the hexagons of a map must be of one resolution, and these are of more.")
-    here = int(level[0]) if level.size else 0
+    resolution = int(level[0]) if level.size else 0
     try:
-        ups = [(r, hexagons.parents(index, r)) for r in (here - 1, here - 2) if r >= 0]
+        ups = [(r, hexagons.parents(index, r)) for r in (resolution - 1, resolution - 2) if r >= 0]
     except (ValueError, RuntimeError):
         raise InputError("a cell has no parent hexagon: its index is no H3 cell.") from None
     return [(f"same hexagon at resolution {r}", parent) for r, parent in ups]
 
 
-def _in_time(start: Ints) -> list[Grouping]:
-    """Return the groupings by slot and by hour of the day."""
+def _in_time(start: Ints) -> list[RandomEffect]:
+    """Return the effects of slot and of hour of the day."""
     hour = start % _DAY // _HOUR
-    return [Grouping("same slot", start), Grouping("same hour of day", hour)]
+    return [RandomEffect("same slot", start), RandomEffect("same hour of day", hour)]
 
 
-def _smooth_axis(name: str, place: NDArray[np.float64], period: float | None) -> list[Grouping]:
-    """Return the smooth grouping along an axis of at least three places, if it fits."""
+def _smooth_axis(name: str, place: NDArray[np.float64], period: float | None) -> list[RandomEffect]:
+    """Return the correlated effect along an axis of at least three places, if it fits."""
     steps = np.diff(np.unique(place))
     if steps.size < 2:
         return []
-    smooth = along_axis(name, place, _REACH * float(np.median(steps)), period)
+    smooth = correlate_along_axis(name, place, _CORRELATION_STEPS * float(np.median(steps)), period)
     return [] if smooth is None else [smooth]
 
 
 def _numbers(labels: Sequence[str]) -> NDArray[np.float64] | None:
-    """Return labels as numbers, or None where one does not read as a plain number."""
+    """Return labels as numbers, or None where one is not a plain number."""
     try:
         place = np.array([float(label) for label in labels])
     except ValueError:
@@ -164,6 +171,6 @@ def _codes(label: NDArray[np.generic]) -> Ints:
     return np.asarray(np.unique(label, return_inverse=True)[1], dtype=np.int64)
 
 
-def _pairs(one: Ints, other: Ints) -> Ints:
+def _pairs(codes: Ints, partner_codes: Ints) -> Ints:
     """Return one code per pair of codes."""
-    return _codes(_codes(one) * (np.unique(other).size + 1) + _codes(other))
+    return _codes(_codes(codes) * (np.unique(partner_codes).size + 1) + _codes(partner_codes))

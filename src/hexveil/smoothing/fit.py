@@ -1,11 +1,11 @@
-"""The variances of the model, by maximum marginal likelihood with weak priors.
+"""Variance components of the model, by maximum marginal likelihood with weak priors.
 
-Cells' own deviations and noises are mixtures of normals (`mixtures`), and so are the effects of
-independent groupings (t laws of four degrees, by their expected precisions); given which parts
-were drawn, everything is normal. The step alternates: parts given effects, effects given parts
+Cells' own deviations and noises are mixtures of normals (`mixtures`), and so are independent
+effects (t distributions of four degrees, by their expected precisions); given the components drawn,
+everything is normal. The step alternates: components given effects, effects given components
 (`effects`), variances given both. A variance x moves to x0 sqrt(a / c), where a is the effects'
 energy / x0² and c its expectation: a minorise-maximise step, monotone for normal models. A weak
-prior keeps it off zero and off infinity, and steps are longer than that by `_STRIDE`.
+prior keeps it off zero and off infinity, and steps are longer than that by `_STEP_EXPONENT`.
 Units: y is centred and scaled to about 1 beforehand.
 """
 
@@ -25,36 +25,37 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_STEPS, _CLOSE = 150, 2e-3
-_STRIDE = 1.6
-"""Of a step in the logarithm: the safe one is 1, and slow near zero; 2 would be a fixed point's."""
-_CHUNK = 20_000
-_OFF_ZERO = 0.5
+_MAX_STEPS, _TOLERANCE = 150, 2e-3
+_STEP_EXPONENT = 1.6
+"""Length of a step in the logarithm: 1 is safe but slow near zero; 2 would be a fixed point's."""
+_CHUNK_CELLS = 20_000
+_PRIOR_EXPONENT = 0.5
 """Exponent of a variance in its prior near zero, doubled, shared by all variances of a model: weak,
 and keeps a variance off zero where few cells could not tell."""
 
 
 @dataclass(frozen=True)
-class Fit:
+class FittedModel:
     """The fitted model.
 
     Attributes
     ----------
     effects : Effects
     precision : ndarray of float, shape (n_cells,)
-        With which each cell spoke to the effects; 0 for a constant.
-    own : float
-        Squared scale of the cells' own deviations (their variance is twice that), for `wide` of 1.
+        Precision of each cell's number, given the effects; 0 for a constant.
+    own_variance : float
+        Squared scale of the cells' own deviations (their variance is twice that), for a
+        `prior_width` of 1.
     variances : ndarray of float, shape (n_groupings,)
     """
 
     effects: Effects
     precision: Floats
-    own: float
+    own_variance: float
     variances: Floats
 
 
-def fit(design: Design, y: Floats, scale: Floats, wide: Floats) -> Fit:
+def fit_model(design: Design, y: Floats, scale: Floats, prior_width: Floats) -> FittedModel:
     """Return the fitted variances and the effects under them.
 
     Parameters
@@ -62,35 +63,39 @@ def fit(design: Design, y: Floats, scale: Floats, wide: Floats) -> Fit:
     design : Design
     y : ndarray of float, shape (n_cells,)
     scale : ndarray of float, shape (n_cells,)
-        Of the Laplace noise; 0 for a constant, which says nothing.
-    wide : ndarray of float, shape (n_cells,)
-        Of each cell's own deviation: its variance as a multiple of the fitted one.
+        Scale of the Laplace noise; 0 for a constant, which carries no information.
+    prior_width : ndarray of float, shape (n_cells,)
+        Variance of each cell's own deviation, as a multiple of the fitted one.
     """
-    said = scale > 0
-    own, variances = _start(y[said], scale[said], design.sizes.size)
-    # At first a far cell speaks softly, or it would draw the centre and widen all laws.
-    far = (y - np.median(y[said])) ** 2
-    p = np.where(said, 1.0 / (2.0 * own * wide + 2.0 * scale**2 + far), 0.0)
+    has_noise = scale > 0
+    own_variance, variances = _first_guesses(y[has_noise], scale[has_noise], design.sizes.size)
+    # At first an outlying cell has little weight, or it would draw the centre and widen everything.
+    outlying = (y - np.median(y[has_noise])) ** 2
+    p = np.where(
+        has_noise, 1.0 / (2.0 * own_variance * prior_width + 2.0 * scale**2 + outlying), 0.0
+    )
     weights = tuple(np.ones(int(n)) for n in design.sizes)
-    off_zero = _OFF_ZERO / (1 + design.sizes.size)
-    for _ in range(_STEPS):
+    prior_exponent = _PRIOR_EXPONENT / (1 + design.sizes.size)
+    for _ in range(_MAX_STEPS):
         effects = design.solve(y, p, variances, weights)
         misfit = (y - effects.mean) ** 2 + effects.variance
-        p[said], excess, expected = _parts(misfit[said], scale[said], own * wide[said])
-        excess, expected = excess / own, expected / own
-        there = (design.sizes - effects.spread / variances) / variances
-        before = np.append(variances, own)
-        now = _moved(
-            np.append(effects.energy / variances**2, excess),
-            np.append(there, expected),
-            before,
-            off_zero,
+        p[has_noise], excess, expected = _score_sums(
+            misfit[has_noise], scale[has_noise], own_variance * prior_width[has_noise]
         )
-        variances, own = now[:-1], float(now[-1])
-        if np.max(np.abs(np.sqrt(now) - np.sqrt(before))) < _CLOSE:
+        excess, expected = excess / own_variance, expected / own_variance
+        expected_effects = (design.sizes - effects.variance_energy / variances) / variances
+        previous = np.append(variances, own_variance)
+        updated = _step_variances(
+            np.append(effects.energy / variances**2, excess),
+            np.append(expected_effects, expected),
+            previous,
+            prior_exponent,
+        )
+        variances, own_variance = updated[:-1], float(updated[-1])
+        if np.max(np.abs(np.sqrt(updated) - np.sqrt(previous))) < _TOLERANCE:
             break
         weights = _weights(design, effects, variances)
-    return Fit(design.solve(y, p, variances, weights), p, own, variances)
+    return FittedModel(design.solve(y, p, variances, weights), p, own_variance, variances)
 
 
 def _weights(design: Design, effects: Effects, variances: Floats) -> tuple[Floats, ...]:
@@ -103,42 +108,44 @@ def _weights(design: Design, effects: Effects, variances: Floats) -> tuple[Float
     )
 
 
-def _start(y: Floats, scale: Floats, groupings: int) -> tuple[float, Floats]:
-    """Return first guesses: what the noise leaves of the usual deviation, in equal parts."""
-    usual = 2.2 * float(np.median(np.abs(y - np.median(y)))) ** 2
-    left = max(usual - float(np.median(2.0 * scale**2)), 0.1 * usual, 1e-6)
-    part = left / (groupings + 1)
-    return part / 1.5, np.full(groupings, part)
+def _first_guesses(y: Floats, scale: Floats, n_effects: int) -> tuple[float, Floats]:
+    """Return first guesses: the usual squared deviation beyond the noise, in equal shares."""
+    usual_square = 2.2 * float(np.median(np.abs(y - np.median(y)))) ** 2
+    signal = max(usual_square - float(np.median(2.0 * scale**2)), 0.1 * usual_square, 1e-6)
+    variance_each = signal / (n_effects + 1)
+    return variance_each / 1.5, np.full(n_effects, variance_each)
 
 
-def _moved(excess: Floats, expected: Floats, now: Floats, off_zero: float) -> Floats:
+def _step_variances(
+    excess: Floats, expected: Floats, variances: Floats, prior_exponent: float
+) -> Floats:
     """Return the next variances: towards the roots of c x² - d x - a x0² = 0, prior in c and d."""
-    a = excess * now**2
+    a = excess * variances**2
     c = np.maximum(expected, 0.0) + 1.0  # the prior's size: as wide as the map
-    root = np.maximum((off_zero + np.sqrt(off_zero**2 + 4 * a * c)) / (2 * c), 1e-12)
-    return np.asarray(now * (root / now) ** _STRIDE)
+    root = np.maximum((prior_exponent + np.sqrt(prior_exponent**2 + 4 * a * c)) / (2 * c), 1e-12)
+    return np.asarray(variances * (root / variances) ** _STEP_EXPONENT)
 
 
-def _parts(misfit: Floats, scale: Floats, own: Floats) -> tuple[Floats, float, float]:
-    """Return each cell's precision, and the two sums that move the own variances `own`.
+def _score_sums(misfit: Floats, scale: Floats, own_variance: Floats) -> tuple[Floats, float, float]:
+    """Return each cell's precision, and the two sums that update the own variances.
 
-    The sums are those of the score in the logarithm: c r²/V² and c/V over parts of variance
+    The sums are those of the score in the logarithm: c r²/V² and c/V over components of variance
     V = c + noise, c of the cell's own deviation.
     """
     (t_share, t_size), (l_share, l_size) = heavy_tailed(), laplace()
     share = np.log(t_share)[:, None] + np.log(l_share)
     precision = np.empty(misfit.size)
     excess = expected = 0.0
-    for start in range(0, misfit.size, _CHUNK):
-        here = slice(start, start + _CHUNK)
-        noise = scale[here, None, None] ** 2 * l_size
-        size = own[here, None, None] * t_size[:, None]
+    for start in range(0, misfit.size, _CHUNK_CELLS):
+        rows = slice(start, start + _CHUNK_CELLS)
+        noise = scale[rows, None, None] ** 2 * l_size
+        size = own_variance[rows, None, None] * t_size[:, None]
         inverse = 1.0 / (size + noise)
-        square = misfit[here, None, None] * inverse
+        square = misfit[rows, None, None] * inverse
         weight = share + 0.5 * np.log(inverse) - 0.5 * square
         weight = np.exp(weight - weight.max(axis=(1, 2), keepdims=True))
         weight *= inverse / weight.sum(axis=(1, 2), keepdims=True)
-        precision[here] = weight.sum(axis=(1, 2))
+        precision[rows] = weight.sum(axis=(1, 2))
         weight *= size
         expected += float(weight.sum())
         excess += float((weight * square).sum())

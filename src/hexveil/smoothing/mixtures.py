@@ -1,8 +1,8 @@
-"""Two laws as mixtures of normals: Student's t with four degrees of freedom, and Laplace.
+"""Two distributions as mixtures of normals: Student's t with four degrees of freedom, and Laplace.
 
 A t variate is a normal one whose variance is 1/L with L of the gamma law of shape 2 and rate 2; a
 Laplace variate of scale b is a normal one whose variance is 2 b² E, with E exponential of mean 1.
-Each mixing law is cut into a few bins, and a bin stands at its mean, so that the variance (2 for
+Each mixing law is cut into a few bins, and a bin is placed at its mean, so that the variance (2 for
 t, 2 b² for Laplace) is kept exactly. With normal parts every posterior is a closed form.
 """
 

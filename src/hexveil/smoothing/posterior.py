@@ -1,9 +1,9 @@
-"""Each cell's number against what all other cells say of it: medians and intervals.
+"""Posterior medians and intervals of the cells, by mixtures of normals.
 
-What the others say of cell g is a normal law (its effects, with g's own part taken out) plus the
-heavy-tailed own deviation; what g says is its noisy number under Laplace noise.
+The prior of cell g given all other cells is normal (its effects, without g's contribution to them)
+plus the heavy-tailed own deviation; the likelihood is that of its noisy number under Laplace noise.
 Their product is a mixture of normals. The scale of own deviations is not known: a few scales
-around the fitted one are weighed by how well each foretells the cells, and mixed.
+around the fitted one are weighted by their likelihood, and mixed.
 """
 
 from __future__ import annotations
@@ -17,108 +17,119 @@ from hexveil.smoothing.mixtures import heavy_tailed, laplace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.smoothing.fit import Fit
+    from hexveil.smoothing.fit import FittedModel
 
     Floats = NDArray[np.float64]
 
-_STEPS = 20
-_NUMBERS = 400_000
-"""Cells times parts that are worked on at once."""
-_MANY = 4_000
-"""Cells that settle the scale by themselves."""
-_OUTSIDE, _OUTSIDE_MANY = 0.006, 0.0125
-"""Of the posterior, on either side of an interval: less than 2.5%, since group variances are
-plugged in as if known, and no real map is drawn from the model. The second one for `_MANY` cells:
-they tell variances well."""
-_AROUND = np.exp(np.linspace(-2.0, 2.0, 9))
-"""Scales that are weighed, as multiples of the fitted one."""
-_UNHEARD = 1e-5
+_BISECTIONS = 20
+_MAX_SLICE_NUMBERS = 400_000
+"""Cells times mixture components held in memory at once."""
+_MANY_CELLS = 4_000
+"""Number of cells that determine the scale well enough."""
+_TAIL, _TAIL_MANY_CELLS = 0.006, 0.0125
+"""Share of the posterior, on either side of an interval: less than 2.5%, since group variances are
+plugged in as if known, and no real map is drawn from the model. The second one for more than
+`_MANY_CELLS` cells: they determine variances well."""
+_SCALE_MULTIPLES = np.exp(np.linspace(-2.0, 2.0, 9))
+"""Candidate scales, as multiples of the fitted one."""
+_MIN_WEIGHT = 1e-5
 """Weight below which a scale is left out."""
 
 
-def outside(n_cells: int) -> float:
-    """Return the part of each cell's posterior on either side of its interval."""
-    return _OUTSIDE if n_cells <= _MANY else _OUTSIDE_MANY
+def tail_probability(n_cells: int) -> float:
+    """Return the share of each cell's posterior on either side of its interval."""
+    return _TAIL if n_cells <= _MANY_CELLS else _TAIL_MANY_CELLS
 
 
-def quantiles(fit: Fit, y: Floats, scale: Floats, wide: Floats) -> NDArray[np.float64]:
+def posterior_quantiles(
+    model: FittedModel, y: Floats, scale: Floats, prior_width: Floats
+) -> NDArray[np.float64]:
     """Return low end, median and high end of each cell's posterior, shape (n_cells, 3).
 
     Parameters
     ----------
-    fit : Fit
-    y, scale, wide : ndarray of float, shape (n_cells,)
+    model : FittedModel
+    y, scale, prior_width : ndarray of float, shape (n_cells,)
         As fitted.
     """
-    mean, variance = _of_others(fit, y)
-    said = scale > 0
-    own, weight = _scales(fit, np.where(said, y - mean, 0.0), variance, scale, wide)
-    sizes = _merged(own, weight)
-    step = max(1, _NUMBERS // (sizes[0].size * laplace()[0].size))
-    levels = np.array([outside(y.size), 0.5, 1.0 - outside(y.size)])
-    found = np.empty((y.size, 3))
+    mean, variance = _leave_one_out(model, y)
+    has_noise = scale > 0
+    own_variances, weight = _scales(
+        model, np.where(has_noise, y - mean, 0.0), variance, scale, prior_width
+    )
+    sizes = _merge_variances(own_variances, weight)
+    step = max(1, _MAX_SLICE_NUMBERS // (sizes[0].size * laplace()[0].size))
+    levels = np.array([tail_probability(y.size), 0.5, 1.0 - tail_probability(y.size)])
+    quantiles = np.empty((y.size, 3))
     for start in range(0, y.size, step):
-        here = slice(start, start + step)
-        facts = variance[here], scale[here], wide[here]
-        parts = _parts(y[here] - mean[here], *facts, *sizes)
-        found[here] = mean[here, None] + _inverse(*parts, levels)
-    return found
+        rows = slice(start, start + step)
+        cells = variance[rows], scale[rows], prior_width[rows]
+        mixture = _mixture_parts(y[rows] - mean[rows], *cells, *sizes)
+        quantiles[rows] = mean[rows, None] + _invert_mixture(*mixture, levels)
+    return quantiles
 
 
-def _of_others(fit: Fit, y: Floats) -> tuple[Floats, Floats]:
-    """Return mean and variance of each cell's effects as the other cells tell them."""
-    mean, variance = fit.effects.mean, fit.effects.variance
-    # A cell that alone tells of its effects leaves nothing; rounding must not turn that round.
-    left = np.maximum(1.0 - fit.precision * variance, 1e-6)
-    return (mean - fit.precision * variance * y) / left, variance / left
+def _leave_one_out(model: FittedModel, y: Floats) -> tuple[Floats, Floats]:
+    """Return mean and variance of each cell's effects, given all other cells."""
+    mean, variance = model.effects.mean, model.effects.variance
+    # Without a cell that alone determines its effects no precision is left: rounding must not make
+    # it negative.
+    remaining_precision = np.maximum(1.0 - model.precision * variance, 1e-6)
+    return (
+        mean - model.precision * variance * y
+    ) / remaining_precision, variance / remaining_precision
 
 
 def _scales(
-    fit: Fit, residual: Floats, variance: Floats, scale: Floats, wide: Floats
+    model: FittedModel, residual: Floats, variance: Floats, scale: Floats, prior_width: Floats
 ) -> tuple[Floats, Floats]:
     """Return squared scales of own deviations and their weights."""
-    said = scale > 0
-    if said.sum() > _MANY:
-        return np.array([fit.own]), np.ones(1)
-    own = fit.own * _AROUND**2
+    has_noise = scale > 0
+    if has_noise.sum() > _MANY_CELLS:
+        return np.array([model.own_variance]), np.ones(1)
+    own_variances = model.own_variance * _SCALE_MULTIPLES**2
     (t_share, t_size), (l_share, l_size) = heavy_tailed(), laplace()
     share = t_share[:, None] * l_share
-    noise = (scale[said, None] ** 2 * l_size + variance[said, None])[:, None]
-    likely = []
-    for x in own:
-        total = x * wide[said, None, None] * t_size[:, None] + noise
-        density = share * np.exp(-0.5 * residual[said, None, None] ** 2 / total) / np.sqrt(total)
-        likely.append(np.sum(np.log(density.sum(axis=(1, 2)) + 1e-300)))
+    noise = (scale[has_noise, None] ** 2 * l_size + variance[has_noise, None])[:, None]
+    log_likelihood = []
+    for x in own_variances:
+        total = x * prior_width[has_noise, None, None] * t_size[:, None] + noise
+        density = (
+            share * np.exp(-0.5 * residual[has_noise, None, None] ** 2 / total) / np.sqrt(total)
+        )
+        log_likelihood.append(np.sum(np.log(density.sum(axis=(1, 2)) + 1e-300)))
     # In the logarithm; Student t with five degrees and a scale of 0.22 of the map's width.
-    weight = np.array(likely) + 0.5 * np.log(own) - 3.0 * np.log1p(4.0 * own)
+    weight = (
+        np.array(log_likelihood) + 0.5 * np.log(own_variances) - 3.0 * np.log1p(4.0 * own_variances)
+    )
     weight = np.exp(weight - weight.max())
-    heard = weight > _UNHEARD
-    return own[heard], weight[heard] / weight[heard].sum()
+    is_used = weight > _MIN_WEIGHT
+    return own_variances[is_used], weight[is_used] / weight[is_used].sum()
 
 
-def _merged(own: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Return variances of own deviations and their shares: scales times parts of the t law.
+def _merge_variances(own_variances: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Return variances of own deviations and their shares: scales times components of the t law.
 
-    Variances within a factor of e^(1/2) are put together, and their mean is kept.
+    Variances within a factor of e^(1/2) are merged, which keeps their mean.
     """
     shares, sizes = heavy_tailed()
-    size, share = (own[:, None] * sizes).ravel(), (weight[:, None] * shares).ravel()
-    _, which = np.unique(np.floor(2.0 * np.log(size / size.min()) + 0.5), return_inverse=True)
-    total: Floats = np.bincount(which, share).astype(np.float64)
-    return np.bincount(which, share * size) / total, total
+    size, share = (own_variances[:, None] * sizes).ravel(), (weight[:, None] * shares).ravel()
+    _, bin_index = np.unique(np.floor(2.0 * np.log(size / size.min()) + 0.5), return_inverse=True)
+    total: Floats = np.bincount(bin_index, share).astype(np.float64)
+    return np.bincount(bin_index, share * size) / total, total
 
 
-def _parts(
+def _mixture_parts(
     residual: Floats,
     variance: Floats,
     scale: Floats,
-    wide: Floats,
+    prior_width: Floats,
     size: Floats,
     size_share: Floats,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weights, means and standard deviations of the posterior's parts, a row per cell."""
+    """Return weights, means and deviations of the posterior's components, a row per cell."""
     l_share, l_size = laplace()
-    prior = variance[:, None, None] + wide[:, None, None] * size[:, None]
+    prior = variance[:, None, None] + prior_width[:, None, None] * size[:, None]
     noise = (scale[:, None] ** 2 * l_size)[:, None, :]
     noise = np.where(scale[:, None, None] > 0, noise, np.inf)
     silent = np.isinf(noise)
@@ -127,29 +138,29 @@ def _parts(
     ratio = np.where(silent, 0.0, prior / total)
     share = np.log(size_share)[:, None] + np.log(l_share)
     r = residual[:, None, None]
-    told = np.where(silent, 0.0, -0.5 * r**2 / total - 0.5 * np.log(total))
-    likely = share + told
-    likely = np.exp(likely - likely.max(axis=(1, 2), keepdims=True))
-    likely /= likely.sum(axis=(1, 2), keepdims=True)
-    rows = residual.size, -1
+    log_likelihood = np.where(silent, 0.0, -0.5 * r**2 / total - 0.5 * np.log(total))
+    weight = share + log_likelihood
+    weight = np.exp(weight - weight.max(axis=(1, 2), keepdims=True))
+    weight /= weight.sum(axis=(1, 2), keepdims=True)
+    shape = residual.size, -1
     means, sd = ratio * r, np.sqrt(np.where(silent, prior, noise * (prior / total)))
-    return likely.reshape(rows), means.reshape(rows), sd.reshape(rows)
+    return weight.reshape(shape), means.reshape(shape), sd.reshape(shape)
 
 
-def _inverse(weight: Floats, mean: Floats, sd: Floats, levels: Floats) -> Floats:
+def _invert_mixture(weight: Floats, mean: Floats, sd: Floats, levels: Floats) -> Floats:
     """Return the three quantiles of each row's mixture of normals, by bisection."""
     from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
 
-    found = np.empty((weight.shape[0], levels.size))
+    quantiles = np.empty((weight.shape[0], levels.size))
     centre = np.sum(weight * mean, axis=1)
     square = np.sum(weight * (sd**2 + (mean - centre[:, None]) ** 2), axis=1)
     # Cantelli: a point of level q is at most sqrt((1 - q) / q) deviations from the mean.
-    reach = np.sqrt(square * (1.0 - levels[0]) / levels[0])
+    half_width = np.sqrt(square * (1.0 - levels[0]) / levels[0])
     for k, level in enumerate(levels):
-        a, b = centre - reach, centre + reach
-        for _ in range(_STEPS):
+        a, b = centre - half_width, centre + half_width
+        for _ in range(_BISECTIONS):
             middle = (a + b) / 2.0
             below = np.sum(weight * ndtr((middle[:, None] - mean) / sd), axis=1) < level
             a, b = np.where(below, middle, a), np.where(below, b, middle)
-        found[:, k] = (a + b) / 2.0
-    return found
+        quantiles[:, k] = (a + b) / 2.0
+    return quantiles

@@ -1,8 +1,8 @@
-"""Who borrows from whom: groupings of cells, some of them smooth along an axis or over edges.
+"""Random effects of cells, some of them correlated along an axis or over edges.
 
-A grouping gives every cell a label; cells of one label share an effect. Effects of a grouping are
-independent, unless it carries a correlation: then near labels have similar effects. Everything
-here is public: places, times and names of cells.
+A random effect gives every cell a label; cells of one label share a value of the effect. The values
+are independent, unless the effect has a correlation: then near labels have similar values.
+Everything here is public: places, times and names of cells.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from hexveil.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-MOST_CORRELATED = 800
-"""Labels of a correlated grouping at most: its matrix is dense."""
+MAX_CORRELATED_LABELS = 800
+"""A correlated effect of more labels is left out: its matrix is dense."""
 
 
 @dataclass(frozen=True)
-class Grouping:
-    """Cells put together by a label.
+class RandomEffect:
+    """Cells that share the values of an effect, by a label.
 
     Attributes
     ----------
     name : str
-        For people: "same hexagon".
+        For readers: "same hexagon".
     label : ndarray of int, shape (n_cells,)
-        Of each cell. Any integers: only which are equal matters.
+        Label of each cell. Any integers: only equality matters.
     correlation : ndarray of float, shape (n_labels, n_labels), or None
-        Of the effects of the distinct labels, in ascending order; 1 on the diagonal, positive
-        definite. None: they are independent.
+        Correlation of the values of the distinct labels, in ascending order; 1 on the diagonal,
+        positive definite. None: the values are independent.
     """
 
     name: str
@@ -43,100 +43,100 @@ class Grouping:
     def __post_init__(self) -> None:
         """Refuse labels that are not one integer per cell, or a matrix of another size."""
         if self.label.ndim != 1 or not np.issubdtype(self.label.dtype, np.integer):
-            raise InputError(f"grouping {self.name!r} needs one integer label per cell.")
+            raise InputError(f"the effect {self.name!r} needs one integer label per cell.")
         n = np.unique(self.label).size
         if self.correlation is not None and self.correlation.shape != (n, n):
             raise InputError(
-                f"grouping {self.name!r} has {n} labels, so its correlation must be {n} by {n}."
+                f"the effect {self.name!r} has {n} labels, so its correlation must be {n} by {n}."
             )
 
     @property
     def informative(self) -> bool:
-        """Whether some cells are together and some apart, or labels are near and far."""
+        """Whether some cells share a label and others do not, or labels are near and far."""
         n = np.unique(self.label).size
         return n > 1 and (n < self.label.size or self.correlation is not None)
 
 
-def kept(groupings: list[Grouping]) -> tuple[Grouping, ...]:
-    """Return the groupings that say something: several labels, fewer than cells or correlated.
+def drop_uninformative(effects: list[RandomEffect]) -> tuple[RandomEffect, ...]:
+    """Return the effects with several labels, fewer than cells or correlated.
 
-    Of independent groupings that split the cells alike only the first stays.
+    Of independent effects that split the cells alike only the first stays.
     """
-    found: list[Grouping] = []
-    seen: set[bytes] = set()
-    for grouping in groupings:
-        split = _split(grouping.label).tobytes()
-        smooth = grouping.correlation is not None
-        if grouping.informative and (smooth or split not in seen):
-            found.append(grouping)
-            seen |= set() if smooth else {split}
-    return tuple(found)
+    informative: list[RandomEffect] = []
+    splits: set[bytes] = set()
+    for effect in effects:
+        split = _split(effect.label).tobytes()
+        smooth = effect.correlation is not None
+        if effect.informative and (smooth or split not in splits):
+            informative.append(effect)
+            splits |= set() if smooth else {split}
+    return tuple(informative)
 
 
-def along_axis(
-    name: str, place: ArrayLike, reach: float, period: float | None = None
-) -> Grouping | None:
-    """Return a grouping by place on an axis, whose effects are the more alike the nearer.
+def correlate_along_axis(
+    name: str, place: ArrayLike, correlation_length: float, period: float | None = None
+) -> RandomEffect | None:
+    """Return an effect of the place on an axis, with correlated values of near places.
 
-    The correlation of two places at distance d is exp(-d / reach).
+    The correlation of two places at distance d is exp(-d / correlation_length).
 
     Parameters
     ----------
     name : str
     place : array_like of float, shape (n_cells,)
-        Of each cell: the number of its slot, its hour.
-    reach : float
+        Place of each cell: the number of its slot, its hour.
+    correlation_length : float
         Distance over which the correlation falls to 1/e, in the unit of `place`.
     period : float, optional
         Length of the circle, if the axis is one: 24 for hours of the day.
 
     Returns
     -------
-    Grouping or None
-        None where there are more than `MOST_CORRELATED` places.
+    RandomEffect or None
+        None where there are more than `MAX_CORRELATED_LABELS` places.
     """
     places, label = np.unique(np.asarray(place, dtype=np.float64), return_inverse=True)
-    if places.size > MOST_CORRELATED:
+    if places.size > MAX_CORRELATED_LABELS:
         return None
-    apart = np.abs(places[:, None] - places[None, :])
+    distance = np.abs(places[:, None] - places[None, :])
     if period is not None:
-        apart = np.minimum(apart, period - apart)
-    return Grouping(name, label.astype(np.int64), np.exp(-apart / reach))
+        distance = np.minimum(distance, period - distance)
+    return RandomEffect(name, label.astype(np.int64), np.exp(-distance / correlation_length))
 
 
-def across_edges(name: str, label: ArrayLike, pairs: ArrayLike) -> Grouping | None:
-    """Return a grouping by label whose effects are alike between neighbours.
+def correlate_across_edges(name: str, label: ArrayLike, pairs: ArrayLike) -> RandomEffect | None:
+    """Return an effect by label, with correlated values of neighbours.
 
-    The precision is the identity plus the edges' Laplacian, scaled to unit variances: an effect
-    is a normal one around the mean of its neighbours'.
+    The precision is the identity plus the edges' Laplacian, scaled to unit variances: a value is
+    normal around the mean of its neighbours' values.
 
     Parameters
     ----------
     name : str
     label : array_like of int, shape (n_cells,)
     pairs : array_like of int, shape (n_edges, 2)
-        Labels that are neighbours. Pairs with a label that no cell has are left out.
+        Neighbouring labels. Pairs with a label that no cell has are left out.
 
     Returns
     -------
-    Grouping or None
-        None where there are more than `MOST_CORRELATED` labels, or no edge.
+    RandomEffect or None
+        None where there are more than `MAX_CORRELATED_LABELS` labels, or no edge.
     """
     labels, index = np.unique(np.asarray(label), return_inverse=True)
     ends = np.asarray(pairs).reshape(-1, 2)
     ends = ends[np.isin(ends, labels).all(axis=1) & (ends[:, 0] != ends[:, 1])]
-    if labels.size > MOST_CORRELATED or not ends.size:
+    if labels.size > MAX_CORRELATED_LABELS or not ends.size:
         return None
-    one, other = np.searchsorted(labels, ends).T
-    near = np.zeros((labels.size, labels.size))
-    near[one, other] = near[other, one] = 1.0
-    precision = np.diag(1.0 + near.sum(axis=1)) - near
+    row, column = np.searchsorted(labels, ends).T
+    adjacency = np.zeros((labels.size, labels.size))
+    adjacency[row, column] = adjacency[column, row] = 1.0
+    precision = np.diag(1.0 + adjacency.sum(axis=1)) - adjacency
     covariance = np.linalg.inv(precision)
-    size = np.sqrt(np.diag(covariance))
-    return Grouping(name, index.astype(np.int64), covariance / np.outer(size, size))
+    sd = np.sqrt(np.diag(covariance))
+    return RandomEffect(name, index.astype(np.int64), covariance / np.outer(sd, sd))
 
 
 def _split(label: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return labels renamed by first appearance: equal splits become equal arrays."""
-    _, first, index = np.unique(label, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first))[index], dtype=np.int64)
+    _, position, index = np.unique(label, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(position))[index], dtype=np.int64)

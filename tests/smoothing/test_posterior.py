@@ -16,7 +16,9 @@ def by_quadrature(mean, variance, own_variance, number, scale):
     prior = (shares * stats.t.pdf((x[:, None] - centres) / np.sqrt(own_variance), 4)).sum(axis=1)
     density = prior * stats.laplace.pdf(number, x, scale)
     below = np.cumsum(density) / density.sum()
-    return np.interp([posterior.outside(1), 0.5, 1.0 - posterior.outside(1)], below, x)
+    return np.interp(
+        [posterior.tail_probability(1), 0.5, 1.0 - posterior.tail_probability(1)], below, x
+    )
 
 
 @pytest.mark.parametrize("number", [0.0, 1.0, 4.0, 15.0])

@@ -341,7 +341,7 @@ def test_fewer_than_two_informative_cells(scale):
         ({"scale": np.nan}, "scale must be a number in every cell"),
         ({"noisy": [1.0, np.nan, 2.0]}, "noisy must be finite in every cell"),
         ({"worst_bias": np.inf}, "worst_bias must be finite and not negative"),
-        ({"crowd": 0.0}, "effective_users must be finite and above zero"),
+        ({"effective_users": 0.0}, "effective_users must be finite and above zero"),
         ({"typical_bias": -1.0}, "typical_bias must be finite and not negative"),
         ({"lower": 2.0, "upper": 1.0}, "lower must not exceed upper"),
         ({"groupings": [RandomEffect("g", np.array([0, 0, 1, 1]))]}, "label the map's 3 cells"),

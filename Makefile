@@ -2,6 +2,7 @@
 PYTHON ?= python3
 JOBS ?= 2
 BENCH_SECONDS ?= 1800
+MUTATED ?= hexveil/theory hexveil/planning hexveil/ledger hexveil/noise --number 50
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +22,7 @@ QUICK := --hypothesis-profile=quick \
 OF_LIMITS := aggregate end_to_end incremental limits measuring scale text
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-all attack site docs bench lock
+.PHONY: help setup demo check test test-all attack mutate site docs bench lock
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' \
@@ -64,6 +65,9 @@ test-all: $(STAMP) $(if $(JAVA),$(SPARK))  ## the whole suite, and the examples 
 attack: $(STAMP)  ## the attacks in their long form: hours, not minutes
 	HEXVEIL_ATTACK=1 $(TESTS) tests/attack tests/ledger/test_race.py tests/experiments/audit \
 		tests/publishing/test_coverage.py
+
+mutate: $(STAMP)  ## small faults in modules that MUTATED names: which tests notice?
+	cd tests && ../$(BIN)/python -m mutation $(MUTATED)
 
 site: $(STAMP) $(DOCS)  ## the site alone, in ./site: notebooks run, links checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -94,6 +94,7 @@ def test_the_good_file_is_read_as_the_parser_reads_it(tmp_path, name):
     assert outcome.public.rules["repeats of a user and time"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_damaged_records_are_counted_right_or_refused(tmp_path, name):
     """Each damaged file gives what an independent parser finds in it, or one clear sentence."""
@@ -264,6 +265,7 @@ def made(tmp_path_factory):
 PLAN_FILES = ("plan.json", "cells.parquet", "users.parquet", "pairs.parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAN_FILES)
 def test_a_damaged_plan_is_the_same_plan_or_refused(made, tmp_path, name):
     """What loads from a damaged folder has the losses that were saved: its digest guards it."""

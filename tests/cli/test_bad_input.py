@@ -242,6 +242,7 @@ def listing(folder):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_is_one_sentence_and_spends_nothing(here, call, case):
     """Each mistake ends with exit 2 and one sentence; no file appears or changes."""
@@ -259,6 +260,7 @@ def test_bad_input_is_one_sentence_and_spends_nothing(here, call, case):
     assert re.search(sentence, said.err), said.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["plan", "publish"])
 @pytest.mark.parametrize("case", [name for name in CASES if re.match("prior|share|steps", name)])
 def test_the_same_is_said_by_plan_and_publish(here, call, case, command):

@@ -14,6 +14,7 @@ def drawn(**options):
     return hv.plan(occupancy, bounds=(0, 10), advise=False, **({"epsilon": 1} | options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistics", ["mean", ("mean", "sd"), "variance"])
 def test_the_same_plan_gives_the_same_image(statistics):
     """PNG and SVG hold no date; both are images."""

@@ -64,6 +64,7 @@ def test_the_demo_map_is_twice_as_good_as_one_constant(prepared):
     assert plan.epsilon <= 1
 
 
+@pytest.mark.slow
 def test_the_demo_grid_is_the_one_the_docstring_argues_for(prepared):
     """Cells, users and predicted errors are those that the choice is based on."""
     run, dataset, plan = prepared
@@ -76,6 +77,7 @@ def test_the_demo_grid_is_the_one_the_docstring_argues_for(prepared):
     assert offers[3, "6h"].cells < plan.support.cells
 
 
+@pytest.mark.slow
 def test_each_demo_makes_a_new_folder(tmp_path, monkeypatch, call):
     """The command ends with the map's path, and its second run does not touch the first."""
     monkeypatch.chdir(tmp_path)
@@ -179,6 +181,7 @@ def in_the_city(tmp_path_factory):
     return folder / "demo-out" / "city-1", said.getvalue()
 
 
+@pytest.mark.slow
 def test_the_citys_demo_ends_with_its_map(in_the_city):
     """A month of an invented city becomes a map of bus-days at epsilon 1, in one command."""
     folder, said = in_the_city
@@ -193,6 +196,7 @@ def test_the_citys_demo_ends_with_its_map(in_the_city):
     assert min(cells["users"].to_pylist()) >= 500
 
 
+@pytest.mark.slow
 def test_the_citys_map_is_twice_as_good_as_one_constant(in_the_city):
     """Over 50 simulated releases the map's error is at most half of one constant's."""
     dataset, plan = read_and_planned(load(str(in_the_city[0] / "city.toml")))

@@ -98,6 +98,7 @@ def test_no_value_changes_a_letter(here, call):
     assert call("inspect", "buses.parquet", "--init") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_shapes_of_an_exchange(here, call, shared, shape):
     """Nested, dotted and flattened records of buses are told apart, and their files run."""

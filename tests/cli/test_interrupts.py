@@ -201,6 +201,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS[:2], ids=lambda one: one.name)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_process_of_its_own_exits_with_its_code(here, moment, number):

@@ -106,6 +106,7 @@ def test_a_command_is_loaded_once_and_when_it_is_used():
     assert (loads, command.rich_help_panel) == ([1], "Publish")
 
 
+@pytest.mark.slow
 def test_completion_offers_commands():
     """Commands are offered by what they begin with, in bash, zsh and fish."""
     assert completed(["hexveil", ""]) == (0, [*NAMES, ""], "")
@@ -116,6 +117,7 @@ def test_completion_offers_commands():
     assert fish[1][0].startswith("plan\t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -135,6 +137,7 @@ def test_completion_offers_options(words, offered):
     assert (code, sorted(found), err) == (0, ["", *offered], "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("inspect", "b"), ("plan", "--curve", "b"), ("verify", "m")])
 def test_completion_leaves_files_to_the_shell(words):
     """Where a file may stand nothing is offered, and the shell's own file names take over."""

@@ -24,6 +24,7 @@ def test_a_plan_is_short_and_in_words(here, call):
     assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "run.toml"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["user", "user-day", "user-week"])
 @pytest.mark.parametrize("epsilon", ["0.001", "1", "20"])
 def test_a_plan_stays_short_when_it_warns(here, call, unit, epsilon):
@@ -57,6 +58,7 @@ def test_a_private_interval_is_said_and_released(here, call):
     assert (wrong.code, "intervals" in wrong.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_further_private_steps_are_said_with_their_shares(here, call):
     """Of steps: their price and share, the ways, and that grids without them do not stop it."""
     run = (here / "run.toml").read_text()
@@ -92,6 +94,7 @@ def _facts():
     ).public  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_coarser_grid_without_users_in_two_cells_is_planned_without_steps(here, call):
     """Where nobody was in two of the coarser cells the interval alone is planned there."""
     asked = ("--epsilon", "8", "--resolution", "5", "--intervals")
@@ -201,6 +204,7 @@ def test_a_method_that_cannot_is_said_in_the_table(here, call):
         assert (f"{name} cannot: " in said.out) == (line["trouble"] is not None)
 
 
+@pytest.mark.slow
 def test_a_target_gives_the_price(here, call):
     """--target-error in place of epsilon; a target per statistic; the certificate is in words."""
     text = (here / "run.toml").read_text()
@@ -292,6 +296,7 @@ def test_help_says_what_to_keep_for_tomorrow(call):
         assert "For tomorrow's records save the goal" in said
 
 
+@pytest.mark.slow
 def test_a_saved_plan_is_released_after_review(here, call):
     """The folder is named; releasing it books its price, and other records are refused."""
     said = call("plan", "run.toml", "--save", "reviewed")
@@ -364,6 +369,7 @@ def test_the_proposal_for_machines(here, call):
     assert (said["proposal"], said["proposed"], said["grids"]) == (None, None, None)
 
 
+@pytest.mark.slow
 def test_a_city_is_proposed_a_grid_that_holds(here, call):
     """On a simulated city: the grid that is proposed is planned with the error that is named."""
     city = ("--users", "30", "--days", "4", "--seed", "2", "--interval", "15min")
@@ -387,6 +393,7 @@ def test_a_city_is_proposed_a_grid_that_holds(here, call):
     assert found["mean_error"] < found["prior_miss"] / 2
 
 
+@pytest.mark.slow
 def test_a_city_is_planned_and_released_in_steps(here, call):
     """On a simulated city with the steps asked for in the run file: plan, release, verify."""
     city = ("--users", "40", "--days", "2", "--seed", "2", "--interval", "15min")

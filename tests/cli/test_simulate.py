@@ -33,6 +33,7 @@ def test_records_are_written(here, call):
     assert [path.name for path in here.iterdir()] == ["city.parquet"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["city.csv", "city.json"])
 def test_the_next_command_works(here, call, name):
     """What the text says to type next reads the file."""

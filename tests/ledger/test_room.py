@@ -75,6 +75,7 @@ def tried(booked, most, result):
         return ended, book.find("r"), book.verify().problems
 
 
+@pytest.mark.slow
 def test_a_stage_stops_before_its_draw_or_is_stored(booked, monkeypatch):
     """At every limit on files, with any numbers: refused while reserved, or measured.
 
@@ -100,6 +101,7 @@ def test_a_stage_stops_before_its_draw_or_is_stored(booked, monkeypatch):
         assert seen == {"refused", "stored"}
 
 
+@pytest.mark.slow
 def test_without_room_a_draw_would_be_lost(booked, monkeypatch):
     """The room is what prevents it: without, there are limits between the event and the result."""
     monkeypatch.setattr(room, "hold", lambda *_: None)

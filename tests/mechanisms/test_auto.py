@@ -171,6 +171,7 @@ def test_regret_on_simulated_cells():
     assert np.mean(found) < 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "bounds", "cells", "every"),
     [

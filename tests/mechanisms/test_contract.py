@@ -187,6 +187,7 @@ def allowed():
     return math.sqrt(math.log(4 / FALSE_ALARM) / 2) * (DRAWS**-0.5 + SIMULATED**-0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redrawn", [False, True])
 @pytest.mark.parametrize(
     "mechanism",

@@ -219,6 +219,7 @@ def real(file, bounds, cells, most):
     return [found[i] for i in chosen]
 
 
+@pytest.mark.slow
 def test_the_judgement_in_small(shared):
     """On some cells of Surat, Warsaw and the ITMS-like counts the mean ratio is at most 0.85.
 

@@ -54,6 +54,7 @@ def most_moved(plan, choice):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cap", ["sqrt", 3])
 def test_scores_move_by_one_under_best_fit(cap):
     """One user moves a score by at most 1 under BESTFIT, over every small cell and all values."""
@@ -61,6 +62,7 @@ def test_scores_move_by_one_under_best_fit(cap):
     assert max(moved) == 1
 
 
+@pytest.mark.slow
 def test_scores_move_by_two_under_wrap_around():
     """One user in two arrays moves a score by 2, and by no more; one in one array by 1."""
     found = {}

@@ -1,9 +1,9 @@
 """Put small faults into the program, one at a time, and see which tests notice.
 
 In the folder of tests: `python -m mutation hexveil/accounting hexveil/ledger --number 50 --seed 1`.
-Each fault is tried with the tests nearest to its module, then with the rest of the quick suite, and
-with --all with the slow tests too; the first failure ends it. Survivors are listed: each wants a
-small exact test, or is no fault at all.
+Each fault is tried with the tests that name its module, then with those beside them, then with the
+rest of the quick suite, and with --all with the slow tests too; the first failure ends it. Survivors
+are listed: each wants a small exact test, or is no fault at all.
 """
 
 import argparse
@@ -70,11 +70,10 @@ def nearest(path: Path, tests: dict[Path, str]) -> list[Path]:
     """Return the test files that name a module, that of the same name first."""
     module = ".".join(path.with_suffix("").parts)
     parent, _, stem = module.rpartition(".")
-    named = re.compile(rf"\b{module}\b|from {parent} import [^\n]*\b{stem}\b".replace(".", r"\."))
-    same = [test for test in tests if test.stem == f"test_{stem}"]
-    return list(
-        dict.fromkeys([*same, *(test for test, text in tests.items() if named.search(text))])
-    )
+    named = re.compile(rf"\b{re.escape(module)}\b|from {parent} import [^\n]*\b{stem}\b")
+    files = {test for test, text in tests.items() if named.search(text)}
+    files |= {test for test in tests if test.stem == f"test_{stem}"}
+    return sorted(files, key=lambda test: (test.stem != f"test_{stem}", test))
 
 
 class Runner:
@@ -91,15 +90,17 @@ class Runner:
         self._slow = slow
 
     def verdict(self, mutant: Mutant) -> str:
-        """Return which tests fail with a fault: the nearest, the quick, the slow, or none."""
+        """Return which tests fail with a fault: the nearest, ..., the slow, or that it survived."""
         near = nearest(mutant.path, self._tests)
-        rest = [file for file in self._tests if file not in near]
-        stages = [("nearest", near, QUICK), ("quick", rest, QUICK)]
+        folders = {file.parent for file in near} - {TESTS}
+        beside = [file for file in self._tests if file.parent in folders and file not in near]
+        rest = [file for file in self._tests if file not in {*near, *beside}]
+        stages = [("nearest", near, QUICK), ("beside", beside, QUICK), ("quick", rest, QUICK)]
         if self._slow:
             stages.append(("slow", list(self._tests), f"slow and {OTHER_PROGRAMS}"))
         with tempfile.TemporaryDirectory(prefix="mutant-") as name:
             folder = Path(name)
-            shutil.copytree(SOURCE, folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(SOURCE, folder / "src")
             file = folder / "src" / mutant.path
             file.write_bytes(mutant.mutation.applied(file.read_bytes()))
             for stage, files, marked in stages:

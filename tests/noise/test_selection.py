@@ -29,6 +29,7 @@ def far(share):
     return (np.abs(share - EXPECTED) > 6 * np.sqrt(EXPECTED * (1 - EXPECTED) / DRAWS)).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [noisy_max, SimulatedNoise(2).noisy_max], ids=["vetted", "plain"])
 def test_both_have_the_exact_law(draw):
     """Vetted and simulated choices follow permute-and-flip by its definition, and no other scale.

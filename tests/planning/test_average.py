@@ -66,6 +66,7 @@ def random_errors(dense, epsilon, draws=20_000):
     return errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", TINY)
 @pytest.mark.parametrize("epsilon", [0.5, 3, 12, 60])
 def test_no_kept_shares_and_noise_beat_the_bound(dense, epsilon):

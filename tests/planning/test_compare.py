@@ -24,6 +24,7 @@ def test_within_a_loss_every_method_has_a_line():
     assert lines["composition", "max"].epsilon < lines["per-cell", "max"].epsilon
 
 
+@pytest.mark.slow
 def test_with_a_target_the_joint_plan_is_the_cheapest():
     """The question is turned round: prices at the same errors."""
     plan = hv.plan(comp_setting(3, 1), bounds=(0, 65), target_error="4%", advise=False)

@@ -24,6 +24,7 @@ def test_processors_give_goals_different_plans(plans):
     assert differing(plans)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", GOALS)
 def test_the_plans_of_all_processors_are_equally_good(plans, goal):
     """Each loads for the same records, stays within what was asked, and errs as little."""

@@ -130,6 +130,7 @@ def test_another_interval_is_another_plan():
     assert encode(one) != encode(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cells", "epsilon", "helps"), [(60, 1, True), (4, 2, False)])
 def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, helps):
     """Where noise is large an interval is taken; where it is small already there is none."""

@@ -25,6 +25,7 @@ def planned(occupancy, **options):
     return hv.plan(occupancy, **{"bounds": (0, 1), "advise": False} | options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "gamma"), REACH)
 def test_reach_against_clip_user(epsilon, gamma):
     """At CLIP-USER's own E the joint plan loses many times less than CLIP-USER's K ε."""
@@ -112,6 +113,7 @@ def test_every_method_meets_targets(occupancy, target, method):
     assert (plan.error <= target * (1 + 1e-12)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantum", ["0.1", "1", "5"])
 @pytest.mark.parametrize("objective", ["max", "mean"])
 def test_targets_are_met_in_whole_quanta(quantum, objective):

@@ -199,6 +199,7 @@ def test_what_the_mean_s_noise_adds_is_within_the_bound(b, weight, x, e):
     assert added <= room * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
     """Predicted errors of both are compared as shares of what a constant can miss."""
     counts = np.random.default_rng(1).integers(1, 9, (1500, 60))

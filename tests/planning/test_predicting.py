@@ -35,6 +35,7 @@ def crowd(seed, users=300, cells=12):
 SETTINGS = ("none", "global", "auto")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("intervals", SETTINGS)
 @pytest.mark.parametrize("epsilon", ["0.3", "1", "5"])
 def test_a_prediction_is_near_the_plan(intervals, epsilon):
@@ -49,6 +50,7 @@ def test_a_prediction_is_near_the_plan(intervals, epsilon):
         assert ratio < 1.08 or made.rows.steps is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("intervals", SETTINGS)
 def test_the_loss_that_is_named_is_enough(intervals):
     """Planned in full there, the error is small enough; at four fifths of it, it is not."""

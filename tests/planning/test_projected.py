@@ -55,6 +55,7 @@ def test_steps_go_with_means_of_users_in_several_cells():
     assert not projected.can_be_stepped(FEW, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["0.5", "3", "20"])
 def test_auto_takes_the_least_predicted_error(epsilon):
     """Of no interval, one interval and several steps; what it takes is what that plan would be."""
@@ -69,6 +70,7 @@ def test_auto_takes_the_least_predicted_error(epsilon):
     assert chosen.mean_error == pytest.approx(of.mean_error, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_auto_takes_steps_where_they_are_predicted_to_help(monkeypatch):
     """If users were assumed to be alike in all their cells, distances would be small."""
     narrow = (ways.EXPECTED[0], ways.EXPECTED[1] / 50)
@@ -84,6 +86,7 @@ def test_auto_takes_steps_where_they_are_predicted_to_help(monkeypatch):
     assert chosen.mean_error == errors["adaptive"] < errors["global"] < errors["none"]
 
 
+@pytest.mark.slow
 def test_auto_has_no_interval_for_users_too_few_to_find_it():
     """Two quantiles would be found for all of ε at best: the prior's promise would not hold."""
     assert not worth_it(60, Fraction(1))
@@ -133,6 +136,7 @@ def test_methods_are_compared_without_the_interval():
 # What a constant misses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("intervals", ["none", "global", "adaptive"])
 def test_a_prior_above_half_of_the_bounds_is_refused(intervals):
     """The middle of the bounds misses no more, so that such a prior would call any map useful."""

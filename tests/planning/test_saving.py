@@ -436,6 +436,7 @@ FORGED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "change", "message"), FORGED)
 def test_what_no_plan_has_is_refused(file, change, message, saved):
     """Also where the digest fits, contents that no plan has are refused in one sentence."""

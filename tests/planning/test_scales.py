@@ -66,6 +66,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ASKED)
 def test_a_plan_of_many_cells_draws_few_scales(asked, monkeypatch):
     """It keeps to what was asked, is as good as with its own scale everywhere, and says its own."""

@@ -55,6 +55,7 @@ def planned(occupancy, **asked):
     return hv.plan(occupancy, bounds=BOUNDS, advise=False, **asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
 def test_plans_are_the_same(name, monkeypatch):
     """Rows, losses and errors agree; what a search decides may differ in its last digits."""

@@ -172,6 +172,7 @@ def test_a_share_can_be_named():
     assert plan.rows.steps.epsilon == 2 * share_inside(CROWD, Fraction(2))
 
 
+@pytest.mark.slow
 def test_no_other_number_of_classes_or_part_is_predicted_to_be_better(monkeypatch):
     """Each planned alone, none has a smaller predicted error."""
     rng = np.random.default_rng(6)

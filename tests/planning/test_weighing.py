@@ -77,6 +77,7 @@ def test_users_alike_reach_the_counting_bound(users, cells, loss):
     assert np.allclose(made.weight, 1 / users)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [0.01, 1.0, 1e5])
 def test_the_search_goes_on_to_the_end_on_many_cells(loss):
     """On 600 cells, with noise large or tiny, a longer search betters it by 0.3% at most."""

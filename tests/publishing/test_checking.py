@@ -165,6 +165,7 @@ CHANGES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sentence", CHANGES)
 def test_every_change_is_named(city, tmp_path, sentence):
     """What was changed, taken away or added is said by name, also under a new receipt."""

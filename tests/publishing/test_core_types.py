@@ -20,6 +20,7 @@ def released(core, ledger, goal, *options):
     return json.loads(processors.run(core, *module, *options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", GOALS)
 def test_another_processor_gets_the_booked_plan_and_its_numbers(core_types, goal, tmp_path):
     """Each plans the goal for itself, and all show what the first one paid for."""
@@ -32,6 +33,7 @@ def test_another_processor_gets_the_booked_plan_and_its_numbers(core_types, goal
         assert (one["epsilon"], one["spent"]) == (first["epsilon"], first["spent"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stages", [1, 2])
 def test_another_processor_finishes_what_one_began(core_types, stages, tmp_path):
     """A crash between two stages on one, the retry on another: the booked plan, paid once."""
@@ -49,6 +51,7 @@ def test_another_processor_finishes_what_one_began(core_types, stages, tmp_path)
     assert released(core_types[0], ledger, goal)["noisy"] == retried["noisy"]
 
 
+@pytest.mark.slow
 def test_plans_of_several_processors_are_one_request(core_types, tmp_path):
     """Saved plans that differ in their digits are released once; the first is kept."""
     data = dataset(SOURCE)

@@ -73,6 +73,7 @@ def published(dataset, plan, tmp_path, seed, way=None, **options):
         return hv.release(dataset, plan, ledger=book, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimates", ["raw", ("raw", "smoothed")], ids=["raw", "smoothed"])
 @pytest.mark.parametrize("way", [None, *WAYS])
 def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
@@ -93,6 +94,7 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
         assert sum(row["mean_quality"] == "good" for row in others) >= CELLS // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [None, *WAYS])
 def test_cells_well_inside_are_as_they_were(tmp_path, way):
     """A cell that is not cut off keeps grade and interval."""
@@ -207,6 +209,7 @@ def test_a_range_around_a_centre_ends_at_the_bounds():
         assert not (made.below if side > 0 else made.above).any()
 
 
+@pytest.mark.slow
 def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
     """A mean that is cut off hides either way; squares that are cut off make it too small."""
     counts = np.array([[2, 1], [1, 2], [2, 3], [3, 1]])

@@ -79,6 +79,7 @@ def whole(folder: Path):
     return pq.read_table(folder / "cells.parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_a_step(tmp_path, step):
     """Whatever was reached, the cost is booked, the folder whole or absent, the answer one."""

@@ -90,6 +90,7 @@ def at(data, path):
     return data
 
 
+@pytest.mark.slow
 def test_the_schema_is_strict(city):
     """A key too many, and a key too few, in any part of the manifest is not valid."""
     whole = manifest_of(city)

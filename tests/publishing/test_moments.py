@@ -323,6 +323,7 @@ def cases(draw):
     return dataset_of(counts, total, square, scale=ValueScale.of((0, steps), 1)), pair
 
 
+@pytest.mark.slow
 @examples(40)
 @given(cases(), st.sampled_from(["0.5", 2, 20]))
 def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
@@ -386,6 +387,7 @@ def test_bounds_hold_at_least_95_times_in_100(book):
         assert (np.abs(exact - raw) > bound + 1e-9).mean() <= misses
 
 
+@pytest.mark.slow
 def test_released_noise_has_the_planned_scale():
     """Over many draws both noises are Laplace of the planned scales, and drawn apart.
 

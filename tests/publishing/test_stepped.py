@@ -208,6 +208,7 @@ def most_lost(data, plan, way):
     return largest
 
 
+@pytest.mark.slow
 @each_user
 @pytest.mark.parametrize("epsilon", [2, 40])
 def test_all_that_a_user_can_lose_is_booked(user, epsilon):

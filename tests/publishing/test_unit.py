@@ -41,6 +41,7 @@ def read(times, timezone=None, unit="user-day", **more):
     return hv.read(pa.table(rows), **arguments | more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TIMES)
 def test_the_second_clock_is_named_where_it_matters(kind):
     """Only where some kept time has no offset, and is read on another clock than that of slots."""

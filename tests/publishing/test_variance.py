@@ -411,6 +411,7 @@ def test_the_variance_of_one_record_is_published_as_nought(options, statistics, 
         assert (row["sd_raw"], row["sd_bound95"], row["sd_quality"]) == (0.0, 0.0, "good")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
 def test_the_variance_of_one_record_is_not_read_and_costs_nothing(options, monkeypatch):
     """Whatever the value is, the door gets the same; whose it is loses what the mean costs."""

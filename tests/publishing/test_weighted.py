@@ -185,6 +185,7 @@ def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(book, mon
     assert made.table["mean_noisy"].to_numpy() == pytest.approx(expected, abs=0.001)
 
 
+@pytest.mark.slow
 def test_released_noise_has_the_planned_scale():
     """Over many draws of one plan the noise is Laplace of the stated scale: mean and spread fit.
 
@@ -219,6 +220,7 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     assert book.entries() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [0, 1])
 @pytest.mark.parametrize(
     "row",

@@ -63,7 +63,7 @@ def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, interv
         made.table[f"mean_{key}"].to_numpy() for key in ("low", "smoothed", "high")
     )
     assert ((low <= middle) & (middle <= high) & (low >= 0) & (high <= 60)).all()
-    of_page = ManifestView.of(made.manifest).ends(made.table)
+    of_page = ManifestView.from_manifest(made.manifest).bound_limits(made.table)
     for shown, key in zip(of_page, ("low", "high"), strict=True):
         assert np.allclose(shown, plain.table[f"mean_{key}"].to_numpy())
     raw = made.table["mean_raw"].to_numpy()

@@ -6,7 +6,7 @@ from hexveil.report.facts import ManifestView
 
 def test_bars_are_sorted_and_within_the_axis(wards):
     """The largest value comes first; each dot lies in its bar, each bar on the axis."""
-    chart = interval_chart(wards.table, ManifestView.of(wards.manifest))
+    chart = interval_chart(wards.table, ManifestView.from_manifest(wards.manifest))
     dots = [bar.dot for bar in chart.bars]
     assert dots == sorted(dots, reverse=True)
     for bar in chart.bars:
@@ -16,7 +16,7 @@ def test_bars_are_sorted_and_within_the_axis(wards):
 
 def test_hexagons_have_no_chart(city):
     """A release of hexagons has a map instead."""
-    assert interval_chart(city.table, ManifestView.of(city.manifest)) is None
+    assert interval_chart(city.table, ManifestView.from_manifest(city.manifest)) is None
 
 
 def test_equal_values_do_not_divide_by_zero(wards):
@@ -25,5 +25,5 @@ def test_equal_values_do_not_divide_by_zero(wards):
     for column in ("mean_low", "mean_high"):
         index = table.column_names.index(column)
         table = table.set_column(index, column, table["mean_raw"])
-    chart = interval_chart(table, ManifestView.of(wards.manifest))
+    chart = interval_chart(table, ManifestView.from_manifest(wards.manifest))
     assert (chart.bars[0].dot, chart.bars[0].width) == (0.0, 0.0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.report.facts import ManifestView, up_to_digits
+from hexveil.report.facts import ManifestView, format_rounded_up
 
 
 @pytest.mark.parametrize(
@@ -23,26 +23,26 @@ from hexveil.report.facts import ManifestView, up_to_digits
 )
 def test_digits_are_rounded_up(number, text):
     """Three digits, never below the number."""
-    assert up_to_digits(number) == text
+    assert format_rounded_up(number) == text
 
 
 @given(st.floats(1e-6, 1e12))
 def test_rounding_up_never_understates(number):
     """What is written is at least the number and at most a hundredth more."""
-    written = float(up_to_digits(number).replace(",", ""))
+    written = float(format_rounded_up(number).replace(",", ""))
     assert number * (1 - 1e-9) <= written <= number * 1.0101
 
 
 @pytest.mark.parametrize(("upper", "decimals"), [("65", 1), ("600", 0), ("1", 3), ("90", 1)])
 def test_digits_follow_the_span(city, upper, decimals):
     """A step shown is fine against the span of the values."""
-    facts = ManifestView.of({**city.manifest, "bounds": {"lower": "0", "upper": upper}})
+    facts = ManifestView.from_manifest({**city.manifest, "bounds": {"lower": "0", "upper": upper}})
     assert facts.decimals == decimals
 
 
 def test_intervals_are_rounded_outwards(city):
     """An interval as text is never narrower than the interval."""
-    facts = ManifestView.of(city.manifest)
+    facts = ManifestView.from_manifest(city.manifest)
     assert facts.interval(1.29, 3.01) == "1.2 to 3.1\u00a0km/h"
     assert facts.amount_up(0.3) == "0.3\u00a0km/h"
 
@@ -50,7 +50,9 @@ def test_intervals_are_rounded_outwards(city):
 def test_planned_error_may_be_one_per_statistic(city):
     """A mapping by statistic and a single number are read alike; absence is absence."""
     plans = ({"mean_error": 2.5}, {"mean_error": {"mean": 2.5}}, {})
-    assert [ManifestView.of({**city.manifest, "plan": p}).planned_error for p in plans] == [
+    assert [
+        ManifestView.from_manifest({**city.manifest, "plan": p}).planned_error for p in plans
+    ] == [
         2.5,
         2.5,
         None,
@@ -59,7 +61,9 @@ def test_planned_error_may_be_one_per_statistic(city):
 
 def facts_of(city, *statistics, **plan):
     """Return the facts of the same release of other statistics."""
-    return ManifestView.of({**city.manifest, "plan": {"statistics": list(statistics), **plan}})
+    return ManifestView.from_manifest(
+        {**city.manifest, "plan": {"statistics": list(statistics), **plan}}
+    )
 
 
 def test_the_first_statistic_is_shown_in_its_unit(city):

@@ -59,14 +59,16 @@ def test_values_that_are_no_number_are_left_blank(city):
     """A value that is not a number becomes null, which the page shows as a dash."""
     index = city.table.column_names.index("mean_raw")
     table = city.table.slice(0, 2).set_column(index, "mean_raw", [[float("nan"), 1.25]])
-    data = payload(table, ManifestView.of(city.manifest))
+    data = payload(table, ManifestView.from_manifest(city.manifest))
     assert data["columns"]["value"] == [None, 1.2]
     assert colour_range(table.slice(0, 1)) == (0.0, 1.0)
 
 
 def context_of(city, lines) -> list:
     context = {"type": "MultiLineString", "coordinates": lines}
-    return payload(city.table, ManifestView.of(city.manifest), context=context)["map"]["context"]
+    return payload(city.table, ManifestView.from_manifest(city.manifest), context=context)["map"][
+        "context"
+    ]
 
 
 def test_lines_far_away_are_cut_off(city):

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.report.projection import around, near, rings_of
+from hexveil.report.projection import align_with, centred_projection, unwrapped_rings
 
 
 def drawn(names):
-    rings = rings_of(names)
-    projection = around(rings)
+    rings = unwrapped_rings(names)
+    projection = centred_projection(rings)
     return projection, [projection.steps(*np.array(r, dtype=float).T) for r in rings]
 
 
@@ -34,10 +34,10 @@ def test_hexagons_keep_their_area_near_the_middle(lat, lon, resolution):
 def test_data_on_both_sides_of_the_date_line_appear_together():
     """Hexagons around 180 degrees make one narrow map, not one around the world."""
     names = h3.grid_disk(h3.latlng_to_cell(-17, 179.95, 5), 3)
-    rings = rings_of(names)
+    rings = unwrapped_rings(names)
     lons = [lon for ring in rings for lon, _ in ring]
     assert max(lons) - min(lons) < 2
-    assert abs(abs(around(rings).lon) - 180) < 1
+    assert abs(abs(centred_projection(rings).lon) - 180) < 1
 
 
 def test_hawaii_and_the_east_coast_keep_their_order():
@@ -51,7 +51,7 @@ def test_hawaii_and_the_east_coast_keep_their_order():
 def test_ordinary_maps_keep_ordinary_longitudes():
     """Warsaw stays at 21 degrees east, Denver at 105 degrees west."""
     for lat, lon in ((52.2, 21.0), (39.7, -105.0)):
-        (ring,) = rings_of([h3.latlng_to_cell(lat, lon, 9)])
+        (ring,) = unwrapped_rings([h3.latlng_to_cell(lat, lon, 9)])
         assert ring[0][0] == pytest.approx(lon, abs=0.1)
 
 
@@ -74,6 +74,6 @@ def test_outlines_are_finer_than_they_look():
 
 def test_context_lines_are_moved_beside_the_map():
     """A line at 179 degrees west lies beside a map around 180 degrees east."""
-    (line,) = near([[(-179.0, 0.0), (179.0, 1.0)]], 180.0)
+    (line,) = align_with([[(-179.0, 0.0), (179.0, 1.0)]], 180.0)
     assert line[0][0] == pytest.approx(181.0)
     assert line[1][0] == pytest.approx(179.0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.exact import decimal_text
 from hexveil.report import cutting
-from hexveil.report.facts import NOUNS, headed, squared, up_to_digits, with_unit
+from hexveil.report.facts import NOUNS, format_heading, format_rounded_up, squared, with_unit
 from hexveil.report.promise import (
     exact_counts,
     factor_words,
@@ -38,7 +38,8 @@ def template_values(facts: Facts) -> dict[str, Any]:
         "checksum": facts.checksum,
         "has_receipt": facts.has_receipt,
         "unit": facts.unit,
-        "heading": headed(manifest["plan"]["statistics"], dataset["value"] or "value") + unit,
+        "heading": format_heading(manifest["plan"]["statistics"], dataset["value"] or "value")
+        + unit,
         "nothing_read": not loss,
         "promise": promise(facts.unit, loss),
         "epsilon": decimal_text(loss),
@@ -46,11 +47,11 @@ def template_values(facts: Facts) -> dict[str, Any]:
         "in_common": in_common(),
         "repeated": repeated,
         "longest": repeated[2] if loss else {},
-        "losses": {key: up_to_digits(manifest["losses"][key], 4) for key in LOSSES},
+        "losses": {key: format_rounded_up(manifest["losses"][key], 4) for key in LOSSES},
         "bounds": manifest["bounds"]
         | {"upper": with_unit(manifest["bounds"]["upper"], dataset["value_unit"])},
         "errors": planning_errors(facts),
-        "largest_bias": with_unit(up_to_digits(facts.largest_bias), dataset["value_unit"]),
+        "largest_bias": with_unit(format_rounded_up(facts.largest_bias), dataset["value_unit"]),
         "unparsable": rules.get("unparsable", "number not stated"),
         "cells_left_out": rules.get("cells left out by selection", 0),
     } | _clipping(facts)
@@ -111,7 +112,7 @@ def planning_errors(facts: Facts) -> list[dict[str, str]]:
     if isinstance(mean, dict) or isinstance(largest, dict) or len(names) > 1:
         # The sum of errors in different units has none.
         sums = [max(one.values()) if isinstance(one, dict) else one for one in (mean, largest)]
-        rounded = [up_to_digits(number) for number in sums]
+        rounded = [format_rounded_up(number) for number in sums]
         return [{"statistic": "", "mean": rounded[0], "max": rounded[1]}]
     return [_error(names[0], mean, largest, facts)]
 
@@ -124,6 +125,6 @@ def _error(name: str, mean: float, largest: float, facts: Facts) -> dict[str, st
     return {
         "statistic": NOUNS.get(name, name),
         "bias": "predicted" if ranged else "worst-case",
-        "mean": with_unit(up_to_digits(mean), unit),
-        "max": with_unit(up_to_digits(largest), unit),
+        "mean": with_unit(format_rounded_up(mean), unit),
+        "max": with_unit(format_rounded_up(largest), unit),
     }

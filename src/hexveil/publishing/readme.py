@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.prose import document
 from hexveil.report import cutting
-from hexveil.report.facts import headed, up_to_digits
+from hexveil.report.facts import format_heading, format_rounded_up
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,14 +31,14 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
     guarantee, cells = manifest["guarantee"], table.num_rows
     means = plan["statistics"][0] == "mean"
     values = {
-        "heading": headed(plan["statistics"], dataset["value"]),
+        "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": dataset["value_unit"],
         "dataset": dataset["name"],
         "cells": cells,
         "guarantee": guarantee,
         "nothing_read": guarantee["epsilon_spent"] == "0",
         "losses": _losses(manifest["losses"]),
-        "naive_epsilon": up_to_digits(float(Fraction(guarantee["composed_epsilon"])), 4),
+        "naive_epsilon": format_rounded_up(float(Fraction(guarantee["composed_epsilon"])), 4),
         "useful_cells": f"{plan['cells_better_than_constant']:,}" if means else "",
         "cut_off": cutting.describe_cut_off(manifest["cut_off"], cells),
         "smoothing": [_smoothing(statement) for statement in manifest["smoothing"]],
@@ -51,7 +51,7 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
 
 def _losses(losses: dict[str, Any]) -> dict[str, str]:
     """Return the numbers of units, and quantiles of their losses rounded up."""
-    rounded = {key: up_to_digits(losses[key], 4) for key in LOSSES}
+    rounded = {key: format_rounded_up(losses[key], 4) for key in LOSSES}
     return rounded | {key: str(losses[key]) for key in ("users", "at_zero")}
 
 

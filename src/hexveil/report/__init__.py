@@ -1,6 +1,6 @@
 """The page of a release: a map, a table and the promise, made from released numbers only.
 
-Nothing here reads records. Whatever is drawn comes from the released table, from the manifest and
+Nothing here reads records. Everything drawn comes from the released table, from the manifest and
 from a public file of lines, so the page costs no privacy.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["read_context", "render"]
 
 
 def __getattr__(name: str) -> object:
-    """Load what draws the page when it is first asked for: the library of figures is slow."""
+    """Load `render` on first use: the figure library is slow to import."""
     if name != "render":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hexveil.report.page import render  # noqa: PLC0415  slow to import

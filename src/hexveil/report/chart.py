@@ -1,4 +1,4 @@
-"""For labels, what stands in the map's place: a dot and its interval for each of a few cells."""
+"""Chart in place of the map, for labels: a dot and its interval for each of a few cells."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from hexveil.report.facts import ManifestView
 
-MOST_CELLS = 40
+MAX_CELLS = 40
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One cell of the chart: its name, what is said, and places in per cent of the width."""
+    """A cell of the chart: its name, its text, and positions in per cent of the width."""
 
     name: str
     text: str
@@ -38,12 +38,12 @@ class Chart:
 
 def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
     """Return the chart, or None where there are hexagons or too many cells to draw."""
-    if "hexagon" in table.column_names or table.num_rows > MOST_CELLS:
+    if "hexagon" in table.column_names or table.num_rows > MAX_CELLS:
         return None
     value = np.asarray(table[f"{view.statistic}_raw"].to_numpy(), dtype=np.float64)
-    low, high = view.ends(table)
-    left, right = float(min(low.min(), value.min())), float(max(high.max(), value.max()))
-    width = (right - left) or 1.0
+    low, high = view.bound_limits(table)
+    axis_start, axis_end = float(min(low.min(), value.min())), float(max(high.max(), value.max()))
+    width = (axis_end - axis_start) or 1.0
     names = [_name(table, view, row) for row in range(table.num_rows)]
     qualities = table[f"{view.statistic}_quality"].to_pylist()
     bars = tuple(
@@ -51,17 +51,17 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
             name=names[i],
             text=f"{view.amount(float(value[i]))}, {view.interval(float(low[i]), float(high[i]))}",
             quality=str(qualities[i]),
-            dot=_percent(value[i] - left, width),
-            start=_percent(low[i] - left, width),
+            dot=_percent(value[i] - axis_start, width),
+            start=_percent(low[i] - axis_start, width),
             width=_percent(high[i] - low[i], width),
         )
         for i in np.argsort(-value, kind="stable")
     )
-    return Chart(bars, view.amount(left), view.amount(right))
+    return Chart(bars, view.amount(axis_start), view.amount(axis_end))
 
 
-def _percent(part: float, whole: float) -> float:
-    return round(100.0 * float(part) / whole, 2)
+def _percent(length: float, width: float) -> float:
+    return round(100.0 * float(length) / width, 2)
 
 
 def _name(table: pa.Table, view: ManifestView, row: int) -> str:

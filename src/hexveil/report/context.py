@@ -61,20 +61,20 @@ def read_context(path: str | Path) -> dict[str, Any]:
             f"context: {str(path)!r} must be a file of at most {MAX_BYTES // 10**6} MB; "
             "keep only the lines near the map."
         )
-    found = None
-    with contextlib.suppress(*_NOT_GEOJSON):  # whose error holds the text: it is not kept
-        found = list(_geometries(json.loads(text)))
-    if found is None:
+    geometries = None
+    with contextlib.suppress(*_NOT_GEOJSON):  # an error that holds the text is not kept
+        geometries = list(_geometries(json.loads(text)))
+    if geometries is None:
         raise InputError(
             f"context: {str(path)!r} is not GeoJSON with places as [longitude, latitude] in "
             "degrees; export the layer as GeoJSON in WGS 84."
         )
-    if not found:
+    if not geometries:
         raise InputError(
             f"context: {str(path)!r} holds no line, polygon or point; "
             "export a layer that has geometry."
         )
-    return {"type": "GeometryCollection", "geometries": found}
+    return {"type": "GeometryCollection", "geometries": geometries}
 
 
 def lines_of(context: dict[str, Any]) -> list[Line]:
@@ -105,8 +105,8 @@ def _geometries(data: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401  any JSO
         if data.get("geometry") is not None:
             yield from _geometries(data["geometry"])
     elif kind == "GeometryCollection":
-        for part in data["geometries"]:
-            yield from _geometries(part)
+        for geometry in data["geometries"]:
+            yield from _geometries(geometry)
     else:
         places = _places(data["coordinates"], _DEPTH[kind])
         if places:
@@ -137,5 +137,5 @@ def _lines(shape: dict[str, Any]) -> list[Line]:
         return [[tuple(place)] for place in places]
     if depth == 1:
         return [[tuple(place) for place in places]]
-    parts = places if depth == 2 else [ring for polygon in places for ring in polygon]
-    return [[tuple(place) for place in part] for part in parts]
+    rings = places if depth == 2 else [ring for polygon in places for ring in polygon]
+    return [[tuple(place) for place in ring] for ring in rings]

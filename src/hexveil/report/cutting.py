@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexveil.exact import exact
-from hexveil.report.facts import NOUNS, up_to_digits
+from hexveil.report.facts import NOUNS, format_rounded_up
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def describe_steps(steps: Sequence[Step], amount: FormatAmount) -> list[str]:
             strategy=strategy,
             amount=amount,
             quantile=f"{float(exact(step.get('part', '0'), 'the quantile of residuals')):.0%}",
-            epsilon=up_to_digits(float(exact(step["epsilon"], "the epsilon of a step")), 4),
+            epsilon=format_rounded_up(float(exact(step["epsilon"], "the epsilon of a step")), 4),
             share=f"{step['share']:.0%}",
         )
         for step in steps

@@ -1,4 +1,4 @@
-"""What the page needs from a manifest, checked once and named."""
+"""View of a manifest for the page: the facts that it needs, checked once and named."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
-"""How wide a statistic can range, for bounds of width 1: its quality is judged against this."""
+"""Range of a statistic for bounds of width 1: quality grades are relative to it."""
 NOUNS = {"mean": "average", "variance": "variance", "sd": "standard deviation"}
 _NEEDED = ("dataset", "guarantee", "bounds", "grid", "plan")
 
 
 @dataclass(frozen=True)
 class ManifestView:
-    """The public facts of a release that the page puts into words.
+    """Public facts of a release, as its manifest states them.
 
     Attributes
     ----------
     manifest : mapping
-        The whole manifest, for what is only listed.
+        The whole manifest, for facts that are only listed.
     name, value, value_unit : str
-        Data set, value column and its unit of measure; "" where not said.
+        Data set, value column and its unit of measure; "" where not stated.
     lower, upper : float
         Bounds of the values, in value units.
     unit : str
-        What is protected: user, user-day or user-week.
+        The privacy unit: user, user-day or user-week.
     promise : str
-        What is promised, in a sentence.
+        The promise, in a sentence.
     label_columns : tuple of str
         Columns that name a cell, with labels.
     """
@@ -53,51 +53,53 @@ class ManifestView:
     promise: str
     label_columns: tuple[str, ...]
 
-    def ends(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ends of the bound of each cell's raw number.
+    def bound_limits(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the limits of each cell's true number, by the bound around its raw one.
 
-        Where estimates were smoothed, the table's own ends are those of a model.
+        Where estimates were smoothed, the limits in the table are those of a model.
         """
 
         def column(key: str) -> NDArray[np.float64]:
-            found = table[f"{self.statistic}_{key}"].to_numpy()
-            return np.asarray(found, dtype=np.float64)
+            numbers = table[f"{self.statistic}_{key}"].to_numpy()
+            return np.asarray(numbers, dtype=np.float64)
 
         if f"{self.statistic}_smoothed" not in table.column_names:
             return column("low"), column("high")
         raw, bound, span = column("raw"), column("bound95"), self.upper - self.lower
         low, high = column("low"), column("high")
-        least, most = {
+        lowest, highest = {
             "mean": (self.lower, self.upper),
             "variance": (0.0, span**2 * RANGE["variance"]),
             "sd": (0.0, span * RANGE["sd"]),
         }[self.statistic]
-        # A cell that is cut off reaches to the end of what is possible in the table too.
+        # The interval of a cell that is cut off reaches to the bound in the table, too.
         return (
-            np.where(low <= least, least, np.maximum(raw - bound, least)),
-            np.where(high >= most, most, np.minimum(raw + bound, most)),
+            np.where(low <= lowest, lowest, np.maximum(raw - bound, lowest)),
+            np.where(high >= highest, highest, np.minimum(raw + bound, highest)),
         )
 
     @property
     def clipping_range(self) -> Mapping[str, Any] | None:
-        """The private interval of the release, as its manifest says it; None if there is none."""
+        """The clipping range that was found privately; None if there is none."""
         return next((step for step in self.steps if step["step"] == "interval"), None)
 
     @property
     def steps(self) -> tuple[Mapping[str, Any], ...]:
-        """The steps of the release that look at values."""
+        """The steps of the release that read values."""
         return tuple(self.manifest["plan"].get("private_steps") or ())
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any]) -> ManifestView:
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> ManifestView:
         """Build from a manifest of schema version 1; raise InputError if a part is missing."""
-        missing = [part for part in _NEEDED if part not in manifest]
+        missing = [section for section in _NEEDED if section not in manifest]
         if missing:
             raise InputError(
                 f"the manifest has no part {missing[0]!r}; "
                 "make the report from the manifest of a release folder."
             )
-        dataset, guarantee, bounds = (manifest[part] for part in ("dataset", "guarantee", "bounds"))
+        dataset, guarantee, bounds = (
+            manifest[section] for section in ("dataset", "guarantee", "bounds")
+        )
         return cls(
             manifest=manifest,
             name=str(dataset.get("name") or ""),
@@ -112,37 +114,37 @@ class ManifestView:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """What was published of each cell."""
+        """The statistics published for each cell."""
         return tuple(self.manifest["plan"].get("statistics") or ("mean",))
 
     @property
     def statistic(self) -> str:
-        """The one that the page shows: the first."""
+        """The statistic that the page shows: the first."""
         return self.statistics[0]
 
     @property
     def noun(self) -> str:
-        """What the page shows, in a word: "average"."""
+        """The noun of the statistic shown: "average"."""
         return NOUNS[self.statistic]
 
     @property
     def heading(self) -> str:
-        """What the page shows, with the value: "Average speed", "Variance of speed"."""
-        return headed((self.statistic,), self.value)
+        """The statistic shown with the value: "Average speed", "Variance of speed"."""
+        return format_heading((self.statistic,), self.value)
 
     @property
     def unit_text(self) -> str:
-        """Unit of measure of what the page shows; "" where not said."""
+        """Unit of measure of the statistic shown; "" where not stated."""
         return squared(self.value_unit) if self.statistic == "variance" else self.value_unit
 
     @property
     def constant(self) -> bool:
-        """Whether the release cost nothing: it is made of constants, and no value was read."""
+        """Whether the release cost nothing: all numbers are constants, and no value was read."""
         return bool(self.manifest["guarantee"].get("epsilon_spent") == "0")
 
     @property
     def range(self) -> float:
-        """How wide the statistic can range: the span, half of it, or a quarter of its square."""
+        """Width of the statistic's range: the span, half of it, or a quarter of its square."""
         span = self.upper - self.lower
         return (span**2 if self.statistic == "variance" else span) * RANGE[self.statistic]
 
@@ -153,13 +155,13 @@ class ManifestView:
 
     @property
     def planned_error(self) -> float | None:
-        """The mean planning error over the cells, in units of what the page shows."""
+        """The mean planning error over the cells, in units of the statistic shown."""
         return self.planned("mean_error")
 
     def planned(self, key: str) -> float | None:
-        """Return a planning error of the manifest, in units of what the page shows.
+        """Return a planning error of the manifest, in units of the statistic shown.
 
-        None where it is about something else: a root has none, and a sum adds different units.
+        None for a root, which has none, and for a sum of errors in different units.
         """
         plan = self.manifest["plan"]
         error = plan.get(key)
@@ -173,7 +175,7 @@ class ManifestView:
         return with_unit(f"{number:,.{self.decimals}f}", self.unit_text)
 
     def amount_up(self, number: float) -> str:
-        """Return the same, rounded up: for bounds, which must not be understated."""
+        """Return a number rounded up, with its unit: bounds must not be understated."""
         scale = 10.0**self.decimals
         return self.amount(math.ceil(number * scale - 1e-6) / scale)
 
@@ -184,17 +186,17 @@ class ManifestView:
         return f"{start:,.{self.decimals}f} to {self.amount_up(high)}"
 
 
-def headed(statistics: Sequence[str], value: str) -> str:
-    """Return what is published, with the value.
+def format_heading(statistics: Sequence[str], value: str) -> str:
+    """Return the statistics published, with the value.
 
     Examples
     --------
-    >>> headed(("mean",), "speed"), headed(("mean", "variance", "sd"), "speed")
+    >>> format_heading(("mean",), "speed"), format_heading(("mean", "variance", "sd"), "speed")
     ('Average speed', 'Average, variance and standard deviation of speed')
     """
     nouns = [NOUNS[name] for name in statistics]
-    said = " and ".join([", ".join(nouns[:-1]), nouns[-1]] if len(nouns) > 1 else nouns)
-    return f"{said.capitalize()}{'' if nouns == ['average'] else ' of'} {value}"
+    listing = " and ".join([", ".join(nouns[:-1]), nouns[-1]] if len(nouns) > 1 else nouns)
+    return f"{listing.capitalize()}{'' if nouns == ['average'] else ' of'} {value}"
 
 
 def squared(unit: str) -> str:
@@ -215,8 +217,8 @@ def with_unit(number: str, unit: str) -> str:
     return f"{number}\u00a0{unit}" if unit else number
 
 
-def up_to_digits(number: float, digits: int = 3) -> str:
-    """Return a positive number rounded up to so many significant digits, without exponent."""
+def format_rounded_up(number: float, digits: int = 3) -> str:
+    """Return a positive number rounded up to significant digits, without exponent."""
     if not math.isfinite(number) or number <= 0:
         return "unlimited" if number > 0 else str(number)
     places = max(0, digits - 1 - math.floor(math.log10(number)))

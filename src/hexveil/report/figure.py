@@ -152,13 +152,13 @@ def _renumbered(item: Mapping[str, Any]) -> dict[str, Any]:
             return [walk(inner) for inner in value]
         return value
 
-    return {str(key): walk(part) for key, part in item.items()} | {
+    return {str(key): walk(content) for key, content in item.items()} | {
         "root_id": fresh.setdefault(item["root_id"], f"h{len(fresh) + 1}")
     }
 
 
 def gradient(stops: int = 24) -> list[str]:
     """Return colours of the scale from low to high, for the bar of the legend."""
-    last = len(PALETTE) - 1
-    chosen: Sequence[int] = [round(i * last / (stops - 1)) for i in range(stops)]
-    return [PALETTE[i] for i in chosen]
+    n_intervals = len(PALETTE) - 1
+    indexes: Sequence[int] = [round(i * n_intervals / (stops - 1)) for i in range(stops)]
+    return [PALETTE[i] for i in indexes]

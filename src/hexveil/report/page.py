@@ -2,7 +2,7 @@
 
 The page's policy line forbids every request, so even a mistake in it could not tell anybody that
 it was opened, and it runs no script but the page's own (policy.py). All text is escaped by the
-template; data stand in script elements as JSON.
+templates; data are embedded in script elements as JSON.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ def render(
     Raises
     ------
     InputError
-        If the table has no rows or lacks a column, or the manifest lacks a part.
+        If the table has no rows or lacks a column, or the manifest lacks a section.
 
     Notes
     -----
     Equal input gives equal text; there is no time stamp.
     """
-    view = ManifestView.of(manifest)
+    view = ManifestView.from_manifest(manifest)
     _check(table, view)
     data = payload(table, view, context=context)
     item = None
     if data["map"]:
         item = figure.map_item(data["colour"]["low"], data["colour"]["high"], _width(data["map"]))
     legend, chart = _legend(data["colour"], view), interval_chart(table, view)
-    style = _part("page.css") + _placed(legend, chart)
+    style = _asset("page.css") + _placement_rules(legend, chart)
     scripts = _scripts(with_map=item is not None)
     values = wording.template_values(table, view) | {
         "qualities": wording.qualities(table, view),
@@ -95,7 +95,7 @@ def _check(table: pa.Table, view: ManifestView) -> None:
 
 
 def _width(drawn: Mapping[str, Any]) -> float:
-    """Return how far the hexagons reach from west to east on the ground, in metres."""
+    """Return the extent of the hexagons from west to east on the ground, in metres."""
     east = np.concatenate([ring[::2] for ring in drawn["rings"]])
     return float(np.ptp(east)) * float(drawn["unit"])
 
@@ -114,7 +114,7 @@ def _legend(colour: Mapping[str, float], view: ManifestView) -> dict[str, Any]:
     }
 
 
-def _placed(legend: Mapping[str, Any], chart: Chart | None) -> str:
+def _placement_rules(legend: Mapping[str, Any], chart: Chart | None) -> str:
     """Return the style rules for colours and places: the policy allows no style attributes."""
     rules = [
         f"#colour-bar {{ background: linear-gradient(to right, {', '.join(legend['gradient'])}); }}"
@@ -129,12 +129,12 @@ def _placed(legend: Mapping[str, Any], chart: Chart | None) -> str:
 
 
 def _scripts(*, with_map: bool) -> list[str]:
-    """Return the text of each script: the map's library, after what it needs, and the page's."""
+    """Return the text of each script: the map's library after its style sheets, and the page's."""
     names = ("page.js", "map.js", "table.js") if with_map else ("page.js", "table.js")
-    own = "\n".join(_part(name) for name in (*names, "start.js"))
-    before = [_part("sheets.js"), figure.scripts()] if with_map else []
-    return [*before, f'(function () {{\n"use strict";\n{own}}})();\n']
+    page_script = "\n".join(_asset(name) for name in (*names, "start.js"))
+    libraries = [_asset("sheets.js"), figure.scripts()] if with_map else []
+    return [*libraries, f'(function () {{\n"use strict";\n{page_script}}})();\n']
 
 
-def _part(name: str) -> str:
+def _asset(name: str) -> str:
     return (resources.files("hexveil.report") / "assets" / name).read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
-"""What the page carries: every outline once, and one compact column per released number.
+"""Data of the page's scripts: every outline once, and one compact column per released number.
 
-A few thousand hexagons in tens of slots make a hundred thousand rows, so rows hold places in
-lists instead of names, and numbers keep only the digits that are shown. Bounds are rounded
-outwards, so that what is shown is never narrower than what was released.
+A few thousand hexagons in tens of slots make a hundred thousand rows, so rows hold indexes
+instead of names, and numbers keep only the digits that are shown. Bounds are rounded outwards, so
+that the page never shows a narrower interval than the released one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from hexveil.report.context import lines_of
 from hexveil.report.cutting import CUT_OFF
-from hexveil.report.projection import Ring, around, near, rings_of
+from hexveil.report.projection import Ring, align_with, centred_projection, unwrapped_rings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,10 +45,10 @@ def payload(
     """Return everything the page's scripts need, as plain JSON values."""
     places, place = _coded(_texts(table, "hexagon"))
     slots, slot = _coded(_texts(table, "slot"), in_order=True)
-    shown = _numbers(table, view)
+    numbers = _numbers(table, view)
     colour = colour_range(table, view.statistic)
     return {
-        "columns": {**_labels(table, view), **shown},
+        "columns": {**_labels(table, view), **numbers},
         "hexagon": place,
         "slot": slot,
         "slots": _slot_names(table, slots),
@@ -70,11 +70,11 @@ def colour_range(table: pa.Table, statistic: str = "mean") -> tuple[float, float
     """Return the ends of the colour scale: the values that are not noise, over all slots."""
     value = np.asarray(table[f"{statistic}_raw"].to_numpy(), dtype=np.float64)
     usable = np.isfinite(value)
-    kept = usable & (np.array(table[f"{statistic}_quality"].to_pylist()) != "noise")
-    chosen = value[kept if kept.any() else usable]
-    if not chosen.size:
+    is_shown = usable & (np.array(table[f"{statistic}_quality"].to_pylist()) != "noise")
+    numbers = value[is_shown if is_shown.any() else usable]
+    if not numbers.size:
         return 0.0, 1.0
-    low, high = float(chosen.min()), float(chosen.max())
+    low, high = float(numbers.min()), float(numbers.max())
     # A difference too small for the twelve places of the ends is none.
     step = _nice_step(max((high - low) / 10, 1e-9) if high > low else max(abs(high) / 10, 1e-9))
     low, high = math.floor(low / step) * step, math.ceil(high / step) * step
@@ -84,8 +84,8 @@ def colour_range(table: pa.Table, statistic: str = "mean") -> tuple[float, float
 def ticks(low: float, high: float) -> list[float]:
     """Return three to seven round numbers from `low` to `high`."""
     step = _nice_step((high - low) / 4)
-    first = math.ceil(low / step - 1e-9)
-    return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
+    start = math.ceil(low / step - 1e-9)
+    return [round(i * step, 12) for i in range(start, math.floor(high / step + 1e-9) + 1)]
 
 
 def slot_text(start: str, end: str) -> str:
@@ -118,7 +118,7 @@ def _texts(table: pa.Table, column: str) -> list[str] | None:
 def _coded(
     texts: list[str] | None, *, in_order: bool = False
 ) -> tuple[list[str], list[int] | None]:
-    """Return the distinct texts and, per row, the place of its text among them."""
+    """Return the distinct texts and, per row, the index of its text."""
     if texts is None:
         return [], None
     distinct = sorted(set(texts)) if in_order else list(dict.fromkeys(texts))
@@ -142,7 +142,7 @@ def _labels(table: pa.Table, view: ManifestView) -> dict[str, list[str]]:
 def _numbers(table: pa.Table, view: ManifestView) -> dict[str, list[Any]]:
     """Return each shown number, rounded to the digits shown, bounds outwards."""
     statistic, decimals = view.statistic, view.decimals
-    low, high = view.ends(table)
+    low, high = view.bound_limits(table)
     quality = [QUALITIES.index(str(q)) for q in table[f"{statistic}_quality"].to_pylist()]
     return {
         "value": _rounded(_column(table, f"{statistic}_raw"), decimals, np.rint),
@@ -162,18 +162,18 @@ def _column(table: pa.Table, name: str) -> NDArray[np.float64]:
 def _rounded(numbers: NDArray[np.float64], decimals: int, rule: np.ufunc) -> list[float | None]:
     # A hair's tolerance, or 0.3 * 10 = 3.0000000000000004 would be shown as 0.4.
     steps = numbers * 10.0**decimals
-    whole = np.where(np.abs(steps - np.rint(steps)) < 1e-6, np.rint(steps), rule(steps))
+    rounded = np.where(np.abs(steps - np.rint(steps)) < 1e-6, np.rint(steps), rule(steps))
     return [
         round(float(w) / 10.0**decimals, decimals) + 0.0 if math.isfinite(w) else None
-        for w in whole
+        for w in rounded
     ]
 
 
 def _map(names: Sequence[str], context: dict[str, Any] | None) -> dict[str, Any] | None:
     if not names:
         return None
-    rings = rings_of(names)
-    projection = around(rings)
+    rings = unwrapped_rings(names)
+    projection = centred_projection(rings)
     drawn = [_flat(projection, ring) for ring in rings]
     return {
         "lon": projection.lon,
@@ -198,24 +198,30 @@ def _context(
     margin = np.maximum(high - low, np.max(high - low) / 4)
     lines = [
         projection.steps(*np.array(line, dtype=np.float64).T)
-        for line in near(lines_of(context), projection.lon)
+        for line in align_with(lines_of(context), projection.lon)
     ]
-    kept = [part for line in lines for part in _inside(line, low - margin, high + margin)]
+    stretches = [
+        stretch for line in lines for stretch in _inside(line, low - margin, high + margin)
+    ]
     step = 1
     while True:
-        thin = [_thinned(part, step) for part in kept]
-        if sum(part.shape[0] for part in thin) <= MAX_CONTEXT_POINTS or step > 1 << 20:
-            return [[int(v) for v in part.ravel()] for part in thin]
+        thin = [_thinned(stretch, step) for stretch in stretches]
+        if sum(stretch.shape[0] for stretch in thin) <= MAX_CONTEXT_POINTS or step > 1 << 20:
+            return [[int(v) for v in stretch.ravel()] for stretch in thin]
         step *= 2
-        kept = [part for part in kept if part.shape[0] == 1 or np.ptp(part, axis=0).max() > step]
+        stretches = [
+            stretch
+            for stretch in stretches
+            if stretch.shape[0] == 1 or np.ptp(stretch, axis=0).max() > step
+        ]
 
 
 def _inside(line: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
-    """Return the stretches of a line whose segments touch the box."""
+    """Return the stretches of a line with segments that touch the box."""
     if line.shape[0] == 1:
         return [line] if bool(((line >= low) & (line <= high)).all()) else []
-    least, most = np.minimum(line[:-1], line[1:]), np.maximum(line[:-1], line[1:])
-    touches = ((most >= low) & (least <= high)).all(axis=1)
+    west, east = np.minimum(line[:-1], line[1:]), np.maximum(line[:-1], line[1:])
+    touches = ((east >= low) & (west <= high)).all(axis=1)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], touches, [False]]).astype(np.int8)))
     return [line[a : b + 1] for a, b in zip(edges[::2], edges[1::2], strict=True)]
 

@@ -1,4 +1,4 @@
-"""The content security policy of the page: it asks for nothing, and runs nothing but its own.
+"""Content security policy of the page: no requests, and no scripts but the page's own.
 
 Each script and the one style element are allowed by the hash of their text, so that a script or a
 style that slipped into the page in some other way, say in a label, is not run. There are no style

@@ -1,4 +1,4 @@
-"""Where each hexagon is drawn: Mercator metres around the middle of the data.
+"""Positions of the hexagons on the map: Mercator metres around the middle of the data.
 
 Mercator keeps hexagons hexagonal. It is scaled by the cosine of the middle latitude, so that a
 metre of the drawing is a metre of ground in the middle of the map (exact for a city, a fiction
@@ -55,15 +55,15 @@ def _mercator(lat: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.arctanh(np.sin(inside)), dtype=np.float64)
 
 
-def rings_of(names: Sequence[str]) -> list[Ring]:
+def unwrapped_rings(names: Sequence[str]) -> list[Ring]:
     """Return the outline of each hexagon, all on one map: longitudes run on past 180."""
     rings = [_unwound(hexagons.outline(int(name, 16))) for name in names]
-    west = _cut([sum(lon for lon, _ in ring) / len(ring) for ring in rings])
-    return [_after(ring, west) for ring in rings]
+    west = _widest_gap([sum(lon for lon, _ in ring) / len(ring) for ring in rings])
+    return [_move_east_of(ring, west) for ring in rings]
 
 
-def around(rings: Sequence[Ring]) -> Projection:
-    """Return the projection whose middle is the middle of the outlines."""
+def centred_projection(rings: Sequence[Ring]) -> Projection:
+    """Return the projection centred on the middle of the outlines."""
     lons = [lon for ring in rings for lon, _ in ring]
     lats = [max(-LAST_LATITUDE, min(LAST_LATITUDE, lat)) for ring in rings for _, lat in ring]
     low, high = _mercator(np.array([min(lats), max(lats)]))
@@ -74,14 +74,14 @@ def around(rings: Sequence[Ring]) -> Projection:
     return Projection((min(lons) + max(lons)) / 2, lat, unit)
 
 
-def near(lines: Iterable[Sequence[tuple[float, float]]], middle: float) -> list[Ring]:
+def align_with(lines: Iterable[Sequence[tuple[float, float]]], middle: float) -> list[Ring]:
     """Return lines moved by whole turns to within half a turn of the middle longitude."""
-    moved = []
+    aligned = []
     for line in lines:
         ring = _along(line)
         turn = 360.0 * round((middle - ring[0][0]) / 360.0)
-        moved.append([(lon + turn, lat) for lon, lat in ring])
-    return moved
+        aligned.append([(lon + turn, lat) for lon, lat in ring])
+    return aligned
 
 
 def _along(line: Sequence[tuple[float, float]]) -> Ring:
@@ -99,7 +99,7 @@ def _unwound(ring: Ring) -> Ring:
     return [*closed, (closed[-1][0], edge), (closed[0][0], edge)]
 
 
-def _cut(middles: Sequence[float]) -> float:
+def _widest_gap(middles: Sequence[float]) -> float:
     """Return the longitude in the middle of the widest empty band."""
     sorted_lons = np.sort(np.mod(middles, 360.0))
     gaps = np.diff(np.append(sorted_lons, sorted_lons[0] + 360.0))
@@ -107,7 +107,7 @@ def _cut(middles: Sequence[float]) -> float:
     return float(sorted_lons[widest] + gaps[widest] / 2)
 
 
-def _after(ring: Ring, west: float) -> Ring:
+def _move_east_of(ring: Ring, west: float) -> Ring:
     """Move an outline by whole turns so that its middle lies within a turn east of `west`."""
     middle = sum(lon for lon, _ in ring) / len(ring)
     turn = math.floor((middle - west) / 360.0) * 360.0

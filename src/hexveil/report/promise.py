@@ -19,7 +19,7 @@ from hexveil.exact import decimal_text, float_up
 from hexveil.report.templates import render_sentence
 
 Protect = Literal["values"]
-"""Privacy models: what of a unit is protected."""
+"""Privacy models."""
 
 _TEMPLATE = "promise.txt"
 _THREE_UP = Context(prec=3, rounding=ROUND_CEILING)

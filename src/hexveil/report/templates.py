@@ -42,7 +42,7 @@ def environment(escape: Callable[[str], str] | None = None) -> jinja2.Environmen
         # Marked as done, so that the text of a macro is not escaped a second time.
         return Markup(escape(str(value)))  # noqa: S704  escaped for the format at hand
 
-    made = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.PackageLoader("hexveil", FOLDER),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -50,8 +50,8 @@ def environment(escape: Callable[[str], str] | None = None) -> jinja2.Environmen
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["counted"] = _counted
-    return made
+    templates.filters["counted"] = _counted
+    return templates
 
 
 def render_template(

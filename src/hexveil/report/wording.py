@@ -16,7 +16,7 @@ from hexveil.errors import InputError
 from hexveil.exact import exact
 from hexveil.facts import UNITS
 from hexveil.report import cutting
-from hexveil.report.facts import NOUNS, up_to_digits, with_unit
+from hexveil.report.facts import NOUNS, format_rounded_up, with_unit
 from hexveil.report.promise import exact_counts, in_common, presence
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def template_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     return {
         "view": view,
         # A fact that a manifest leaves out is empty text, and its row is not shown.
-        **{part: defaultdict(str, manifest[part]) for part in _PARTS},
+        **{section: defaultdict(str, manifest[section]) for section in _PARTS},
         "software": manifest.get("software") or {},
         "statistics": [NOUNS[name] for name in view.statistics],
         "nothing_read": view.constant,
@@ -145,12 +145,12 @@ def _optimality(view: ManifestView) -> dict[str, Any]:
     bound, gap = plan.get("lower_bound"), plan.get("gap")
     if bound is None or gap is None:
         return {"lower_bound": ""}
-    both = "mean" in view.statistics and len(view.statistics) > 1
+    several = "mean" in view.statistics and len(view.statistics) > 1
     return {
         "lower_bound": f"{Decimal(bound).normalize(_SIX_DOWN):f}",
-        "gap": up_to_digits(100 * gap, 2) if gap > 0 else "0",
+        "gap": format_rounded_up(100 * gap, 2) if gap > 0 else "0",
         # Errors of several statistics are compared as shares of a constant's.
-        "bound_is_share": both
+        "bound_is_share": several
         and plan["certifies"] != "loss"
         and plan["request"]["error"] != "sum",
     }
@@ -160,7 +160,7 @@ def _smoothing(view: ManifestView) -> dict[str, Any]:
     """Return the quality of the smoothed map of the statistic shown; empty if there is none."""
     name = "variance" if view.statistic == "sd" else view.statistic
     statements = view.manifest.get("smoothing") or ()
-    statement = next((one for one in statements if one["statistic"] == name), None)
+    statement = next((entry for entry in statements if entry["statistic"] == name), None)
     if statement is None:
         return {}
     epsilon = statement.get("epsilon_half_distinguishable")
@@ -176,7 +176,7 @@ def _losses(losses: Mapping[str, Any]) -> dict[str, Any]:
     """Return quantiles of the units' losses, rounded up, and the numbers of units."""
     return {
         "losses": {
-            key: up_to_digits(float(exact(losses[key], key)), 4)
+            key: format_rounded_up(float(exact(losses[key], key)), 4)
             for key in _LOSSES
             if losses.get(key) is not None
         },
@@ -190,4 +190,4 @@ def _epsilon(text: object) -> str:
     if text is None:
         return ""
     number = float(exact(str(text), "epsilon"))
-    return str(text) if len(str(text)) <= 12 else f"at most {up_to_digits(number, 6)}"
+    return str(text) if len(str(text)) <= 12 else f"at most {format_rounded_up(number, 6)}"

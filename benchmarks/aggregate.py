@@ -76,7 +76,7 @@ def prepare(folder: Path) -> None:
     """Write ready.parquet: the records with their cells and slots computed."""
     import duckdb  # noqa: PLC0415  only where it is used
 
-    from hexveil import hexagons  # noqa: PLC0415  only where it is used
+    from hexveil.base import hexagons  # noqa: PLC0415  only where it is used
 
     connection = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(folder)})
     connection.execute("SET TimeZone='UTC'")
@@ -133,7 +133,7 @@ def floor(folder: Path, _memory: str, *, drop: bool) -> int:
 def reading(folder: Path, memory: str, *, drop: bool, name: str = "records.parquet") -> int:
     """Return the pairs that `hexveil.read` finds."""
     import hexveil.records.duckdb.reading  # noqa: F401, PLC0415  imported before the clock starts
-    from hexveil.cells import Cells  # noqa: PLC0415  only where it is used
+    from hexveil.model.cells import Cells  # noqa: PLC0415  only where it is used
     from hexveil.records.read import read  # noqa: PLC0415  only where it is used
     from hexveil.records.select import Select  # noqa: PLC0415  only where it is used
 

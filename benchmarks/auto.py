@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 import hexveil as hv
-from hexveil.experiments import flights
-from hexveil.experiments.own import OwnCell, own_cell
 from hexveil.mechanisms.auto import CANDIDATES
+from hexveil.simulation import flights
+from hexveil.simulation.private_study_output import OwnCell, own_cell
 
 EPSILONS = ("0.25", "0.5", "1", "2")
 TRIALS, MIN_USERS, LIMIT = 10_000, 20, 0.15

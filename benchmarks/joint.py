@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 
 import hexveil as hv
-from hexveil.planning.exposure import Exposure
+from hexveil.planning.optimizers.user_factors import Exposure
 
 LIMIT = 10.0
 CELLS, ROWS_PER_USER, MOST_CELLS = 2_000, 200, 73

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.ledger import Ledger, losses_of
-from hexveil.ledger.engines import connect, transaction
-from hexveil.ledger.tables import balances
-from hexveil.ledger.units import Key, Losses, make_key
+from hexveil.ledger.storage.databases import connect, transaction
+from hexveil.ledger.storage.tables import balances
+from hexveil.ledger.unit_losses import Key, Losses, make_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

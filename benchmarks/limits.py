@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hexveil import atomic
-from hexveil.experiments.papers import drawing
-from hexveil.experiments.papers.study import Line, Outcome, Panel, line
+from hexveil.base import atomic_files
+from hexveil_research.papers import drawing
+from hexveil_research.papers.study import Line, Outcome, Panel, line
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # the files beside this one
@@ -245,8 +245,8 @@ def commit(found: Sequence[Series], images: dict[str, bytes], about: dict[str, A
     """Write figures.json, the figure and the table of the page."""
     measuring.commit(FIGURES, found, about)
     if images:
-        atomic.write(PICTURE, images["svg"])
-    atomic.write(PAGE, written(PAGE.read_text("utf-8"), found, about).encode())
+        atomic_files.write(PICTURE, images["svg"])
+    atomic_files.write(PAGE, written(PAGE.read_text("utf-8"), found, about).encode())
 
 
 def arguments() -> argparse.Namespace:
@@ -275,7 +275,7 @@ def main() -> int:
     print(words(about), measuring.table(found, before, judged=not given.quick), sep="\n\n")
     images = picture(found)
     if images:
-        atomic.write(given.out / "limits.svg", images["svg"])
+        atomic_files.write(given.out / "limits.svg", images["svg"])
     if given.commit_figures and not failed:
         commit(found, images, about)
     missed = not given.quick and any(one.last.missed() for one in found)

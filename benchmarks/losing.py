@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import hexveil as hv
-from hexveil import atomic
+from hexveil.base import atomic_files
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 import reach  # beside this file
@@ -136,7 +136,9 @@ def main() -> int:
     show(found)
     if given.out:
         given.out.mkdir(parents=True, exist_ok=True)
-        atomic.write(given.out / "reach-losing.csv", reach.table(found, "", by="records and users"))
+        atomic_files.write(
+            given.out / "reach-losing.csv", reach.table(found, "", by="records and users")
+        )
     return 0
 
 

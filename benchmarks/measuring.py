@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hexveil import atomic
+from hexveil.base import atomic_files
 
 if TYPE_CHECKING:
     import argparse
@@ -195,7 +195,7 @@ def commit(file: Path, found: Sequence[Series], about: Mapping[str, Any]) -> Non
     # A line for each measurement, so that a later change of one shows as one.
     body = ",\n  ".join(json.dumps(line) for line in lines)
     head = json.dumps(dict(about), indent=1)[:-2]
-    atomic.write(file, f'{head},\n "measured": [\n  {body}\n ]\n}}\n'.encode())
+    atomic_files.write(file, f'{head},\n "measured": [\n  {body}\n ]\n}}\n'.encode())
 
 
 def worse(now: Series, before: Series | None) -> float | None:

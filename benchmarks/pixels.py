@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hexveil import hexagons
-from hexveil.records.duckdb.packed import PLACES
-from hexveil.records.duckdb.pixels import Pixels
+from hexveil.base import hexagons
+from hexveil.records.duckdb.hexagons.pixel_lookup import Pixels
+from hexveil.records.duckdb.packing.packed_records import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,15 +31,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hexveil as hv
-from hexveil import atomic
-from hexveil.errors import InputError
-from hexveil.experiments.flights import departures
-from hexveil.experiments.papers import drawing
-from hexveil.experiments.papers.study import Line, Outcome, Panel, Whose, line
-from hexveil.publishing import linear
-from hexveil.publishing.release import _constants, _found, _stages, _values
-from hexveil.publishing.smoothed import smoothed
+from hexveil.base import atomic_files
+from hexveil.base.errors import InputError
+from hexveil.mechanisms import clipped_mean
+from hexveil.publishing.pipeline import _constants, _found, _stages, _values
+from hexveil.publishing.smoothed_estimates import smoothed
 from hexveil.publishing.stages import Stage, execute
+from hexveil.simulation.flights import departures
+from hexveil_research.papers import drawing
+from hexveil_research.papers.study import Line, Outcome, Panel, Whose, line
 
 HERE = Path(__file__).resolve().parent
 
@@ -203,7 +203,7 @@ def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[d
     Each is drawn as a release draws it, without a ledger: for studies only.
     """
     facts = dataset.public
-    where = linear.lattice(plan, facts.scale)
+    where = clipped_mean.lattice(plan, facts.scale)
     live = any(part.live.any() for part in plan.parts.values())
     for run in range(runs):
         noisy = execute(_stages(dataset, plan), AtOnce()) if live else _constants(plan, where)
@@ -399,9 +399,9 @@ def main() -> int:
         given.out.mkdir(parents=True, exist_ok=True)
         if given.ways and (given.out / f"reach-{name}.csv").exists():
             found = kept(given.out / f"reach-{name}.csv", found)
-        atomic.write(given.out / f"reach-{name}.csv", table(found, case.unit))
+        atomic_files.write(given.out / f"reach-{name}.csv", table(found, case.unit))
         images = figure(found, f"{given.set}: {size}", case.unit)
-        atomic.write(given.out / f"reach-{name}.svg", images["svg"])
+        atomic_files.write(given.out / f"reach-{name}.svg", images["svg"])
     show(found, case.unit)
     return 0
 

@@ -32,10 +32,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hexveil as hv
-from hexveil.cells import CellTable
-from hexveil.facts import PublicFacts, ValueScale
-from hexveil.noise import secure
-from hexveil.publishing import linear
+from hexveil.mechanisms import clipped_mean, noise
+from hexveil.model.cells import CellTable
+from hexveil.model.public_metadata import PublicFacts, ValueScale
 from hexveil.records.dataset import Sums
 from hexveil.records.units import Units
 
@@ -46,7 +45,7 @@ import measuring  # beside this file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hexveil.planning.rows import Rows
+    from hexveil.planning.allocation import Rows
 
 SIZES = ((10_000, 2_500, 1_000_000), (30_000, 5_000, 3_000_000), (100_000, 10_000, 10_000_000))
 """Users, cells and pairs."""
@@ -198,11 +197,11 @@ def losing(folder: Path) -> dict[str, float]:
 def noising(folder: Path) -> dict[str, float]:
     """Measure the noise of the joint plan's cells, each with its own scale."""
     source = dataset(folder)
-    where = linear.lattice(planned(folder, source), source.public.scale)
+    where = clipped_mean.lattice(planned(folder, source), source.public.scale)
     scales = where.noise[where.noise > 0]
-    secure.add_laplace(np.zeros(2, dtype=np.int64), np.ones(2))
+    noise.add_laplace(np.zeros(2, dtype=np.int64), np.ones(2))
     with clock() as found:
-        secure.add_laplace(np.zeros(scales.size, dtype=np.int64), scales)
+        noise.add_laplace(np.zeros(scales.size, dtype=np.int64), scales)
     return found
 
 
@@ -214,13 +213,13 @@ def drawing(folder: Path) -> dict[str, float]:
     user = np.concatenate([np.arange(DRAWS) % DRIVERS, rng.integers(0, DRIVERS, 4 * DRAWS)])
     pairs = hv.Occupancy.from_coo(cell, user, np.minimum(rng.zipf(2.5, cell.size), 500))
     made = plan(pairs, epsilon=5 * EPSILON * pairs.n_cells / pairs.n_users)
-    where = linear.lattice(made, ValueScale.of(BOUNDS, QUANTUM))
+    where = clipped_mean.lattice(made, ValueScale.of(BOUNDS, QUANTUM))
     scales = where.noise[where.noise > 0]
-    secure.add_laplace(np.zeros(2, dtype=np.int64), np.ones(2))
+    noise.add_laplace(np.zeros(2, dtype=np.int64), np.ones(2))
     found: dict[str, float] = {}
     for _ in range(3):
         with clock() as tried:
-            secure.add_laplace(np.zeros(scales.size, dtype=np.int64), scales)
+            noise.add_laplace(np.zeros(scales.size, dtype=np.int64), scales)
         found = min(found or tried, tried, key=lambda one: one["cpu"])
     return found | {"numbers": scales.size, "scales": np.unique(scales).size}
 

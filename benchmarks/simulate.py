@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pyarrow.parquet
 
-from hexveil.experiments.city import City
+from hexveil.simulation.city import City
 
 ALLOWED = 5.0
 MEGABYTES = 500.0
 LARGE = """
 import resource, sys
-from hexveil.experiments.city import City
+from hexveil.simulation.city import City
 rows = City(users=1000, days=30, seed=1).write(sys.argv[1])
 print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """

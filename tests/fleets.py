@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 import hexveil as hv
-from hexveil.cells import CellTable
-from hexveil.facts import PublicFacts, ValueScale
+from hexveil.model.cells import CellTable
+from hexveil.model.public_metadata import PublicFacts, ValueScale
 
 GRID = hv.Cells(7, "1h", "Europe/Warsaw", "pooled")
 HEXAGON = 0x861F53527FFFFFF

@@ -78,7 +78,7 @@ STUDY = (
 
 def demo():
     """Find the real flights, of which the demo makes a map."""
-    from hexveil.experiments import flights  # noqa: PLC0415  what the extra is for
+    from hexveil.simulation import flights  # noqa: PLC0415  what the extra is for
 
     assert len(flights.airports()) > 1_000
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hexveil.model.distributed_occupancy import Block, SpreadOccupancy, cuts
 from hexveil.records.dataset import Dataset
-from hexveil.records.spread import SpreadSums
-from hexveil.spread import Block, SpreadOccupancy, cuts
+from hexveil.records.distributed_sums import SpreadSums
 
 
 @dataclass

@@ -18,8 +18,8 @@ from scipy.stats import gamma, norm
 
 import hexveil as hv
 from hexveil import theory
-from hexveil.experiments.papers.iot.extremes import price
 from hexveil.mechanisms.selection import MidpointChoice, RankChoice
+from hexveil_research.papers.iot.extremes import price
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "understand" / "errata.md"

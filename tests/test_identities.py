@@ -13,17 +13,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hexveil.cells import CellTable, Labels
-from hexveil.facts import ValueScale
-from hexveil.ledger import chain
-from hexveil.ledger.units import Key, _hashed
-from hexveil.occupancy import Occupancy
-from hexveil.records.cache import question
-from hexveil.records.names import NOT_DECLARED, join_names, join_pairs, quoted
-from hexveil.records.request import Columns, Request, Rules
+from hexveil.ledger.integrity import hash_chain
+from hexveil.ledger.unit_losses import Key, _hashed
+from hexveil.model.cells import CellTable, Labels
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import ValueScale
+from hexveil.records.read_request import Columns, Request, Rules
 from hexveil.records.select import Select
+from hexveil.records.sources.cache import question
+from hexveil.records.sources.versions import Versions
+from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, join_pairs, quoted
 from hexveil.records.units import dated
-from hexveil.records.versions import Versions
 
 ODD = [
     ",", ", ", "=", ";", "; ", '"', '""', "\\", "\\/", "/", "\n", "\r", "\t", " ", "", "a", "b",
@@ -164,14 +164,14 @@ def test_two_user_days_have_two_ids(one, day, other, another):
     assert found.periods() == [day.isoformat(), another.isoformat()]
 
 
-EVENT = dict.fromkeys((*chain.COVERED, "units", "numbers"))
+EVENT = dict.fromkeys((*hash_chain.COVERED, "units", "numbers"))
 bodies = st.dictionaries(names, st.one_of(names, st.integers(), st.none()), max_size=3)
 
 
 @given(bodies, bodies)
 def test_two_bodies_are_two_texts(one, other):
     """A body's JSON is another for other contents, whatever their order."""
-    assert (chain.canonical(one) == chain.canonical(other)) == (one == other)
+    assert (hash_chain.canonical(one) == hash_chain.canonical(other)) == (one == other)
 
 
 events = st.fixed_dictionaries(
@@ -190,9 +190,9 @@ events = st.fixed_dictionaries(
 @example({**EVENT, "dataset": "a\nb"}, {**EVENT, "dataset": "a", "request": "b"})
 def test_two_events_have_two_links(one, other):
     """The chain tells events apart in every field, and none from empty."""
-    links = [chain.link(chain.START, {**EVENT, **given}) for given in (one, other)]
+    links = [hash_chain.link(hash_chain.START, {**EVENT, **given}) for given in (one, other)]
     assert (links[0] == links[1]) == ({**EVENT, **one} == {**EVENT, **other})
-    assert chain.link(links[0], {**EVENT, **one}) != links[0]
+    assert hash_chain.link(links[0], {**EVENT, **one}) != links[0]
 
 
 @given(lists, lists)

@@ -13,19 +13,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
-BASE = (
-    "errors",
-    "atomic",
-    "private_folder",
-    "scratch",
-    "exact",
-    "frozen",
-    "hexagons",
-    "occupancy",
-    "spread",
-    "cells",
-    "facts",
-)
+BASE = ("base", "model")
 API = "hexveil"  # the package itself, whose names load the other rooms
 EVERY_ROOM = "*"
 
@@ -40,24 +28,22 @@ class Room:
 
 
 TABLE = {
-    # Values everybody may import; each may use those above it.
-    "errors": Room(),
-    "atomic": Room(),
-    "private_folder": Room(("errors", "atomic")),
-    "scratch": Room(("errors", "atomic", "private_folder")),
-    "sheets": Room((), ("pyarrow",)),
-    "exact": Room(("errors",), ("numpy",)),
-    "hexagons": Room(("errors",), ("numpy", "pyarrow", "h3", "h3ronpy")),
-    "frozen": Room((), ("numpy",)),
-    "occupancy": Room(("errors", "exact", "frozen"), ("numpy",)),
-    "spread": Room(("errors", "occupancy"), ("numpy",)),
-    "cells": Room(("errors", "exact", "hexagons"), ("numpy",)),
-    "facts": Room(("errors", "exact", "occupancy", "cells"), ("numpy",)),
+    # Values that every room may import.
+    "base": Room(
+        (), ("numpy",), (("pyarrow", ""), ("h3", "hexagons.py"), ("h3ronpy", "hexagons.py"))
+    ),
+    "model": Room(("base",), ("numpy",)),
     # The public side: no record, no engine, no noise library.
-    "theory": Room(BASE, ("numpy",)),
-    "mechanisms": Room((*BASE, "theory"), ("numpy",)),
-    "planning": Room((*BASE, "theory", "mechanisms"), ("numpy", "pyarrow", "scipy")),
-    "smoothing": Room(("errors", "exact", "hexagons"), ("numpy", "scipy")),
+    "accounting": Room(BASE, ("numpy",)),
+    "theory": Room(("accounting",)),
+    "planning": Room((*BASE, "accounting", "theory", "mechanisms"), ("numpy", "pyarrow", "scipy")),
+    "smoothing": Room(("base",), ("numpy", "scipy")),
+    # Public and private halves of what is released, and the only door to the noise library.
+    "mechanisms": Room(
+        (*BASE, "accounting", "planning", "records", "publishing", "smoothing"),
+        ("numpy",),
+        (("opendp", "noise.py"),),
+    ),
     # The private side.
     "records": Room(
         BASE,
@@ -71,39 +57,35 @@ TABLE = {
             ("polars", ""),
         ),
     ),
-    "noise": Room(("errors",), ("numpy",), (("opendp", "secure.py"),)),
     "ledger": Room(
-        (*BASE, "sheets"), ("numpy", "pyarrow", "sqlalchemy"), (("psycopg", "server.py"),)
+        BASE, ("numpy", "pyarrow", "sqlalchemy"), (("psycopg", "storage/postgresql.py"),)
     ),
     "publishing": Room(
-        (*BASE, "sheets", "records", "noise", "ledger", "planning", "smoothing", "report"),
+        (*BASE, "accounting", "records", "mechanisms", "ledger", "planning", "smoothing", "report"),
         ("numpy", "pyarrow"),
         (
             ("pandas", ""),
             ("polars", ""),
-            ("jsonschema", "checking.py"),
+            ("jsonschema", "verification/verify.py"),
             ("cryptography", "signing.py"),
         ),
     ),
     # What people see.
     "report": Room(BASE, ("numpy", "pyarrow", "bokeh", "jinja2", "markupsafe")),
     "config": Room((*BASE, "mechanisms", "planning", "records"), ("pydantic",)),
-    "experiments": Room(
-        (*BASE, "theory", "mechanisms", "planning", "records", "noise"),
+    "simulation": Room(
+        (*BASE, "accounting", "mechanisms", "planning", "records"),
         ("numpy", "pyarrow"),
         (
-            ("matplotlib", "chart.py"),
-            ("matplotlib", "style.py"),
-            ("matplotlib", "papers/drawing.py"),
-            ("matplotlib", "pictures"),
-            ("PIL", "pictures/files.py"),
+            ("matplotlib", "error_chart.py"),
+            ("matplotlib", "figure_style.py"),
             ("scipy", "city"),
         ),
     ),
     "cli": Room(
         (EVERY_ROOM,),
         ("numpy", "pyarrow", "pydantic", "typer", "rich"),
-        (("matplotlib", "curve.py"),),
+        (("matplotlib", "output/error_curve.py"),),
     ),
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),
@@ -190,18 +172,18 @@ def test_imports_are_in_the_table():
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("theory/x.py", "from hexveil.records import read"),
-        ("theory/x.py", "from hexveil import records"),
-        ("theory/x.py", "def f():\n    import scipy.optimize"),
+        ("accounting/x.py", "from hexveil.records import read"),
+        ("accounting/x.py", "from hexveil import records"),
+        ("accounting/x.py", "def f():\n    import scipy.optimize"),
         ("planning/x.py", "if TYPE_CHECKING:\n    from hexveil.records.dataset import Sums"),
-        ("mechanisms/x.py", "from hexveil.noise.simulated import SimulatedNoise"),
+        ("accounting/x.py", "from hexveil.mechanisms.simulated_noise import SimulatedNoise"),
         ("planning/x.py", "import hexveil as hv"),
-        ("noise/other.py", "import opendp.prelude as dp"),
+        ("mechanisms/other.py", "import opendp.prelude as dp"),
         ("records/read.py", "import duckdb"),
         ("records/read.py", "def f():\n    from pyspark.sql import SparkSession"),
-        ("records/sources.py", "import pandas as pd"),
+        ("records/sources/source_files.py", "import pandas as pd"),
         ("report/page.py", "from hexveil.records import Dataset"),
-        ("errors.py", "from hexveil.exact import exact"),
+        ("base/x.py", "from hexveil.model.cells import Cells"),
         ("publishing/x.py", "import sqlalchemy"),
     ],
 )
@@ -213,11 +195,11 @@ def test_forbidden_imports_are_found(file, text):
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("noise/secure.py", "import opendp.prelude as dp"),
+        ("mechanisms/noise.py", "import opendp.prelude as dp"),
         ("records/duckdb/engine.py", "import duckdb"),
-        ("records/sources.py", "def f():\n    import polars as pl"),
+        ("records/sources/source_files.py", "def f():\n    import polars as pl"),
         ("publishing/x.py", "from hexveil import __version__"),
-        ("planning/x.py", "from hexveil import hexagons"),
+        ("planning/x.py", "from hexveil.base import hexagons"),
     ],
 )
 def test_allowed_imports_pass(file, text):

@@ -15,8 +15,8 @@ from typer.main import get_command
 
 from hexveil import mechanisms, theory
 from hexveil.cli.app import app
-from hexveil.experiments import wording
 from hexveil.planning.request import Method
+from hexveil.simulation import mechanism_text
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "understand" / "map-of-theory.md"
@@ -154,7 +154,7 @@ def test_every_test_is_there():
 @cache
 def studies():
     """Return the names of all studies."""
-    from hexveil.experiments.papers.catalogue import STUDIES  # noqa: PLC0415  loads every study
+    from hexveil_research.papers.catalogue import STUDIES  # noqa: PLC0415  loads every study
 
     return [study.name for study in STUDIES]
 
@@ -173,7 +173,7 @@ def misread(command):
     if values.get("--method", "joint") not in get_args(Method):
         wrong.append(values["--method"])
     if verb == "evaluate" and "--mechanism" in values:
-        wording.mechanism(values["--mechanism"])  # raises InputError
+        mechanism_text.mechanism(values["--mechanism"])  # raises InputError
     return wrong
 
 

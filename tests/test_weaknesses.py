@@ -10,9 +10,9 @@ import pytest
 
 import hexveil as hv
 from hexveil.cli.receipts import problems
-from hexveil.ledger import losses_of, odometer, reading, windows
-from hexveil.ledger.engines import connect, transaction
-from hexveil.ledger.units import make_key
+from hexveil.ledger import inspection, losses_of, odometer, windows
+from hexveil.ledger.storage.databases import connect, transaction
+from hexveil.ledger.unit_losses import make_key
 
 
 def sums(values, count=4, ids=None):
@@ -102,7 +102,7 @@ def test_a_rollback_shows_only_against_a_later_receipt(tmp_path):
     again = hv.Ledger(place, dataset="buses", budget=1)
     assert again.verify().problems == ()
     assert again.spent == 0
-    (said,) = problems(reading.existing(str(place)), [folder])
+    (said,) = problems(inspection.existing(str(place)), [folder])
     assert "which the ledger does not have" in said
 
 

@@ -17,7 +17,7 @@ import typer
 from hexveil.cli.app import app
 from hexveil.cli.options import PANELS
 from hexveil.config import FIELDS
-from hexveil.config.run import option
+from hexveil.config.run_file import option
 from hexveil.publishing.manifest import schema
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hexveil import atomic
+from hexveil.base import atomic_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,8 +36,8 @@ def commit(sets: Mapping[str, Any], new: Found, order: Sequence[str]) -> None:
         "sets": {**results["sets"], **sets},
         "rows": [by_key[key] for key in ranked],
     }
-    atomic.write(RESULTS, (json.dumps(merged, indent=1) + "\n").encode())
-    atomic.write(PAGE, filled(PAGE.read_text("utf-8"), merged).encode())
+    atomic_files.write(RESULTS, (json.dumps(merged, indent=1) + "\n").encode())
+    atomic_files.write(PAGE, filled(PAGE.read_text("utf-8"), merged).encode())
 
 
 def filled(page: str, results: Found) -> str:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hexveil.experiments.flights import departures
+from hexveil.simulation.flights import departures
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder above this one
 

@@ -31,16 +31,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hexveil import theory
-    from hexveil.cells import Cells, Labels
-    from hexveil.errors import (
+    from hexveil.base.errors import (
         BudgetError,
         ColumnError,
         HexveilError,
         InputError,
         StorageError,
     )
-    from hexveil.experiments.evaluate import evaluate
-    from hexveil.experiments.values import Drift, Heterogeneous, StudentT
     from hexveil.ledger import Ledger
     from hexveil.mechanisms import (
         AKMV,
@@ -55,33 +52,36 @@ if TYPE_CHECKING:
         OptimizedQuantile,
     )
     from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
-    from hexveil.occupancy import Occupancy
-    from hexveil.planning.advice import GridTooFineWarning
+    from hexveil.model.cells import Cells, Labels
+    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.api import plan
-    from hexveil.planning.capacity import Capacity, capacity
+    from hexveil.planning.feasibility.advice import GridTooFineWarning
+    from hexveil.planning.feasibility.capacity import Capacity, capacity
     from hexveil.planning.plan import Plan
-    from hexveil.publishing.checking import verify
-    from hexveil.publishing.release import Release, release
+    from hexveil.publishing.pipeline import Release, release
+    from hexveil.publishing.verification.verify import verify
     from hexveil.records.dataset import Dataset
     from hexveil.records.from_sums import from_sums
     from hexveil.records.read import read
     from hexveil.records.select import Select
+    from hexveil.simulation.evaluation import evaluate
+    from hexveil.simulation.value_distributions import Drift, Heterogeneous, StudentT
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "theory": "hexveil.theory",
-    "Cells": "hexveil.cells",
-    "Labels": "hexveil.cells",
-    "BudgetError": "hexveil.errors",
-    "ColumnError": "hexveil.errors",
-    "HexveilError": "hexveil.errors",
-    "InputError": "hexveil.errors",
-    "StorageError": "hexveil.errors",
-    "evaluate": "hexveil.experiments.evaluate",
-    "Drift": "hexveil.experiments.values",
-    "Heterogeneous": "hexveil.experiments.values",
-    "StudentT": "hexveil.experiments.values",
+    "Cells": "hexveil.model.cells",
+    "Labels": "hexveil.model.cells",
+    "BudgetError": "hexveil.base.errors",
+    "ColumnError": "hexveil.base.errors",
+    "HexveilError": "hexveil.base.errors",
+    "InputError": "hexveil.base.errors",
+    "StorageError": "hexveil.base.errors",
+    "evaluate": "hexveil.simulation.evaluation",
+    "Drift": "hexveil.simulation.value_distributions",
+    "Heterogeneous": "hexveil.simulation.value_distributions",
+    "StudentT": "hexveil.simulation.value_distributions",
     "Ledger": "hexveil.ledger",
     "AKMV": "hexveil.mechanisms",
     "ArrayAveraging": "hexveil.mechanisms",
@@ -97,7 +97,7 @@ _HOMES = {
     "PerUser": "hexveil.mechanisms.priors",
     "Uniform": "hexveil.mechanisms.priors",
     "UnknownRange": "hexveil.mechanisms.priors",
-    "Occupancy": "hexveil.occupancy",
+    "Occupancy": "hexveil.model.occupancy",
     "Capacity": "hexveil.planning",
     "GridTooFineWarning": "hexveil.planning",
     "Plan": "hexveil.planning",
@@ -105,7 +105,7 @@ _HOMES = {
     "plan": "hexveil.planning",
     "Release": "hexveil.publishing",
     "release": "hexveil.publishing",
-    "verify": "hexveil.publishing.checking",
+    "verify": "hexveil.publishing.verification.verify",
     "Dataset": "hexveil.records",
     "Select": "hexveil.records",
     "from_sums": "hexveil.records",

@@ -20,7 +20,7 @@ from hexveil.cli import main
 from hexveil.ledger import Ledger, accounts, events
 
 for _name in (
-    "bokeh.plotting", "hexveil.cli.app", "hexveil.noise.secure", "hexveil.publishing",
+    "bokeh.plotting", "hexveil.cli.app", "hexveil.mechanisms.noise", "hexveil.publishing",
     "hexveil.records.duckdb.reading", "pandas", "psycopg", "scipy.optimize",
     "sqlalchemy.dialects.postgresql.psycopg",
 ):  # fmt: skip

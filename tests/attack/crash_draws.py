@@ -10,7 +10,7 @@ import os
 from collections import Counter
 
 from hexveil.ledger import Ledger
-from hexveil.noise import secure
+from hexveil.mechanisms import noise
 
 FILE = "draws.log"
 CALLS = {"interval": 2, "deviation": 1, "coarse": 1, "cells": 1}
@@ -51,7 +51,7 @@ def write_down(folder, change=setattr):
     change(Ledger, "begin_draw", begin_draw)
     change(Ledger, "store", stored)
     for name in ("add_laplace", "noisy_max"):
-        change(secure, name, noted(getattr(secure, name)))
+        change(noise, name, noted(getattr(noise, name)))
 
 
 def noted(folder):

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attack import crash_draws
-from hexveil.errors import InputError
-from hexveil.ledger import reading
-from hexveil.publishing import checking
+from hexveil.base.errors import InputError
+from hexveil.ledger import inspection
+from hexveil.publishing.verification import verify
 from ledger.books import Place
 
 USERS = 12
@@ -174,7 +174,7 @@ class Site:
     def entries(self):
         """Return the requests that are booked; none where no ledger was opened yet."""
         try:
-            reading.overview(reading.existing(self.place.url), "buses")
+            inspection.overview(inspection.existing(self.place.url), "buses")
         except InputError:
             return ()
         return self.book().entries()
@@ -224,14 +224,16 @@ class Site:
         if folder in self.seen:
             assert contents == self.seen[folder]
             return
-        problems = checking.problems(folder)
+        problems = verify.problems(folder)
         assert not problems, problems
         receipt = json.loads(contents["receipt.json"])
         assert booking is not None, "published, and not paid for"
         assert receipt["request"] == booking.request
         assert booking.state in ("stored", "committed")
         assert receipt["ledger"] == {"entry": booking.entry, "chain": booking.chain}
-        assert reading.hash_at(reading.existing(self.place.url), booking.entry) == booking.chain
+        assert (
+            inspection.hash_at(inspection.existing(self.place.url), booking.entry) == booking.chain
+        )
         told = json.loads(contents["manifest.json"])["guarantee"]
         assert 0 < Fraction(told["epsilon_spent"]) <= booking.cost
         self.seen[folder] = contents
@@ -257,7 +259,9 @@ class Site:
 
     def history(self):
         """Return all events of the book's data set, without those of its account."""
-        return [e for e in reading.history(reading.existing(self.place.url), "buses") if e.request]
+        return [
+            e for e in inspection.history(inspection.existing(self.place.url), "buses") if e.request
+        ]
 
     def kinds(self, request):
         """Return what happened to a request, in order."""

@@ -69,16 +69,16 @@ _TEMPORARY = r"\.partial-[0-9a-f]{8}"
 _DAYS_POINTER = r"\d/latest\.json"
 _NEWEST_POINTER = r"buses/latest\.json"
 STEPS = (
-    Step("planned", ("after", "hexveil.cli.release:supported"), ""),
+    Step("planned", ("after", "hexveil.cli.commands.release_command:supported"), ""),
     Step("probing", ("after", "os:mkdir", _TEMPORARY), "", left=True, calls=3),
     Step("reserving", ("inside", "reserved"), ""),
     Step("reserved", ("after", "hexveil.ledger:Ledger.reserve"), "reserved"),
-    Step("making room", ("after", "hexveil.ledger.room:hold"), "reserved"),
+    Step("making room", ("after", "hexveil.ledger.storage.disk_space:hold"), "reserved"),
     Step("marking", ("inside", "marked"), "reserved"),
     Step("making a row", ("after", "hexveil.ledger.journal:begin"), "reserved"),
     Step("marked", ("after", "hexveil.ledger:Ledger.begin_draw"), "marked"),
-    Step("drawing", ("before", "hexveil.noise.secure:add_laplace"), "marked"),
-    Step("drawn", ("after", "hexveil.noise.secure:add_laplace"), "marked"),
+    Step("drawing", ("before", "hexveil.mechanisms.noise:add_laplace"), "marked"),
+    Step("drawn", ("after", "hexveil.mechanisms.noise:add_laplace"), "marked"),
     Step("filling", ("after", "hexveil.ledger.journal:fill"), "marked"),
     Step("storing", ("inside", "measured"), "marked"),
     Step("measured", ("after", "hexveil.ledger:Ledger.store"), "measured"),

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import hexveil as hv
 from attack.exact_law import World
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 
 LOWER, QUANTUM = -2.0, 0.5
 BOTH = ("mean", "variance")

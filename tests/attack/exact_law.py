@@ -27,8 +27,8 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.ledger import losses_of, odometer
-from hexveil.ledger.engines import transaction
-from hexveil.noise import secure
+from hexveil.ledger.storage.databases import transaction
+from hexveil.mechanisms import noise
 from publishing.stepping import taking
 
 DIGITS = 40
@@ -112,7 +112,7 @@ class Oracle:
 def door(oracle):
     """Put an oracle where any module of the package has a function of the noise door."""
     modules = [one for name, one in sys.modules.items() if name.startswith("hexveil")]
-    real = secure.add_laplace, secure.noisy_max
+    real = noise.add_laplace, noise.noisy_max
     mine = oracle.add_laplace, oracle.noisy_max
     before = [
         (module, name, value)

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 import hexveil as hv
-from hexveil.errors import HexveilError
-from hexveil.ledger import reading
-from hexveil.ledger.units import Losses
+from hexveil.base.errors import HexveilError
+from hexveil.ledger import inspection
+from hexveil.ledger.unit_losses import Losses
 from ledger.books import Place, draw, publish
 
 RELEASES = 12
@@ -139,7 +139,7 @@ def attack(copy, bit, answers):
 
     found = tried(verdict)
     outcome.noticed = isinstance(found, HexveilError) or bool(found)
-    tried(lambda: reading.overview(reading.existing(copy), "buses"))
+    tried(lambda: inspection.overview(inspection.existing(copy), "buses"))
     for request, numbers in (*answers.items(), ("never asked", None)):
         told = tried(lambda name=request: ask(hv.Ledger(copy, dataset="buses"), name, 77))
         outcome.refused += isinstance(told, HexveilError)

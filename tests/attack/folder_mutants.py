@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from attack import fuzz_bytes
-from hexveil.publishing import geo, receipt
+from hexveil.publishing import geometry, receipt
 
 NUMBERS = (0, -1, 1, 2**31, 2**63, -(10**30), 1e308, 5e-324, 0.1, float("nan"), float("inf"))
 OTHERS = (None, "", "x" * 3000, "\ud800", "\x1b[2J", "1/0", "NaN", "=1+1", [], {}, [[]], True)
@@ -236,7 +236,7 @@ def _put(place, chance, table, kind, column):
         if which in {"all", "cells.csv"}:
             pa.csv.write_csv(plain, place / "cells.csv")
         if which in {"all", "cells.geojson"} and (place / "cells.geojson").exists():
-            (place / "cells.geojson").write_bytes(geo.geojson(plain) or b"{}")
+            (place / "cells.geojson").write_bytes(geometry.geojson(plain) or b"{}")
     except (ValueError, TypeError, KeyError, pa.ArrowException):
         (place / "cells.csv").write_bytes(b"")
         return "table empty", "cells.csv"

@@ -15,8 +15,8 @@ from fractions import Fraction
 import pyarrow as pa
 
 import hexveil as hv
-from hexveil.errors import InputError, StorageError
-from hexveil.publishing.prose import clean
+from hexveil.base.errors import InputError, StorageError
+from hexveil.publishing.dossier.markup import clean
 from records import oracle
 
 BOUNDS, QUANTUM = (-5, 60), "0.5"

@@ -15,19 +15,19 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.ledger import Booking, journal
-from hexveil.planning.ways import COARSE
-from publishing import test_stepped
+from hexveil.planning.clipping_range.strategies import COARSE
+from publishing import test_two_stage_mean
 
 LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_far_below"
 CHARGED = "loses .* and is charged"
 LARGE = "attack.test_exact_law:test_who_holds_most_of_a_cell_is_charged_enough"
-ENDS = "publishing.test_ends:test_both_choices_together_cost_no_more_than_is_charged"
-STEPS = "publishing.test_stepped:test_what_is_left_beside_interval_and_h_is_lost"
-STOPPED = (
-    "publishing.test_stepped:test_a_release_that_stops_between_stages_goes_on_from_what_is_stored"
+ENDS = "publishing.test_range_quantiles:test_both_choices_together_cost_no_more_than_is_charged"
+STEPS = "publishing.test_two_stage_mean:test_what_is_left_beside_interval_and_h_is_lost"
+STOPPED = "publishing.test_two_stage_mean:test_a_release_that_stops_between_stages_goes_on_from_what_is_stored"
+MIDWAY = "publishing.test_two_stage_mean:test_a_draw_that_stops_midway_is_lost_and_paid_again"
+SHOWN = (
+    "publishing.test_two_stage_mean:test_every_step_is_booked_and_the_same_numbers_are_shown_again"
 )
-MIDWAY = "publishing.test_stepped:test_a_draw_that_stops_midway_is_lost_and_paid_again"
-SHOWN = "publishing.test_stepped:test_every_step_is_booked_and_the_same_numbers_are_shown_again"
 METER = "hexveil.publishing.stages:Meter.add"
 METERED = "would cost a unit more than was booked"
 """What a release says of scales below those that were booked."""
@@ -46,8 +46,8 @@ PATCHED = {"monkeypatch": Made(lambda monkeypatch, _: monkeypatch)}
 
 def flock(*_):
     """Return a fleet and its plan in steps."""
-    dataset = test_stepped.fleet()
-    return dataset, test_stepped.planned(dataset, epsilon=3)
+    dataset = test_two_stage_mean.fleet()
+    return dataset, test_two_stage_mean.planned(dataset, epsilon=3)
 
 
 def book(_, folder):
@@ -313,60 +313,74 @@ def print_nothing(*_):
 
 
 def _rounded(module, killer, **given):
-    return Mutant(f"hexveil.publishing.{module}:float_up", down, killer, given)
+    return Mutant(f"hexveil.release.{module}:float_up", down, killer, given)
 
 
 MUTANTS = {
     # Sensitivity halved, or noise for half of it: in each mechanism.
     "noise of half the sensitivity of a mean": _law(
-        "hexveil.publishing.linear:_noise", halved, "joint", metered=True
+        "hexveil.mechanisms.clipped_mean:_noise", halved, "joint", metered=True
     ),
-    "a mean twice as steep": _law("hexveil.publishing.linear:statistic", doubled, "per-cell"),
+    "a mean twice as steep": _law("hexveil.mechanisms.clipped_mean:statistic", doubled, "per-cell"),
     "a variance twice as steep": _law(
-        "hexveil.publishing.variance:_steps", doubled, "joint, variance"
+        "hexveil.mechanisms.clipped_variance:_steps", doubled, "joint, variance"
     ),
     "half the charge of a variance": _law(
-        "hexveil.planning.pairs:spread", halved, "joint, variance"
+        "hexveil.accounting.pair_losses:spread", halved, "joint, variance"
     ),
     "noise of half the sensitivity of a weighted mean": _law(
-        "hexveil.publishing.weighted:scales", halved, "global", metered=True
+        "hexveil.mechanisms.weighted_mean:scales", halved, "global", metered=True
     ),
     "noise of half the sensitivity of a second moment": _law(
-        "hexveil.publishing.moments:scales", halved, "global, variance", metered=True
+        "hexveil.mechanisms.weighted_variance:scales", halved, "global, variance", metered=True
     ),
     "noise of half the sensitivity of classes": Mutant(
-        "hexveil.publishing.stepped:scales_of", halved_in("_users", 0), STEPS, {"way": "users"}
+        "hexveil.mechanisms.two_stage_mean:scales_of",
+        halved_in("_users", 0),
+        STEPS,
+        {"way": "users"},
     ),
     "noise of half the sensitivity of distances": Mutant(
-        "hexveil.publishing.stepped:scales_of", halved_in("_users", 1), STEPS, {"way": "users"}
+        "hexveil.mechanisms.two_stage_mean:scales_of",
+        halved_in("_users", 1),
+        STEPS,
+        {"way": "users"},
     ),
     "noise of half the sensitivity of first averages": Mutant(
-        "hexveil.publishing.stepped:scales_of", halved_part(COARSE), STEPS, {"way": "cells"}
+        "hexveil.mechanisms.two_stage_mean:scales_of", halved_part(COARSE), STEPS, {"way": "cells"}
     ),
     "noise of half the sensitivity around centres": Mutant(
-        "hexveil.publishing.stepped:scales_of", halved_part(1 - COARSE), STEPS, {"way": "cells"}
+        "hexveil.mechanisms.two_stage_mean:scales_of",
+        halved_part(1 - COARSE),
+        STEPS,
+        {"way": "cells"},
     ),
     "noise of half the sensitivity of ends": Mutant(
-        "hexveil.publishing.ends:ballot", half_scale, ENDS, {"epsilon": Fraction(2)} | PATCHED
+        "hexveil.mechanisms.range_quantiles:ballot",
+        half_scale,
+        ENDS,
+        {"epsilon": Fraction(2)} | PATCHED,
     ),
     "noise of half the sensitivity of h": Mutant(
-        "hexveil.publishing.deviations:measure",
+        "hexveil.mechanisms.residual_radius:measure",
         half_scale,
-        "publishing.test_deviations:test_the_choice_loses_no_more_than_is_charged_by_its_exact_law",
+        "publishing.test_residual_radius:test_the_choice_loses_no_more_than_is_charged_by_its_exact_law",
         {"part": 1.0, "within": True},
     ),
     # A scale rounded down.
     "scale of a mean rounded down": _rounded(
-        "linear", "publishing.test_linear:test_noise_scales_are_rounded_up_and_no_further"
+        "linear", "publishing.test_clipped_mean:test_noise_scales_are_rounded_up_and_no_further"
     ),
     "scale of a weighted mean rounded down": _rounded(
-        "weighted", "publishing.test_weighted:test_scales_are_rounded_up_and_no_further"
+        "weighted", "publishing.test_weighted_mean:test_scales_are_rounded_up_and_no_further"
     ),
     "scale of a second moment rounded down": _rounded(
-        "weighted", "publishing.test_moments:test_scales_are_rounded_up_and_no_further"
+        "weighted", "publishing.test_weighted_variance:test_scales_are_rounded_up_and_no_further"
     ),
     "scale of steps rounded down": _rounded(
-        "weighted", "publishing.test_stepped:test_scales_are_rounded_up_and_no_further", way="users"
+        "weighted",
+        "publishing.test_two_stage_mean:test_scales_are_rounded_up_and_no_further",
+        way="users",
     ),
     "scale of ends rounded down": _rounded(
         "ends",
@@ -376,7 +390,7 @@ MUTANTS = {
     ),
     "scale of h rounded down": _rounded(
         "deviations",
-        "publishing.test_deviations:test_the_choice_costs_no_more_than_is_charged",
+        "publishing.test_residual_radius:test_the_choice_costs_no_more_than_is_charged",
         epsilon=Fraction(7, 100),
         **PATCHED,
     ),
@@ -398,26 +412,26 @@ MUTANTS = {
         "attack.test_exact_law:test_releases_of_the_same_units_add_up",
     ),
     "both statistics charged together without the limit": Mutant(
-        "hexveil.planning.pairs:_joint_charge",
+        "hexveil.accounting.pair_losses:_joint_charge",
         all_the_way,
         LARGE,
         {"name": "per-cell, both, baseline"},
         CHARGED,
     ),
     "the step of a variance not charged": Mutant(
-        "hexveil.planning.pairs:LATTICE",
+        "hexveil.accounting.pair_losses:LATTICE",
         nothing,
-        "publishing.test_variance:test_the_step_of_the_lattice_is_charged",
+        "publishing.test_clipped_variance:test_the_step_of_the_lattice_is_charged",
     ),
     # The rules of reading.
     "a value used in a rule": Mutant(
-        "hexveil.records.duckdb.rules:_selection_tests",
+        "hexveil.records.duckdb.validation:_selection_tests",
         by_value,
         "attack.test_neighbours:test_no_value_changes_anything_public",
         {"values": "all at random"},
     ),
     "the place of repeats decided by value": Mutant(
-        "hexveil.records.duckdb.sums:_smallest",
+        "hexveil.records.duckdb.aggregation:_smallest",
         value_first,
         "attack.test_neighbours:test_which_place_of_repeats_counts_is_no_matter_of_values",
     ),

@@ -20,11 +20,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from hexveil.experiments.audit import detection, loss_bound
-from hexveil.experiments.audit.run import FAMILY
-from hexveil.noise import secure
-from hexveil.publishing import linear, variance
-from hexveil.publishing.release import _stages
+from hexveil.mechanisms import clipped_mean, clipped_variance, noise
+from hexveil.publishing.pipeline import _stages
+from hexveil_research.audit import detection, loss_bound
+from hexveil_research.audit.run import FAMILY
 from publishing.drawing import drawn as drawn_by
 
 AUDITS = 40
@@ -86,7 +85,7 @@ def handed(dataset, plan):
         seen.append((values.copy(), scales.copy()))
         return values
 
-    with patch.object(secure, "add_laplace", door):
+    with patch.object(noise, "add_laplace", door):
         drawn(dataset, plan)
     (one,) = seen
     return one
@@ -94,7 +93,7 @@ def handed(dataset, plan):
 
 def drawn(dataset, plan):
     """Return the noisy whole numbers by statistic, as a release draws them."""
-    variance.check(dataset, plan, linear.lattice(plan, dataset.public.scale))
+    clipped_variance.check(dataset, plan, clipped_mean.lattice(plan, dataset.public.scale))
     return drawn_by(_stages(dataset, plan))
 
 
@@ -111,13 +110,13 @@ def draws(dataset, plan, n):
     The numbers of a release are the same every time, so that they are computed once, and the door
     is asked once for all releases.
     """
-    door, batches = secure.add_laplace, []
+    door, batches = noise.add_laplace, []
 
     def many(values, scales):
         batches.append(door(np.tile(values, n), np.tile(scales, n)).reshape(n, -1))
         return batches[0][0].copy()
 
-    with patch.object(secure, "add_laplace", many):
+    with patch.object(noise, "add_laplace", many):
         drawn(dataset, plan)
     (batch,) = batches
     return batch

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hexveil as hv
-from hexveil.planning.encoding import encode
 from hexveil.planning.goal import goal
+from hexveil.planning.serialization.encoding import encode
 
 LOW, HIGH = -1000.0, 1000.0
 """What stands in the files: far outside the bounds, so that clamping is part of the path."""

@@ -10,18 +10,17 @@ from unittest.mock import patch
 
 import numpy as np
 
-from hexveil.noise import secure
-from hexveil.publishing import linear
+from hexveil.mechanisms import clipped_mean, noise
 from hexveil.records import dataset as datasets
-from hexveil.records.duckdb import rules
+from hexveil.records.duckdb import validation
 from publishing.drawing import AtOnce
 
 
 @contextmanager
 def scale_halved():
     """Draw half the noise that was planned and booked."""
-    real = secure.add_laplace
-    with patch.object(secure, "add_laplace", lambda values, scales: real(values, scales / 2)):
+    real = noise.add_laplace
+    with patch.object(noise, "add_laplace", lambda values, scales: real(values, scales / 2)):
         yield
 
 
@@ -37,13 +36,13 @@ def clamped_late(dataset, plan, where):
     occupancy = plan.occupancy
     sums = np.add.reduceat(dataset.sums.total, occupancy.start[:-1])
     whole = 2 * np.clip(sums, 0, where.steps * occupancy.records_per_cell)
-    return whole[linear.live_cells(plan)]
+    return whole[clipped_mean.live_cells(plan)]
 
 
 CLAMPS = {
-    "of values": (rules, "quanta", unclamped),
+    "of values": (validation, "quanta", unclamped),
     "of sums, checked": (datasets.Dataset, "__post_init__", lambda _: None),
-    "of users": (linear, "statistic", clamped_late),
+    "of users": (clipped_mean, "statistic", clamped_late),
 }
 """What keeps values inside their bounds, one behind the other, and what it is when it slips."""
 
@@ -65,6 +64,6 @@ def clamping_after_summing():
 @contextmanager
 def forgotten():
     """Answer a request that was answered before with fresh noise, at no cost."""
-    module = sys.modules["hexveil.publishing.release"]
+    module = sys.modules["hexveil.publishing.pipeline"]
     with patch.object(module, "Replay", lambda _: AtOnce()):
         yield

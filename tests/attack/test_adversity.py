@@ -19,8 +19,9 @@ from attack import crash_draws
 from attack.crash_runner import Runner, days, setting
 from attack.crash_server import Server
 from attack.crash_states import AGAIN, PATH, STEPS
-from hexveil import atomic
-from hexveil.cli import main, publish
+from hexveil.base import atomic_files
+from hexveil.cli import main
+from hexveil.cli.commands import publish_command
 from hexveil.ledger import Ledger, accounts, events, windows
 from ledger.books import damage, place_of
 
@@ -223,7 +224,7 @@ def test_a_ledger_without_room_for_an_event(site, ask, monkeypatch, kind):
         (errno.EDQUOT, Path, "replace", "ledger.json"),
         (errno.ENOSPC, Path, "replace", "2022-01-01/latest.json"),
         (errno.EROFS, Path, "replace", "buses/latest.json"),
-        (errno.EIO, atomic, "settle", "latest.json"),
+        (errno.EIO, atomic_files, "settle", "latest.json"),
         (errno.ENOSPC, Path, "write_text", ""),
     ],
 )
@@ -511,7 +512,7 @@ def set_clock(monkeypatch, text):
             return at.astimezone(tz)
 
     monkeypatch.setattr(windows, "datetime", Clock)
-    monkeypatch.setattr(publish, "now", lambda: at)
+    monkeypatch.setattr(publish_command, "now", lambda: at)
 
 
 def test_a_clock_set_back_refills_nothing(either, ask, monkeypatch):

@@ -16,24 +16,25 @@ import pytest
 
 import hexveil as hv
 from attack import leak_neighbours as near
-from hexveil.ledger.units import make_key
-from hexveil.noise import secure
+from hexveil.ledger.unit_losses import make_key
+from hexveil.mechanisms import noise
 from hexveil.records.dataset import Dataset, Sums
 
 SOURCE = Path(hv.__file__).resolve().parent
+RESEARCH = SOURCE.with_name("hexveil_research")
 PRIVATE = ("total", "total_sq", "of_cells")
 """What of sums tells of values."""
 MEASURES = {
-    "publishing/linear.py", "publishing/variance.py", "publishing/weighted.py",
-    "publishing/moments.py", "publishing/ends.py", "publishing/deviations.py",
-    "publishing/stepped.py",
+    "mechanisms/clipped_mean.py", "mechanisms/clipped_variance.py", "mechanisms/weighted_mean.py",
+    "mechanisms/weighted_variance.py", "mechanisms/range_quantiles.py",
+    "mechanisms/residual_radius.py", "mechanisms/two_stage_mean.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
-STUDIES = {"experiments/own.py", "experiments/pictures/releases.py"}
+STUDIES = {"simulation/private_study_output.py", "hexveil_research/pictures/releases.py"}
 """Studies of records that are one's own, or invented; nothing of them is a release."""
 KNOCKS = {
-    "publishing/stages.py", "publishing/ends.py", "publishing/deviations.py",
-    "experiments/audit/run.py",
+    "publishing/stages.py", "mechanisms/range_quantiles.py", "mechanisms/residual_radius.py",
+    "hexveil_research/audit/run.py",
 }  # fmt: skip
 """Modules that call the noise door."""
 DOOR = {"add_laplace", "noisy_max"}
@@ -41,8 +42,8 @@ DOOR = {"add_laplace", "noisy_max"}
 
 def sources():
     """Yield every module outside records/, by its path inside the package, and its tree."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        name = path.relative_to(SOURCE).as_posix()
+    for path in sorted([*SOURCE.rglob("*.py"), *RESEARCH.rglob("*.py")]):
+        name = path.relative_to(SOURCE if path.is_relative_to(SOURCE) else SOURCE.parent).as_posix()
         if not name.startswith("records/"):
             yield name, ast.parse(path.read_text("utf-8"))
 
@@ -72,8 +73,8 @@ def knocks(tree):
 
 def _is_knock(node):
     if isinstance(node, ast.Attribute):
-        return node.attr in DOOR and isinstance(node.value, ast.Name) and node.value.id == "secure"
-    if not isinstance(node, ast.ImportFrom) or node.module != "hexveil.noise.secure":
+        return node.attr in DOOR and isinstance(node.value, ast.Name) and node.value.id == "noise"
+    if not isinstance(node, ast.ImportFrom) or node.module != "hexveil.mechanisms.noise":
         return False
     return not all(one.name.isupper() for one in node.names)
 
@@ -90,7 +91,7 @@ def test_the_modules_that_call_the_door_are_known():
 
 def test_the_door_has_two_functions():
     """Nothing else of the noise module can be called, and its samplers are called in these two."""
-    tree = ast.parse((SOURCE / "noise/secure.py").read_text("utf-8"))
+    tree = ast.parse((SOURCE / "mechanisms/noise.py").read_text("utf-8"))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert {name for name in functions if not name.startswith("_")} == DOOR
     calls = {
@@ -176,8 +177,8 @@ def asked(monkeypatch):
         said.append(("noisy_max", scores.shape, str(scores.dtype), scale))
         return scores.size // 3
 
-    monkeypatch.setattr(secure, "add_laplace", add_laplace)
-    monkeypatch.setattr(secure, "noisy_max", noisy_max)
+    monkeypatch.setattr(noise, "add_laplace", add_laplace)
+    monkeypatch.setattr(noise, "noisy_max", noisy_max)
     return said
 
 
@@ -218,7 +219,7 @@ def test_through_a_deaf_door_nothing_is_heard(tmp_path, asked, kind):
 
 def test_a_door_that_listens_is_heard(tmp_path, asked, monkeypatch):
     """The comparison sees what goes past the noise, so that finding nothing means something."""
-    monkeypatch.setattr(secure, "add_laplace", lambda values, _: values)
+    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
     make_key(tmp_path / "one.key")
     key = (tmp_path / "one.key").read_bytes()
     even, odd = (released(tmp_path / v, "joint", v, key) for v in ("even", "odd"))

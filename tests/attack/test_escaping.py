@@ -17,21 +17,22 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from hexveil.publishing.dossier.dossier.dossier.dossier import dossier
+from hexveil.publishing.dossier.dossier.dossier.markup import clean
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 import hexveil as hv
 from examples import examples
-from hexveil import sheets
-from hexveil.cells import CellTable
+from hexveil.base import csv_safety
 from hexveil.cli import app
-from hexveil.publishing import checking, folder
-from hexveil.publishing.dossier import dossier
+from hexveil.model.cells import CellTable
+from hexveil.publishing import folder
 from hexveil.publishing.manifest import manifest
-from hexveil.publishing.prose import clean
-from hexveil.publishing.release import _values
+from hexveil.publishing.pipeline import _values
 from hexveil.publishing.table import released
+from hexveil.publishing.verification import verify
 from publishing.setting import dataset_of, plan_of
 
 SCRIPT = "<script>document.documentElement.dataset.pwned=1</script>"
@@ -116,12 +117,12 @@ def csv_rows(text):
 def test_no_field_of_the_csv_begins_a_formula(made):
     """Texts and column names are guarded by one apostrophe, and come back without it."""
     head, *rows = csv_rows((made.folder / "cells.csv").read_bytes().decode())
-    assert [sheets.plain_text(name) for name in head] == made.table.column_names
+    assert [csv_safety.plain_text(name) for name in head] == made.table.column_names
     for at, column in enumerate(made.table.columns):
         fields = [row[at] for row in rows]
         if pa.types.is_string(column.type):
             assert not any(field.startswith(FORMULA) for field in fields)
-            assert [sheets.plain_text(field) for field in fields] == column.to_pylist()
+            assert [csv_safety.plain_text(field) for field in fields] == column.to_pylist()
         else:
             assert [float(field) for field in fields] == [float(n) for n in column.to_pylist()]
     assert not any(name.startswith(FORMULA) for name in head)
@@ -131,27 +132,29 @@ def test_no_field_of_the_csv_begins_a_formula(made):
 def test_other_readers_find_the_same_texts(made):
     """pandas, polars and Arrow read numbers as numbers, and guarded texts as texts."""
     path, labels = made.folder / "cells.csv", made.table[ROUTE].to_pylist()
-    of_pandas = pd.read_csv(path, keep_default_na=False, dtype={sheets.guarded_text(ROUTE): str})
-    assert list(map(sheets.plain_text, of_pandas[sheets.guarded_text(ROUTE)])) == labels
+    of_pandas = pd.read_csv(
+        path, keep_default_na=False, dtype={csv_safety.guarded_text(ROUTE): str}
+    )
+    assert list(map(csv_safety.plain_text, of_pandas[csv_safety.guarded_text(ROUTE)])) == labels
     assert of_pandas["mean_noisy"].tolist() == made.table["mean_noisy"].to_pylist()
     of_polars = pl.read_csv(path, infer_schema_length=0)
-    assert list(map(sheets.plain_text, of_polars.to_series(1))) == labels
+    assert list(map(csv_safety.plain_text, of_polars.to_series(1))) == labels
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=12), min_size=1, max_size=20))
 def test_guarding_is_undone_and_never_joins_two_texts(texts):
     """Whatever the texts: none begins a formula, and each comes back; columns as single texts."""
-    table = sheets.guarded(pa.table({"t": texts, "n": range(len(texts))}))
+    table = csv_safety.guarded(pa.table({"t": texts, "n": range(len(texts))}))
     guarded = table["t"].to_pylist()
-    assert guarded == [sheets.guarded_text(text) for text in texts]
+    assert guarded == [csv_safety.guarded_text(text) for text in texts]
     assert not any(text.startswith(FORMULA) for text in guarded)
-    assert [sheets.plain_text(text) for text in guarded] == texts
+    assert [csv_safety.plain_text(text) for text in guarded] == texts
     assert table["n"].to_pylist() == list(range(len(texts)))
 
 
 def test_verify_accepts_and_readme_says_it(made):
     """Recipients' check passes, and the text beside the table tells of the apostrophe."""
-    assert checking.problems(made.folder) == ()
+    assert verify.problems(made.folder) == ()
     assert "apostrophe" in " ".join((made.folder / "README.txt").read_text("utf-8").split())
 
 
@@ -169,7 +172,7 @@ def test_a_release_of_any_names_verifies(tmp_path_factory, names, name):
     """Labels and names of any letters: the folder is what it says, and its labels come back."""
     place = tmp_path_factory.mktemp("any") / "map"
     made = release_of(names, place, name=name, columns=("route", "hour"))
-    assert checking.problems(made.folder) == ()
+    assert verify.problems(made.folder) == ()
     assert json.loads((place / "manifest.json").read_text("utf-8"))["dataset"]["name"] == name
     assert pq.read_table(place / "cells.parquet")["route"].to_pylist() == names
     shutil.rmtree(place)
@@ -185,7 +188,7 @@ def test_json_gives_back_the_same_texts(made):
 
 def test_geojson_gives_back_the_same_texts():
     """Features carry texts as they are, in valid JSON without numbers that are none."""
-    from hexveil.publishing import geo  # noqa: PLC0415  beside its only use
+    from hexveil.publishing import geometry  # noqa: PLC0415  beside its only use
 
     table = pa.table(
         {
@@ -194,7 +197,7 @@ def test_geojson_gives_back_the_same_texts():
             "mean_raw": [float("nan"), *range(1, len(NASTY))],
         }
     )
-    found = json.loads(geo.geojson(table), parse_constant=pytest.fail)
+    found = json.loads(geometry.geojson(table), parse_constant=pytest.fail)
     assert [one["properties"]["cell"] for one in found["features"]] == list(NASTY)
     assert found["features"][0]["properties"]["mean_raw"] is None
 
@@ -329,7 +332,7 @@ def test_an_exported_book_holds_names_as_texts(tmp_path, form):
     if form == "csv":
         head, *rows = csv_rows(path.read_bytes().decode())
         assert not any(field.startswith(FORMULA) for row in rows for field in row)
-        names = [sheets.plain_text(row[head.index("dataset")]) for row in rows]
+        names = [csv_safety.plain_text(row[head.index("dataset")]) for row in rows]
     elif form == "json":
         names = [row["dataset"] for row in json.loads(path.read_text("utf-8"))]
     else:

@@ -10,8 +10,8 @@ import sqlite3
 import pytest
 
 from attack import flips
-from hexveil.errors import StorageError
-from hexveil.ledger import reading
+from hexveil.base.errors import StorageError
+from hexveil.ledger import inspection
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 FLIPS = 400 if LONG else 40
@@ -128,4 +128,4 @@ def test_a_row_that_cannot_be_meant_is_a_sentence(ledger, tmp_path, column):
             connection.execute(change)
         connection.close()
     with pytest.raises(StorageError, match="damaged"):
-        reading.overview(reading.existing(copy))
+        inspection.overview(inspection.existing(copy))

@@ -20,9 +20,9 @@ import pytest
 
 import hexveil as hv
 from attack import folder_mutants, fuzz_bytes
-from hexveil.cli.verify import lines
-from hexveil.errors import InputError
-from hexveil.publishing import checking
+from hexveil.base.errors import InputError
+from hexveil.cli.commands.verify_command import lines
+from hexveil.publishing.verification import verify
 
 MANY = 2_000 if fuzz_bytes.LONG else 200
 PLANS = {
@@ -97,14 +97,14 @@ def folders(tmp_path_factory):
         estimates = ("raw", "smoothed") if name == "means" else ("raw",)
         release = hv.release(dataset, plan, ledger=book, estimates=estimates, accept_noise=True)
         made[name] = release.write(home / name)
-        assert checking.problems(made[name]) == ()
+        assert verify.problems(made[name]) == ()
     return made
 
 
 def look(place):
     """Return what verification finds, as it is printed, and whether anything is wrong."""
     try:
-        verdict = checking.verdict(place)
+        verdict = verify.verdict(place)
     except InputError as error:
         return [str(error)], True
     told = lines(place, verdict)

@@ -16,9 +16,9 @@ import hexveil as hv
 from attack import fuzz_bytes, fuzz_oracle
 from examples import examples
 from hexveil import config
+from hexveil.base.errors import InputError, StorageError
 from hexveil.cli import app
 from hexveil.config import arguments
-from hexveil.errors import InputError, StorageError
 
 MANY = 10_000 if fuzz_bytes.LONG else 200
 RECORDS = pa.table(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from attack import fuzz_bytes, fuzz_oracle
 from examples import examples
-from hexveil.errors import ColumnError, HexveilError, InputError
+from hexveil.base.errors import ColumnError, HexveilError, InputError
 from records import oracle
 
 MANY = 2000 if fuzz_bytes.LONG else 12

@@ -24,9 +24,9 @@ import pytest
 import hexveil as hv
 from attack.path_audit import draws, pair_of
 from attack.path_files import Setting
-from hexveil.noise import secure
-from hexveil.publishing.release import _values
-from hexveil.publishing.variance import STEPS, centring
+from hexveil.mechanisms import noise
+from hexveil.mechanisms.clipped_variance import STEPS, centring
+from hexveil.publishing.pipeline import _values
 
 EVERY = ("mean", "variance", "sd")
 COUNTS = {"x": [6, 3, *[1] * 30], "y": [4, 2, *[1] * 30], "z": [5, 0, *[1] * 29]}
@@ -258,17 +258,17 @@ def test_no_residue_gives_an_input_away(name, tmp_path):
 def test_the_door_takes_and_gives_whole_numbers_alone(tmp_path):
     """The library's noise is that on 64-bit integers, and the door hands on what it says."""
     for scale in (0.3, 7.0, float(STEPS)):
-        measurement = secure._measurement(scale)
+        measurement = noise._measurement(scale)
         assert str(measurement.input_domain) == "VectorDomain(AtomDomain(T=i64))"
         drawn = measurement(np.zeros(5, dtype=np.int64))
         assert {type(one) for one in drawn} == {int}
-    seen, real = [], secure.add_laplace
+    seen, real = [], noise.add_laplace
 
     def watched(values, scales):
         seen.append((values, real(values, scales)))
         return seen[0][1]
 
-    with patch.object(secure, "add_laplace", watched):
+    with patch.object(noise, "add_laplace", watched):
         plan, _, stored = published(SETTINGS["each cell alone"], tmp_path)
     ((values, drawn),) = seen
     assert values.dtype == drawn.dtype == np.int64
@@ -318,6 +318,6 @@ def test_a_release_does_not_load_the_simulated_noise(tmp_path):
         env={"PYTHONPATH": tests, "OMP_NUM_THREADS": "1"},
     )
     loaded = done.stdout.split()
-    assert "hexveil.noise.secure" in loaded
-    assert "hexveil.noise.simulated" not in loaded
-    assert not [name for name in loaded if name.startswith("hexveil.experiments")]
+    assert "hexveil.mechanisms.noise" in loaded
+    assert "hexveil.mechanisms.simulated_noise" not in loaded
+    assert not [name for name in loaded if name.startswith("hexveil.simulation")]

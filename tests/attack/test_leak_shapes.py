@@ -13,16 +13,16 @@ import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_shapes as shapes
 from attack.leak_runs import LONG, Caller
+from hexveil.base.errors import HexveilError
 from hexveil.cli import receipts
 from hexveil.config import Run, load
-from hexveil.config.starting import started
-from hexveil.errors import HexveilError
-from hexveil.experiments.counts import read_counts
-from hexveil.ledger.units import read_key
-from hexveil.publishing import dossier_facts
-from hexveil.publishing.archive import archive
-from hexveil.records.looking import look
+from hexveil.config.run_file_template import started
+from hexveil.ledger.unit_losses import read_key
+from hexveil.publishing.archive.archive import archive
+from hexveil.publishing.dossier.dossier import release_facts
+from hexveil.records.sources.schema_preview import look
 from hexveil.report import read_context
+from hexveil.simulation.cell_counts import read_counts
 
 MANY = 12_000 if LONG else 600
 BATCH = MANY // 12
@@ -195,7 +195,7 @@ READERS = {
     "a run file": named(lambda path: load(str(path)), ".toml"),
     "a receipt": in_folder(receipts.place_of, "receipt.json"),
     "a release": in_folder(hv.verify, "manifest.json"),
-    "a manifest": in_folder(dossier_facts.read, "manifest.json"),
+    "a manifest": in_folder(release_facts.read, "manifest.json"),
     "a pointer": in_folder(lambda folder: archive(str(folder.parent), "folder"), "latest.json"),
 }
 """What reads a file that records can stand in by mistake."""

@@ -19,13 +19,13 @@ import hexveil as hv
 from attack import leak_canaries as canaries
 from attack.leak_cases import BAD, RELEASED
 from attack.leak_runs import LONG, READ, STORY, Caller, commands, stand
-from hexveil import scratch
+from hexveil.base import scratch
+from hexveil.base.errors import BudgetError, HexveilError, InputError
+from hexveil.base.private_folder import MARKER
 from hexveil.cli import app as cli
-from hexveil.cli import main, steps
-from hexveil.errors import BudgetError, HexveilError, InputError
+from hexveil.cli import main, shared_steps
 from hexveil.ledger import Ledger
-from hexveil.noise import secure
-from hexveil.private_folder import MARKER
+from hexveil.mechanisms import noise
 from hexveil.publishing import folder as folders
 from hexveil.records.duckdb.session import Session
 
@@ -236,9 +236,9 @@ def broken(monkeypatch, step, error):
     places = {
         "run": (Session, "run"),
         "arrow": (Session, "arrow"),
-        "plan": (steps, "planned"),
+        "plan": (shared_steps, "planned"),
         "reserve": (Ledger, "reserve"),
-        "noise": (secure, "add_laplace"),
+        "noise": (noise, "add_laplace"),
         "store": (Ledger, "store"),
         "write": (folders, "_write_files"),
     }

@@ -4,7 +4,7 @@ import pytest
 
 from attack import test_exact_law
 from attack.mutants import METER, METERED, MUTANTS, found
-from hexveil.errors import HexveilError
+from hexveil.base.errors import HexveilError
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ import hexveil as hv
 from attack import fuzz_bytes, fuzz_oracle
 from attack.fuzz_oracle import MALFORMED
 from hexveil import config
+from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.cli import app
-from hexveil.errors import HexveilError, InputError, StorageError
 from hexveil.planning import Plan
 from hexveil.publishing import receipt
 
@@ -370,7 +370,7 @@ COUNTS = {
 @pytest.mark.parametrize("name", COUNTS)
 def test_damaged_counts_are_counts_or_one_sentence(tmp_path, name):
     """What `evaluate` reads of a damaged file of counts is whole numbers, or it is refused."""
-    from hexveil.experiments.counts import read_counts  # noqa: PLC0415  loads figures
+    from hexveil.simulation.cell_counts import read_counts  # noqa: PLC0415  loads figures
 
     good = COUNTS[name]
     if good is None:

@@ -14,7 +14,7 @@ from attack import leak_canaries as canaries
 from attack import leak_neighbours as near
 from attack.leak_cases import BAD, RELEASED
 from attack.leak_runs import LONG, READ, STORY, Caller, stand
-from hexveil.ledger.units import make_key
+from hexveil.ledger.unit_losses import make_key
 from hexveil.publishing import signing
 from hexveil.publishing.manifest import request_of
 

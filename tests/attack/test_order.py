@@ -8,11 +8,11 @@ import pytest
 import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_layouts as layouts
-from hexveil.planning.encoding import encode
+from hexveil.mechanisms import clipped_mean
+from hexveil.mechanisms.clipped_variance import statistic as spread
 from hexveil.planning.goal import goal
-from hexveil.publishing import linear
+from hexveil.planning.serialization.encoding import encode
 from hexveil.publishing.manifest import fingerprint, request_of
-from hexveil.publishing.variance import statistic as spread
 from hexveil.records.duckdb import session
 
 GRIDS = {
@@ -50,8 +50,8 @@ def everything(ds):
 
 def true_numbers(ds, plan):
     """Return the whole numbers that the noise would be added to."""
-    where = linear.lattice(plan, ds.public.scale)
-    return [statistic(ds, plan, where).tolist() for statistic in (linear.statistic, spread)]
+    where = clipped_mean.lattice(plan, ds.public.scale)
+    return [statistic(ds, plan, where).tolist() for statistic in (clipped_mean.statistic, spread)]
 
 
 DAYS = 600 if os.environ.get("HEXVEIL_ATTACK") else 30

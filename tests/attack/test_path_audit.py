@@ -19,8 +19,8 @@ from attack.path_audit import AUDITS, SHARES, Pair, _laws, audit, bound, draws, 
 from attack.path_files import Setting, losses_of_target, one_id, two_spellings
 from attack.path_runs import pair_by_fleet, runs
 from attack.path_twins import CLAMPS, clamping_after_summing, forgotten, scale_halved, without
-from hexveil.errors import HexveilError
-from hexveil.publishing import linear
+from hexveil.base.errors import HexveilError
+from hexveil.mechanisms import clipped_mean
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "audit.md"
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
@@ -200,7 +200,7 @@ def test_a_threshold_that_is_not_applied_is_caught(tmp_path, monkeypatch):
     """If users kept all they have, and the plan thought it was less, the claim is refuted."""
     setting = CASES["each cell alone"]
     left, right, plan = setting.both(tmp_path)
-    monkeypatch.setattr(linear, "half_widths", lambda _, m, steps: steps * m)
+    monkeypatch.setattr(clipped_mean, "half_widths", lambda _, m, steps: steps * m)
     claim, pair = max(losses_of_target(left, plan)), pair_of(left, right, plan)
     assert detected(pair, *sources(left, right, plan), claim) > claim
 

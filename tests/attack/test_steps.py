@@ -24,16 +24,15 @@ import hexveil as hv
 from attack.path_audit import AUDITS, LEVEL, Pair, audit, power
 from attack.path_files import Setting, one_id
 from attack.test_path_audit import CASES
-from hexveil.experiments.audit import loss_bound
-from hexveil.facts import ValueScale
+from hexveil.mechanisms import noise, range_quantiles, residual_radius, two_stage_mean
 from hexveil.mechanisms.permute_and_flip import law
-from hexveil.noise import secure
-from hexveil.planning.intervals import stretched
-from hexveil.planning.steps import INSIDE, WAYS
-from hexveil.planning.ways import COARSE
-from hexveil.publishing import deviations, ends, stepped
-from hexveil.publishing.release import _found, _values
-from hexveil.publishing.smoothed import smoothed
+from hexveil.model.public_metadata import ValueScale
+from hexveil.planning.clipping_range.private_range import stretched
+from hexveil.planning.clipping_range.strategies import COARSE
+from hexveil.planning.clipping_range.two_stage import INSIDE, WAYS
+from hexveil.publishing.pipeline import _found, _values
+from hexveil.publishing.smoothed_estimates import smoothed
+from hexveil_research.audit import loss_bound
 from publishing.drawing import drawn
 from publishing.setting import dataset_of
 from publishing.stepping import handed, numbers_of, planned, taking, through
@@ -89,9 +88,9 @@ class Attacker:
     def __init__(self, left, right, plan):
         self.both, self.plan, self.steps = (left, right), plan, plan.facts.scale.steps
         interval = plan.rows.interval
-        self.asked = ends.ballot(plan.facts, interval.quantiles, interval.epsilon)
+        self.asked = range_quantiles.ballot(plan.facts, interval.quantiles, interval.epsilon)
         self.two = [
-            [chances(cost, self.asked.scale) for cost in ends.costs(one, self.asked)]
+            [chances(cost, self.asked.scale) for cost in range_quantiles.costs(one, self.asked)]
             for one in self.both
         ]
         self.known = {}
@@ -111,20 +110,24 @@ class Attacker:
         else:
             odds = joint[np.searchsorted(points, base[0]), np.searchsorted(points, base[1])]
         first = stretched(base, self.steps, self.plan.rows.steps.stretch)
-        asked = deviations.measure(
+        asked = residual_radius.measure(
             self.plan.occupancy, first[1] - first[0], INSIDE, self.plan.rows.steps.epsilon
         )
-        inside = chances(deviations.costs(self.both[which], asked), asked.scale)
+        inside = chances(residual_radius.costs(self.both[which], asked), asked.scale)
         return np.log(odds) + np.log(inside[np.searchsorted(asked.points, half)])
 
     def evidence(self, numbers):
         """Return the logarithm of the likelihood ratio of all numbers, by the honest program."""
-        low, high, half, way = map(int, numbers[stepped.RANGES])
-        middles = (WAYS[way], low, high, half, *numbers[stepped.CENTRES].tolist())
+        low, high, half, way = map(int, numbers[two_stage_mean.RANGES])
+        middles = (WAYS[way], low, high, half, *numbers[two_stage_mean.CENTRES].tolist())
         if middles not in self.known:
             (one, scales), (other, _) = (handed(each, self.plan, numbers) for each in self.both)
             self.known[middles] = Pair(one, other, scales)
-        first = {"direct": (), "users": (stepped.CLASSES,), "cells": (stepped.COARSE_SUMS,)}
+        first = {
+            "direct": (),
+            "users": (two_stage_mean.CLASSES,),
+            "cells": (two_stage_mean.COARSE_SUMS,),
+        }
         names = (*first[WAYS[way]], "mean")
         outcome = np.concatenate([numbers[name] for name in names])
         return self.log_ranges((low, high), half) + self.known[middles].evidence(outcome)
@@ -182,7 +185,7 @@ def rough(k, other, n):
 
 def releases(dataset, plan, n):
     """Return what n releases store."""
-    return [drawn(stepped.stages(dataset, plan)) for _ in range(n)]
+    return [drawn(two_stage_mean.stages(dataset, plan)) for _ in range(n)]
 
 
 @contextmanager
@@ -237,21 +240,21 @@ def unnoised(real):
     """Return stages of cells whose centres come from the first averages without noise."""
 
     def slipped(dataset, plan, found, numbers):
-        seen, kept = [], stepped.undone
+        seen, kept = [], two_stage_mean.undone
 
         def undone(plan, found, second):
             total = plan.rows.interval.totals(plan.occupancy)
             return kept(plan, replace(found, coarse=seen[0] / total), second)
 
-        door = secure.add_laplace
+        door = noise.add_laplace
 
         def looked(values, scales):
             seen.append(values.copy())
             return door(values, scales)
 
         with (
-            patch.object(stepped, "undone", undone),
-            patch.object(secure, "add_laplace", looked),
+            patch.object(two_stage_mean, "undone", undone),
+            patch.object(noise, "add_laplace", looked),
         ):
             return (yield from real(dataset, plan, found, numbers))
 
@@ -267,13 +270,13 @@ def test_a_centre_from_averages_without_noise_is_caught():
     plan = planned(left, epsilon="0.5")
     claim = claim_of(left, plan)
     given = numbers_of(plan, (0, 120), 30, "cells")
-    found = stepped.ranges(plan, given, 120)
+    found = two_stage_mean.ranges(plan, given, 120)
     sides = []
-    with patch.dict(stepped._STAGES, cells=unnoised(stepped._cells)):
+    with patch.dict(two_stage_mean._STAGES, cells=unnoised(two_stage_mean._cells)):
         for one in (left, right):
             rows = [{name: n.copy() for name, n in given.items()} for _ in range(120)]
             for row in rows:
-                drawn(stepped._STAGES["cells"](one, plan, found, row))
+                drawn(two_stage_mean._STAGES["cells"](one, plan, found, row))
             sides.append(rows)
     assert proven(Attacker(left, right, plan), *sides) > claim
 
@@ -310,7 +313,7 @@ class Alone:
 
     def draws(self, dataset, n):
         """Return n outcomes, a row each: the way's own numbers, through the door."""
-        real, batches = secure.add_laplace, []
+        real, batches = noise.add_laplace, []
 
         def many(values, scales):
             batches.append(real(np.tile(values, n), np.tile(scales, n)).reshape(n, -1))
@@ -348,20 +351,20 @@ def detected(given):
 @contextmanager
 def second_halved():
     """Draw the last step's averages with half the noise."""
-    real = stepped.scales_of
+    real = two_stage_mean.scales_of
 
     def scales(noise, totals, width, part=Fraction(1)):
         found = real(noise, totals, width, part)
         return found if part == COARSE or noise.size == 1 else found / 2  # there is one class
 
-    with patch.object(stepped, "scales_of", scales):
+    with patch.object(two_stage_mean, "scales_of", scales):
         yield
 
 
 @contextmanager
 def of_another_user():
     """Take distances from the mean of the next user."""
-    real = stepped._around
+    real = two_stage_mean._around
 
     def around(dataset, plan, centre, weight, half):
         occupancy = plan.occupancy
@@ -370,19 +373,19 @@ def of_another_user():
         other = own[(occupancy.user + 1) % occupancy.n_users]
         return real(dataset, plan, other, weight, half)
 
-    with patch.object(stepped, "_around", around):
+    with patch.object(two_stage_mean, "_around", around):
         yield
 
 
 @contextmanager
 def unclipped():
     """Forget to project distances to ± h."""
-    real = stepped._around
+    real = two_stage_mean._around
 
     def around(dataset, plan, centre, weight, half):
         return real(dataset, plan, centre, weight, 4 * half)
 
-    with patch.object(stepped, "_around", around):
+    with patch.object(two_stage_mean, "_around", around):
         yield
 
 
@@ -418,11 +421,11 @@ class Choice:
     def draws(self, totals, n):
         """Return how often the first point is chosen."""
         dataset = dataset_of(PAIRS, totals, scale=ValueScale.of((0, 12), 1))
-        asked = deviations.measure(dataset.occupancy, 2, INSIDE, Fraction(2))
+        asked = residual_radius.measure(dataset.occupancy, 2, INSIDE, Fraction(2))
         asked = replace(asked, scale=self.scale * asked.scale)
-        costs = deviations.costs(dataset, asked)
-        with patch.object(deviations, "costs", lambda *_: costs):
-            return sum(deviations.prepare(dataset, asked)() == 1 for _ in range(n))
+        costs = residual_radius.costs(dataset, asked)
+        with patch.object(residual_radius, "costs", lambda *_: costs):
+            return sum(residual_radius.prepare(dataset, asked)() == 1 for _ in range(n))
 
     def proven(self, n):
         """Return the loss that is proven."""

@@ -20,13 +20,13 @@ from hypothesis import HealthCheck, assume, example, given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.cells import Labels
-from hexveil.errors import InputError
-from hexveil.facts import LARGEST_PART, ValueScale
+from hexveil.base.errors import InputError
+from hexveil.model.cells import Labels
+from hexveil.model.public_metadata import LARGEST_PART, ValueScale
 from hexveil.records import from_sums
-from hexveil.records.duckdb.rules import quanta
+from hexveil.records.duckdb.validation import quanta
 from hexveil.records.read import read
-from hexveil.records.request import LARGEST_STEPS
+from hexveil.records.read_request import LARGEST_STEPS
 from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
 from records import test_read, test_sql

@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from hexveil.cli import main, steps
-from hexveil.errors import InputError, StorageError
+from hexveil.base.errors import InputError, StorageError
+from hexveil.cli import main, shared_steps
 
 
 def failing(error):
@@ -26,7 +26,7 @@ def failing(error):
 )
 def test_exit_codes(here, call, monkeypatch, error, code, line):
     """A failing machine is 1, an interruption 130; each is one line."""
-    monkeypatch.setattr(steps, "read", failing(error))
+    monkeypatch.setattr(shared_steps, "read", failing(error))
     said = call("release", "run.toml")
     assert (said.code, said.err) == (code, line + "\n")
     assert not (here / "map").exists()
@@ -36,7 +36,7 @@ def test_exit_codes(here, call, monkeypatch, error, code, line):
 def test_an_unknown_error_shows_no_data(here, call, monkeypatch):
     """The text of an unexpected error may hold values, so only its type is shown."""
     monkeypatch.delenv("HEXVEIL_DEBUG", raising=False)
-    monkeypatch.setattr(steps, "read", failing(RuntimeError("bus 17 drove 61")))
+    monkeypatch.setattr(shared_steps, "read", failing(RuntimeError("bus 17 drove 61")))
     said = call("plan", "run.toml")
     assert said.code == 1
     assert "RuntimeError" in said.err
@@ -48,7 +48,7 @@ def test_an_unknown_error_shows_no_data(here, call, monkeypatch):
 def test_debugging_shows_the_traceback_on_request(here, call, monkeypatch):
     """HEXVEIL_DEBUG=1 shows the holder what happened."""
     monkeypatch.setenv("HEXVEIL_DEBUG", "1")
-    monkeypatch.setattr(steps, "read", failing(RuntimeError("inner words")))
+    monkeypatch.setattr(shared_steps, "read", failing(RuntimeError("inner words")))
     said = call("plan", "run.toml")
     assert said.code == 1
     assert "inner words" in said.err
@@ -56,7 +56,7 @@ def test_debugging_shows_the_traceback_on_request(here, call, monkeypatch):
 
 def test_a_line_stays_a_line(here, call, monkeypatch):
     """A message with line breaks is printed as one line."""
-    monkeypatch.setattr(steps, "read", failing(InputError("one\ntwo.")))
+    monkeypatch.setattr(shared_steps, "read", failing(InputError("one\ntwo.")))
     assert call("plan", "run.toml").err == "hexveil: one two.\n"
 
 
@@ -70,7 +70,7 @@ def test_an_interruption_that_an_engine_swallows_is_one(here, call, monkeypatch)
             raise RuntimeError("query interrupted") from None
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(steps, "read", engine)
+    monkeypatch.setattr(shared_steps, "read", engine)
     said = call("release", "run.toml")
     assert (said.code, said.err) == (130, "hexveil: interrupted.\n")
     assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "run.toml"]

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.config import FIELDS, load
-from hexveil.config.gaps import FILL_IN
-from hexveil.config.starting import _DEFAULTS, _LINES
+from hexveil.config.placeholders import FILL_IN
+from hexveil.config.run_file_template import _DEFAULTS, _LINES
 
 GAPS = {"bounds": "[0, 65]", "timezone": '"Asia/Kolkata"'}
 SHAPES = ("itms_sample.json", "itms_flat_epoch.json", "itms_dot.csv", "itms_slash.csv")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hexveil.cli import interrupts, main, publish, steps
-from hexveil.errors import StorageError
-from hexveil.ledger.engines import transaction
-from hexveil.publishing.archive import Archive
+from hexveil.base.errors import StorageError
+from hexveil.cli import interrupts, main, shared_steps
+from hexveil.cli.commands import publish_command
+from hexveil.ledger.storage.databases import transaction
+from hexveil.publishing.archive.archive import Archive
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 DAYS = ("--from", "2022-01-01", "--to", "2022-01-03")
@@ -66,7 +67,7 @@ def raising(number, error=None):
 @pytest.mark.parametrize("command", ["plan", "release"])
 def test_every_signal_is_130(here, call, monkeypatch, command, number, error):
     """Ctrl-C, a stop by a scheduler and a lost terminal, whatever a library makes of them."""
-    monkeypatch.setattr(steps, "read", raising(number, error))
+    monkeypatch.setattr(shared_steps, "read", raising(number, error))
     before = signal.getsignal(number)
     said = call(command, "run.toml")
     assert (said.code, said.err) == (130, "hexveil: interrupted.\n")
@@ -85,7 +86,7 @@ def test_publish_stops_at_once(here, call, monkeypatch, number, error):
         days.append(given[1])
         raising(number, error)()
 
-    monkeypatch.setattr(publish, "_attempt", attempt)
+    monkeypatch.setattr(publish_command, "_attempt", attempt)
     (here / "run.toml").write_text(
         (here / "run.toml").read_text().replace("[cells]", '[cells]\ntimezone = "Asia/Kolkata"')
     )
@@ -104,9 +105,9 @@ def test_an_interruption_that_a_library_swallows_stops_publish(here, call, monke
         days.append(given[1])
         with contextlib.suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
-        return publish.Outcome("2022-01-01", "published", "as always")
+        return publish_command.Outcome("2022-01-01", "published", "as always")
 
-    monkeypatch.setattr(publish, "_attempt", attempt)
+    monkeypatch.setattr(publish_command, "_attempt", attempt)
     (here / "run.toml").write_text(
         (here / "run.toml").read_text().replace("[cells]", '[cells]\ntimezone = "Asia/Kolkata"')
     )
@@ -144,13 +145,13 @@ def test_a_signal_before_the_command_begins_counts():
 def test_what_is_ignored_stays_ignored(here, call, monkeypatch):
     """Under nohup the end of the terminal does not end the command."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    real = steps.read
+    real = shared_steps.read
 
     def step(run):
         signal.raise_signal(signal.SIGHUP)
         return real(run)
 
-    monkeypatch.setattr(steps, "read", step)
+    monkeypatch.setattr(shared_steps, "read", step)
     assert call("plan", "run.toml").code == 0
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     assert (here / "run.toml").exists()
@@ -159,7 +160,7 @@ def test_what_is_ignored_stays_ignored(here, call, monkeypatch):
 @pytest.mark.usefixtures("default_signals")
 def test_finished_work_keeps_its_code(here, call, monkeypatch):
     """A signal that came too late to stop anything does not make finished work a failure."""
-    real = steps.read
+    real = shared_steps.read
 
     def step(run):
         made = real(run)
@@ -167,7 +168,7 @@ def test_finished_work_keeps_its_code(here, call, monkeypatch):
             signal.raise_signal(signal.SIGTERM)
         return made
 
-    monkeypatch.setattr(steps, "read", step)
+    monkeypatch.setattr(shared_steps, "read", step)
     assert call("release", "run.toml").code == 0
     assert (here / "map").is_dir()
 

@@ -10,7 +10,7 @@ import typer.main
 import hexveil as hv
 from hexveil.cli.app import app
 from hexveil.cli.options import SHAPES
-from hexveil.config import SECTIONS, kinds
+from hexveil.config import SECTIONS, field_types
 from hexveil.config.arguments import home, option
 
 FIELDS = [(s, name) for s, model in SECTIONS.items() for name in model.model_fields]
@@ -93,7 +93,7 @@ def test_every_field_has_help_and_a_shape():
     for section, name in FIELDS:
         info = SECTIONS[section].model_fields[name]
         assert info.description.endswith(".")
-        assert info.annotation == (kinds.Switch | None) or any(
+        assert info.annotation == (field_types.Switch | None) or any(
             info.annotation == (kind | None) for kind, _ in SHAPES
         )
 

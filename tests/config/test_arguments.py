@@ -3,8 +3,8 @@
 import pytest
 
 import hexveil as hv
+from hexveil.base.errors import InputError
 from hexveil.config import arguments, checked
-from hexveil.errors import InputError
 
 
 def run(**sections):

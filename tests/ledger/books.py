@@ -15,9 +15,9 @@ import numpy as np
 import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.ledger.engines import MEMORY, transaction
-from hexveil.ledger.tables import metadata
-from hexveil.ledger.units import PARTS, Losses, losses_of, make_key
+from hexveil.ledger.storage.databases import MEMORY, transaction
+from hexveil.ledger.storage.tables import metadata
+from hexveil.ledger.unit_losses import PARTS, Losses, losses_of, make_key
 
 DERIVED = ("hexveil_accounts", "hexveil_datasets", "hexveil_balances", "hexveil_totals")
 
@@ -40,9 +40,10 @@ class Memory(Place):
 
     def __init__(self, monkeypatch):
         super().__init__(MEMORY)
-        from hexveil.ledger import engines, ledger  # noqa: PLC0415  its name is taken
+        from hexveil.ledger import ledger  # noqa: PLC0415  its name is taken
+        from hexveil.ledger.storage import databases  # noqa: PLC0415  its name is taken
 
-        engine = engines.connect(MEMORY)
+        engine = databases.connect(MEMORY)
         monkeypatch.setattr(ledger, "connect", lambda _: engine)
 
 

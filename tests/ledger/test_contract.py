@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hexveil.errors import BudgetError, InputError, StorageError
+from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.ledger import windows
 from hexveil.ledger.accounts import check_key
 from hexveil.ledger.events import FOLLOWS

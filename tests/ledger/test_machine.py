@@ -14,11 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 import hexveil as hv
 from examples import examples
-from hexveil.errors import BudgetError, InputError, StorageError
+from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.ledger import ledger as module
 from hexveil.ledger import windows
-from hexveil.ledger.engines import MEMORY, connect
 from hexveil.ledger.events import FOLLOWS
+from hexveil.ledger.storage.databases import MEMORY, connect
 from ledger.books import losses
 
 requests = st.tuples(st.sampled_from(["buses", "trams"]), st.sampled_from("rst"))

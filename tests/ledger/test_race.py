@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hexveil.errors import BudgetError
+from hexveil.base.errors import BudgetError
 from ledger import workers
 from ledger.books import publish, spend
 from ledger.workers import STEP

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ledger.books import damage, draw, spend
-from ledger.test_verifying import rechain
+from ledger.test_verification import rechain
 
 
 @pytest.fixture

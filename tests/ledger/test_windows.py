@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 from hexveil.ledger import windows
 
 moments = st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 30)).map(  # noqa: DTZ001  made UTC

@@ -6,7 +6,7 @@ import signal
 from fractions import Fraction
 from pathlib import Path
 
-from hexveil.errors import BudgetError
+from hexveil.base.errors import BudgetError
 from hexveil.ledger import events
 from hexveil.ledger import ledger as module
 from ledger.books import Place, publish, spend

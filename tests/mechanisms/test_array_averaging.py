@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil import theory
-from hexveil.noise.simulated import SimulatedNoise
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from small_cells import VECTORS
 
 CAPS = ["median", "sqrt", "minimax", "surrogate", "exact"]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.experiments.own import own_cell
 from hexveil.mechanisms.auto import CANDIDATES
-from hexveil.noise.simulated import SimulatedNoise
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.simulation.private_study_output import own_cell
 
 BOUNDS, EPSILONS = (0, 65), ("0.25", "0.5", "1", "2")
 COUNTS = np.random.default_rng(7).geometric(0.08, 60)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.noise.secure import add_laplace, noisy_max
-from hexveil.noise.simulated import SimulatedNoise
+from hexveil.mechanisms.noise import add_laplace, noisy_max
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
 
 MECHANISMS = [
     hv.Baseline(),

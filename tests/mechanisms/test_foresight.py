@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.errors import InputError
-from hexveil.mechanisms.balance import UNIT, BalancePlan
-from hexveil.mechanisms.cell import cell_facts
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.foresight import LOOKS, Foresight, Look, _draft
-from hexveil.noise.secure import add_laplace, noisy_max
-from hexveil.noise.simulated import SimulatedNoise
+from hexveil.mechanisms.huber_location import UNIT, BalancePlan
+from hexveil.mechanisms.noise import add_laplace, noisy_max
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.single_cell_plan import cell_facts
 from permute_oracle import exact_law
 
 EPSILONS = (0.25, 0.5, 1, 2)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.experiments import values as of_experiments
 from hexveil.mechanisms import priors
 from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange, draw_user_means
+from hexveil.simulation import value_distributions as of_experiments
 
 COUNTS = np.array([3, 1, 2])
 KINDS = [

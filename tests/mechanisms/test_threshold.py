@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.mechanisms import MeanPlan
-from hexveil.noise.simulated import SimulatedNoise
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
 
 MECHANISMS = [hv.Baseline(), hv.OptimalClipping()]
 SMALL = [

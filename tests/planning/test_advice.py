@@ -5,8 +5,8 @@ import pytest
 
 import hexveil as hv
 from fleets import fleet, recount
-from hexveil.planning.advice import epsilon_needed
-from hexveil.planning.support import assess
+from hexveil.planning.feasibility.advice import epsilon_needed
+from hexveil.planning.feasibility.utility_test import assess
 
 
 def test_warning_names_what_would_do():

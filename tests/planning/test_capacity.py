@@ -8,8 +8,8 @@ import pytest
 
 import hexveil as hv
 from fleets import fleet, recount
-from hexveil.planning.capacity import offered
-from hexveil.planning.support import of_few
+from hexveil.planning.feasibility.capacity import offered
+from hexveil.planning.feasibility.utility_test import of_few
 
 
 def table(**changes):
@@ -119,7 +119,9 @@ def test_one_constant_misses_less_on_few_cells(cells):
 def test_without_pandas_its_extra_is_named(monkeypatch):
     """A data frame needs pandas, and the sentence says how to have it."""
     # The package's name for it is that of the function.
-    monkeypatch.setattr(sys.modules["hexveil.planning.capacity"], "find_spec", lambda _: None)
+    monkeypatch.setattr(
+        sys.modules["hexveil.planning.feasibility.capacity"], "find_spec", lambda _: None
+    )
     with pytest.raises(
         hv.InputError, match=r'pandas is not installed: pip install "hexveil\[pandas\]"'
     ):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 
 import hexveil as hv
-from hexveil.errors import InputError, StorageError
-from hexveil.planning import encoding
-from hexveil.planning.encoding import decode, encode, made_by
+from hexveil.base.errors import InputError, StorageError
+from hexveil.planning.serialization import encoding
+from hexveil.planning.serialization.encoding import decode, encode, made_by
 
 COUNTS = np.array([[2, 1, 4], [1, 0, 1], [1, 3, 1], [5, 1, 2]])
 ASKED = {

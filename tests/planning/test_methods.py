@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from hexveil import theory
-from hexveil.cells import CellTable, Labels
-from hexveil.experiments.papers.comp_setting import SPAN, comp_setting
-from hexveil.facts import PublicFacts, ValueScale
+from hexveil.model.cells import CellTable, Labels
+from hexveil.model.public_metadata import PublicFacts, ValueScale
+from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies
 
 BOTH = ("mean", "variance")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.planning.per_cell import exposure, largest_cell_epsilon, rows_at
+from hexveil.planning.optimizers.per_cell import exposure, largest_cell_epsilon, rows_at
 from strategies import occupancies
 
 MECHANISMS = st.sampled_from([hv.Baseline(), hv.OptimalClipping()])
@@ -67,7 +67,7 @@ def test_asking_few_users_first_finds_the_same(occupancy, epsilon, mechanism, fe
     """Ranks that a few exposed users rule out are those that all users rule out."""
     found = largest_cell_epsilon(occupancy, epsilon, mechanism)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hexveil.planning.per_cell.FEW", few)
+        patch.setattr("hexveil.planning.optimizers.per_cell.FEW", few)
         assert largest_cell_epsilon(occupancy, epsilon, mechanism) == found
 
 

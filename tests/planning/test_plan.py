@@ -100,8 +100,8 @@ def test_plan_reads_no_value():
             pytest.fail("a plan looked at private sums")
 
     facts = hv.plan(occupancy, bounds=(0, 1), epsilon=9, advise=False)
-    from hexveil.cells import CellTable, Labels  # noqa: PLC0415
-    from hexveil.facts import PublicFacts, ValueScale  # noqa: PLC0415
+    from hexveil.model.cells import CellTable, Labels  # noqa: PLC0415
+    from hexveil.model.public_metadata import PublicFacts, ValueScale  # noqa: PLC0415
 
     table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})
     public = PublicFacts(occupancy, table, ValueScale.of((0, 1), "0.1"))
@@ -145,8 +145,8 @@ def test_wrong_arguments_are_named(options, message):
 
 def test_bounds_by_cell():
     """A table of bounds gives every cell its own span."""
-    from hexveil.cells import CellTable, Labels  # noqa: PLC0415
-    from hexveil.facts import PublicFacts, ValueScale  # noqa: PLC0415
+    from hexveil.model.cells import CellTable, Labels  # noqa: PLC0415
+    from hexveil.model.public_metadata import PublicFacts, ValueScale  # noqa: PLC0415
 
     occupancy = hv.Occupancy.from_dense([[2, 2], [1, 1]])
     table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})

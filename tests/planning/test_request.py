@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.cells import CellTable, Labels
-from hexveil.facts import PublicFacts, ValueScale
+from hexveil.model.cells import CellTable, Labels
+from hexveil.model.public_metadata import PublicFacts, ValueScale
 from hexveil.planning.request import split_of, statistics, target_of
 
 BOTH = ("mean", "variance")

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.facts import ValueScale
-from hexveil.planning import Plan, encoding, saving
+from hexveil.model.public_metadata import ValueScale
+from hexveil.planning import Plan
 from hexveil.planning.goal import goal
+from hexveil.planning.serialization import encoding, saving
 from hexveil.publishing.manifest import fingerprint, request_of
 from publishing.setting import dataset_of, hexagons, labels, plan_of
 from strategies import occupancies

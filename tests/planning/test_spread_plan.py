@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.errors import InputError
-from hexveil.planning import average
-from hexveil.planning.advice import GridTooFineWarning
-from hexveil.planning.afar import EFFORT
-from hexveil.planning.average import FULL
-from hexveil.planning.encoding import encode
-from hexveil.planning.exposure import Exposure, Rates, exposure_of
+from hexveil.base.errors import InputError
+from hexveil.model.distributed_occupancy import SpreadOccupancy
+from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.goal import goal
-from hexveil.spread import SpreadOccupancy
+from hexveil.planning.optimizers import mean_error
+from hexveil.planning.optimizers.distributed_mean_error import EFFORT
+from hexveil.planning.optimizers.mean_error import FULL
+from hexveil.planning.optimizers.user_factors import Exposure, Rates, exposure_of
+from hexveil.planning.serialization.encoding import encode
 from spread_blocks import blocks_of, spread_out
 from strategies import occupancies
 
@@ -59,7 +59,7 @@ def planned(occupancy, **asked):
 @pytest.mark.parametrize("name", ASKED)
 def test_plans_are_the_same(name, monkeypatch):
     """Rows, losses and errors agree; what a search decides may differ in its last digits."""
-    monkeypatch.setattr("hexveil.planning.afar.EFFORT", FULL)
+    monkeypatch.setattr("hexveil.planning.optimizers.distributed_mean_error.EFFORT", FULL)
     whole = fleet(1)
     here, there = planned(whole, **ASKED[name]), planned(spread_out(whole, 40), **ASKED[name])
     for row in ROWS:
@@ -120,7 +120,7 @@ def test_every_sum_over_pairs_is_the_same(occupancy, seed, room):
 @pytest.mark.parametrize("statistics", [("mean",), BOTH])
 def test_few_steps_from_a_sample_come_near(statistics, fetched, monkeypatch):
     """What a search in blocks gives up for asking seldom: a fiftieth with a seventh of users."""
-    monkeypatch.setattr("hexveil.planning.afar.FETCHED", fetched)
+    monkeypatch.setattr("hexveil.planning.optimizers.distributed_mean_error.FETCHED", fetched)
     whole = fleet(4, users=600, cells=60)
     here, there = (
         planned(one, epsilon=3, statistics=statistics) for one in (whole, spread_out(whole, 3000))
@@ -133,14 +133,14 @@ def test_few_steps_from_a_sample_come_near(statistics, fetched, monkeypatch):
 @pytest.mark.parametrize("statistics", [("mean",), ("variance",), BOTH])
 def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding, monkeypatch):
     """The search ends after the stated number of evaluations; each asks for a few sums."""
-    monkeypatch.setattr("hexveil.planning.afar.FETCHED", 1500)
-    draw, exactly = np.random.default_rng(1), average._value
+    monkeypatch.setattr("hexveil.planning.optimizers.distributed_mean_error.FETCHED", 1500)
+    draw, exactly = np.random.default_rng(1), mean_error._value
 
     def rounded(*given):
         error, slope = exactly(*given)
         return error * (1 + rounding * draw.normal()), slope
 
-    monkeypatch.setattr(average, "_value", rounded)
+    monkeypatch.setattr(mean_error, "_value", rounded)
     whole = fleet(5, users=600, cells=60)
     store = blocks_of(whole, 3000)
     planned(

@@ -1,6 +1,6 @@
 """Private stages run without a ledger, and what each hands to the noise door."""
 
-from hexveil.publishing import ends
+from hexveil.mechanisms import range_quantiles
 from hexveil.publishing.stages import execute
 
 
@@ -23,5 +23,7 @@ def drawn(stages):
 def interval_of(booking, dataset, plan):
     """Return the ends that a booked release of one interval found, in quanta."""
     interval, facts = plan.rows.interval, dataset.public
-    asked = ends.ballot(facts, interval.quantiles, interval.epsilon)
-    return ends.interval(booking.stages["interval"], asked, facts.scale.steps, interval.stretch)
+    asked = range_quantiles.ballot(facts, interval.quantiles, interval.epsilon)
+    return range_quantiles.interval(
+        booking.stages["interval"], asked, facts.scale.steps, interval.stretch
+    )

@@ -8,8 +8,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 import hexveil as hv
-from hexveil import sheets
-from hexveil.publishing import geo, receipt
+from hexveil.base import csv_safety
+from hexveil.publishing import geometry, receipt
 
 PLANS = {
     "means": {"epsilon": 2},
@@ -89,7 +89,7 @@ def forge_table(place, column, change):
     table = table.set_column(at, table.schema.field(column), made)
     pq.write_table(table, place / "cells.parquet")
     plain = table.drop_columns([c for c in ("geometry",) if c in table.column_names])
-    sheets.write(plain, place / "cells.csv")
+    csv_safety.write(plain, place / "cells.csv")
     if (place / "cells.geojson").exists():
-        (place / "cells.geojson").write_bytes(geo.geojson(plain))
+        (place / "cells.geojson").write_bytes(geometry.geojson(plain))
     seal(place)

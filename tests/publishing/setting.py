@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 import hexveil as hv
-from hexveil.cells import CellTable
-from hexveil.facts import PublicFacts, ValueScale
+from hexveil.model.cells import CellTable
+from hexveil.model.public_metadata import PublicFacts, ValueScale
 from hexveil.planning import Plan
+from hexveil.planning.allocation import Rows
 from hexveil.planning.request import Request
-from hexveil.planning.rows import Rows
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.units import Units
 

@@ -8,11 +8,10 @@ from unittest.mock import patch
 import numpy as np
 
 import hexveil as hv
-from hexveil.facts import ValueScale
-from hexveil.noise import secure
-from hexveil.planning.intervals import GRAIN
-from hexveil.planning.steps import WAYS, fitted
-from hexveil.publishing import stepped
+from hexveil.mechanisms import noise, two_stage_mean
+from hexveil.model.public_metadata import ValueScale
+from hexveil.planning.clipping_range.private_range import GRAIN
+from hexveil.planning.clipping_range.two_stage import WAYS, fitted
 from publishing.drawing import drawn
 from publishing.setting import dataset_of
 
@@ -63,13 +62,13 @@ def in_classes(dataset, **options):
 
 def taking(way):
     """Return a patch under which a release takes this way, whatever it finds."""
-    return patch.object(stepped, "_way", lambda *_: way)
+    return patch.object(two_stage_mean, "_way", lambda *_: way)
 
 
 def numbers_of(plan, base, half, way):
     """Return the numbers of a release that found these ranges, all others zero."""
-    numbers = stepped.empty(plan)
-    numbers[stepped.RANGES] = np.array([*base, half, WAYS.index(way)], dtype=np.int64)
+    numbers = two_stage_mean.empty(plan)
+    numbers[two_stage_mean.RANGES] = np.array([*base, half, WAYS.index(way)], dtype=np.int64)
     return numbers
 
 
@@ -91,22 +90,24 @@ def handed(dataset, plan, numbers, centre=None):
 
 def through(dataset, plan, numbers, door, centre=None):
     """Run the way after these ranges with another noise door, and around the given centres."""
-    found = stepped.ranges(plan, numbers, dataset.public.scale.steps)
+    found = two_stage_mean.ranges(plan, numbers, dataset.public.scale.steps)
     kept = {name: one.copy() for name, one in numbers.items()}
-    middles = numbers[stepped.CENTRES] if centre is None else centre
+    middles = numbers[two_stage_mean.CENTRES] if centre is None else centre
     seen = SimpleNamespace(estimate=np.array(middles, dtype=float))
     with (
-        patch.object(secure, "add_laplace", door),
-        patch.object(stepped, "undone", lambda *_: seen),
+        patch.object(noise, "add_laplace", door),
+        patch.object(two_stage_mean, "undone", lambda *_: seen),
     ):
-        drawn(stepped._STAGES[found.way](dataset, plan, found, kept))
+        drawn(two_stage_mean._STAGES[found.way](dataset, plan, found, kept))
 
 
 def filled(plan, numbers, noisy):
     """Return the numbers with what came back from the door, as a release stores them."""
     made = {name: one.copy() for name, one in numbers.items()}
-    way = WAYS[numbers[stepped.RANGES][3]]
-    first = {"direct": None, "users": stepped.CLASSES, "cells": stepped.COARSE_SUMS}[way]
+    way = WAYS[numbers[two_stage_mean.RANGES][3]]
+    first = {"direct": None, "users": two_stage_mean.CLASSES, "cells": two_stage_mean.COARSE_SUMS}[
+        way
+    ]
     if first is not None:
         made[first] = noisy[: made[first].size].copy()
     made["mean"] = noisy[noisy.size - made["mean"].size :].copy()

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 
-from hexveil.errors import InputError, StorageError
+from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import receipt
-from hexveil.publishing.archive import Archive, archive
-from hexveil.publishing.naming import folder_name
-from hexveil.publishing.pointer import Pointer, Stand, words
+from hexveil.publishing.archive.archive import Archive, archive
+from hexveil.publishing.archive.current_release import Pointer, Stand, words
+from hexveil.publishing.archive.folder_names import folder_name
 
 REQUEST = "ab" * 32
 OTHER = "cd" * 32

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.errors import BudgetError, InputError
+from hexveil.base.errors import BudgetError, InputError
 from hexveil.ledger import losses_of
-from hexveil.ledger.units import PARTS, of_blob
-from hexveil.noise import secure
+from hexveil.ledger.unit_losses import PARTS, of_blob
+from hexveil.mechanisms import noise
 
 IDS = ("canary-Ω", "canary-omega", "canary-ω", "canary-7 ")
 HERE, THERE = (21.10, 72.75), (21.25, 72.85)
@@ -235,8 +235,8 @@ def test_a_stopped_release_is_not_drawn_for_other_vehicles(ledger, monkeypatch, 
         with pytest.raises(KeyboardInterrupt):
             released(read(buses()), book)
     drawn = [] if step == "begin_draw" else [1]
-    real = secure.add_laplace
-    monkeypatch.setattr(secure, "add_laplace", lambda *a: drawn.append(1) or real(*a))
+    real = noise.add_laplace
+    monkeypatch.setattr(noise, "add_laplace", lambda *a: drawn.append(1) or real(*a))
     before = list(drawn)
     other = read(buses([f"other {name}" for name in IDS]))
     with pytest.raises(InputError, match="for other vehicles with the same counts"):

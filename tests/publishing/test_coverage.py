@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.experiments.city import City
-from hexveil.experiments.flights import departures
-from hexveil.noise import secure
-from hexveil.publishing import deviations, ends
-from hexveil.publishing.release import _found, _stages, _values
-from hexveil.publishing.smoothed import smoothed
+from hexveil.mechanisms import noise, range_quantiles, residual_radius
+from hexveil.publishing.pipeline import _found, _stages, _values
+from hexveil.publishing.smoothed_estimates import smoothed
+from hexveil.simulation.city import City
+from hexveil.simulation.flights import departures
 from publishing.drawing import drawn
 
 RUNS = 200
@@ -86,16 +85,16 @@ class Drawn:
     def __init__(self, patch, seed):
         """Stand in for the noise library while a test lasts."""
         self.rng, known = np.random.default_rng(seed), {}
-        patch.setattr(secure, "add_laplace", self.add_laplace)
-        patch.setattr(secure, "noisy_max", self.noisy_max)
-        real = ends.costs
+        patch.setattr(noise, "add_laplace", self.add_laplace)
+        patch.setattr(noise, "noisy_max", self.noisy_max)
+        real = range_quantiles.costs
 
         def costs(dataset, asked):
             place = asked.targets, dataset.occupancy.fingerprint
             known[place] = known.get(place) or real(dataset, asked)
             return known[place]
 
-        patch.setattr(ends, "costs", costs)
+        patch.setattr(range_quantiles, "costs", costs)
 
     def add_laplace(self, values, scales):
         """Return whole numbers with noise; scales are large, so rounding is nothing beside it."""
@@ -123,7 +122,7 @@ def projected(dataset, shown):
         low, high = interval.ends
         return averages(dataset, np.clip(total, low * n, high * n))
     if found.way == "users":
-        own, records = deviations.own_means(dataset)
+        own, records = residual_radius.own_means(dataset)
         centre = (np.clip(own / records, *found.own))[dataset.occupancy.user]
     else:
         centre = found.centre[dataset.occupancy.cell]

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.facts import ValueScale
-from hexveil.noise import secure
-from hexveil.planning.steps import WAYS
-from hexveil.publishing import checking, stepped
+from hexveil.mechanisms import noise, two_stage_mean
+from hexveil.model.public_metadata import ValueScale
+from hexveil.planning.clipping_range.two_stage import WAYS
 from hexveil.publishing.cut_off import QUANTILE, CutOff, cut_off
-from hexveil.publishing.dossier import dossier
-from hexveil.publishing.release import ENDS
+from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.pipeline import ENDS
 from hexveil.publishing.table import cells_cut_off, released
+from hexveil.publishing.verification import verify
 from publishing.setting import dataset_of, hexagons
 from publishing.stepping import in_classes, numbers_of, taking, tiny
 
@@ -60,8 +60,8 @@ def drawing(seed):
         return int((scores + rng.exponential(scale, scores.size)).argmax())
 
     with (
-        patch.object(secure, "add_laplace", add_laplace),
-        patch.object(secure, "noisy_max", noisy_max),
+        patch.object(noise, "add_laplace", add_laplace),
+        patch.object(noise, "noisy_max", noisy_max),
     ):
         yield
 
@@ -127,7 +127,7 @@ def test_every_text_says_how_many(tmp_path):
     assert f"{many} cell cut off at an end of the range." in page
     assert f"<b>Cut off</b> ({many} cell)" in page
     assert 'class="swatch cut-off"' in page
-    assert checking.problems(folder) == ()
+    assert verify.problems(folder) == ()
 
 
 def test_a_count_that_is_not_the_tables_is_found(tmp_path):
@@ -139,7 +139,7 @@ def test_a_count_that_is_not_the_tables_is_found(tmp_path):
         made, manifest=made.manifest | {"cut_off": [{"statistic": "mean", "cells": 0}]}
     )
     folder = hidden.write(tmp_path / "map")
-    (found,) = checking.problems(folder)
+    (found,) = verify.problems(folder)
     assert "cells cut off" in found
 
 
@@ -196,15 +196,15 @@ def test_a_range_around_a_centre_ends_at_the_bounds():
     """In the way around first averages, a range that reaches a bound cuts nothing off there."""
     plan = in_classes(tiny(steps=100), epsilon=2000)
     numbers = numbers_of(plan, (10, 90), 20, "cells")
-    found = stepped.found_by(plan, numbers, plan.facts)
+    found = two_stage_mean.found_by(plan, numbers, plan.facts)
     half = found.rows.steps.found.half
     total = found.rows.interval.totals(plan.occupancy)
     for centre, side, cut in (
         (50, 1, True), (50, -1, True), (100 - half, 1, False), (half, -1, False), (half, 1, True),
     ):  # fmt: skip
-        numbers[stepped.CENTRES][:] = centre
+        numbers[two_stage_mean.CENTRES][:] = centre
         numbers["mean"][:] = side * half * total
-        made = cut_off(stepped.found_by(plan, numbers, plan.facts), numbers)["mean"]
+        made = cut_off(two_stage_mean.found_by(plan, numbers, plan.facts), numbers)["mean"]
         assert (made.above if side > 0 else made.below).all() == cut
         assert not (made.below if side > 0 else made.above).any()
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 import hexveil as hv
-from hexveil.cells import CellTable
-from hexveil.errors import InputError
-from hexveil.publishing import dossier_fields, receipt
-from hexveil.publishing.dossier import dossier
-from hexveil.publishing.dossier_words import SPANS, insider_certainty
+from hexveil.model.cells import CellTable
+from hexveil.base.errors import InputError
+from hexveil.publishing import receipt
+from hexveil.publishing.dossier.dossier import schema
+from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier.wording import SPANS, insider_certainty
 from hexveil.publishing.manifest import epsilon_text, manifest
 from hexveil.report.promise import (
     exact_counts,
@@ -324,7 +325,7 @@ def test_letters_that_break_output_are_replaced(tmp_path, letter):
 
 def paths():
     """Return the place of every field that a dossier needs."""
-    fields = dossier_fields.FIELDS.items()
+    fields = schema.FIELDS.items()
     return [
         place
         for key, wanted in fields

@@ -14,9 +14,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil import hexagons as h3_door
-from hexveil import report, sheets
-from hexveil.errors import InputError, StorageError
+from hexveil import report
+from hexveil.base import csv_safety
+from hexveil.base import hexagons as h3_door
+from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import check_writable, folder
 from hexveil.publishing.manifest import manifest
 from hexveil.publishing.table import released
@@ -41,7 +42,7 @@ def release_of(dataset, noise=0.7):
 def routes():
     """Return records of labels that CSV and HTML must quote."""
     from hexveil import Labels  # noqa: PLC0415  beside its one use
-    from hexveil.cells import CellTable  # noqa: PLC0415  beside its one use
+    from hexveil.model.cells import CellTable  # noqa: PLC0415  beside its one use
 
     names = ("7, north", 'say "x"', "<b>ü</b>", "two\nlines", "=1+1", "007")
     cells = CellTable(Labels("route"), labels={"route": names})
@@ -153,7 +154,7 @@ def test_csv_round_trip(kind, request, tmp_path):
         elif pa.types.is_integer(column.type):
             assert [int(x) for x in got] == column.to_pylist()
         elif pa.types.is_string(column.type):
-            assert [sheets.plain_text(text) for text in got] == column.to_pylist()
+            assert [csv_safety.plain_text(text) for text in got] == column.to_pylist()
             assert not any(text.startswith("=") for text in got)
 
 

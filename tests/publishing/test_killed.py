@@ -17,7 +17,7 @@ import os, signal, sys
 from pathlib import Path
 import hexveil as hv
 from hexveil import atomic
-from hexveil.noise import secure
+from hexveil.mechanisms import secure
 from hexveil.publishing import folder as folders
 from publishing.setting import small_fleet
 

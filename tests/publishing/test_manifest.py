@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.facts import ValueScale
+from hexveil.model.public_metadata import ValueScale
 from hexveil.publishing.manifest import (
     epsilon_text,
     fingerprint,

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.errors import HexveilError, InputError
-from hexveil.facts import ValueScale
-from hexveil.noise import secure
-from hexveil.publishing import linear, variance
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.mechanisms import clipped_mean, clipped_variance, noise
+from hexveil.model.public_metadata import ValueScale
 from hexveil.records.dataset import Dataset
 from publishing.setting import dataset_of, hexagons
 from spread_blocks import spread_dataset
@@ -52,8 +51,8 @@ def test_the_whole_numbers_are_the_same(name, room):
     there = spread_dataset(whole, room)
     made = hv.plan(there, advise=False, **ASKED[name])
     here = replace(made, occupancy=whole.occupancy, facts=whole.public)
-    where = linear.lattice(made, SCALE)
-    for statistic in (linear.statistic, variance.statistic):
+    where = clipped_mean.lattice(made, SCALE)
+    for statistic in (clipped_mean.statistic, clipped_variance.statistic):
         found = statistic(there, made, where)
         np.testing.assert_array_equal(found, statistic(whole, here, where))
         assert found.dtype == np.int64
@@ -61,7 +60,7 @@ def test_the_whole_numbers_are_the_same(name, room):
 
 def test_a_release_books_and_shows_the_same(tmp_path, monkeypatch):
     """Without noise both show one table; both book the same losses of the same units."""
-    monkeypatch.setattr(secure, "add_laplace", lambda values, _: values)
+    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
     whole = records()
     there = spread_dataset(whole, 30)
     made = hv.plan(there, advise=False, epsilon=6, statistics=BOTH)
@@ -123,4 +122,4 @@ def test_dropped_pairs_are_refused():
     there = spread_dataset(whole, 30)
     plan = replace(made, occupancy=there.occupancy, facts=there.public)
     with pytest.raises(InputError, match="on one machine"):
-        linear.statistic(there, plan, linear.lattice(plan, SCALE))
+        clipped_mean.statistic(there, plan, clipped_mean.lattice(plan, SCALE))

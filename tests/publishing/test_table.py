@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.cells import CellTable
-from hexveil.errors import InputError
-from hexveil.facts import ValueScale
+from hexveil.base.errors import InputError
+from hexveil.model.cells import CellTable
+from hexveil.model.public_metadata import ValueScale
 from hexveil.publishing.table import COLUMNS, check_labels, released
 from publishing.setting import SLOT, dataset_of, hexagons, labels, plan_of
 

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.errors import InputError
-from hexveil.exact import decimal_text
-from hexveil.facts import ValueScale
-from hexveil.publishing import checking, receipt, stepped
-from hexveil.publishing.dossier import dossier
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.mechanisms import two_stage_mean
+from hexveil.model.public_metadata import ValueScale
+from hexveil.publishing import receipt
+from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.manifest import schema
+from hexveil.publishing.verification import verify
 from publishing.setting import dataset_of, labels
 
 WAYS = ("direct", "users", "cells")
@@ -54,10 +56,12 @@ def release(request, tmp_path_factory):
     plan = hv.plan(data, epsilon=EPSILON, intervals="adaptive", advise=False)
     folder = tmp_path_factory.mktemp(way)
     book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=2 * EPSILON)
-    ranges = stepped.ranges
+    ranges = two_stage_mean.ranges
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stepped, "_way", lambda *_: way)
-        patch.setattr(stepped, "ranges", lambda *asked: kept.append(ranges(*asked)) or kept[-1])
+        patch.setattr(two_stage_mean, "_way", lambda *_: way)
+        patch.setattr(
+            two_stage_mean, "ranges", lambda *asked: kept.append(ranges(*asked)) or kept[-1]
+        )
         made = hv.release(data, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
         raw = hv.release(data, plan, ledger=book, accept_noise=True)
     made.write(folder / "map")
@@ -156,7 +160,7 @@ def test_a_folder_passes_every_check(release):
     said = json.loads((release.folder / "manifest.json").read_text("utf-8"))
     jsonschema.Draft202012Validator(schema()).validate(said)
     assert said["plan"]["request"]["intervals"] == "adaptive"
-    assert checking.problems(release.folder) == ()
+    assert verify.problems(release.folder) == ()
     assert dossier(release.folder).markdown()
 
 
@@ -198,7 +202,7 @@ def test_what_was_cut_off_is_in_no_bound(way, tmp_path, monkeypatch):
     data = dataset_of(counts, total, scale=ValueScale.of((0, 1000), 1))
     much = 10 * EPSILON  # the interval is found as well as it can be
     plan = hv.plan(data, epsilon=much, intervals="adaptive", advise=False)
-    monkeypatch.setattr(stepped, "_way", lambda *_: way)
+    monkeypatch.setattr(two_stage_mean, "_way", lambda *_: way)
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=much)
     table = hv.release(data, plan, ledger=book, accept_noise=True).table
     true = np.bincount(data.occupancy.cell, total) / USERS

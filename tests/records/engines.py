@@ -1,6 +1,6 @@
 """What two engines must agree on, and how it is asked of both."""
 
-from hexveil.errors import HexveilError
+from hexveil.base.errors import HexveilError
 
 PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 """Said by Spark about a pandas that hexveil does not use with it."""

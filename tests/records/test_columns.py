@@ -2,8 +2,8 @@
 
 import pytest
 
-from hexveil.errors import ColumnError
-from hexveil.records.columns import Kind, Ref, resolve, resolve_location
+from hexveil.base.errors import ColumnError
+from hexveil.records.sources.columns import Kind, Ref, resolve, resolve_location
 
 NUMBER, TEXT, JSON = Kind("number"), Kind("text"), Kind("json")
 POINT = Kind("struct", {"coordinates": Kind("list", element=NUMBER)})

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.cells import CellTable, Labels
-from hexveil.errors import HexveilError
-from hexveil.facts import PublicFacts, ValueScale
-from hexveil.occupancy import Occupancy
+from hexveil.base.errors import HexveilError
+from hexveil.model.cells import CellTable, Labels
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import PublicFacts, ValueScale
 from hexveil.records import Dataset, Sums
 
 

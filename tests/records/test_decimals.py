@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.facts import ValueScale
+from hexveil.model.public_metadata import ValueScale
 from hexveil.records.decimals import Decimals, decimals, exact_squares
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from attack.test_values import DROPPED, neighbours
 from examples import examples
-from hexveil.cells import Cells, Labels
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
+from hexveil.model.cells import Cells, Labels
 from hexveil.records import from_sums
 from hexveil.records.read import read
 from hexveil.records.select import Select

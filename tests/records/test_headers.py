@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.records.headers import (
+from hexveil.records.sources.headers import (
     MIN_KNOWN_NAMES,
     FirstLine,
     has_header,

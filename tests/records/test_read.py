@@ -20,8 +20,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.cells import Cells, Labels
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
+from hexveil.model.cells import Cells, Labels
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from records import oracle
@@ -586,7 +586,7 @@ def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
     """No line on either stream, not even at exit, and no file but the scratch folder's note."""
     pq.write_table(arrow(GOOD), tmp_path / "r.parquet")
     code = (
-        "from hexveil.records import read; from hexveil.cells import Cells;"
+        "from hexveil.records import read; from hexveil.model.cells import Cells;"
         "from hexveil.records.select import Select;"
         f"read({str(tmp_path / 'r.parquet')!r}, user='u', value='v', lat='lat', lon='lon',"
         "time='t', bounds=(0, 9), cells=Cells(6, None), select=Select(min_users=1),"

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.cells import Cells, Labels
-from hexveil.errors import ColumnError, HexveilError, InputError
+from hexveil.base.errors import ColumnError, HexveilError, InputError
+from hexveil.model.cells import Cells, Labels
 from hexveil.records import from_sums
 from hexveil.records.read import read
 from hexveil.records.select import Select

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 from hexveil.records.select import Select
 
 

@@ -22,9 +22,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil import hexagons
-from hexveil.cells import Cells, Labels
-from hexveil.errors import InputError
+from hexveil.base import hexagons
+from hexveil.base.errors import InputError
+from hexveil.model.cells import Cells, Labels
 from hexveil.records import Select, from_sums, read
 from hexveil.records.sql import sums_query
 from hexveil.records.sql.dialects import DIALECTS

@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.cells import Labels
-from hexveil.records.sources import find
+from hexveil.model.cells import Labels
+from hexveil.records.sources.source_files import find
 from hexveil.records.sums_table import _hexagon, read_rows
 
 

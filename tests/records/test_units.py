@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.errors import HexveilError
+from hexveil.base.errors import HexveilError
 from hexveil.ledger import Key, losses_of
 from hexveil.records.units import Units, dated, first_days
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hexveil.records.vocabulary import PHRASES, is_known_name
+from hexveil.records.sources.vocabulary import PHRASES, is_known_name
 
 PHRASED = sorted({phrase for phrases in PHRASES.values() for phrase in phrases})
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 from hexveil.report import render
 from hexveil.report.figure import HATCHES
 from hexveil.report.payload import QUALITIES, script_json

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.report import payload as module
-from hexveil.report.facts import ManifestView
+from hexveil.report.manifest_view import ManifestView
 from hexveil.report.payload import colour_range, payload, slot_text, ticks
 
 

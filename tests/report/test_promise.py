@@ -20,8 +20,8 @@ from hypothesis import given
 
 import hexveil as hv
 from hexveil.cli import main
-from hexveil.facts import UNITS, ValueScale
-from hexveil.publishing import linear
+from hexveil.model.public_metadata import UNITS, ValueScale
+from hexveil.mechanisms import clipped_mean
 from hexveil.report.promise import (
     exact_counts,
     factor_words,
@@ -54,8 +54,8 @@ def law_of(dataset, plan):
     With noise of scale R an outcome y has the probability (1 - q) / (1 + q) q^|y - number|, where
     ln q = -1 / R.
     """
-    where = linear.lattice(plan, dataset.public.scale)
-    (number,) = linear.statistic(dataset, plan, where).tolist()
+    where = clipped_mean.lattice(plan, dataset.public.scale)
+    (number,) = clipped_mean.statistic(dataset, plan, where).tolist()
     (scale,) = where.noise.tolist()
     return number, Fraction(scale)
 

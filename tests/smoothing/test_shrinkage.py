@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 from hexveil.smoothing import ClippingRange, RandomEffect, correlate_along_axis, smooth
 from smoothing.maps import crossed, heavy, judged, two_way
 

@@ -11,15 +11,16 @@ import sys
 import traceback
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
 
 import hexveil
+from hexveil.base.errors import HexveilError
 from hexveil.cli.interrupts import CODE as INTERRUPTED
-from hexveil.cli.later import LaterCommand, LaterGroup
-from hexveil.errors import HexveilError
+from hexveil.cli.lazy_commands import LaterCommand, LaterGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,20 +45,30 @@ class Known:
     kind : "run", "plain" or "group"
         Whether it takes a run file and an option for each of its fields, is a function as it
         stands, or a group of commands.
+    installed : bool
+        Whether an entry point of the installed distribution names its module: research is no part
+        of this package.
     """
 
     name: str
     purpose: str
     example: str
     kind: Literal["run", "plain", "group"] = "run"
+    installed: bool = False
 
     def load(self) -> object:
         """Return the command, made from its file."""
-        module = import_module(f"hexveil.cli.{self.name}")
+        module = self._module()
         made = module.app if self.kind == "group" else typer.Typer(add_completion=False)
         if self.kind != "group":
             made.command(self.name, epilog=f"Example:  {self.example}")(self._body(module))
         return typer.main.get_command(made)
+
+    def _module(self) -> Any:  # noqa: ANN401  a module has any names
+        if not self.installed:
+            return import_module(f"hexveil.cli.commands.{self.name}_command")
+        (point,) = entry_points(group="hexveil.commands", name=self.name)
+        return import_module(point.module)
 
     def _body(self, module: Any) -> Any:  # noqa: ANN401  a command's function, with its own options
         body = getattr(module, self.name)
@@ -122,6 +133,7 @@ PANELS: dict[str, tuple[Known, ...]] = {
             "Make the papers' figures and claims anew.",
             "hexveil reproduce iot:fig3 --trials 1000",
             "plain",
+            installed=True,
         ),
         Known(
             "simulate",
@@ -189,7 +201,7 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
     try:
         code = app(arguments, prog_name="hexveil", standalone_mode=False)
     except HexveilError as error:
-        from hexveil.publishing.prose import clean  # noqa: PLC0415  where there is an error
+        from hexveil.publishing.dossier.markup import clean  # noqa: PLC0415  where there is an error
 
         # Names of columns and files are in it, which others may have made to move the cursor.
         return error.exit_code, clean(str(error))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import rich.markup
 import typer
 
-from hexveil.config import FIELDS, kinds, load
-from hexveil.config.run import option
+from hexveil.config import FIELDS, field_types, load
+from hexveil.config.run_file import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,21 +32,21 @@ PANELS = {
 }
 
 SHAPES = (
-    (kinds.Paths, "PATH"),
-    (kinds.Text, "TEXT"),
-    (kinds.Version, "TEXT"),
-    (kinds.Way, "TEXT"),
-    (kinds.Aim, "TEXT"),
-    (kinds.Judged, "TEXT"),
-    (kinds.Late, "TEXT"),
-    (kinds.Ends, "TEXT"),
-    (kinds.Exact, "NUMBER"),
-    (kinds.Goals, "[NAME=]NUMBER"),
-    (kinds.Whole, "NUMBER"),
-    (kinds.Share, "NUMBER"),
-    (kinds.Numbers, "NUMBER,..."),
-    (kinds.Names, "TEXT,..."),
-    (kinds.Words, "TEXT,..."),
+    (field_types.Paths, "PATH"),
+    (field_types.Text, "TEXT"),
+    (field_types.Version, "TEXT"),
+    (field_types.Way, "TEXT"),
+    (field_types.Aim, "TEXT"),
+    (field_types.Judged, "TEXT"),
+    (field_types.Late, "TEXT"),
+    (field_types.Ends, "TEXT"),
+    (field_types.Exact, "NUMBER"),
+    (field_types.Goals, "[NAME=]NUMBER"),
+    (field_types.Whole, "NUMBER"),
+    (field_types.Share, "NUMBER"),
+    (field_types.Numbers, "NUMBER,..."),
+    (field_types.Names, "TEXT,..."),
+    (field_types.Words, "TEXT,..."),
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print for machines, on stdout.")]
@@ -104,11 +104,11 @@ def _parameter(name: str, annotation: object, default: object) -> inspect.Parame
 def _option_type(section: str, field: str, info: FieldInfo) -> object:
     """Return the annotation of one option; a value is text, checked where the file's are."""
     name, panel, help_text = option(section, field), PANELS[section], _help(info)
-    if info.annotation == (kinds.Switch | None):
+    if info.annotation == (field_types.Switch | None):
         return Annotated[bool | None, typer.Option(name, help=help_text, rich_help_panel=panel)]
     shape = next(word for kind, word in SHAPES if info.annotation == (kind | None))
     about = typer.Option(name, help=help_text, rich_help_panel=panel, metavar=shape)
-    if info.annotation == (kinds.Goals | None):  # may be repeated, once for each statistic
+    if info.annotation == (field_types.Goals | None):  # may be repeated, once for each statistic
         return Annotated[list[str] | None, about]
     return Annotated[str | None, about]
 

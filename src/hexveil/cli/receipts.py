@@ -6,16 +6,16 @@ import contextlib
 import json
 from typing import TYPE_CHECKING
 
-from hexveil.errors import InputError, StorageError
-from hexveil.ledger import reading
+from hexveil.base.errors import InputError, StorageError
+from hexveil.ledger import inspection
 from hexveil.publishing import receipt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from hexveil.publishing.archive import Archive
-    from hexveil.publishing.pointer import Pointer
+    from hexveil.publishing.archive.archive import Archive
+    from hexveil.publishing.archive.current_release import Pointer
 
 _REMEDY = (
     "Put the newest copy of the ledger back; if there is none, count what it allowed as spent, "
@@ -23,7 +23,7 @@ _REMEDY = (
 )
 
 
-def problems(engine: reading.Engine, folders: Sequence[Path]) -> list[str]:
+def problems(engine: inspection.Engine, folders: Sequence[Path]) -> list[str]:
     """Return a sentence for each release folder that the ledger does not have as it says."""
     found: list[str] = []
     for folder in folders:
@@ -36,9 +36,9 @@ def problems(engine: reading.Engine, folders: Sequence[Path]) -> list[str]:
     return found
 
 
-def problem(engine: reading.Engine, name: str, entry: int, chain: str) -> str | None:
+def problem(engine: inspection.Engine, name: str, entry: int, chain: str) -> str | None:
     """Return a sentence if the ledger does not have what a release rests on; None if it does."""
-    stands = reading.hash_at(engine, entry)
+    stands = inspection.hash_at(engine, entry)
     if stands == chain:
         return None
     if stands is None:
@@ -65,7 +65,7 @@ def check_behind(url: str, place: Archive, *releases: Pointer | None) -> None:
     if not stands:
         return
     try:
-        engine = reading.existing(url)
+        engine = inspection.existing(url)
     except InputError:
         raise StorageError(
             f"{place.where} holds releases that a ledger booked, and the ledger of this run is not "

@@ -9,18 +9,18 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from hexveil.cells import Cells, Labels
-from hexveil.config.run import SECTIONS, option
-from hexveil.errors import InputError
-from hexveil.exact import positive
+from hexveil.base.errors import InputError
+from hexveil.base.rational import positive
+from hexveil.config.run_file import SECTIONS, option
 from hexveil.mechanisms import Baseline, OptimalClipping
+from hexveil.model.cells import Cells, Labels
 from hexveil.planning.request import split_of
 from hexveil.planning.request import statistics as known_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexveil.config.run import Run
+    from hexveil.config.run_file import Run
     from hexveil.mechanisms import ThresholdMechanism
 
 Arguments = dict[str, Any]

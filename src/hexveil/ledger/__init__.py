@@ -3,6 +3,6 @@
 from hexveil.ledger.accounts import Spend
 from hexveil.ledger.bookings import Booking
 from hexveil.ledger.ledger import Ledger
-from hexveil.ledger.units import Key, Losses, losses_of
+from hexveil.ledger.unit_losses import Key, Losses, losses_of
 
 __all__ = ["Booking", "Key", "Ledger", "Losses", "Spend", "losses_of"]

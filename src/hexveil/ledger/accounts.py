@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from hexveil.errors import InputError, StorageError
-from hexveil.exact import decimal_text
+from hexveil.base.errors import InputError, StorageError
+from hexveil.base.rational import decimal_text
 from hexveil.ledger import odometer, windows
 from hexveil.ledger.events import add, head
-from hexveil.ledger.tables import accounts, datasets, totals
-from hexveil.ledger.units import MOST, NORMALISATION, PARTS
+from hexveil.ledger.storage.tables import accounts, datasets, totals
+from hexveil.ledger.unit_losses import MOST, NORMALISATION, PARTS
 from hexveil.ledger.windows import LIFETIME, label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.ledger.units import Key
+    from hexveil.ledger.unit_losses import Key
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hexveil.errors import BudgetError, InputError, StorageError
-from hexveil.exact import decimal_text
+from hexveil.base.errors import BudgetError, InputError, StorageError
+from hexveil.base.rational import decimal_text
 from hexveil.ledger import events, journal
-from hexveil.ledger.units import PARTS, of_blob
+from hexveil.ledger.unit_losses import PARTS, of_blob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hexveil.ledger import odometer
     from hexveil.ledger.accounts import Account
     from hexveil.ledger.events import Event
-    from hexveil.ledger.units import Losses
+    from hexveil.ledger.unit_losses import Losses
 
 MOST_LOST = 1
 """Bookings of a request that may be lost before it is not booked again by itself."""

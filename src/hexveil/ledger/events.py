@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
 
-from hexveil.errors import InputError, StorageError
-from hexveil.ledger import chain, soundness, windows
-from hexveil.ledger.tables import events
+from hexveil.base.errors import InputError, StorageError
+from hexveil.ledger import windows
+from hexveil.ledger.integrity import hash_chain, soundness
+from hexveil.ledger.storage.tables import events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +95,7 @@ def head(connection: sa.Connection) -> Head:
         .order_by(events.c.entry.desc())
         .limit(1)
     ).first()
-    return Head(0, None, chain.START) if row is None else Head(row.entry, row.at, row.chain)
+    return Head(0, None, hash_chain.START) if row is None else Head(row.entry, row.at, row.chain)
 
 
 def add(  # noqa: PLR0913  an event has these parts
@@ -117,10 +118,10 @@ def add(  # noqa: PLR0913  an event has these parts
         "request": request,
         "kind": kind,
         "at": windows.now(last.at) if at is None else at,
-        "body": chain.canonical(body or {}),
+        "body": hash_chain.canonical(body or {}),
         "units": units,
     }
-    linked = chain.link(last.chain, fields)
+    linked = hash_chain.link(last.chain, fields)
     connection.execute(sa.insert(events).values(**fields, chain=linked))
     return Event(**(fields | {"body": dict(body or {}), "chain": linked}))
 

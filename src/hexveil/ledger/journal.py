@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sqlalchemy as sa
 
-from hexveil.errors import StorageError
-from hexveil.ledger.tables import journal, plans
+from hexveil.base.errors import StorageError
+from hexveil.ledger.storage.tables import journal, plans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,9 +22,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hexveil.errors import InputError, StorageError
-from hexveil.exact import Number, decimal_text, positive
-from hexveil.ledger import accounts, drawing, events, journal, odometer, room, soundness, windows
+from hexveil.base.errors import InputError, StorageError
+from hexveil.base.rational import Number, decimal_text, positive
+from hexveil.ledger import accounts, events, journal, odometer, windows
 from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.bookings import (
     Booking,
@@ -35,9 +35,11 @@ from hexveil.ledger.bookings import (
     refusal,
     reserved_of,
 )
-from hexveil.ledger.engines import MEMORY, connect, transaction, where
-from hexveil.ledger.units import Key, make_key, read_key
-from hexveil.ledger.verifying import verify
+from hexveil.ledger.integrity import soundness
+from hexveil.ledger.integrity.verification import verify
+from hexveil.ledger.storage import disk_space, draw_lock
+from hexveil.ledger.storage.databases import MEMORY, connect, transaction, where
+from hexveil.ledger.unit_losses import Key, make_key, read_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,8 +50,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.ledger.events import Event
-    from hexveil.ledger.units import Losses
-    from hexveil.ledger.verifying import Verdict
+    from hexveil.ledger.integrity.verification import Verdict
+    from hexveil.ledger.unit_losses import Losses
 
 
 class Ledger:
@@ -103,7 +105,7 @@ class Ledger:
         checked = None if window is None else windows.check(window)
         self.dataset = dataset
         self._engine = connect(url)
-        self._room: dict[int, room.Room | None] = {}  # of draws that began, by their entries
+        self._room: dict[int, disk_space.Room | None] = {}  # of draws that began, by their entries
         with transaction(self._engine) as connection:
             known = accounts.find(connection, dataset)
             self._key = self._key_of(
@@ -241,7 +243,7 @@ class Ledger:
 
     def drawing(self) -> AbstractContextManager[None]:
         """Return the lock under which one process books and draws, for as long as it is held."""
-        return drawing.alone(self._engine)
+        return draw_lock.alone(self._engine)
 
     def reserve(
         self, request: str, losses: Losses, *, unit: str, facts: Mapping[str, str], plan: bytes
@@ -306,7 +308,7 @@ class Ledger:
         StorageError
             If the result could not be stored: there is no room for it.
         """
-        held = room.hold(self._engine, entries)
+        held = disk_space.hold(self._engine, entries)
         try:
             with transaction(self._engine) as connection:
                 history = events.of_request(connection, self.dataset, request)

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sa
 
-from hexveil.errors import InputError
-from hexveil.ledger.tables import balances, totals
-from hexveil.ledger.units import MOST
+from hexveil.base.errors import InputError
+from hexveil.ledger.storage.tables import balances, totals
+from hexveil.ledger.unit_losses import MOST
 from hexveil.ledger.windows import LIFETIME
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.ledger.units import Losses
+    from hexveil.ledger.unit_losses import Losses
 
     Parts = NDArray[np.int64]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Literal, get_args
 
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 
 Window = Literal["lifetime", "month", "day"]
 LIFETIME = ""

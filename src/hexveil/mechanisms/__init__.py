@@ -9,7 +9,7 @@ from hexveil.mechanisms.foresight import Foresight
 from hexveil.mechanisms.levy import Levy
 from hexveil.mechanisms.opt_array_averaging import OptArrayAveraging
 from hexveil.mechanisms.optimal_clipping import OptimalClipping
-from hexveil.mechanisms.quantile import FixedQuantile, OptimizedQuantile
+from hexveil.mechanisms.quantile_averaging import FixedQuantile, OptimizedQuantile
 from hexveil.mechanisms.threshold import MeanPlan, ThresholdMechanism
 
 __all__ = [

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.exact import Number, exact
-from hexveil.mechanisms.cell import LN20, CellFacts, Named, cell_facts
-from hexveil.mechanisms.interval import projected_mean
+from hexveil.base.rational import Number, exact
+from hexveil.mechanisms.clipped_range import projected_mean
 from hexveil.mechanisms.selection import (
     CANDIDATES,
     RankChoice,
@@ -30,6 +29,7 @@ from hexveil.mechanisms.selection import (
     check_part,
     selection_scale,
 )
+from hexveil.mechanisms.single_cell_plan import LN20, CellFacts, Named, cell_facts
 
 if TYPE_CHECKING:
     from fractions import Fraction

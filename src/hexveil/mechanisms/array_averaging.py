@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.bias import linear_bias
 from hexveil.mechanisms.arrays import CapRule, GroupingRule, check_rules, group
-from hexveil.mechanisms.cell import CellFacts, LaplacePlan, Named, cell_facts
-from hexveil.theory.bias import linear_bias
+from hexveil.mechanisms.single_cell_plan import CellFacts, LaplacePlan, Named, cell_facts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.exact import Number
-    from hexveil.theory.grouping import Grouping
+    from hexveil.accounting.pseudo_users import Grouping
+    from hexveil.base.rational import Number
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hexveil.errors import InputError
-from hexveil.theory.bias import linear_error
-from hexveil.theory.caps import exact_cap, median_cap, minimax_cap, sqrt_cap, surrogate_cap
-from hexveil.theory.grouping import Grouping, best_fit, check_cap, wrap_around
+from hexveil.accounting.bias import linear_error
+from hexveil.accounting.pseudo_user_caps import (
+    exact_cap,
+    median_cap,
+    minimax_cap,
+    sqrt_cap,
+    surrogate_cap,
+)
+from hexveil.accounting.pseudo_users import Grouping, best_fit, check_cap, wrap_around
+from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.cell import CellFacts
+    from hexveil.mechanisms.single_cell_plan import CellFacts
 
     Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 

@@ -15,17 +15,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.akmv import AKMV
 from hexveil.mechanisms.array_averaging import ArrayAveraging
 from hexveil.mechanisms.baseline import Baseline
-from hexveil.mechanisms.cell import Named, cell_facts
 from hexveil.mechanisms.levy import Levy
 from hexveil.mechanisms.opt_array_averaging import OptArrayAveraging
 from hexveil.mechanisms.optimal_clipping import OptimalClipping
 from hexveil.mechanisms.priors import PerUser, UnknownRange, Values, check_values
-from hexveil.mechanisms.quantile import FixedQuantile, OptimizedQuantile
-from hexveil.mechanisms.race import Prediction, race
+from hexveil.mechanisms.quantile_averaging import FixedQuantile, OptimizedQuantile
+from hexveil.mechanisms.single_cell_plan import Named, cell_facts
+from hexveil.mechanisms.successive_elimination import Prediction, race
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.exact import Number
+    from hexveil.base.rational import Number
     from hexveil.mechanisms.cell_plan import CellPlan, Mechanism, NoiseSource
 
     Floats = NDArray[np.float64]

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hexveil.mechanisms.cell import Named
+from hexveil.mechanisms.single_cell_plan import Named
 from hexveil.mechanisms.threshold import MeanPlan, plan_cell
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from hexveil.exact import Number
+    from hexveil.base.rational import Number
 
 
 @dataclass(frozen=True, repr=False)

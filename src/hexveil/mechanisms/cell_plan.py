@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.exact import Number
+    from hexveil.base.rational import Number
 
 
 class NoiseSource(Protocol):

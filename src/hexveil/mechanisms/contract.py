@@ -28,7 +28,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from hexveil.errors import HexveilError, StorageError
+from hexveil.base.errors import HexveilError, StorageError
 from hexveil.mechanisms.estimates import (
     Decoded,
     EstimateGrid,

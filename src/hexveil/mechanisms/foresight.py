@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.errors import InputError
-from hexveil.mechanisms.balance import UNIT, BalanceChoice, BalancePlan, laws, powers
-from hexveil.mechanisms.cell import CellFacts, Named, cell_facts
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.huber_location import UNIT, BalanceChoice, BalancePlan, laws, powers
 from hexveil.mechanisms.selection import selection_scale
+from hexveil.mechanisms.single_cell_plan import CellFacts, Named, cell_facts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.exact import Number
+    from hexveil.base.rational import Number
 
     Floats = NDArray[np.float64]
 

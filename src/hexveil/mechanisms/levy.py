@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.errors import InputError
-from hexveil.exact import Number, exact
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, exact
 from hexveil.mechanisms.arrays import CapRule, GroupingRule, check_rules, group
-from hexveil.mechanisms.cell import Named, cell_facts
-from hexveil.mechanisms.interval import IntervalPlan
+from hexveil.mechanisms.clipped_range import IntervalPlan
 from hexveil.mechanisms.selection import MidpointChoice, check_part, selection_scale
+from hexveil.mechanisms.single_cell_plan import Named, cell_facts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

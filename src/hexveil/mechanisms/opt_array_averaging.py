@@ -12,14 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.array_averaging import ArrayAveraging, ArrayPlan
-from hexveil.mechanisms.cell import Named
+from hexveil.mechanisms.single_cell_plan import Named
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from hexveil.exact import Number
+    from hexveil.base.rational import Number
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

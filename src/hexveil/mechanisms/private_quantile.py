@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from hexveil.errors import InputError
-from hexveil.exact import float_up
+from hexveil.base.errors import InputError
+from hexveil.base.rational import float_up
 from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores, Separate
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.errors import InputError
-from hexveil.exact import float_up
+from hexveil.base.errors import InputError
+from hexveil.base.rational import float_up
 from hexveil.mechanisms.permute_and_flip import choose
 
 if TYPE_CHECKING:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from hexveil.mechanisms.cell import LaplacePlan, cell_facts
+from hexveil.mechanisms.single_cell_plan import LaplacePlan, cell_facts
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.exact import Number
+    from hexveil.base.rational import Number
 
 
 @runtime_checkable

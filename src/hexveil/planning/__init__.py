@@ -1,9 +1,9 @@
 """Many cells at once: plans made from public facts, and what a fleet can support."""
 
-from hexveil.planning.advice import GridTooFineWarning
 from hexveil.planning.api import plan
-from hexveil.planning.capacity import Capacity, Offer, capacity
+from hexveil.planning.feasibility.advice import GridTooFineWarning
+from hexveil.planning.feasibility.capacity import Capacity, Offer, capacity
+from hexveil.planning.feasibility.utility_test import Support
 from hexveil.planning.plan import Plan
-from hexveil.planning.support import Support
 
 __all__ = ["Capacity", "GridTooFineWarning", "Offer", "Plan", "Support", "capacity", "plan"]

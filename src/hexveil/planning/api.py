@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
-from hexveil.errors import InputError
-from hexveil.exact import Number, bounds_pair, exact, positive
-from hexveil.facts import PublicFacts
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, bounds_pair, exact, positive
 from hexveil.mechanisms import OptimalClipping, ThresholdMechanism
-from hexveil.occupancy import Occupancy
-from hexveil.planning.advice import GridTooFineWarning, advice
-from hexveil.planning.intervals import Intervals, check_share
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import PublicFacts
+from hexveil.planning.clipping_range.private_range import Intervals, check_share
+from hexveil.planning.feasibility.advice import GridTooFineWarning, advice
+from hexveil.planning.feasibility.utility_test import default_prior
 from hexveil.planning.methods import METHODS, rows_of
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import ErrorKind, Method, Objective, Request, split_of, target_of
 from hexveil.planning.request import statistics as asked_statistics
-from hexveil.planning.support import default_prior
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.exact import decimal_text
+from hexveil.base.rational import decimal_text
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.errors import InputError
-from hexveil.planning import intervals, per_cell, projected
-from hexveil.planning.afar import least_average_afar
-from hexveil.planning.apart import rows_apart
-from hexveil.planning.average import Weights, least_average
-from hexveil.planning.exposure import Exposure, Rates, SpreadExposure, exposure_of
-from hexveil.planning.joint import Joint, least_error, least_loss
-from hexveil.planning.pairs import LATTICE
-from hexveil.planning.part import WORST, single, steps_of
+from hexveil.accounting.error_model import WORST, single, steps_of
+from hexveil.accounting.pair_losses import LATTICE
+from hexveil.base.errors import InputError
+from hexveil.model.distributed_occupancy import SpreadOccupancy
+from hexveil.planning.allocation import Rows
+from hexveil.planning.clipping_range import private_range, range_allocations
+from hexveil.planning.optimizers import per_cell
+from hexveil.planning.optimizers.distributed_mean_error import least_average_afar
+from hexveil.planning.optimizers.independent_mean_variance import rows_apart
+from hexveil.planning.optimizers.mean_error import Weights, least_average
+from hexveil.planning.optimizers.minimax import Joint, least_error, least_loss
+from hexveil.planning.optimizers.noise_quantization import few
+from hexveil.planning.optimizers.user_factors import Exposure, Rates, SpreadExposure, exposure_of
 from hexveil.planning.plan import Plan
-from hexveil.planning.rows import Rows
-from hexveil.planning.scales import few
-from hexveil.planning.targets import Separate, Targets, Total
-from hexveil.spread import SpreadOccupancy
+from hexveil.planning.target_errors import Separate, Targets, Total
 from hexveil.theory import clip_user
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.facts import PublicFacts
-    from hexveil.occupancy import Occupancy
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.public_metadata import PublicFacts
     from hexveil.planning.request import ErrorKind, Request
 
     Floats = NDArray[np.float64]
@@ -67,9 +68,9 @@ def rows_of(
     """
     known = request.noised == ("variance",) and single(occupancy).all()
     if request.intervals == "global" and not known:
-        return projected.weighed(occupancy, request)
+        return range_allocations.weighed(occupancy, request)
     if request.intervals == "adaptive":
-        return projected.stepped(occupancy, request)
+        return range_allocations.stepped(occupancy, request)
     if request.intervals == "auto":
         return _better(occupancy, span, request, facts)
     if request.epsilon is None and request.method != "joint":
@@ -105,10 +106,10 @@ def _better(
     tried = [rows_of(occupancy, span, replace(request, intervals="none"), facts)]
     if isinstance(occupancy, SpreadOccupancy):  # weights of pairs need the pairs at hand
         return tried[0]
-    if intervals.worth_it(occupancy.n_users, asked):
-        tried.append(projected.weighed(occupancy, request))
-        if projected.can_be_stepped(occupancy, request):
-            tried.append(projected.stepped(occupancy, request))
+    if private_range.worth_it(occupancy.n_users, asked):
+        tried.append(range_allocations.weighed(occupancy, request))
+        if range_allocations.can_be_stepped(occupancy, request):
+            tried.append(range_allocations.stepped(occupancy, request))
 
     def error(rows: Rows) -> float:
         return float(_plan(occupancy, span, request, rows).judged_errors().mean())

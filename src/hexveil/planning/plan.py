@@ -2,13 +2,14 @@
 
 Of a (cell, user) pair with m records, f min(m, t) are kept: t is the cell's, f the user's; the
 rest is put at the middle of the bounds. The sensitivity of the pair, and its loss, are formulas of
-what is kept and of the cell's noise (planning/part.py; publishing/linear.py for the statistic).
+what is kept and of the cell's noise (accounting/error_model.py; mechanisms/clipped_mean.py for the
+statistic).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
 Loss of a user: the sum over its cells and statistics of its own sensitivity / scale (ERRATA 3;
-proof in theory/loss.py). For the mean that is kept / r, r the noise scale counted in records
-(scale = U r / N). The variance is published on a lattice of 2^-30 of its noise scale, and a user
-is charged that step in each of its cells as well (publishing/variance.py).
+proof in accounting/privacy_loss.py). For the mean that is kept / r, r the noise scale counted in
+records (scale = U r / N). The variance is published on a lattice of 2^-30 of its noise scale, and a
+user is charged that step in each of its cells as well (mechanisms/clipped_variance.py).
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.exact import float_up, sums_up
-from hexveil.frozen import ReadOnlyArrays
-from hexveil.planning import pairs, ways
-from hexveil.planning.average import Weights, lower_bound
-from hexveil.planning.exposure import Exposure, Rates
-from hexveil.planning.moments import part_of
-from hexveil.planning.part import WORST, Part, WeighedPart, missed, steps_of
-from hexveil.planning.support import Support, assess
-from hexveil.spread import SpreadOccupancy
+from hexveil.accounting import pair_losses
+from hexveil.accounting.error_model import WORST, Part, WeighedPart, missed, steps_of
+from hexveil.accounting.pair_losses import Charges
+from hexveil.base.rational import float_up, sums_up
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.model.distributed_occupancy import SpreadOccupancy
+from hexveil.planning.clipping_range import strategies
+from hexveil.planning.clipping_range.variance_range import part_of
+from hexveil.planning.feasibility.utility_test import Support, assess
+from hexveil.planning.optimizers.mean_error import Weights, lower_bound
+from hexveil.planning.optimizers.user_factors import Exposure, Rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,10 +41,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.facts import PublicFacts
-    from hexveil.occupancy import Occupancy
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.planning.allocation import Rows
     from hexveil.planning.request import Request
-    from hexveil.planning.rows import Rows
 
     Floats = NDArray[np.float64]
 
@@ -193,7 +196,7 @@ class Plan(ReadOnlyArrays):
 
     def _kept(self, name: str) -> Floats:
         rows = self.rows
-        kept = pairs.kept(self.occupancy, *self.thresholds(name), rows.factor)
+        kept = pair_losses.kept(self.occupancy, *self.thresholds(name), rows.factor)
         return kept if rows.dropped is None else np.where(rows.dropped, 0.0, kept)
 
     def thresholds(self, name: str) -> tuple[NDArray[np.int64], Floats]:
@@ -229,7 +232,7 @@ class Plan(ReadOnlyArrays):
         if interval is None:
             return Part("mean", self.span, noise, self._away("mean"), missed("mean", occupancy))
         if self.rows.steps is not None:
-            return ways.part(occupancy, self.span, interval, noise, self.rows.steps)
+            return strategies.part(occupancy, self.span, interval, noise, self.rows.steps)
         return WeighedPart(
             "mean",
             self.span * interval.width,
@@ -244,9 +247,9 @@ class Plan(ReadOnlyArrays):
         """Return the share of each cell's samples that a statistic has at the middle."""
         occupancy, rows = self.occupancy, self.rows
         if rows.dropped is None:
-            cut = occupancy.of_cells(pairs.cut_by, self.thresholds(name), (rows.factor,))
+            cut = occupancy.of_cells(pair_losses.cut_by, self.thresholds(name), (rows.factor,))
         else:
-            cut = occupancy.of_cells(pairs.cut, pairs=(self._kept(name),))
+            cut = occupancy.of_cells(pair_losses.cut, pairs=(self._kept(name),))
         return np.asarray(cut / occupancy.records_per_cell, dtype=np.float64)
 
     @property
@@ -281,7 +284,7 @@ class Plan(ReadOnlyArrays):
     @cached_property
     def _losses(self) -> Floats:
         if self.rows.interval is None:
-            return np.asarray(self.occupancy.of_users(pairs.losses, *self.charges))
+            return np.asarray(self.occupancy.of_users(pair_losses.losses, *self.charges))
         # Each term was made by a few correctly rounded operations: eight ulps cover them.
         terms = self.pair_losses() * (1.0 + 2.0**-49)
         lost = sums_up(self.occupancy.user, terms, self.occupancy.n_users)
@@ -307,10 +310,12 @@ class Plan(ReadOnlyArrays):
             rates = [np.divide(1.0, one, out=np.zeros_like(one), where=one > 0) for one in noises]
             return np.asarray(sum(shares * one[occupancy.cell] for one in rates))
         cells, users, dropped = self.charges
-        return pairs.charged(occupancy, *cells, *users, *dropped)
+        return pair_losses.charged(occupancy, *cells, *users, *dropped)
 
     @cached_property
-    def charges(self) -> tuple[pairs.Charges, tuple[Floats, ...], tuple[NDArray[np.bool_], ...]]:
+    def charges(
+        self,
+    ) -> tuple[Charges, tuple[Floats, ...], tuple[NDArray[np.bool_], ...]]:
         """What decides the loss of pairs: figures of cells, of users, and of pairs."""
         occupancy, rows, parts = self.occupancy, self.rows, self.parts
         nothing = np.zeros(occupancy.n_cells)
@@ -318,7 +323,7 @@ class Plan(ReadOnlyArrays):
         def whole(name: str) -> NDArray[np.bool_]:
             return np.equal(parts[name].away if name in parts else nothing, 0.0)
 
-        cells = pairs.Charges(
+        cells = Charges(
             total=occupancy.records_per_cell,
             kept=rows.kept,
             noise=rows.noise_records,
@@ -343,11 +348,11 @@ class Plan(ReadOnlyArrays):
         occupancy = self.occupancy
         if self.rows.interval is None:
             if self.cell_epsilon is not None:
-                cells = occupancy.of_users(pairs.live_cells, *self.charges)
+                cells = occupancy.of_users(pair_losses.live_cells, *self.charges)
                 return self.cell_epsilon * int(cells.max(initial=0))
             given, users, dropped = self.charges
-            most = occupancy.of_cells(pairs.most_charged, given, users, dropped)
-            charged = occupancy.of_users(pairs.losses_at_most, (most, *given), users, dropped)
+            most = occupancy.of_cells(pair_losses.most_charged, given, users, dropped)
+            charged = occupancy.of_users(pair_losses.losses_at_most, (most, *given), users, dropped)
             return Fraction(float(charged.max(initial=0.0)))
         terms = self.pair_losses()
         most = np.maximum.reduceat(terms, occupancy.start[:-1])[occupancy.cell]
@@ -440,7 +445,7 @@ class Plan(ReadOnlyArrays):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        from hexveil.planning import saving  # noqa: PLC0415  it imports this module
+        from hexveil.planning.serialization import saving  # noqa: PLC0415  it imports this module
 
         return saving.save(self, folder)
 
@@ -457,7 +462,7 @@ class Plan(ReadOnlyArrays):
         StorageError
             If a file cannot be read.
         """
-        from hexveil.planning import loading  # noqa: PLC0415  it imports this module
+        from hexveil.planning.serialization import loading  # noqa: PLC0415  it imports this module
 
         return loading.load(folder)
 

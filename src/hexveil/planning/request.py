@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hexveil.errors import InputError
-from hexveil.exact import Number, exact
-from hexveil.frozen import ReadOnlyArrays
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, exact
+from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.planning.intervals import Intervals
+    from hexveil.planning.clipping_range.private_range import Intervals
 
     Floats = NDArray[np.float64]
 

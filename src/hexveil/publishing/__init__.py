@@ -1,6 +1,6 @@
 """Private side: plan, ledger, noise, release folder."""
 
 from hexveil.publishing.folder import check_writable
-from hexveil.publishing.release import Release, release
+from hexveil.publishing.pipeline import Release, release
 
 __all__ = ["Release", "check_writable", "release"]

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.planning.intervals import around
-from hexveil.planning.part import LN20
-from hexveil.planning.ways import COARSE
-from hexveil.publishing.moments import BITS
+from hexveil.accounting.error_model import LN20
+from hexveil.mechanisms.weighted_variance import BITS
+from hexveil.planning.clipping_range.private_range import around
+from hexveil.planning.clipping_range.strategies import COARSE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.planning import Plan
-    from hexveil.planning.intervals import Interval
-    from hexveil.planning.steps import Found
+    from hexveil.planning.clipping_range.private_range import Interval
+    from hexveil.planning.clipping_range.two_stage import Found
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]

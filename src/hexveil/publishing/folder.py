@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from hexveil import atomic, report, sheets
-from hexveil.errors import InputError, StorageError
-from hexveil.publishing import geo, receipt, signing
+from hexveil import report
+from hexveil.base import atomic_files, csv_safety
+from hexveil.base.errors import InputError, StorageError
+from hexveil.publishing import geometry, receipt, signing
 from hexveil.publishing.readme import readme
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def check_writable(folder: str | Path) -> Path:
                 f"{path} exists; a release is never changed: name a new folder (--out)."
             )
         place = next(p for p in path.absolute().parents if p.exists())
-        atomic.probe(place / path.name)
+        atomic_files.probe(place / path.name)
     return path
 
 
@@ -60,13 +61,14 @@ def write(
     missing = [above for above in path.absolute().parents if not above.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic.folder(path) as temporary:
+        with atomic_files.folder(path) as temporary:
             _write_files(temporary, table, manifest, lines)
             if signer is not None:
                 signer.write(temporary)
     except OSError as error:
         raise StorageError(
-            f"the release could not be written to {path} ({atomic.reason(error)}); nothing was "
+            f"the release could not be written to {path} ({atomic_files.reason(error)}); "
+            f"nothing was "
             "left there. The same request again costs nothing."
         ) from None
     finally:
@@ -77,9 +79,11 @@ def write(
 def _write_files(
     folder: Path, table: pa.Table, manifest: dict[str, Any], context: dict[str, Any] | None
 ) -> None:
-    pa.parquet.write_table(geo.with_geometry(table), folder / "cells.parquet", compression="zstd")
-    sheets.write(table, folder / "cells.csv")
-    features = geo.geojson(table)
+    pa.parquet.write_table(
+        geometry.with_geometry(table), folder / "cells.parquet", compression="zstd"
+    )
+    csv_safety.write(table, folder / "cells.csv")
+    features = geometry.geojson(table)
     mapped = features is not None and len(features) <= GEOJSON_LIMIT
     if features is not None and mapped:
         (folder / "cells.geojson").write_bytes(features)
@@ -104,6 +108,7 @@ def _refused(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(
-            f"the folder {path} cannot be made ({atomic.reason(error)}); name one where you may "
+            f"the folder {path} cannot be made ({atomic_files.reason(error)}); name one where "
+            f"you may "
             "write."
         ) from None

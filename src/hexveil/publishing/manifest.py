@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.cells import Cells
-from hexveil.exact import decimal_text
+from hexveil.model.cells import Cells
+from hexveil.base.rational import decimal_text
 from hexveil.planning.goal import goal
-from hexveil.publishing import linear, moments, stepped, variance, weighted
-from hexveil.publishing.private_steps import private_steps
-from hexveil.publishing.smoothed import statement as smoothing_statement
+from hexveil.mechanisms import clipped_mean
+from hexveil.mechanisms import weighted_variance
+from hexveil.mechanisms import two_stage_mean
+from hexveil.mechanisms import clipped_variance
+from hexveil.mechanisms import weighted_mean
+from hexveil.publishing.privacy_steps import private_steps
+from hexveil.publishing.smoothed_estimates import statement as smoothing_statement
 from hexveil.report.promise import (
     assumptions,
     neighbours,
@@ -35,8 +39,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.cells import Labels
-    from hexveil.facts import PublicFacts
+    from hexveil.model.cells import Labels
+    from hexveil.model.public_metadata import PublicFacts
     from hexveil.planning import Plan
     from hexveil.planning.request import Request
     from hexveil.smoothing import Smoothed
@@ -232,9 +236,9 @@ def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
     """Return what was planned for each cell, a part for each statistic that is noised."""
     thresholds = {"mean": plan.kept, "variance": plan.rows.variance_kept}
     plain = plan.rows.interval is None
-    means, squares = (linear, variance) if plain else (weighted, moments)
+    means, squares = (clipped_mean, clipped_variance) if plain else (weighted_mean, weighted_variance)
     grids: dict[str, Callable[[], tuple[Floats, Floats]]] = {
-        "mean": lambda: (means if plan.rows.steps is None else stepped).grid(plan, facts.scale),
+        "mean": lambda: (means if plan.rows.steps is None else two_stage_mean).grid(plan, facts.scale),
         "variance": lambda: squares.grid(plan),
     }
     parts = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.publishing.prose import document
-from hexveil.report import cutting
-from hexveil.report.facts import format_heading, format_rounded_up
+from hexveil.publishing.dossier.markup import document
+from hexveil.report import clipping_text
+from hexveil.report.manifest_view import format_heading, format_rounded_up
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
         "losses": _losses(manifest["losses"]),
         "naive_epsilon": format_rounded_up(float(Fraction(guarantee["composed_epsilon"])), 4),
         "useful_cells": f"{plan['cells_better_than_constant']:,}" if means else "",
-        "cut_off": cutting.describe_cut_off(manifest["cut_off"], cells),
+        "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], cells),
         "smoothing": [_smoothing(statement) for statement in manifest["smoothing"]],
         "hexagons": "hexagon" in table.column_names,
         "mapped": mapped,
@@ -58,15 +58,15 @@ def _losses(losses: dict[str, Any]) -> dict[str, str]:
 def _clipping(manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the privacy steps of a release with a clipping range, in words."""
     steps, unit = manifest["plan"]["private_steps"], manifest["dataset"]["value_unit"]
-    if cutting.get_strategy(steps) is None:
+    if clipping_text.get_strategy(steps) is None:
         return {"privacy_steps": [], "clipped_averages": ""}
 
     def amount(number: float) -> str:
         return f"{number:.4g} {unit}".strip()
 
     return {
-        "privacy_steps": cutting.describe_steps(steps, amount),
-        "clipped_averages": cutting.describe_clipping(steps, amount),
+        "privacy_steps": clipping_text.describe_steps(steps, amount),
+        "clipped_averages": clipping_text.describe_clipping(steps, amount),
     }
 
 

@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hexveil import atomic
-from hexveil.errors import InputError, StorageError
+from hexveil.base import atomic_files
+from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import receipt
 
 if TYPE_CHECKING:
@@ -164,11 +164,12 @@ def generate(path: Path) -> Path:
         made.Encoding.PEM, made.PublicFormat.SubjectPublicKeyInfo
     )  # fmt: skip
     try:
-        atomic.write(path, secret, mode=0o600)
-        atomic.write(public, shown)
+        atomic_files.write(path, secret, mode=0o600)
+        atomic_files.write(public, shown)
     except OSError as error:
         raise StorageError(
-            f"the key cannot be written to {path} ({atomic.reason(error)}); name another file."
+            f"the key cannot be written to {path} ({atomic_files.reason(error)}); name another "
+            f"file."
         ) from None
     return public
 
@@ -241,7 +242,7 @@ def _content(path: Path, *, private: bool) -> bytes:
         raise InputError(f"there is no key file {path}; name one that is there.") from None
     except OSError as error:
         raise InputError(
-            f"the key file {path} cannot be read ({atomic.reason(error)}); name another."
+            f"the key file {path} cannot be read ({atomic_files.reason(error)}); name another."
         ) from None
 
 

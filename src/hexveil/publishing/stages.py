@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.errors import HexveilError, StorageError
-from hexveil.ledger.drawing import uninterrupted
-from hexveil.noise import secure
+from hexveil.base.errors import HexveilError, StorageError
+from hexveil.ledger.storage.draw_lock import uninterrupted
+from hexveil.mechanisms import noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -162,7 +162,7 @@ class Meter:
 
 def noised(values: Ints, scales: Floats) -> Draw:
     """Return the draw of integers with discrete Laplace noise. PRIVATE until it is drawn."""
-    return lambda: secure.add_laplace(values, scales)
+    return lambda: noise.add_laplace(values, scales)
 
 
 def fitting(result: tuple[int, ...] | None, stage: Stage) -> Ints:

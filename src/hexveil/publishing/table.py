@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.errors import InputError
-from hexveil.publishing import stepped
-from hexveil.report.cutting import CUT_OFF
-from hexveil.report.facts import RANGE, squared
+from hexveil.base.errors import InputError
+from hexveil.mechanisms import two_stage_mean
+from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.manifest_view import RANGE, squared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from hexveil.facts import PublicFacts
+    from hexveil.accounting.error_model import Part
+    from hexveil.model.public_metadata import PublicFacts
     from hexveil.planning import Plan
-    from hexveil.planning.part import Part
     from hexveil.publishing.cut_off import CutOff
     from hexveil.smoothing import Smoothed
 
@@ -235,7 +235,7 @@ def released(
 
 def _words(plan: Plan, *, smoothed: bool) -> dict[str, str]:
     """Return what each column holds, under this plan."""
-    way = stepped.way(plan)
+    way = two_stage_mean.way(plan)
     told = COLUMNS if plan.rows.interval is None else COLUMNS | UNDER_INTERVAL
     told = told | BY_WAY.get(way, {})
     if smoothed:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.errors import HexveilError
-from hexveil.occupancy import BLOCK
-from hexveil.records.possible import squares_fit, squares_range
+from hexveil.base.errors import HexveilError
+from hexveil.model.occupancy import BLOCK
+from hexveil.records.feasible_sums import squares_fit, squares_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from hexveil.facts import PublicFacts, ValueScale
-    from hexveil.occupancy import Arrays, Occupancy, Pairs
+    from hexveil.model.occupancy import Arrays, Occupancy, Pairs
+    from hexveil.model.public_metadata import PublicFacts, ValueScale
     from hexveil.records.units import Units
 
 

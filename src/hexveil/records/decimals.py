@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.facts import ValueScale
+    from hexveil.model.public_metadata import ValueScale
 
 WIDTH = 38
 """Digits of the widest decimal that engines share."""
@@ -53,7 +53,7 @@ def decimals(scale: ValueScale) -> Decimals | None:
 
     Examples
     --------
-    >>> from hexveil.facts import ValueScale
+    >>> from hexveil.model.public_metadata import ValueScale
     >>> decimals(ValueScale.of((0, 65), "0.005"))
     Decimals(digits=5, width=3, places=3, factor=5)
     """

@@ -1,6 +1,6 @@
 """The other door to records: sums per (cell, user) that another system made.
 
-Given sums are moved to the nearest possible ones (`hexveil.records.possible`), so that a wrong
+Given sums are moved to the nearest possible ones (`hexveil.records.feasible_sums`), so that a wrong
 table can spoil the figures but not the promise. `hexveil inspect --sql` prints a query that makes
 such a table.
 """
@@ -12,31 +12,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hexveil.cells import Cells, Labels
-from hexveil.errors import InputError
-from hexveil.exact import decimal_text
-from hexveil.facts import PublicFacts, Unit, ValueScale
-from hexveil.occupancy import Occupancy
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.model.cells import Cells, Labels
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import PublicFacts, Unit, ValueScale
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.decimals import decimals
-from hexveil.records.names import NOT_DECLARED, join_names, quoted
-from hexveil.records.possible import (
+from hexveil.records.feasible_sums import (
     nearest_squares,
     nearest_totals,
     refuse_overflow,
     squares_fit,
 )
-from hexveil.records.request import Rules
+from hexveil.records.read_request import Rules
 from hexveil.records.select import Select
-from hexveil.records.sources import find
+from hexveil.records.sources.source_files import find
 from hexveil.records.sums_table import check_labels, read_rows
+from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, quoted
 from hexveil.records.units import dated, refuse_single_records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.cells import CellTable
-    from hexveil.exact import Number
+    from hexveil.base.rational import Number
+    from hexveil.model.cells import CellTable
     from hexveil.records.sums_table import SumRows
     from hexveil.records.units import Units
 
@@ -110,7 +110,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     -------
     Neighbours as in `read`; who is in the table, n, and whether a sum is usable are taken to be
     public. Every row's sums are moved to the nearest that n values within the bounds can have
-    (`hexveil.records.possible` proves that this keeps each user's contribution within what a
+    (`hexveil.records.feasible_sums` proves that this keeps each user's contribution within what a
     sensitivity assumes), so nothing is assumed about the size of sums. Left to the caller: that
     a row was made from the records of its user alone.
 

@@ -11,22 +11,22 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from hexveil.cells import Cells, Labels
-from hexveil.errors import InputError
-from hexveil.facts import Unit, ValueScale
-from hexveil.records.cache import cache_of
-from hexveil.records.names import quoted
-from hexveil.records.request import Columns, Repeats, Request, Rules
+from hexveil.base.errors import InputError
+from hexveil.base.scratch import place
+from hexveil.model.cells import Cells, Labels
+from hexveil.model.public_metadata import Unit, ValueScale
+from hexveil.records.read_request import Columns, Repeats, Request, Rules
 from hexveil.records.select import Select
-from hexveil.records.sources import find, find_for_spark, is_spark
-from hexveil.scratch import place
+from hexveil.records.sources.cache import cache_of
+from hexveil.records.sources.source_files import find, find_for_spark, is_spark
+from hexveil.records.unambiguous_names import quoted
 
 if TYPE_CHECKING:
     import os
 
-    from hexveil.exact import Number
+    from hexveil.base.rational import Number
     from hexveil.records.dataset import Dataset
-    from hexveil.records.versions import Version
+    from hexveil.records.sources.versions import Version
 
 _ALL = Select()
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from hexveil.errors import InputError
-from hexveil.exact import decimal_text, exact
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text, exact
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hexveil.cells import DAY, Cells, CellTable, Labels
-from hexveil.errors import ColumnError, InputError
-from hexveil.records.clock import END_OF_TIMES
+from hexveil.base.errors import ColumnError, InputError
+from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.records.units import refuse_inexact_ids
+from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.source import Relation
-    from hexveil.records.sources import Files, Table
+    from hexveil.records.sources.source_files import Files, Table
 
 _MEMORY = "1GB"
 _LARGEST_N = 2.0**53
@@ -180,11 +180,11 @@ def _fetch(
 def _columns(
     session: Session, relation: Relation, cell: tuple[str, ...], places: int | None
 ) -> dict[str, str]:
-    from hexveil.records.duckdb import expressions, ids  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb import canonical_ids, expressions  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import DOCUMENT  # noqa: PLC0415  the engine
 
     document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
-    user = ids.user_id(relation.find_user(session, "user"), document)
+    user = canonical_ids.user_id(relation.find_user(session, "user"), document)
 
     def text_of(role: str, name: str) -> str:
         return expressions.name_text(relation.find(session, role, name), role, document)

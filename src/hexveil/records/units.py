@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hexveil.errors import HexveilError, InputError
+from hexveil.base.errors import HexveilError, InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.facts import Unit
+    from hexveil.model.public_metadata import Unit
 
 CANONICAL_IDS = 1
 """The version of this canonical text; the ledger's `NORMALISATION` names it too."""

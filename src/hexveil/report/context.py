@@ -12,7 +12,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

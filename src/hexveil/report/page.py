@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from hexveil.errors import InputError
-from hexveil.report import figure, wording
-from hexveil.report.chart import interval_chart
-from hexveil.report.facts import ManifestView
+from hexveil.base.errors import InputError
+from hexveil.report import figure
+from hexveil.report import page_text
+from hexveil.report.interval_chart import interval_chart
+from hexveil.report.manifest_view import ManifestView
 from hexveil.report.payload import payload, script_json, ticks
-from hexveil.report.policy import policy
+from hexveil.report.content_security_policy import policy
 from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from hexveil.report.chart import Chart
+    from hexveil.report.interval_chart import Chart
 
 _COUNTS = ("cell", "users", "records")
 _NUMBERS = ("raw", "bound95", "low", "high", "quality")
@@ -64,8 +65,8 @@ def render(
     legend, chart = _legend(data["colour"], view), interval_chart(table, view)
     style = _asset("page.css") + _placement_rules(legend, chart)
     scripts = _scripts(with_map=item is not None)
-    values = wording.template_values(table, view) | {
-        "qualities": wording.qualities(table, view),
+    values = page_text.template_values(table, view) | {
+        "qualities": page_text.qualities(table, view),
         "chart": chart,
         "legend": legend,
         "timezone": manifest["grid"].get("timezone") or "",

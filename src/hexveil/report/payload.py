@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.report.context import lines_of
-from hexveil.report.cutting import CUT_OFF
+from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.projection import Ring, align_with, centred_projection, unwrapped_rings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.report.facts import ManifestView
+    from hexveil.report.manifest_view import ManifestView
     from hexveil.report.projection import Projection
 
 QUALITIES = ("good", "caution", CUT_OFF, "noise")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil import hexagons
+from hexveil.base import hexagons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Literal
 
-from hexveil.exact import decimal_text, float_up
+from hexveil.base.rational import decimal_text, float_up
 from hexveil.report.templates import render_sentence
 
 Protect = Literal["values"]

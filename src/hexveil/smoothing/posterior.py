@@ -17,7 +17,7 @@ from hexveil.smoothing.mixtures import heavy_tailed, laplace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.smoothing.fit import FittedModel
+    from hexveil.smoothing.variance_components import FittedModel
 
     Floats = NDArray[np.float64]
 

@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.errors import InputError
-from hexveil.smoothing.apart import half_distinguishable_factor
-from hexveil.smoothing.effects import Design
-from hexveil.smoothing.fit import fit_model
+from hexveil.base.errors import InputError
+from hexveil.smoothing.distinguishability import half_distinguishable_factor
+from hexveil.smoothing.group_effects import Design
+from hexveil.smoothing.variance_components import fit_model
 from hexveil.smoothing.posterior import posterior_quantiles
-from hexveil.smoothing.structure import drop_uninformative
+from hexveil.smoothing.random_effects import drop_uninformative
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.smoothing.bias import ClippingRange
-    from hexveil.smoothing.fit import FittedModel
-    from hexveil.smoothing.structure import RandomEffect
+    from hexveil.smoothing.interval_widening import ClippingRange
+    from hexveil.smoothing.variance_components import FittedModel
+    from hexveil.smoothing.random_effects import RandomEffect
 
     Floats = NDArray[np.float64]
 

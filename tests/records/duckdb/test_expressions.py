@@ -3,7 +3,6 @@
 import duckdb
 import pytest
 
-from hexveil.records.columns import Kind, Ref
 from hexveil.records.duckdb.expressions import (
     NAIVE_TEXT,
     OFFSET_TEXT,
@@ -13,6 +12,7 @@ from hexveil.records.duckdb.expressions import (
     literal,
     usual,
 )
+from hexveil.records.sources.columns import Kind, Ref
 
 USUAL = "2024-02-19T10:11:12Z"
 LETTERS = "019 \t\n.:-+/TZz,é"

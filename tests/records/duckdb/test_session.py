@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from hexveil.errors import HexveilError, InputError, StorageError
+from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.records.duckdb.session import Session, _in_our_words, check_memory
 
 SENTINEL = "bus-9182736455"

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.cells import Cells, Labels
-from hexveil.errors import HexveilError, InputError
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.model.cells import Cells, Labels
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from records.engines import PANDAS, agree, outcome, told

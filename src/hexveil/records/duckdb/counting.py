@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hexveil.records.duckdb import sums
-from hexveil.records.duckdb.packed import pack
-from hexveil.records.duckdb.rules import UNPARSABLE, Checked, checked
-from hexveil.records.possible import squares_fit
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.packing.packed_records import pack
+from hexveil.records.duckdb.validation import UNPARSABLE, Checked, checked
+from hexveil.records.feasible_sums import squares_fit
 
 if TYPE_CHECKING:
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.source import Relation
-    from hexveil.records.request import Request
+    from hexveil.records.read_request import Request
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Counted:
 
     request: Request
     records: Checked
-    grouping: sums.Keys
+    grouping: aggregation.Keys
     left_out: dict[int, int]
     repeats: int
 
@@ -43,7 +43,7 @@ class Counted:
 def count_all(session: Session, relation: Relation, request: Request) -> Counted:
     """Return the counts of all records of a source, in one pass; make the table of pairs."""
     records, rules = checked(session, relation, request, parse=True), request.rules
-    grouping = sums.keys(session, rules.cells, rules.unit, records.places)
+    grouping = aggregation.keys(session, rules.cells, rules.unit, records.places)
     left_out, repeats = count(session, records, grouping, request)
     left_out[UNPARSABLE] = left_out.get(UNPARSABLE, 0) + relation.skipped(session)
     return Counted(request, records, grouping, left_out, repeats)
@@ -59,7 +59,7 @@ def with_offsets(session: Session, records: Checked, request: Request) -> Reques
 
 
 def count(
-    session: Session, records: Checked, grouping: sums.Keys, request: Request
+    session: Session, records: Checked, grouping: aggregation.Keys, request: Request
 ) -> tuple[dict[int, int], int]:
     """Return per reason how many checked records it covers, and repeats; make the table of pairs.
 
@@ -67,12 +67,12 @@ def count(
     of `sums` find them in the session instead of in the table.
     """
     query, repeats = records.query, 0
-    if sums.dedupes(request):
-        query, repeats = sums.without_repeats(session, records)
+    if aggregation.dedupes(request):
+        query, repeats = aggregation.without_repeats(session, records)
     rules = request.rules
     session.packed = pack(session, records, grouping, rules, alone=query != records.query)
     if session.packed is None:
-        sums.make_pairs(session, query, grouping, squares=squares_fit(1, rules.scale))
-    left_out = sums.reasons(session, grouping)
+        aggregation.make_pairs(session, query, grouping, squares=squares_fit(1, rules.scale))
+    left_out = aggregation.reasons(session, grouping)
     left_out[0] = left_out.get(0, 0) + repeats
     return left_out, repeats

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from hexveil.errors import InputError
-from hexveil.records.clock import END_OF_TIMES, Steps, clock
+from hexveil.base.errors import InputError
+from hexveil.records.utc_offsets import END_OF_TIMES, Steps, clock
 
 if TYPE_CHECKING:
-    from hexveil.records.columns import Ref
+    from hexveil.records.sources.columns import Ref
 
     Path = tuple[str | int, ...]
 

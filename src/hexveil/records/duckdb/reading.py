@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hexveil.errors import InputError
-from hexveil.facts import PublicFacts
+from hexveil.base.errors import InputError
+from hexveil.model.public_metadata import PublicFacts
 from hexveil.records.dataset import Dataset, Sums
-from hexveil.records.duckdb import refusals, sums
-from hexveil.records.duckdb.cached import count_cached
+from hexveil.records.duckdb import aggregation, refusals
+from hexveil.records.duckdb.cached_reading import count_cached
 from hexveil.records.duckdb.counting import count_all, with_offsets
-from hexveil.records.duckdb.recount import Recounter
-from hexveil.records.duckdb.rules import (
+from hexveil.records.duckdb.regrid import Recounter
+from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.validation import (
     BOX,
     DATES,
     DROPPED,
@@ -20,20 +22,18 @@ from hexveil.records.duckdb.rules import (
     REASONS,
     UNUSABLE,
 )
-from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.source import open_source
-from hexveil.records.possible import LARGEST_SUM, squares_fit
+from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.progress import shown as in_progress
-from hexveil.records.sources import Table
+from hexveil.records.sources.source_files import Table
 from hexveil.records.units import refuse_single_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.cells import CellTable
-    from hexveil.occupancy import Occupancy
-    from hexveil.records.request import Request
-    from hexveil.records.sources import Files
+    from hexveil.model.cells import CellTable
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.records.read_request import Request
+    from hexveil.records.sources.source_files import Files
 
 
 def read_dataset(source: Files | Table, request: Request) -> Dataset:
@@ -58,23 +58,25 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
         refusals.refuse_unusable(session, counted.records, request, left_out)
         refuse_overflow(left_out.get(0, 0), request)
         if not rules.accept_single_records:
-            refuse_single_records(*sums.single_records(session, grouping), request.columns.user)
+            refuse_single_records(
+                *aggregation.single_records(session, grouping), request.columns.user
+            )
         request = with_offsets(session, counted.records, request)
-        everything, enough, used = sums.choose_cells(session, grouping, rules.select)
+        everything, enough, used = aggregation.choose_cells(session, grouping, rules.select)
         refusals.refuse_no_cell(everything, enough, request)
-        cells = sums.cell_table(session, rules.cells, grouping)
+        cells = aggregation.cell_table(session, rules.cells, grouping)
         refusals.refuse_swapped(cells, request)
-        fit = squares_fit(sums.largest_count(session, grouping), rules.scale)
-        named = (sums.TOTAL, sums.SQUARES) if fit else (sums.TOTAL,)
-        pairs = sums.fetch_pairs(session, grouping, named)
-        units = sums.fetch_units(session, rules.unit, grouping)
+        fit = squares_fit(aggregation.largest_count(session, grouping), rules.scale)
+        named = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
+        pairs = aggregation.fetch_pairs(session, grouping, named)
+        units = aggregation.fetch_units(session, rules.unit, grouping)
     # The engine's memory is free before the pairs are put in order.
-    occupancy, found, used_units = sums.in_order(pairs)
+    occupancy, found, used_units = aggregation.in_order(pairs)
     counts = rule_counts(request, left_out, repeats)
-    counts.update(sums.cell_counts(everything, used, int(occupancy.n.sum())))
+    counts.update(aggregation.cell_counts(everything, used, int(occupancy.n.sum())))
     facts = facts_of(source.shown, request, occupancy, cells, counts)
     facts = replace(facts, recount=Recounter(source, request, facts))
-    private = Sums(found[sums.TOTAL], found.get(sums.SQUARES))
+    private = Sums(found[aggregation.TOTAL], found.get(aggregation.SQUARES))
     return Dataset(facts, private, units.take(used_units))
 
 
@@ -110,7 +112,7 @@ def rule_counts(request: Request, left_out: Mapping[int, int], repeats: int) -> 
     counts = {"records read": sum(left_out.values())}
     for reason in (*UNUSABLE, *(reason for reason, used in asked.items() if used)):
         counts[REASONS[reason]] = left_out.get(reason, 0)
-    if sums.dedupes(request):
+    if aggregation.dedupes(request):
         counts["repeats of a user and time"] = repeats
     return counts
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hexveil import hexagons
-from hexveil.errors import InputError
-from hexveil.records.clock import END_OF_TIMES, zone_place
-from hexveil.records.duckdb.rules import (
+from hexveil.base import hexagons
+from hexveil.base.errors import InputError
+from hexveil.records.duckdb.validation import (
     BOX,
     DATES,
     DROPPED,
@@ -27,14 +26,15 @@ from hexveil.records.duckdb.rules import (
     UNUSABLE,
 )
 from hexveil.records.units import refuse_inexact_ids
+from hexveil.records.utc_offsets import END_OF_TIMES, zone_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.cells import CellTable
-    from hexveil.records.duckdb.rules import Checked
+    from hexveil.model.cells import CellTable
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.request import Request
+    from hexveil.records.duckdb.validation import Checked
+    from hexveil.records.read_request import Request
 
 _SWAPPED = "latitude and longitude look swapped: "
 _IN_RANGE = "{0} BETWEEN -90 AND 90 AND {1} BETWEEN -180 AND 180"

@@ -15,10 +15,10 @@ import duckdb
 import numpy as np
 from duckdb.func import PythonUDFType
 
-from hexveil import scratch as scratch_folder
-from hexveil.errors import HexveilError, InputError, StorageError
-from hexveil.records.duckdb import interruptible
-from hexveil.records.duckdb.pixels import Pixels
+from hexveil.base import scratch as scratch_folder
+from hexveil.base.errors import HexveilError, InputError, StorageError
+from hexveil.records.duckdb import interruptible_queries
+from hexveil.records.duckdb.hexagons.pixel_lookup import Pixels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.records.duckdb.unpacking import Packed
+    from hexveil.records.duckdb.packing.unpacking import Packed
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Session:
     threads : int, optional
         By default as many as there are processors.
     scratch : str or path, optional
-        Where the scratch folder is: see `hexveil.scratch`.
+        Where the scratch folder is: see `hexveil.base.scratch`.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Session:
 
     def _apart(self, work: Callable[[], T]) -> T:
         """Do some work of the engine; failures in our words, interruptions at once."""
-        return _apart(lambda: interruptible.run(work, self._connection.interrupt))
+        return _apart(lambda: interruptible_queries.run(work, self._connection.interrupt))
 
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
         return self._apart(lambda: self._connection.execute(query))

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from duckdb.sqltypes import DuckDBPyType
 
-from hexveil.errors import LISTED, ColumnError, InputError
-from hexveil.records.columns import (
+from hexveil.base.errors import LISTED, ColumnError, InputError
+from hexveil.records.duckdb.expressions import literal
+from hexveil.records.sources.columns import (
     Kind,
     KindName,
     Ref,
@@ -28,9 +29,8 @@ from hexveil.records.columns import (
     resolve,
     resolve_location,
 )
-from hexveil.records.duckdb.expressions import literal
-from hexveil.records.headers import MARKS, FirstLine, first_line, is_confirmed
-from hexveil.records.sources import Files, Table, first_bytes, safe_path
+from hexveil.records.sources.headers import MARKS, FirstLine, first_line, is_confirmed
+from hexveil.records.sources.source_files import Files, Table, first_bytes, safe_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

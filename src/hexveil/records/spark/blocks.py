@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.errors import HexveilError
+from hexveil.base.errors import HexveilError
+from hexveil.model.distributed_occupancy import Block
 from hexveil.records.dataset import check_sums
-from hexveil.spread import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from hexveil.facts import ValueScale
-    from hexveil.spread import Whole
+    from hexveil.model.distributed_occupancy import Whole
+    from hexveil.model.public_metadata import ValueScale
 
     Batches = Iterator[pa.RecordBatch]
     Given = tuple[Callable[..., Any], Sequence[NDArray[Any]], Sequence[NDArray[Any]]]

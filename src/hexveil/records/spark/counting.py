@@ -11,18 +11,18 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
-from hexveil.errors import InputError
-from hexveil.records.duckdb import refusals, sums
+from hexveil.base.errors import InputError
+from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.counting import with_offsets
 from hexveil.records.duckdb.reading import refuse_overflow, rule_counts
-from hexveil.records.duckdb.rules import REASONS
 from hexveil.records.duckdb.session import Session
-from hexveil.records.possible import squares_fit
+from hexveil.records.duckdb.validation import REASONS
+from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.spark import tasks
-from hexveil.records.spark.counted import Counted
+from hexveil.records.spark.counted_records import Counted
+from hexveil.records.spark.error_translation import apart
 from hexveil.records.spark.frames import collected, from_arrow, made_by
-from hexveil.records.spark.opening import opened
-from hexveil.records.spark.words import apart
+from hexveil.records.spark.source_rows import opened
 from hexveil.records.units import refuse_single_records
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from hexveil.records.request import Request
-    from hexveil.records.sources import Files, Frame, Remote, Table
-    from hexveil.records.spark.opening import Opened
+    from hexveil.records.read_request import Request
+    from hexveil.records.sources.source_files import Files, Frame, Remote, Table
+    from hexveil.records.spark.source_rows import Opened
     from hexveil.records.units import Units
 
 _TAIL = [("n", pa.int64()), ("note", pa.string())]
@@ -50,7 +50,7 @@ def count(spark: SparkSession, source: Files | Table | Frame | Remote, request: 
     with Session(request.memory, scratch=request.scratch) as session:
         there = opened(spark, session, source, request)
         rules = request.rules
-        grouping = sums.keys(session, rules.cells, rules.unit, there.records.places)
+        grouping = aggregation.keys(session, rules.cells, rules.unit, there.records.places)
         with kept(tallies(there, request, grouping)) as tally:
             found = _summary(tally, grouping)
             measures = Measures(session, there)
@@ -59,10 +59,10 @@ def count(spark: SparkSession, source: Files | Table | Frame | Remote, request: 
             if not rules.accept_single_records:
                 refuse_single_records(*_single_records(tally), request.columns.user)
             request = with_offsets(measures, there.records, request)
-            session.register(sums.CELLS, found.cells)
-            everything, enough, _ = sums.choose_of(session, grouping, rules.select)
+            session.register(aggregation.CELLS, found.cells)
+            everything, enough, _ = aggregation.choose_of(session, grouping, rules.select)
             refusals.refuse_no_cell(everything, enough, request)
-            cells = sums.cell_table(session, rules.cells, grouping)
+            cells = aggregation.cell_table(session, rules.cells, grouping)
             refusals.refuse_swapped(cells, request)
             fit = squares_fit(found.most, rules.scale)
             units = _number_units(session, tally, request, grouping)
@@ -71,13 +71,13 @@ def count(spark: SparkSession, source: Files | Table | Frame | Remote, request: 
     return Counted(pairs, n_pairs, cells, units, counts, everything, fit, request, source.shown)
 
 
-def tallies(there: Opened, request: Request, grouping: sums.Keys) -> DataFrame:
+def tallies(there: Opened, request: Request, grouping: aggregation.Keys) -> DataFrame:
     """Return counts and sums by reason, cell and unit; none has two rows."""
     rules = request.rules
     squares = squares_fit(1, rules.scale)
     how = tasks.Grouping(rules.cells, rules.unit, there.records.places, squares)
     schema = _tally_schema(grouping, squares=squares)
-    if sums.dedupes(request):
+    if aggregation.dedupes(request):
         return by_user(there, schema, how)
     partial = made_by(
         there.rows, tasks.counting(there.given, there.records.query, how, schema), schema
@@ -110,7 +110,7 @@ def record_schema(there: Opened) -> pa.Schema:
     return pa.schema([("why", pa.int32()), *own, *places, ("k", pa.int64()), *_TAIL])
 
 
-def _tally_schema(grouping: sums.Keys, *, squares: bool) -> pa.Schema:
+def _tally_schema(grouping: aggregation.Keys, *, squares: bool) -> pa.Schema:
     keys = [(name, pa.string() if tasks.is_text(name) else pa.int64()) for name in grouping.all]
     summed = [("q", pa.int64()), *[("qq", pa.int64())] * squares]
     n, note = _TAIL
@@ -137,7 +137,7 @@ class _Summary:
     most: int
 
 
-def _summary(tally: DataFrame, grouping: sums.Keys) -> _Summary:
+def _summary(tally: DataFrame, grouping: aggregation.Keys) -> _Summary:
     """Return each cell's users and records, and per reason the records that it covers."""
     table = collected(
         tally.groupBy("why", *grouping.cell, "note").agg(
@@ -175,21 +175,27 @@ def refuse_failed(notes: pa.ChunkedArray, why: np.ndarray) -> None:
 
 
 def _number_units(
-    session: Session, tally: DataFrame, request: Request, grouping: sums.Keys
+    session: Session, tally: DataFrame, request: Request, grouping: aggregation.Keys
 ) -> Units:
     """Make the table of units in the order of their ids' bytes, then days; return them."""
     found = collected(tally.where("why = 0").select(*grouping.unit).distinct())
     session.register("units_of_tasks", found)
-    sums.number_units(session, "SELECT * FROM units_of_tasks", grouping)
-    return sums.fetch_units(session, request.rules.unit, grouping)
+    aggregation.number_units(session, "SELECT * FROM units_of_tasks", grouping)
+    return aggregation.fetch_units(session, request.rules.unit, grouping)
 
 
 def _numbered(
-    spark: SparkSession, session: Session, tally: DataFrame, grouping: sums.Keys, *, squares: bool
+    spark: SparkSession,
+    session: Session,
+    tally: DataFrame,
+    grouping: aggregation.Keys,
+    *,
+    squares: bool,
 ) -> tuple[DataFrame, int]:
     """Return the pairs of used cells by the numbers of cell and unit, kept, and how many."""
     cells = session.arrow(
-        f"SELECT {', '.join(grouping.cell)}, CAST(cell AS INTEGER) AS cell FROM {sums.CHOSEN}"
+        f"SELECT {', '.join(grouping.cell)}, CAST(cell AS INTEGER) AS cell FROM "
+        f"{aggregation.CHOSEN}"
     )
     units = session.arrow(
         f"SELECT {', '.join(grouping.unit)}, CAST(unit AS INTEGER) AS unit FROM units"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from hexveil.records.spark.words import apart
+from hexveil.records.spark.error_translation import apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

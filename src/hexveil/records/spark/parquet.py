@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import identifier
 from hexveil.records.spark.frames import column, from_arrow
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.source import Relation
-    from hexveil.records.sources import Files, Remote
+    from hexveil.records.sources.source_files import Files, Remote
 
 _PATH = "path of the file"
 TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hexveil.records.dataset import Dataset, Sums
-from hexveil.records.duckdb import sums
+from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.reading import facts_of
 from hexveil.records.progress import shown
 from hexveil.records.spark.counting import count
+from hexveil.records.spark.distributed_dataset import spread
 from hexveil.records.spark.frames import collected
-from hexveil.records.spark.recount import Recounter
+from hexveil.records.spark.regrid import Recounter
 from hexveil.records.spark.settings import pairs_on_driver
-from hexveil.records.spark.spread import spread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hexveil.records.request import Request
-    from hexveil.records.sources import Files, Frame, Remote, Table
-    from hexveil.records.spark.counted import Counted
+    from hexveil.records.read_request import Request
+    from hexveil.records.sources.source_files import Files, Frame, Remote, Table
+    from hexveil.records.spark.counted_records import Counted
 
 _FETCHED = 2**21
 """Pairs fetched at once: Spark limits what one action may bring to the driver."""
@@ -52,12 +52,12 @@ def gathered(counted: Counted) -> Dataset:
         pairs = fetched(counted)
     finally:
         counted.close()
-    occupancy, found, used_units = sums.in_order(pairs)
+    occupancy, found, used_units = aggregation.in_order(pairs)
     counts = dict(counted.counts)
     records, used = int(occupancy.n.sum()), len(counted.cells)
-    counts.update(sums.cell_counts(counted.everything, used, records))
+    counts.update(aggregation.cell_counts(counted.everything, used, records))
     facts = facts_of(counted.shown, counted.request, occupancy, counted.cells, counts)
-    private = Sums(found[sums.TOTAL], found.get(sums.SQUARES))
+    private = Sums(found[aggregation.TOTAL], found.get(aggregation.SQUARES))
     return Dataset(facts, private, counted.units.take(used_units))
 
 

@@ -9,8 +9,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from hexveil.errors import InputError
-from hexveil.records.sources import is_spark
+from hexveil.base.errors import InputError
+from hexveil.records.sources.source_files import is_spark
 
 
 def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  whatever a caller gave

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 from hexveil.records.duckdb.session import check_memory
 
 if TYPE_CHECKING:

@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hexveil.errors import HexveilError, InputError
-from hexveil.records.duckdb import sums
-from hexveil.records.duckdb.pixels import Pixels
-from hexveil.records.duckdb.rules import UNPARSABLE, Checked
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.hexagons.pixel_lookup import Pixels
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import Relation
+from hexveil.records.duckdb.validation import UNPARSABLE, Checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hexveil.cells import Cells, Labels
-    from hexveil.facts import Unit
+    from hexveil.model.cells import Cells, Labels
+    from hexveil.model.public_metadata import Unit
 
     Batches = Iterator[pa.RecordBatch]
     Work = Callable[[Batches], Batches]
@@ -86,9 +86,9 @@ class Grouping:
     places: tuple[str, ...]
     squares: bool
 
-    def keys(self, session: Session) -> sums.Keys:
+    def keys(self, session: Session) -> aggregation.Keys:
         """Return what records are grouped by."""
-        return sums.keys(session, self.grid, self.unit, self.places)
+        return aggregation.keys(session, self.grid, self.unit, self.places)
 
 
 class _Session(Session):
@@ -112,7 +112,7 @@ def is_text(key: str) -> bool:
     return key == "u" or key.startswith("label")
 
 
-def select_counts(query: str, keys: sums.Keys, *, squares: bool) -> str:
+def select_counts(query: str, keys: aggregation.Keys, *, squares: bool) -> str:
     """Return the query of counts and sums of checked records, those that are left out by reason.
 
     A sum beyond 64 bits is null: its records are then too many for sums, or for squares, at all.
@@ -192,7 +192,7 @@ def resolving(memory: str, schema: pa.Schema, made: pa.Schema, grouping: Groupin
             if not _register(session, _kept(batches, apart)):
                 return
             session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {own} FROM {RECORDS}")
-            query, repeats = sums.without_repeats(session, source)
+            query, repeats = aggregation.without_repeats(session, source)
             if grouping is not None:
                 keys = grouping.keys(session)
                 query = select_counts(query, keys, squares=grouping.squares)

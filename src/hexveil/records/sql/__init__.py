@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexveil.cells import Cells, Labels
-from hexveil.errors import InputError
-from hexveil.facts import Unit, ValueScale
-from hexveil.records.request import Columns, Repeats, Request, Rules
+from hexveil.base.errors import InputError
+from hexveil.model.cells import Cells, Labels
+from hexveil.model.public_metadata import Unit, ValueScale
+from hexveil.records.read_request import Columns, Repeats, Request, Rules
 from hexveil.records.select import Select
-from hexveil.records.sql.query import SumsQuery
+from hexveil.records.sql.sums_query import SumsQuery
 
 if TYPE_CHECKING:
-    from hexveil.exact import Number
+    from hexveil.base.rational import Number
 
 __all__ = ["SumsQuery", "sums_query"]
 

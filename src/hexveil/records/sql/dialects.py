@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from hexveil.errors import InputError
+from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,1 @@
+"""Sensitivity, bias, error models and privacy loss: one home per formula. Public facts only."""

@@ -1,0 +1,243 @@
+"""One statistic of a plan: what its noise and its clipping can do to each cell.
+
+Everything is counted for bounds of width 1 and scaled at the end: by U for the mean, by U² for
+the variance. Let a cell have N samples, and let x be what a user keeps, as a share of N. Then
+d = 1 - Σ x is the share that is put at the middle of the bounds.
+
+Mean: each user's mean is projected to an interval of width x N/m around the middle. Sensitivity x
+per user; worst-case bias d/2 (exact: WC Lemma III.1 as corrected in ERRATA 14).
+Variance: that of the samples with the share d placed at the middle, and d (1 - d) / 4 added.
+Sensitivity at most x (1 - x) for x <= 1/2, else 1/4; worst-case bias at most d (1 - d) / 2 for
+d <= 1/2, else 1/8 (ERRATA 10). Where nothing of the cell is put at the middle the sensitivity is
+that of COMP Proposition III.1 with the user's own count, which is exact.
+A statistic without noise is a constant: the middle of the bounds, and 1/8. The variance of a cell
+of one record is 0 whatever the value is: it is published so, without noise, loss or error.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.public_metadata import PublicFacts
+
+    Floats = NDArray[np.float64]
+
+LN20 = math.log(20.0)
+LN40 = math.log(40.0)
+"""Where two noises must both stay within their limits, each may leave them half as often."""
+SQUARED = 2.0**-20 + 2.0**-30
+"""What rounding may take from a second moment, as a part of the squared radius: it is counted in
+parts of 2^-20, and a variance is published in parts of 2^-30 (mechanisms/weighted_variance.py)."""
+WORST = {"mean": 0.5, "variance": 0.125}
+"""What a constant can miss, for bounds of width 1."""
+
+
+def missed(name: str, occupancy: Occupancy) -> Floats:
+    """Return what a constant can miss in each cell, for bounds of width 1.
+
+    Nothing where the constant is all there is to know: the variance of one record is 0.
+    """
+    most = np.full(occupancy.n_cells, WORST[name])
+    return np.where(single(occupancy), 0.0, most) if name == "variance" else most
+
+
+def single(occupancy: Occupancy) -> NDArray[np.bool_]:
+    """Return which cells have one record: their variance is 0 whatever its value is."""
+    return np.asarray(occupancy.records_per_cell == 1)
+
+
+def mean_bias(away: Floats) -> Floats:
+    """Return the worst-case bias of the mean when a share `away` is put at the middle."""
+    return np.asarray(away / 2.0)
+
+
+def variance_bias(away: Floats) -> Floats:
+    """Return the worst-case bias of the variance when a share `away` is put at the middle."""
+    half = np.minimum(away, 0.5)
+    return np.asarray(half * (1.0 - half) / 2.0)
+
+
+def spread(share: Floats) -> Floats:
+    """Return the most that a user of this share can move the variance."""
+    half = np.minimum(share, 0.5)
+    return np.asarray(half * (1.0 - half))
+
+
+def steps_of(span: Floats, facts: PublicFacts) -> Floats:
+    """Return the width of each cell's bounds in quanta of the records."""
+    return np.asarray(np.round(span / float(facts.scale.quantum)))
+
+
+def in_quanta(kept: Floats, steps: Floats) -> Floats:
+    """Return samples kept, rounded down to whole quanta where a part of a sample is kept."""
+    return np.where(kept != np.floor(kept), np.floor(kept * steps) / steps, kept)
+
+
+BIAS = {"mean": mean_bias, "variance": variance_bias}
+
+
+@dataclass(frozen=True, eq=False)
+class Part(ReadOnlyArrays):
+    """One statistic of every cell, in its own units: value units, or squared ones.
+
+    Attributes
+    ----------
+    name : "mean" or "variance"
+    unit : ndarray of float, shape (n_cells,)
+        U or U²: what a figure for bounds of width 1 is multiplied by.
+    noise : ndarray of float, shape (n_cells,)
+        Laplace scale for bounds of width 1; 0 where the statistic is a constant.
+    away : ndarray of float, shape (n_cells,)
+        Share of the cell's samples that is put at the middle.
+    missed : ndarray of float, shape (n_cells,)
+        What a constant can miss, for bounds of width 1; see `missed`.
+    """
+
+    name: str
+    unit: Floats
+    noise: Floats
+    away: Floats
+    missed: Floats
+
+    @property
+    def live(self) -> NDArray[np.bool_]:
+        """Whether each cell's values are read for this statistic."""
+        return self.noise > 0
+
+    @property
+    def told(self) -> NDArray[np.bool_]:
+        """Whether each cell's number says something of the cell: read, or known without reading."""
+        return np.asarray(self.live | (self.missed == 0))
+
+    @property
+    def scale(self) -> Floats:
+        """Laplace scale of each cell, which is also the expected |noise|; 0: a constant."""
+        return np.asarray(self.unit * self.noise)
+
+    @property
+    def bias(self) -> Floats:
+        """Worst-case bias of each cell."""
+        shares = np.where(self.live, BIAS[self.name](self.away), self.missed)
+        return np.asarray(self.unit * shares)
+
+    @property
+    def error(self) -> Floats:
+        """Planning error of each cell: worst-case bias plus expected |noise|."""
+        return np.asarray(self.bias + self.scale)
+
+    @property
+    def bound95(self) -> Floats:
+        """Error of each cell not exceeded with probability 95 percent, whatever the values."""
+        return np.asarray(self.bias + self.scale * LN20)
+
+    def within(self, unit: Floats) -> Part:
+        """Return the same statistic in other units."""
+        return replace(self, unit=unit)
+
+
+@dataclass(frozen=True, eq=False)
+class WeighedPart(Part):
+    """A mean of user means in a private interval; its unit is the interval's width.
+
+    Worst-case bias and the bound are about the mean of user means projected to the interval.
+
+    Attributes
+    ----------
+    most : ndarray of float, shape (n_cells,)
+        The most that weights make each cell off by, for an interval of width 1.
+    likely : ndarray of float, shape (n_cells,)
+        What weights and clipping make each cell off by, by the prior.
+    """
+
+    most: Floats
+    likely: Floats
+
+    @property
+    def bias(self) -> Floats:
+        """Worst-case bias of each cell."""
+        return np.asarray(self.unit * np.where(self.live, self.most, self.missed))
+
+    @property
+    def error(self) -> Floats:
+        """Predicted error of each cell: likely bias plus expected |noise|."""
+        likely = np.where(self.live, self.likely, self.missed)
+        return np.asarray(self.unit * likely + self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class WeighedVariance(WeighedPart):
+    """A variance about the middle of a private interval; its unit is the squared radius r².
+
+    It is a second moment M about the middle, less the square of the mean's distance x from it. Let
+    h be half the interval's width and b the mean's Laplace scale. Published is
+    M + noise - (x + e)² + 2 b², e the mean's noise, of which 2 b² is the expected square: so noise
+    adds no bias. Weights and rounding move M by at most r² (most + 2^-20), x by at most
+    d = 2 h most + its rounding, and stay within h: x² moves by at most h² - (h - d)² for d <= h,
+    else by h². Of Laplace noises each is beyond ln 40 of its scales with a chance of 1/40. With a
+    chance of 95 percent neither is, and then |2 x e + e² - 2 b²| is at most
+    2 h b ln 40 + (ln² 40 - 2) b², since |x| <= h: on the other side it is at most
+    2 b² + (2 h |e| - e²), or 2 b² + h² where |e| may be above h, which is less.
+    Worst-case bias and the bound are about Σ p min(q, r²) - (Σ p clip(mean) - middle)², p the
+    users' shares of the records and q their second moments about the middle; it is at least 0
+    (Jensen, with h <= r), and the variance itself where nothing was cut. What cuts it to a
+    variance's range afterwards moves no two numbers further apart.
+
+    Attributes
+    ----------
+    half : float
+        h, as a part of the radius; at most 1.
+    mean_noise : ndarray of float, shape (n_cells,)
+        Laplace scale of the mean, as a part of 2 h.
+    rounding : ndarray of float, shape (n_cells,)
+        What rounding may take from the mean, as a part of h.
+    """
+
+    half: float
+    mean_noise: Floats
+    rounding: Floats
+
+    @property
+    def bias(self) -> Floats:
+        """Worst-case bias of each cell."""
+        away = np.minimum(2.0 * self.most + self.rounding, 1.0)
+        mean = self.half**2 * away * (2.0 - away)
+        return np.asarray(self.unit * np.where(self.live, self.most + SQUARED + mean, self.missed))
+
+    @property
+    def bound95(self) -> Floats:
+        """Error of each cell not exceeded with probability 95 percent, whatever the values."""
+        b = 2.0 * self.half * self.mean_noise
+        mean = 2.0 * self.half * b * LN40 + (LN40**2 - 2.0) * b**2
+        return np.asarray(
+            self.bias + self.scale * LN40 + self.unit * np.where(self.live, mean, 0.0)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SteppedPart(WeighedPart):
+    """Two-stage mean under one strategy; its unit is the width of a range.
+
+    `noise` is the Laplace scale of as large a variance as all noise has together.
+
+    Attributes
+    ----------
+    loud : ndarray of float, shape (n_cells,)
+        What the size of the noise exceeds with probability 5 percent at most, for a unit of 1.
+    """
+
+    loud: Floats
+
+    @property
+    def bound95(self) -> Floats:
+        """Error of each cell not exceeded with probability 95 percent."""
+        return np.asarray(self.bias + self.unit * self.loud)

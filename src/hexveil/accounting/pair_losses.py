@@ -1,0 +1,302 @@
+"""Formulas of (cell, user) pairs: what a plan keeps of each, and what that costs its user.
+
+Each takes some pairs (`hexveil.model.occupancy.Pairs`), arrays with an entry per cell and arrays
+with an entry per user; so they can be asked of all pairs at once, or block by block where pairs
+lie.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hexveil.accounting.error_model import in_quanta, spread
+from hexveil.accounting.sensitivity import variance_share
+from hexveil.base.rational import sums_up
+from hexveil.model.occupancy import BLOCK, Run
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Pairs
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+LATTICE = 2.0**-30
+"""Step of a published variance, as a part of its noise scale; charged to each user of the cell."""
+HALVINGS = 60
+
+
+# ---- what is kept ----
+
+
+def kept(pairs: Pairs, threshold: Ints, steps: Floats, factor: Floats) -> Floats:
+    """Return the samples kept of each pair: f min(m, t).
+
+    `steps` are the quanta in a cell's bounds, of which whole ones are kept; zeros if parts may be.
+    """
+    some = np.minimum(pairs.n, threshold[pairs.cell]) * factor[pairs.user]
+    return in_quanta(some, steps[pairs.cell]) if steps.any() else np.asarray(some)
+
+
+def cut(pairs: Pairs, kept_of_pair: Floats) -> Floats:
+    """Return the samples of each cell that are put at the middle."""
+    away = np.maximum(pairs.n - kept_of_pair, 0.0)
+    return np.asarray(np.add.reduceat(away, pairs.start[:-1]), dtype=np.float64)
+
+
+def cut_by(pairs: Pairs, threshold: Ints, steps: Floats, factor: Floats) -> Floats:
+    """Return the same of what thresholds and factors keep."""
+    return cut(pairs, kept(pairs, threshold, steps, factor))
+
+
+# ---- what it costs ----
+
+
+class Charges(NamedTuple):
+    """What decides a pair's loss, an entry per cell each.
+
+    Attributes
+    ----------
+    total : records
+    kept, noise : threshold of the mean, and its noise in records
+    steps : quanta in the bounds; 0 where what is kept need not be whole
+    variance_kept, variance_noise : the same for the variance, its noise for bounds of width 1
+    whole, variance_whole : whether nothing is put at the middle, for the mean and the variance
+    mean_live, variance_live : whether the statistic is asked for
+    """
+
+    total: Ints
+    kept: Ints
+    noise: Floats
+    steps: Floats
+    variance_kept: Ints
+    variance_noise: Floats
+    whole: NDArray[np.bool_]
+    variance_whole: NDArray[np.bool_]
+    mean_live: NDArray[np.bool_]
+    variance_live: NDArray[np.bool_]
+
+
+SIZE = len(Charges._fields)
+
+
+def charged(pairs: Pairs, *given: NDArray[Any]) -> Floats:
+    """Return what each pair adds to its user's loss, not yet rounded up.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    *given
+        The fields of `Charges`, the users' factors and, if any are, which pairs are dropped.
+    """
+    terms = np.empty(pairs.n.size)
+    for first in range(0, terms.size, BLOCK):
+        rows = slice(first, first + BLOCK)
+        here = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
+        some = Run(*here, pairs.n_cells, pairs.n_users, start=np.zeros(0, dtype=np.int64))
+        dropped = (one[rows] for one in given[SIZE + 1 :])
+        terms[rows] = _charged(some, *given[: SIZE + 1], *dropped)
+    return terms
+
+
+def _charged(pairs: Pairs, *given: NDArray[Any]) -> Floats:
+    """Return the same of pairs so few that what is made of them stays in a processor's cache."""
+    cells, factor = Charges(*given[:SIZE]), given[SIZE]
+    stay = np.logical_not(given[SIZE + 1]) if len(given) > SIZE + 1 else 1.0
+    here = pairs.cell
+    terms = np.zeros(pairs.n.size)
+    asked = 0
+    if cells.mean_live.any():
+        some = kept(pairs, cells.kept, cells.steps, factor) * stay
+        terms += _mean_charge(some, cells.noise[here])
+        asked += 1
+    if cells.variance_live.any():
+        some = kept(pairs, cells.variance_kept, np.zeros_like(cells.steps), factor) * stay
+        terms += _variance_charge(pairs, cells, some)
+        asked += 1
+    return terms if asked < 2 else _joint_charge(pairs, cells, terms)
+
+
+def _mean_charge(some: Floats, noise: Floats) -> Floats:
+    live = (noise > 0) & (some > 0)
+    return np.divide(some, noise, out=np.zeros_like(noise), where=live)
+
+
+def _variance_charge(pairs: Pairs, cells: Charges, some: Floats) -> Floats:
+    here = pairs.cell
+    total, noise = cells.total[here], cells.variance_noise[here]
+    bound = spread(some / total)
+    moved = np.where(cells.variance_whole[here], variance_share(pairs.n, total), bound)
+    live = (noise > 0) & (some > 0)
+    return np.where(
+        live, np.divide(moved, noise, out=np.zeros_like(noise), where=live) + LATTICE, 0.0
+    )
+
+
+def _joint_charge(pairs: Pairs, cells: Charges, plain: Floats) -> Floats:
+    """Return at most what a user of more than half a cell loses by both statistics.
+
+    Only where nothing of the cell is put at the middle (accounting/privacy_loss.py).
+    """
+    mean, variance = cells.noise / cells.total, cells.variance_noise
+    whole = (mean > 0) & (variance > 0) & cells.whole & cells.variance_whole
+    large = np.flatnonzero(whole[pairs.cell] & (2 * pairs.n > cells.total[pairs.cell] + 1))
+    if not large.size:
+        return plain
+    cell = pairs.cell[large]
+    reach, b, c = pairs.n[large] / cells.total[cell], mean[cell], variance[cell]
+    z = np.minimum(reach, (1.0 + c / b) / 2.0)
+    joint = plain.copy()
+    joint[large] = np.minimum(plain[large], z / b + z * (1.0 - z) / c + LATTICE)
+    return joint
+
+
+def losses(pairs: Pairs, *given: NDArray[Any]) -> Floats:
+    """Return each user's loss, rounded up; see `charged`."""
+    # Each term was made by a few correctly rounded operations: eight ulps cover them.
+    terms = charged(pairs, *given)
+    terms *= 1.0 + 2.0**-49
+    return sums_up(pairs.user, terms, pairs.n_users)
+
+
+def live_cells(pairs: Pairs, *given: NDArray[Any]) -> Ints:
+    """Return in how many cells each user loses anything; see `charged`."""
+    lost = charged(pairs, *given) > 0
+    return np.bincount(pairs.user[lost], minlength=pairs.n_users)
+
+
+def most_charged(pairs: Pairs, *given: NDArray[Any]) -> Floats:
+    """Return the largest term of a user in each cell; see `charged`."""
+    return np.asarray(np.maximum.reduceat(charged(pairs, *given), pairs.start[:-1]))
+
+
+def losses_at_most(pairs: Pairs, most: Floats, *given: NDArray[Any]) -> Floats:
+    """Return each user's loss if charged what a cell charges at most; see `charged`."""
+    terms = charged(pairs, *given)
+    for first in range(0, terms.size, BLOCK):
+        rows = slice(first, first + BLOCK)
+        terms[rows] = np.where(terms[rows] > 0, most[pairs.cell[rows]], 0.0)
+    return sums_up(pairs.user, terms, pairs.n_users)
+
+
+# ---- shares, for the search ----
+
+
+def share(pairs: Pairs, total: Ints) -> Floats:
+    """Return each pair's share of its cell's records."""
+    return np.asarray(pairs.n / total[pairs.cell])
+
+
+def weighed(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
+    """Return per user the sum over its cells of its share times a figure of the cell."""
+    return _by_user(pairs, share(pairs, total) * figure[pairs.cell])
+
+
+def weighed_squares(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
+    """Return the same of squared shares."""
+    return _by_user(pairs, share(pairs, total) ** 2 * figure[pairs.cell])
+
+
+def gathered(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
+    """Return per cell the sum over its users of their share times a figure of the user."""
+    return _by_cell(pairs, share(pairs, total) * figure[pairs.user])
+
+
+def gathered_both(
+    pairs: Pairs, total: Ints, figure: Floats, squared: Floats
+) -> tuple[Floats, Floats]:
+    """Return the same, and the sums of squared shares times another figure."""
+    x = share(pairs, total)
+    bent = _by_cell(pairs, x**2 * squared[pairs.user])
+    return _by_cell(pairs, x * figure[pairs.user]), bent
+
+
+def lost(pairs: Pairs, total: Ints, mean: Floats, variance: Floats, factor: Floats) -> Floats:
+    """Return the loss of each user at these rates, not rounded."""
+    x = share(pairs, total) * factor[pairs.user]
+    terms = mean[pairs.cell] * x
+    if variance.any():
+        terms += variance[pairs.cell] * spread(x)
+    return _by_user(pairs, terms)
+
+
+def holder(pairs: Pairs, total: Ints) -> tuple[Ints, Ints]:
+    """Return the user of more than half of each cell, and its records; -1 and 0 without one."""
+    large = np.flatnonzero(2 * pairs.n > total[pairs.cell])
+    who, n = np.full(pairs.n_cells, -1), np.zeros(pairs.n_cells, dtype=np.int64)
+    who[pairs.cell[large]], n[pairs.cell[large]] = pairs.user[large], pairs.n[large]
+    return who, n
+
+
+def bisected(
+    pairs: Pairs,
+    total: Ints,
+    mean: Floats,
+    variance: Floats,
+    factor: Floats,
+    *,
+    loss: float,
+    least: bool,
+) -> Floats:
+    """Return the factors with those of users of more than half a cell found by halving.
+
+    With `least` users are charged the least that a plan may charge them (`_least_charge`).
+    """
+    x = share(pairs, total)
+    who = np.unique(pairs.user[(x > 0.5) & (variance[pairs.cell] > 0)])
+    if not who.size:
+        return factor
+    rows = np.flatnonzero(np.isin(pairs.user, who))
+    x, cell, at = x[rows], pairs.cell[rows], np.searchsorted(who, pairs.user[rows])
+    rates = mean[cell], variance[cell]
+    most = variance_share(pairs.n[rows], total[cell])
+    low, high = np.zeros(who.size), np.ones(who.size)
+    for _ in range(HALVINGS):
+        tried = (low + high) / 2.0 if _ else high
+        some = x * tried[at]
+        terms = rates[0] * some + rates[1] * spread(some)
+        if least:
+            terms = _least_charge(some, most, *rates)
+        cost = np.bincount(at, weights=terms, minlength=who.size)
+        low, high = np.where(cost <= loss, tried, low), np.where(cost <= loss, high, tried)
+    found = factor.copy()
+    found[who] = high if least else low
+    return found
+
+
+def _least_charge(x: Floats, most: Floats, mean: Floats, variance: Floats) -> Floats:
+    """Return what a pair is charged at least, whether or not its cell is reduced.
+
+    Where nothing of a cell is put at the middle a plan charges COMP Proposition III.1 (`most`)
+    and, of both statistics, no more than the joint formula (accounting/privacy_loss.py).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.where(variance > 0, (1.0 + mean / variance) / 2.0, np.inf)
+    z = np.minimum(x, far)
+    together = mean * z + variance * z * (1.0 - z)
+    plain = mean * x + variance * np.minimum(spread(x), most)
+    return np.asarray(np.where(variance > 0, np.minimum(plain, together), mean * x))
+
+
+def threshold_shares(pairs: Pairs, threshold: Ints) -> Floats:
+    """Return each user's Σ min(m, t)/t, rounded up; cells of threshold 0 cost nothing."""
+    t = threshold[pairs.cell].astype(np.float64)
+    shares = np.divide(pairs.n, t, out=np.zeros_like(t), where=t > 0)
+    return sums_up(pairs.user, np.minimum(shares, 1.0), pairs.n_users)
+
+
+def crowds(pairs: Pairs, total: Ints) -> Floats:
+    """Return the users of each cell, as many as would have its records in equal parts: 1 / Σ p²."""
+    return np.asarray(1.0 / np.add.reduceat(share(pairs, total) ** 2, pairs.start[:-1]))
+
+
+def _by_user(pairs: Pairs, terms: Floats) -> Floats:
+    sums = np.bincount(pairs.user, weights=terms, minlength=pairs.n_users)
+    return np.asarray(sums, dtype=np.float64)
+
+
+def _by_cell(pairs: Pairs, terms: Floats) -> Floats:
+    return np.asarray(np.add.reduceat(terms, pairs.start[:-1]))

@@ -1,0 +1,281 @@
+"""Pseudo-users: how the samples of a cell are put into arrays of one length.
+
+Source: IOT section III-A, Algorithms 1 (WRAPAROUND) and 2 (BESTFIT); RW appendix A.
+Neighbours: one user's values all change; users and their counts are public, so a grouping is too.
+Symbols: m samples per user, cap the length of an array (m_UB), Γ = min(m, cap) samples placed of
+a user, K arrays, w(A) the filled places of an array.
+
+Users are taken in non-increasing order of m, equal ones in the order given. A *piece* is what one
+user has in one array: one piece per user under BESTFIT, at most two under WRAPAROUND, none for a
+user whose samples all fall in WRAPAROUND's last, unfilled array, which is deleted.
+
+Why BESTFIT is near-linear here. While users of one size s are placed, the fullest array that fits
+them stays the fullest until it can take no more: its free room only shrinks, and every other
+array has at least the room it had or less than s. So a whole run of neighbouring arrays with
+equal room is filled by one step, and a size splits at most one run: there are about as many steps
+as distinct sizes, not as users.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.sensitivity import check_counts
+from hexveil.base.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Placed = list[tuple[int, int, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """Which samples share an array; public, for one cell.
+
+    The mean of array i is Σ piece_share · (user's mean) over the pieces with piece_array == i.
+
+    Attributes
+    ----------
+    cap : int
+        Length of an array, in samples.
+    n_arrays : int
+        K, the arrays that are used.
+    array_of_user : ndarray of int64, shape (n_users,)
+        The array that holds the user's first sample; -1 if none of its samples is used. Under
+        WRAPAROUND a user may continue in the next array: see the pieces.
+    fill : ndarray of int64, shape (n_arrays,)
+        Samples in each array.
+    weights : ndarray of float, shape (n_users,)
+        Weight of each user's mean in the average of the array means; they sum to one.
+    piece_user, piece_array, piece_size : ndarray of int64, shape (n_pieces,)
+        Who, where, and how many samples.
+    """
+
+    cap: int
+    n_arrays: int
+    array_of_user: Ints
+    fill: Ints
+    weights: Floats
+    piece_user: Ints
+    piece_array: Ints
+    piece_size: Ints
+
+    @property
+    def piece_share(self) -> Floats:
+        """Part of its array that each piece fills."""
+        return np.asarray(self.piece_size / self.fill[self.piece_array], dtype=np.float64)
+
+    @property
+    def most_arrays(self) -> int:
+        """Most arrays that one user has samples in: 1 under BESTFIT, 1 or 2 under WRAPAROUND."""
+        return int(np.bincount(self.piece_user).max())
+
+    def user_sensitivity(self, span: float, width: float | None = None) -> Floats:
+        """Largest change of the average of array means when one user's values change, per user.
+
+        U w without `width` (ERRATA 7: at most U/K, where IOT prints 2U/K for WRAPAROUND). If the
+        array means are first projected to an interval of that width, Σ min(width, U share) / K
+        over the user's pieces: at most min(2 width, U)/K, or width/K under BESTFIT. Exact.
+
+        Parameters
+        ----------
+        span : float
+            U, the width of the bounds, in value units.
+        width : float, optional
+            Width of the interval that array means are projected to; public or already released.
+
+        Returns
+        -------
+        ndarray of float, shape (n_users,)
+            In value units.
+
+        Examples
+        --------
+        >>> wrap_around([3, 2, 1], 2).user_sensitivity(6.0).tolist()
+        [3.0, 3.0, 0.0]
+        """
+        if width is None:
+            return np.asarray(span * self.weights, dtype=np.float64)
+        moved = np.minimum(width, span * self.piece_share) / self.n_arrays
+        return _sum_by(self.piece_user, moved, self.weights.size)
+
+
+def wrap_around(counts: ArrayLike, cap: int) -> Grouping:
+    """Return arrays filled one after another, a user's samples running over into the next.
+
+    K = ⌊Σ min(m, cap) / cap⌋ full arrays (IOT eq. (3), Algorithm 1); the samples left over are
+    not used.
+
+    Parameters
+    ----------
+    counts : array_like of int, shape (n_users,)
+        Samples per user, each >= 1. Public.
+    cap : int
+        Length of an array, at least 1.
+
+    Raises
+    ------
+    InputError
+        If a count or the cap is below 1, or the cap is so large that no array is filled.
+
+    Examples
+    --------
+    >>> groups = wrap_around([3, 2, 2], 3)
+    >>> groups.n_arrays, groups.array_of_user.tolist(), groups.piece_size.tolist()
+    (2, [0, 1, 1], [3, 2, 1])
+    """
+    m, length = check_counts(counts), check_cap(cap)
+    kept = np.minimum(m, length)
+    n_arrays = int(kept.sum()) // length
+    if not n_arrays:
+        raise InputError(
+            f"cap {length} is more than the cell's {int(m.sum())} samples, so that no array is "
+            f"filled; use a cap of at most {int(m.max())}, the largest count."
+        )
+    order = _by_size(m)
+    begin = np.empty_like(kept)
+    begin[order] = np.cumsum(kept[order]) - kept[order]
+    first, room = begin // length, length - begin % length
+    user = np.arange(m.size)
+    pieces = np.concatenate((user, user))
+    arrays = np.concatenate((first, first + 1))
+    sizes = np.concatenate((np.minimum(kept, room), np.maximum(kept - room, 0)))
+    used = (sizes > 0) & (arrays < n_arrays)
+    home = np.where(first < n_arrays, first, -1)
+    return _grouping(length, n_arrays, home, (pieces[used], arrays[used], sizes[used]))
+
+
+def best_fit(counts: ArrayLike, cap: int) -> Grouping:
+    """Return arrays in which each user's samples stay together.
+
+    Each user in turn goes to the least-indexed of the fullest arrays that can take min(m, cap)
+    samples (IOT Algorithm 2). Arrays are numbered in the order in which they are first used.
+
+    Parameters
+    ----------
+    counts : array_like of int, shape (n_users,)
+        Samples per user, each >= 1. Public.
+    cap : int
+        Length of an array, at least 1.
+
+    Raises
+    ------
+    InputError
+        If a count or the cap is below 1.
+
+    Examples
+    --------
+    >>> groups = best_fit([1, 5, 2, 1], 3)
+    >>> groups.n_arrays, groups.array_of_user.tolist(), groups.fill.tolist()
+    (3, [1, 0, 1, 2], [3, 3, 1])
+    """
+    m, length = check_counts(counts), check_cap(cap)
+    kept = np.minimum(m, length)
+    order = _by_size(m)
+    ranked = kept[order]
+    edges = np.flatnonzero(np.diff(ranked, prepend=0, append=0))
+    n_arrays, placed = _place(ranked[edges[:-1]].tolist(), np.diff(edges).tolist(), length)
+    home = np.empty_like(kept)
+    home[order] = _unfold(placed)
+    return _grouping(length, n_arrays, home, (np.arange(m.size), home, kept))
+
+
+def check_cap(cap: int) -> int:
+    """Return the cap as an int; raise InputError unless it is a whole number of at least 1."""
+    if isinstance(cap, bool) or not isinstance(cap, (int, np.integer)) or cap < 1:
+        raise InputError(f"cap must be a whole number of at least 1, got {cap!r}.")
+    return int(cap)
+
+
+def _by_size(m: Ints) -> Ints:
+    """Return users in non-increasing order of samples, equal ones in the order given."""
+    behind = m.max() - m
+    # numpy sorts 16-bit keys in linear time.
+    short = behind.astype(np.uint16) if m.max() < 2**16 else behind
+    return np.argsort(short, kind="stable")
+
+
+def _grouping(cap: int, n_arrays: int, home: Ints, pieces: tuple[Ints, Ints, Ints]) -> Grouping:
+    """Return the grouping, with fill and weights worked out from its pieces."""
+    user, array, size = pieces
+    fill = np.bincount(array, weights=size, minlength=n_arrays).astype(np.int64)
+    part = size / (n_arrays * fill)[array]
+    weights = _sum_by(user, part, home.size)
+    return Grouping(cap, n_arrays, home, fill, weights, user, array, size)
+
+
+def _sum_by(user: Ints, terms: Floats, n_users: int) -> Floats:
+    """Return the sum of terms per user."""
+    return np.asarray(np.bincount(user, weights=terms, minlength=n_users), dtype=np.float64)
+
+
+class _Rooms:
+    """Open arrays by free room: runs [start, stop) of neighbours with equal room."""
+
+    def __init__(self) -> None:
+        self.rooms: list[int] = []  # ascending
+        self.runs: dict[int, list[tuple[int, int]]] = {}  # heaps, least index first
+
+    def add(self, room: int, start: int, stop: int) -> None:
+        """Note the run, unless it is empty or full."""
+        if start == stop or not room:
+            return
+        if room not in self.runs:
+            self.runs[room] = []
+            insort(self.rooms, room)
+        heappush(self.runs[room], (start, stop))
+
+    def take(self, size: int) -> tuple[int, int, int] | None:
+        """Return (room, start, stop) of the least run with the least room >= size, if any."""
+        at = bisect_left(self.rooms, size)
+        if at == len(self.rooms):
+            return None
+        room = self.rooms[at]
+        start, stop = heappop(self.runs[room])
+        if not self.runs[room]:
+            del self.runs[room], self.rooms[at]
+        return room, start, stop
+
+
+def _place(sizes: list[int], users: list[int], cap: int) -> tuple[int, Placed]:
+    """Return the number of arrays, and (start, each, n): `each` users into n arrays from start.
+
+    `sizes` are distinct and descending; the users of the result follow one another.
+    """
+    open_runs, n_arrays, placed = _Rooms(), 0, []
+    for size, count in zip(sizes, users, strict=True):
+        left = count
+        while left:
+            run = open_runs.take(size)
+            if run is None:
+                run = (cap, n_arrays, n_arrays - (-left // (cap // size)))
+                n_arrays = run[2]
+            room, start, stop = run
+            each = room // size
+            full = min(stop - start, left // each)
+            rest = left - full * each if start + full < stop else 0
+            if full:
+                placed.append((start, each, full))
+                open_runs.add(room - each * size, start, start + full)
+            if rest:
+                placed.append((start + full, rest, 1))
+                open_runs.add(room - rest * size, start + full, start + full + 1)
+            open_runs.add(room, start + full + (rest > 0), stop)
+            left -= full * each + rest
+    return n_arrays, placed
+
+
+def _unfold(placed: Placed) -> Ints:
+    """Return the array of each user, in the order of placement."""
+    start, each, n = np.array(placed, dtype=np.int64).T
+    before = np.cumsum(n) - n
+    arrays = np.arange(n.sum()) + np.repeat(start - before, n)
+    return np.repeat(arrays, np.repeat(each, n))

@@ -1,0 +1,108 @@
+"""How far one user's values can move the mean and the variance of a cell.
+
+Source: COMP eq. (5) and Proposition III.1; per user, the same with the user's own count in place
+of the largest (ERRATA 3).
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Symbols: m samples per user, N their sum, U the width of the bounds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+def check_counts(counts: ArrayLike) -> NDArray[np.int64]:
+    """Return counts as int64; raise InputError unless there is at least one and all are >= 1."""
+    array = np.asarray(counts)
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "iu" or array.min() < 1:
+        raise InputError("counts must be whole numbers of at least 1, one per user of the cell.")
+    return array.astype(np.int64)
+
+
+def user_mean_sensitivity(counts: ArrayLike, span: float) -> NDArray[np.float64]:
+    """Largest change of the cell's mean when one user's values change, per user.
+
+    U m / N (COMP eq. (5) with the user's own count).
+
+    Parameters
+    ----------
+    counts : array_like of int, shape (n_users,)
+        Samples per user, each >= 1. Public.
+    span : float
+        Width of the bounds, in value units.
+
+    Returns
+    -------
+    ndarray of float, shape (n_users,)
+        In value units.
+
+    Examples
+    --------
+    >>> user_mean_sensitivity([3, 1], 8.0).tolist()
+    [6.0, 2.0]
+    """
+    m = check_counts(counts)
+    return np.asarray(span * m / m.sum(), dtype=np.float64)
+
+
+def mean_sensitivity(counts: ArrayLike, span: float) -> float:
+    """Largest change of the cell's mean over all users (COMP eq. (5)), in value units.
+
+    Examples
+    --------
+    >>> mean_sensitivity([3, 1], 8.0)
+    6.0
+    """
+    return float(user_mean_sensitivity(counts, span).max())
+
+
+def user_variance_sensitivity(counts: ArrayLike, span: float) -> NDArray[np.float64]:
+    """Largest change of the cell's population variance when one user's values change, per user.
+
+    U² m (N - m) / N² where 2 m < N; else U²/4, for odd N times (1 - 1/N²)
+    (COMP Proposition III.1 with the user's own count).
+
+    Parameters
+    ----------
+    counts : array_like of int, shape (n_users,)
+        Samples per user, each >= 1. Public.
+    span : float
+        Width of the bounds, in value units.
+
+    Returns
+    -------
+    ndarray of float, shape (n_users,)
+        In squared value units.
+
+    Examples
+    --------
+    >>> user_variance_sensitivity([2, 2], 2.0).tolist()
+    [1.0, 1.0]
+    """
+    m = check_counts(counts)
+    return np.asarray(span**2 * variance_share(m, np.full(m.size, m.sum())), dtype=np.float64)
+
+
+def variance_share(m: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sensitivity of the variance for bounds of width 1, per (count, cell total)."""
+    few = m * (total - m) / total.astype(np.float64) ** 2
+    many = 0.25 * (1.0 - (total % 2) / total.astype(np.float64) ** 2)
+    return np.asarray(np.where(2 * m < total, few, many), dtype=np.float64)
+
+
+def variance_sensitivity(counts: ArrayLike, span: float) -> float:
+    """Largest change of the variance over all users (COMP Proposition III.1), squared units.
+
+    Examples
+    --------
+    >>> variance_sensitivity([1, 1, 1], 3.0)
+    2.0
+    """
+    return float(user_variance_sensitivity(counts, span).max())

@@ -1,0 +1,1 @@
+"""CLIP-USER: suppression of heavy users, and caps after it."""

@@ -1,0 +1,227 @@
+"""CLIP-USER: fewer cells per user, at no larger worst-case error.
+
+Source: COMP Algorithm 1 and sections V-B, VI-A.3, as corrected by ERRATA 1 and 2. A cap per cell
+after it is in `suppression_cap`.
+Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
+counts are public, so everything here costs no privacy.
+Symbols of one cell: m samples of a user, N their sum, Γ kept samples of a user, n their sum,
+U the width of the bounds, ε the cell's loss for mean and variance together, half of it for each.
+
+What is implemented where the paper leaves room:
+
+- The error of a cell (eq. (13)) takes all of Proposition III.1 and Lemma III.3; eq. (12) prints
+  only the branch N > 2m*, which is not private for a user of more than half a cell (ERRATA 4).
+- Line 11 takes the least error (eq. (14) prints arg max); line 6 means the users of most cells;
+  from the second stage on what was suppressed stays so, and the bias is against the original m.
+- One cell is left as it is: that of *smallest* initial error, arg min over cells of eq. (12). The
+  paper says so of its experiments (section VI-A.3) and ERRATA 2 confirms it; the cell of largest
+  error, which sets E, may be suppressed in if that lowers its error or leaves it within E.
+  So a user whose cells are used up but for that one halts the run, and K is at least 1.
+- A cell keeps its last user: Theorems IV.1 and IV.2 assume that something is kept.
+- Errors that agree to a relative 1e-12 count as equal, as they would in exact numbers, both
+  between cells (the lower number is taken) and against E.
+- With separate targets the two errors are compared as shares of their targets: a cell's error is
+  the larger share, E is 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from hexveil.accounting.suppression.suppression_stages import TIE, Run, Stage
+from hexveil.accounting.suppression.suppression_state import Measure
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, positive
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+ErrorKind = Literal["sum", "separate"]
+Unfinished = Literal["undo", "keep"]
+
+
+@dataclass(frozen=True, eq=False)
+class Suppression:
+    """What CLIP-USER keeps of an occupancy, and the errors that follow.
+
+    Attributes
+    ----------
+    kept : ndarray of int64, shape (n_pairs,)
+        Samples kept of each (cell, user) pair, in the occupancy's order; 0 where suppressed.
+    degradation : int
+        K, the most cells that a user still occupies: the release loses at most K ε (COMP
+        Proposition V.1; ERRATA 3 gives the loss itself).
+    mean_errors, variance_errors : ndarray of float, shape (n_cells,)
+        Bias against the original samples plus expected |noise|, in value units and squared.
+    error : {"sum", "separate"}
+        How the two were judged.
+    bound : float or tuple of float
+        E, or the targets of mean and variance.
+    exempt : int
+        The cell of smallest initial error, in which nobody was suppressed.
+    stages : tuple of Stage
+    """
+
+    kept: Ints
+    degradation: int
+    mean_errors: Floats
+    variance_errors: Floats
+    error: ErrorKind
+    bound: float | tuple[float, float]
+    exempt: int
+    stages: tuple[Stage, ...]
+
+    @property
+    def kept_pairs(self) -> NDArray[np.bool_]:
+        """Whether each (cell, user) pair is kept."""
+        return self.kept > 0
+
+    @property
+    def errors(self) -> Floats | dict[str, Floats]:
+        """Errors per cell: the sum of both, or each by the statistic's name."""
+        if self.error == "sum":
+            return self.mean_errors + self.variance_errors
+        return {"mean": self.mean_errors, "variance": self.variance_errors}
+
+    @property
+    def max_error(self) -> float | dict[str, float]:
+        """Largest error over cells, of the sum or by the statistic's name."""
+        errors = self.errors
+        if isinstance(errors, dict):
+            return {name: float(per_cell.max()) for name, per_cell in errors.items()}
+        return float(errors.max())
+
+
+def clip_user(
+    occupancy: Occupancy,
+    span: float,
+    epsilon: Number,
+    *,
+    bound: float | None = None,
+    error: ErrorKind = "sum",
+    targets: tuple[float, float] | None = None,
+    unfinished_stage: Unfinished = "undo",
+) -> Suppression:
+    """Users suppressed in cells, stage by stage, while no cell's error exceeds E.
+
+    A stage takes the users of most cells in the order of their numbers and suppresses each in
+    the cell whose error is then least (of equal ones the first); the run halts at the first user
+    for whom this error is above E. The module says how the paper was read.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+        Public counts.
+    span : float
+        U, the width of the bounds, in value units.
+    epsilon : int, str, Decimal, Fraction or float
+        Loss of one cell, mean and variance together; the noise scales are 2 Δ/ε.
+    bound : float, optional
+        E, for error "sum"; by default the largest initial error over cells. A cell whose
+        initial error is above it keeps that error unless suppression lowers it to the bound.
+    error : {"sum", "separate"}
+        COMP's sum of an error in value units and one in squared units, or each on its own.
+    targets : pair of float, optional
+        For error "separate": largest error of the mean and of the variance, infinity where it
+        does not matter; by default the largest initial ones over cells.
+    unfinished_stage : {"undo", "keep"}
+        What becomes of suppressions in the stage that was halted. They do not lower K.
+
+    Returns
+    -------
+    Suppression
+
+    Raises
+    ------
+    InputError
+        If the occupancy is empty, a number is not positive, a word is unknown, or bound and
+        targets do not go with the kind of error.
+
+    Examples
+    --------
+    >>> from hexveil.model.occupancy import Occupancy
+    >>> roads = Occupancy.from_dense([[1, 1], [9, 0], [9, 0], [0, 9], [0, 9]])
+    >>> done = clip_user(roads, 1.0, 1, bound=3)
+    >>> done.kept.tolist(), done.degradation
+    ([1, 9, 9, 0, 9, 9], 1)
+    >>> done.stages[0]
+    Stage(degree=2, users=1, suppressed=1, finished=True)
+    """
+    cell_loss = float(positive(epsilon, "epsilon"))
+    width = float(positive(span, "span"))
+    _check_words(error, unfinished_stage)
+    if not occupancy.n_pairs:
+        raise InputError("the occupancy is empty: CLIP-USER needs at least one cell.")
+    plain = Measure.of(width, cell_loss, None)
+    limits = _limits(plain.parts(*_whole(occupancy)), error, bound, targets)
+    shares = limits if isinstance(limits, tuple) else None
+    measure = Measure.of(width, cell_loss, shares)
+    exempt = _exempt(measure.errors(*_whole(occupancy)))
+    run = Run(occupancy, measure, 1.0 if isinstance(limits, tuple) else limits, exempt)
+    stages = tuple(run.stages())
+    undone = stages[-1].suppressed if unfinished_stage == "undo" else 0
+    kept = occupancy.n.copy()
+    kept[run.suppressed[: len(run.suppressed) - undone]] = 0
+    degree = np.bincount(occupancy.user[kept > 0])
+    errors = plain.parts(*_whole(occupancy, kept))
+    return Suppression(kept, int(degree.max()), *errors, error, limits, exempt, stages)
+
+
+def _check_words(error: str, unfinished_stage: str) -> None:
+    for name, word, known in (
+        ("error", error, get_args(ErrorKind)),
+        ("unfinished_stage", unfinished_stage, get_args(Unfinished)),
+    ):
+        if word not in known:
+            raise InputError(f'{name} must be "{known[0]}" or "{known[1]}", got {word!r}.')
+
+
+def _whole(occupancy: Occupancy, kept: Ints | None = None) -> tuple[Ints, Ints, Ints]:
+    """Return n, the largest Γ and N of each cell; by default all is kept."""
+    left = occupancy.n if kept is None else kept
+    first = occupancy.start[:-1]
+    n, top = np.add.reduceat(left, first), np.maximum.reduceat(left, first)
+    return n, top, occupancy.records_per_cell
+
+
+def _limits(
+    initial: tuple[Floats, Floats],
+    error: ErrorKind,
+    bound: float | None,
+    targets: tuple[float, float] | None,
+) -> float | tuple[float, float]:
+    """Return E, or the two targets."""
+    mean, variance = initial
+    if error == "sum":
+        if targets is not None:
+            raise InputError('targets go with error="separate"; give a bound for error="sum".')
+        return float((mean + variance).max()) if bound is None else _above_zero(bound, "bound")
+    if bound is not None:
+        raise InputError('bound goes with error="sum"; give targets for error="separate".')
+    if targets is None:
+        return float(mean.max()), float(variance.max())
+    if len(targets) != 2:
+        raise InputError(f"targets must be a pair, of mean and variance, got {targets!r}.")
+    first, second = (_above_zero(target, "each of the targets") for target in targets)
+    if first == second == math.inf:
+        raise InputError("at least one of the targets must be finite.")
+    return first, second
+
+
+def _above_zero(value: float, name: str) -> float:
+    """Return a number above zero, or infinity, as a float."""
+    return math.inf if value == math.inf else float(positive(value, name))
+
+
+def _exempt(errors: Floats) -> int:
+    """Return the first cell of smallest error."""
+    return int(np.argmax(errors <= errors.min() * (1.0 + TIE)))

@@ -1,0 +1,139 @@
+"""A cap per cell after CLIP-USER, to lower the errors that it leaves.
+
+Source: COMP section V-B.3, eq. (15), with the biases of ERRATA 1.
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Symbols of one cell: m samples of a user, N their sum, Γ what CLIP-USER keeps of them, n the sum of
+min(Γ, cap), U the width of the bounds, ε the cell's loss for mean and variance together, half of
+it for each.
+
+Which caps are tried (proof that no whole number from the least to the largest Γ > 0 is better):
+between two neighbouring values of Γ, with c users above the cap, n = A + c cap. There the mean's
+noise is concave in the cap, the mean's bias linear, the variance's bias concave (it is q(n)/N²,
+q(n) = n(N - n), and the largest q below N/2). With y = cap/n the variance's noise is y(1 - y) for
+y < 1/2, concave, and 1/4 beyond, less 1/(4 n²) for odd n. So but for odd n the sum is concave, and
+least at an end. A cap is above half of n only if one user alone is above it (c = 1) and cap >= A;
+there n changes parity with every step, and among odd n the sum is concave again: least at the
+first or last such cap. So every Γ, its two neighbours, A and its two neighbours are enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.suppression.suppression_stages import TIE
+from hexveil.accounting.suppression.suppression_state import Measure
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, positive
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from hexveil.model.occupancy import Occupancy
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CellCaps:
+    """The best cap of each cell, and the errors that follow.
+
+    Attributes
+    ----------
+    caps : ndarray of int64, shape (n_cells,)
+        Most samples of a user that a cell takes; of equally good caps the smallest.
+    kept : ndarray of int64, shape (n_pairs,)
+        Samples kept of each (cell, user) pair, in the occupancy's order.
+    mean_errors, variance_errors : ndarray of float, shape (n_cells,)
+        Bias against the original samples plus expected |noise|, in value units and squared.
+    """
+
+    caps: Ints
+    kept: Ints
+    mean_errors: Floats
+    variance_errors: Floats
+
+    @property
+    def errors(self) -> Floats:
+        """Errors per cell: COMP's sum of both."""
+        return self.mean_errors + self.variance_errors
+
+    @property
+    def max_error(self) -> float:
+        """Largest error over cells."""
+        return float(self.errors.max())
+
+
+def cap_after_suppression(
+    occupancy: Occupancy, kept: ArrayLike, span: float, epsilon: Number
+) -> CellCaps:
+    """Cap of each cell that makes COMP's sum of errors least, from what CLIP-USER kept.
+
+    Each cell takes the first min(Γ, cap) samples of a user, for the best whole cap from the least
+    to the largest Γ > 0 of the cell. No user's cells become fewer, so K stays; no error rises.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+        Public counts.
+    kept : array_like of int, shape (n_pairs,)
+        Γ, as `Suppression.kept`, or the counts themselves to cap what was not suppressed.
+    span : float
+        U, the width of the bounds, in value units.
+    epsilon : int, str, Decimal, Fraction or float
+        Loss of one cell, mean and variance together; the noise scales are 2 Δ/ε.
+
+    Raises
+    ------
+    InputError
+        If a number is not positive, kept is out of range, or nothing is kept of a cell.
+
+    Examples
+    --------
+    >>> from hexveil.model.occupancy import Occupancy
+    >>> whole = Occupancy.from_dense([[90], [10], [10], [10], [10]])
+    >>> cap_after_suppression(whole, whole.n, 1.0, "0.1").caps.tolist()
+    [10]
+    """
+    measure = Measure.of(float(positive(span, "span")), float(positive(epsilon, "epsilon")), None)
+    left = _checked(occupancy, kept)
+    best = [
+        _best_cap(np.sort(left[i:j][left[i:j] > 0]), int(total), measure)
+        for i, j, total in zip(
+            occupancy.start[:-1], occupancy.start[1:], occupancy.records_per_cell, strict=True
+        )
+    ]
+    caps, n = np.array(best, dtype=np.int64).T
+    errors = measure.parts(n, caps, occupancy.records_per_cell)
+    return CellCaps(caps, np.minimum(left, caps[occupancy.cell]), *errors)
+
+
+def _checked(occupancy: Occupancy, kept: ArrayLike) -> Ints:
+    """Return Γ; raise InputError unless 0 <= Γ <= m, and some of it in each cell."""
+    left = np.asarray(kept)
+    if left.shape != occupancy.n.shape or left.dtype.kind not in "iu":
+        raise InputError(f"kept needs a whole number for each of {occupancy.n_pairs} pairs.")
+    if not left.size:
+        raise InputError("the occupancy is empty: a cap needs at least one cell.")
+    if (left < 0).any() or (left > occupancy.n).any():
+        raise InputError("kept must be from 0 to the count of each (cell, user) pair.")
+    most = np.maximum.reduceat(left, occupancy.start[:-1])
+    if not most.all():
+        raise InputError(f"nothing is kept of cell {int(np.argmin(most))}; it needs a sample.")
+    return left.astype(np.int64)
+
+
+def _best_cap(counts: Ints, total: int, measure: Measure) -> tuple[int, int]:
+    """Return the best cap of ascending counts, and the samples then kept."""
+    rest = counts.sum() - counts[-1]  # A where one user alone is above the cap
+    turns = np.append(counts, rest)
+    tried = np.unique(np.concatenate((turns - 1, turns, turns + 1)))
+    caps = tried[(tried >= counts[0]) & (tried <= counts[-1])]
+    under = np.searchsorted(counts, caps, side="right")
+    n = np.concatenate(([0], np.cumsum(counts)))[under] + caps * (counts.size - under)
+    errors = measure.errors(n, caps, np.full(caps.size, total))
+    best = int(np.argmax(errors <= errors.min() * (1.0 + TIE)))
+    return int(caps[best]), int(n[best])

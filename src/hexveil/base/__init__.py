@@ -1,0 +1,1 @@
+"""Plain values that every package may import: errors, rational numbers, files, H3, CSV."""

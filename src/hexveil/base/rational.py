@@ -1,0 +1,137 @@
+"""Exact numbers and directed rounding: what a guarantee rests on is never rounded down.
+
+Budgets, bounds and quanta are Fractions inside. A float stands for its shortest decimal text, so
+that 0.1 means one tenth. Where a float is unavoidable (noise scales, losses of millions of
+pairs) the direction of rounding is in the function's name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+Number = int | str | Decimal | Fraction | float
+"""What a caller may write for an exact number."""
+
+ULP = 2.0**-52
+MAX = Fraction(sys.float_info.max)
+_TINY = Fraction(1, 10**300)
+_LONG_EXPONENT = re.compile(r"[eE][+-]?\d{4}")  # writing it out would take for ever
+
+
+def exact(value: Number, name: str) -> Fraction:
+    """Return `value` as a Fraction; a float means its shortest decimal text.
+
+    Raises
+    ------
+    InputError
+        If it is not a finite number, or neither 0 nor from 1e-300 to 1e300 in size: such a number
+        is a slip, and would be 0 or infinite as a double.
+
+    Examples
+    --------
+    >>> exact(0.1, "epsilon")
+    Fraction(1, 10)
+    """
+    long = isinstance(value, (str, Decimal)) and _LONG_EXPONENT.search(str(value))
+    if long or isinstance(value, bool):
+        raise InputError(f"{name} must be a finite number of ordinary size, got {value!r}.")
+    try:
+        if isinstance(value, (float, np.floating)):
+            number = Fraction(Decimal(repr(float(value))))
+        elif isinstance(value, np.integer):
+            number = Fraction(int(value))
+        else:
+            number = Fraction(value)
+    except (ValueError, TypeError, OverflowError, InvalidOperation, ZeroDivisionError):
+        raise InputError(f"{name} must be a finite number, got {value!r}.") from None
+    if number and not _TINY <= abs(number) <= 1 / _TINY:
+        raise InputError(f"{name} must be a finite number of ordinary size, got {value!r}.")
+    return number
+
+
+def positive(value: Number, name: str) -> Fraction:
+    """Return `value` as a Fraction above zero; raise InputError otherwise."""
+    number = exact(value, name)
+    if number <= 0:
+        raise InputError(f"{name} must be positive and finite, got {value}.")
+    return number
+
+
+def bounds_pair(bounds: object, name: str = "bounds") -> tuple[Fraction, Fraction]:
+    """Return (lower, upper) as Fractions with lower < upper; raise InputError otherwise."""
+    try:
+        pair: Any = bounds
+        low, high = pair
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a pair like (0, 65), got {bounds!r}.") from None
+    lower, upper = exact(low, f"lower {name}"), exact(high, f"upper {name}")
+    if lower >= upper:
+        raise InputError(
+            f"{name} must run from the smaller to the larger value, got ({low}, {high})."
+        )
+    return lower, upper
+
+
+def float_up(value: Fraction) -> float:
+    """Return the smallest double that is not below `value`; infinity beyond all doubles."""
+    if value > MAX:
+        return math.inf
+    near = float(max(value, -MAX))
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def float_down(value: Fraction) -> float:
+    """Return the largest double that is not above `value`; -infinity below all doubles."""
+    if value < -MAX:
+        return -math.inf
+    near = float(min(value, MAX))
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
+def decimal_text(value: Fraction) -> str:
+    """Return `value` as decimal text if that takes at most 30 places, else as a ratio."""
+    places = 0
+    while places <= 30 and (value * 10**places).denominator != 1:
+        places += 1
+    if places > 30:
+        return f"{value.numerator}/{value.denominator}"
+    sign, digits = (
+        ("-" if value < 0 else ""),
+        str(abs(value.numerator * 10**places // value.denominator)),
+    )
+    if places == 0:
+        return sign + digits
+    digits = digits.rjust(places + 1, "0")
+    return f"{sign}{digits[:-places]}.{digits[-places:]}"
+
+
+def sums_up(group: ArrayLike, terms: ArrayLike, n_groups: int) -> NDArray[np.float64]:
+    """Return per group the sum of non-negative terms, rounded up.
+
+    A sum of k doubles added in any order is off by a factor of at most (1 + ulp/2)^(k-1); each
+    term may itself be half an ulp too small. The result is enlarged by (k + 4) ulps, which
+    covers both and the rounding of the enlargement itself.
+
+    Parameters
+    ----------
+    group : array_like of int, shape (n,)
+    terms : array_like of float, shape (n,)
+        Each the correctly rounded value of an exact non-negative term.
+    n_groups : int
+    """
+    group = np.asarray(group, dtype=np.int64)
+    total = np.bincount(group, weights=np.asarray(terms, dtype=np.float64), minlength=n_groups)
+    size = np.bincount(group, minlength=n_groups)
+    return np.asarray(total * (1.0 + (size + 4.0) * ULP), dtype=np.float64)

@@ -1,0 +1,87 @@
+"""The private scratch folder: files of runs that are going on, too large for memory.
+
+    SCRATCH/README.txt                what this folder is
+    SCRATCH/.run.partial-1a2b3c4d/    files of one run, which holds a lock on it
+
+A run removes its own subfolder however it ends, except by a kill or a power cut. The system then
+frees the lock, and the next run removes the subfolder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hexveil.base import atomic_files, private_folder
+from hexveil.base.errors import InputError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VARIABLE = "HEXVEIL_SCRATCH"
+"""Environment variable that names the folder where no argument does."""
+
+_NAME = "run"
+_NOTE = (
+    "PRIVATE. hexveil keeps temporary files of its runs here; they can hold records and ids.\n"
+    "Nobody else may read this folder. Each run removes its own files when it ends, and those of\n"
+    "runs that were killed. The folder can be deleted while no run is going on.\n"
+)
+
+
+def place(scratch: str | os.PathLike[str] | None = None) -> Path:
+    """Return the scratch folder: the one named, HEXVEIL_SCRATCH, or one in the temporary folder.
+
+    Raises
+    ------
+    InputError
+        If it is not the name of a folder.
+    StorageError
+        If none is named and the machine has no temporary folder that can be written.
+    """
+    if scratch is not None and (not isinstance(scratch, (str, os.PathLike)) or not str(scratch)):
+        raise InputError(f"scratch must be the name of a folder, got {type(scratch).__name__}.")
+    named = scratch or os.environ.get(VARIABLE)
+    if named:
+        # The owner may have linked it to a larger disk; the check is of where the link leads.
+        return Path(os.path.realpath(named))
+    user = f"-{os.geteuid()}" if hasattr(os, "geteuid") else ""
+    try:
+        return Path(tempfile.gettempdir()) / f"hexveil{user}"
+    except FileNotFoundError:
+        raise StorageError(
+            "the machine has no temporary folder that can be written; name a folder for private "
+            f"temporary files (scratch in [read], --scratch or {VARIABLE})."
+        ) from None
+
+
+@contextlib.contextmanager
+def folder(scratch: str | os.PathLike[str] | None = None) -> Iterator[Path]:
+    """Yield a new private folder for one run, which is removed at the end.
+
+    First removes the folders of runs that were killed.
+
+    Raises
+    ------
+    InputError
+        If the scratch folder is not private, or holds something else.
+    StorageError
+        If no folder can be made in it.
+    """
+    root = place(scratch)
+    private_folder.prepare(
+        root, option="scratch", content="temporary files with records", note=_NOTE
+    )
+    with contextlib.ExitStack() as held:
+        try:
+            made = held.enter_context(atomic_files.temporary_folder(root / _NAME))
+        except OSError as error:
+            raise StorageError(
+                f"scratch: no folder can be made in {str(root)!r} "
+                f"({atomic_files.reason(error)}); free "
+                f"space, or name another folder (scratch in [read], --scratch or {VARIABLE})."
+            ) from None
+        yield made

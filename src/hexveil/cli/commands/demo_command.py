@@ -1,0 +1,108 @@
+"""`hexveil demo`: a private map, from records to report, in a new folder.
+
+What is shown, and the choices made for it: `demos/flights.py` (real), `demos/city.py` (invented).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hexveil.base.errors import InputError, StorageError
+from hexveil.cli import shared_steps
+from hexveil.cli.commands import release_command
+from hexveil.cli.commands.plan_command import price_lines
+from hexveil.cli.demos import summary
+from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.output import formatting, progress_bar
+from hexveil.config import load
+from hexveil.ledger import Ledger
+
+if TYPE_CHECKING:
+    from hexveil.cli.demos.demonstration import Show, Where
+    from hexveil.config import Run
+
+InCity = Annotated[
+    bool, typer.Option("--city", help="A month of an invented city's buses, not real flights.")
+]
+
+
+def demo(*, city: InCity = False, as_json: AsJson = False) -> None:
+    """Make a private map of real flights in a new folder under ./demo-out."""
+    if city:
+        from hexveil.cli.demos.city_demo import SHOW  # noqa: PLC0415  only one of them is shown
+    else:
+        from hexveil.cli.demos.flights_demo import SHOW  # noqa: PLC0415
+    run, where = prepared(SHOW, Path("demo-out"))
+    with contextlib.chdir(run.folder):
+        folder, account = release_command.destination(run)
+        dataset = shared_steps.read(run)
+        made, _ = release_command.supported(run, dataset)
+        book = Ledger(**account)
+        published = release_command.publish(run, dataset, made, book)
+        written = release_command.write(run, published, folder)
+    found = summary.lines(published.to_arrow(), where, run.values.value_unit or "")
+    if as_json:
+        text = release_command.release_json(run, made, published, written, book.spend())
+        text |= {"found": found}
+        typer.echo(json.dumps(text, indent=2))
+        return
+    about = formatting.wrapped(*SHOW.about)
+    spent = formatting.wrapped("Ledger", formatting.spent(book.spend()))
+    lines = [*about, *price_lines(made, dataset.public), *found, *spent]
+    typer.echo("\n".join([*lines, *files_lines(run, SHOW, written)]))
+
+
+def prepared(show: Show, parent: Path) -> tuple[Run, Where]:
+    """Return the run, its records and run file written to a new folder, and how cells are named."""
+    folder = new_folder(parent, show.name)
+    try:
+        with progress_bar.shown("Preparing records") as tell:
+            where = show.write(folder, tell)
+        (folder / f"{show.name}.toml").write_text(show.run, "utf-8")
+    except InputError:
+        _leave(folder)
+        raise
+    except OSError as error:
+        raise StorageError(f"the demo cannot write to {folder}: {error.strerror}.") from None
+    return load(str(folder / f"{show.name}.toml")), where
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Return the first of parent/name-1, -2, ... that is new, made."""
+    for number in itertools.count(1):
+        folder = parent / f"{name}-{number}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            if not parent.is_dir():
+                break
+        except OSError:
+            break
+        else:
+            return folder
+    raise InputError(f"the folder {parent} cannot be made here; go where you may write.")
+
+
+def _leave(folder: Path) -> None:
+    """Remove a new folder, and the one above if it is empty too."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+        folder.parent.rmdir()
+
+
+def files_lines(run: Run, show: Show, written: list[Path]) -> list[str]:
+    """Return where the map, the other files and the run are."""
+    names = ", ".join(path.name for path in written)
+    return [
+        *formatting.wrapped("Written", f"{shared_steps.reached(run, written[0].parent)}: {names}"),
+        *formatting.wrapped("The run", f"{run.folder}: {show.name}.toml, {show.inputs}"),
+        *formatting.wrapped(
+            "Open the map", str(shared_steps.reached(run, written[0].parent / "report.html"))
+        ),
+    ]

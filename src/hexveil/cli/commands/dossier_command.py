@@ -1,0 +1,64 @@
+"""`hexveil dossier`: what a privacy officer signs, from a release folder alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hexveil.base import atomic_files
+from hexveil.base.errors import InputError, StorageError
+from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.output import formatting
+from hexveil.publishing.dossier.dossier import dossier as made_of
+
+Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="File for the text, .md. One of that name is replaced.", metavar="FILE"),
+]
+
+
+def dossier(folder: Folder, *, out: Out = None, as_json: AsJson = False) -> None:
+    """Write what a privacy officer reads, completes and signs, as Markdown.
+
+    Made from the manifest of a release folder: public facts, and places to fill in. It draws no
+    legal conclusion.
+    """
+    made = made_of(folder)
+    text = made.markdown() + "\n"
+    if out is not None:
+        check_out(out, folder)
+        write(out, text)
+    if as_json:
+        typer.echo(json.dumps(made.data(), indent=2))
+    elif out is None:
+        typer.echo(text, nl=False)
+    else:
+        typer.echo("\n".join(formatting.wrapped("Written", str(out))))
+
+
+def check_out(out: Path, folder: Path) -> None:
+    """Refuse a file that is no Markdown, that has no folder, or that would change the release."""
+    if out.suffix != ".md":
+        raise InputError(f"--out must name a file that ends in .md, got {out}.")
+    if not out.parent.is_dir():
+        raise InputError(f"--out: there is no folder {out.parent}; make it, or name another.")
+    if out.is_dir():
+        raise InputError(f"--out: {out} is a folder; name a file.")
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise InputError(
+            f"--out: {out} lies in the release folder, which never changes; name a file elsewhere."
+        )
+
+
+def write(out: Path, text: str) -> None:
+    """Write the file, whole or not at all."""
+    try:
+        atomic_files.write(out, text.encode())
+    except OSError as error:
+        raise StorageError(
+            f"{out} cannot be written ({atomic_files.reason(error)}); name another file."
+        ) from None

@@ -1,0 +1,216 @@
+"""`hexveil evaluate`: which mechanism misses least on one cell, by simulation.
+
+On own values the result is private: every output says so, and no guarantee covers it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pyarrow.csv
+import typer
+
+from hexveil.base.errors import InputError
+from hexveil.cli import shared_steps
+from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.output import formatting, progress_bar
+from hexveil.config import Run  # noqa: TC001  the parser reads annotations
+from hexveil.simulation import error_chart, figure_style, mechanism_text, private_study_output
+from hexveil.simulation.cell_counts import read_counts
+from hexveil.simulation.evaluation import evaluate as compare
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LEFT_OUT = ("plan", "release", "publish", "ledger")
+"""Sections of a run that an evaluation has no use for: nothing is planned, booked or released."""
+
+EPSILONS = ("0.25", "0.5", "1", "2")
+"""Where mechanisms are compared unless --epsilon says otherwise."""
+
+DIGITS = 18
+"""Of a cell's number, at most."""
+
+WIDTH, COLUMN = 100, 17
+"""Letters of a line, and of a column of the table."""
+
+_PATH = {"resolve_path": True}  # the command stands in the run file's folder when it is read
+Counts = Annotated[
+    Path | None,
+    typer.Option(
+        help="Samples per user: a .json list, or a .csv or .parquet column.",
+        metavar="FILE",
+        **_PATH,
+    ),
+]
+CellName = Annotated[
+    str | None, typer.Option(help="Name or number of a cell of the records.", metavar="TEXT")
+]
+Simulated = Annotated[
+    str | None,
+    typer.Option(
+        "--values",
+        help="Simulated values instead of own, as normal:20,10.",
+        metavar="KIND:NUMBER,...",
+    ),
+]
+Chosen = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mechanism",
+        help="As 'Levy(gamma=0.2)'; several times for several. [default: every mechanism]",
+        metavar="TEXT",
+    ),
+]
+Losses = Annotated[
+    list[str] | None,
+    typer.Option("--epsilon", help="Losses to compare at, as 0.5,1,2.", metavar="NUMBER,..."),
+]
+Trials = Annotated[int, typer.Option(help="Simulated releases of each.", metavar="NUMBER")]
+Seed = Annotated[int, typer.Option(help="The same seed repeats the numbers.", metavar="NUMBER")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Folder for the table and the figure.", metavar="FOLDER", **_PATH),
+]
+
+
+def evaluate(  # noqa: PLR0913  the options of the command
+    run: Run,
+    *,
+    counts: Counts = None,
+    cell: CellName = None,
+    values: Simulated = None,
+    mechanism: Chosen = None,
+    epsilon: Losses = None,
+    trials: Trials = 10_000,
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare mechanisms on one cell by simulation; nothing is released or spent.
+
+    The cell is one of the records, or made of counts from a file. Values are simulated, or the
+    records' own: then all output is PRIVATE.
+    """
+    if out is not None:
+        private_study_output.check_folder(out)
+        figure_style.check_installed()
+    asked: dict[str, Any] = {
+        "mechanisms": [
+            mechanism_text.mechanism(text) for text in mechanism or mechanism_text.MECHANISMS
+        ],
+        "epsilons": epsilons(run, epsilon),
+        "values": None if values is None else mechanism_text.values(values),
+        "trials": trials,
+        "seed": seed,
+    }
+    more, where = of_records(run, cell) if counts is None else of_file(run, counts, cell, values)
+    with progress_bar.shown("Comparing") as tell:
+        table = compare(**asked, **more, progress=tell)
+    what = f"simulated values {values}" if values else f"own values of column {run.columns.value}"
+    files = [] if out is None else write(table, out, f"{where}, {what}", run)
+    if as_json:
+        typer.echo(json.dumps(table_json(table, files), indent=2))
+        return
+    typer.echo("\n".join([*lines(table, run.values.value_unit or ""), *end_lines(table, files)]))
+
+
+def epsilons(run: Run, given: list[str] | None) -> list[str]:
+    """Return where to compare: the options, else the run's price, else a usual range."""
+    if given is None:
+        return list(EPSILONS) if run.plan.epsilon is None else [run.plan.epsilon]
+    return [part.strip() for text in given for part in text.split(",") if part.strip()]
+
+
+def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
+    """Return the records and the cell to compare on, and the cell's name."""
+    if not run.source:
+        raise InputError("name counts (--counts), or records and a cell of them (--cell).")
+    data = shared_steps.read(run)
+    names = data.public.cells.names()
+    if cell is None:
+        raise InputError(f"--cell is needed: {private_study_output.some_cells(names)}.")
+    numbered = cell not in names and cell.isdecimal() and len(cell) <= DIGITS
+    number = private_study_output.cell_number(names, int(cell) if numbered else cell)
+    return {"data": data, "cell": number}, f"Cell {names[number]}"
+
+
+def of_file(
+    run: Run, counts: Path, cell: str | None, values: str | None
+) -> tuple[dict[str, Any], str]:
+    """Return counts of a file and the bounds, and the file's name; refuse records beside them."""
+    for name, given in (("records", run.source), ("--cell", cell)):
+        if given:
+            raise InputError(f"--counts and {name} cannot be combined: take the counts of one.")
+    if values is None:
+        raise InputError("--counts needs --values: a file of counts has no values of its own.")
+    if run.values.bounds is None:
+        raise InputError("--counts needs --bounds: say the smallest and largest value, as 0,65.")
+    return {"counts": read_counts(counts), "bounds": run.values.bounds}, f"Counts of {counts.name}"
+
+
+def write(table: pa.Table, out: Path, title: str, run: Run) -> list[Path]:
+    """Write the table and the figure, and return their files."""
+    private = private_study_output.is_private(table)
+    text = io.BytesIO(
+        f"# {private_study_output.STAMP} {private_study_output.NOT_COVERED}\n".encode()
+        if private
+        else b""
+    )
+    text.seek(0, io.SEEK_END)
+    pyarrow.csv.write_csv(table, text)
+    files = {"evaluate.csv": text.getvalue()}
+    pictures = error_chart.images(table, title=title, value_unit=run.values.value_unit or "")
+    files |= {f"evaluate.{kind}": content for kind, content in pictures.items()}
+    return private_study_output.write_files(out, files, private=private)
+
+
+def table_json(table: pa.Table, files: list[Path]) -> dict[str, Any]:
+    """Return the table for machines; of own records the first entry says that it is private."""
+    private = private_study_output.is_private(table)
+    stamp = (
+        {"private": f"{private_study_output.STAMP} {private_study_output.NOT_COVERED}"}
+        if private
+        else {}
+    )
+    return stamp | {"rows": table.to_pylist(), "files": [str(path) for path in files]}
+
+
+def lines(table: pa.Table, value_unit: str) -> list[str]:
+    """Return the table as text, a row per mechanism and a column per epsilon."""
+    rows = table.to_pylist()
+    cells = {(row["mechanism"], row["epsilon"]): _error(row) for row in rows}
+    names = list(dict.fromkeys(name for name, _ in cells))
+    losses = list(dict.fromkeys(loss for _, loss in cells))
+    width = max(map(len, names)) + 2
+    unit = f" in {value_unit}" if value_unit else ""
+    said = [private_study_output.STAMP, ""] if private_study_output.is_private(table) else []
+    said.append(f"Mean absolute error{unit} ± its standard error, {rows[0]['trials']:,} trials:")
+    across = max(1, (WIDTH - width) // COLUMN)
+    for start in range(0, len(losses), across):
+        block = losses[start : start + across]
+        said += ["", f"{'Epsilon':<{width}}" + "".join(f"{loss:>{COLUMN}g}" for loss in block)]
+        said += [
+            f"{n:<{width}}" + "".join(f"{cells[n, e]:>{COLUMN}}" for e in block) for n in names
+        ]
+    return said
+
+
+def _error(row: dict[str, Any]) -> str:
+    return f"{formatting.plain(row['mae'])} ± {formatting.plain(row['standard_error'])}"
+
+
+def end_lines(table: pa.Table, files: list[Path]) -> list[str]:
+    """Return what the numbers may be used for, and where they were written."""
+    said = (
+        ["", *formatting.wrapped("Guarantee", private_study_output.NOT_COVERED)]
+        if private_study_output.is_private(table)
+        else []
+    )
+    if files:
+        names = ", ".join(path.name for path in files)
+        said += formatting.wrapped("Written", f"{files[0].parent}: {names}")
+    return said

@@ -1,0 +1,131 @@
+"""`hexveil inspect`: the public facts of records, and what this fleet can support."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hexveil.base.errors import InputError
+from hexveil.cli import shared_steps
+from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.output import formatting, grid_table
+from hexveil.config import Run, arguments
+from hexveil.config.run_file_template import started
+from hexveil.records.sources.schema_preview import look
+
+if TYPE_CHECKING:
+    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.planning import Capacity
+
+COMPARED_AT = "1"
+
+Dialect = Annotated[
+    str | None,
+    typer.Option(
+        "--sql",
+        help="Print the query that makes the sums elsewhere: duckdb, postgres, bigquery or spark.",
+    ),
+]
+Init = Annotated[
+    bool,
+    typer.Option(
+        "--init",
+        help="Print a run file to begin with, from the names and types of the columns; bounds are "
+        "left to be filled in.",
+    ),
+]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust-header",
+        help="With --init: the first line of CSV files holds names, though it may look like a "
+        "record; names from it are then shown.",
+    ),
+]
+
+
+def inspect(
+    run: Run,
+    *,
+    init: Init = False,
+    trust: Trust = False,
+    sql: Dialect = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the public facts of the records and what grid this fleet can support.
+
+    Values are never shown. Without an epsilon, grids are compared at 1. Without a run file, begin
+    one: hexveil inspect records.parquet --init > run.toml
+    """
+    if init:
+        typer.echo(begun(run, alone=not as_json and sql is None, trust=trust), nl=False)
+        return
+    if trust:
+        raise InputError("--trust-header goes with --init: records are read by the named columns.")
+    if sql is not None:
+        typer.echo(shared_steps.query(run, sql))
+        return
+    facts = shared_steps.read(run).public
+    epsilon = run.plan.epsilon or COMPARED_AT
+    table = shared_steps.capacity(run, facts, epsilon)
+    if as_json:
+        offers = {"capacity": table.to_arrow().to_pylist(), "proposal": table.sentence}
+        typer.echo(json.dumps(facts_json(facts) | {"epsilon": epsilon} | offers))
+        return
+    typer.echo("\n".join(fact_lines(facts)))
+    show(table, facts, epsilon)
+
+
+def begun(run: Run, *, alone: bool, trust: bool) -> str:
+    """Return the text of a run file for the columns of the run's source."""
+    if not alone:
+        raise InputError("--init prints a run file and nothing else; leave --json and --sql out.")
+    known = (*run.columns.given().values(), *(run.cells.labels or ()))
+    return started(run, look(arguments.source(run), known, trusted=trust))
+
+
+def facts_json(facts: PublicFacts) -> dict[str, object]:
+    """Return the public facts of a data set, for machines."""
+    occupancy = facts.occupancy
+    return {
+        "value": facts.value,
+        "value_unit": facts.value_unit,
+        "unit": facts.unit,
+        "users": occupancy.n_users,
+        "cells": occupancy.n_cells,
+        "records": int(occupancy.n.sum()),
+        "rules": dict(facts.rules),
+    }
+
+
+def fact_lines(facts: PublicFacts) -> list[str]:
+    """Return the public facts of a data set, as text."""
+    occupancy = facts.occupancy
+    unit = f" in {facts.value_unit}" if facts.value_unit else ""
+    low, high = (formatting.plain(float(b)) for b in (facts.scale.lower, facts.scale.upper))
+    lines = [
+        *formatting.wrapped(
+            "Value", f"{facts.value}{unit}, counted from {low} to {high}; never shown."
+        ),
+        *formatting.wrapped("Records", f"{int(occupancy.n.sum()):,} in the cells below."),
+        *formatting.wrapped(
+            "Protected", f"{occupancy.n_users:,} {facts.unit}s, each of them as a whole."
+        ),
+        *formatting.wrapped(
+            "Cells", f"{occupancy.n_cells:,}: {formatting.grid_words(facts.cells.grid)}."
+        ),
+    ]
+    width = max((len(rule) for rule in facts.rules), default=0)
+    for number, (rule, count) in enumerate(facts.rules.items()):
+        label = "" if number else "Rules"
+        lines.append(f"{label:<19}{rule:<{width}}  {count:>12,}")
+    return lines
+
+
+def show(table: Capacity, facts: PublicFacts, epsilon: str) -> None:
+    """Print what this fleet can support."""
+    factor = formatting.factor(float(epsilon))
+    typer.echo(f"\nWhat this fleet can support at epsilon {epsilon} (probability factor {factor}):")
+    grid_table.show(table, facts.value_unit)

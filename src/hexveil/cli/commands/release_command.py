@@ -1,0 +1,162 @@
+"""`hexveil release`: plan, say the price, book it, draw the noise, write the folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hexveil.base.errors import InputError
+from hexveil.cli import shared_steps
+from hexveil.cli.commands.plan_command import no_interval, price_lines
+from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.output import formatting
+from hexveil.cli.output.ledger_text import spend_json
+from hexveil.config import Run, arguments
+from hexveil.ledger import Ledger
+from hexveil.planning import Plan
+from hexveil.publishing import check_writable, signing
+from hexveil.publishing.pipeline import booked_plan
+from hexveil.publishing.pipeline import release as publish_numbers
+from hexveil.records.progress import shown
+from hexveil.report import read_context
+
+if TYPE_CHECKING:
+    from hexveil.ledger import Spend
+    from hexveil.publishing import Release
+    from hexveil.publishing.signing import Signer
+    from hexveil.records import Dataset
+
+
+BOOKED = (
+    "the one that was booked for this request before; it costs nothing more. To plan anew and pay "
+    "again, name another --edition."
+)
+
+FromPlan = Annotated[
+    Path | None,
+    typer.Option(
+        "--from-plan",
+        resolve_path=True,
+        metavar="FOLDER",
+        help="Release a plan that plan --save wrote, in place of the run's own; refused if who "
+        "reported how often where has changed since. For tomorrow's records save the goal (the "
+        "TOML file), not the plan.",
+    ),
+]
+
+
+def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) -> None:
+    """Publish the map: book its price in the ledger, draw the noise once, write the folder."""
+    saved = None if from_plan is None else shared_steps.typed(from_plan)
+    reviewed = None if saved is None else Plan.load(saved)
+    folder, account = destination(run, planned=reviewed is not None)
+    dataset = shared_steps.read(run)
+    made, warning = supported(run, dataset, reviewed)
+    book = Ledger(**account)
+    kept = booked_plan(dataset, made, book)
+    if not as_json:
+        said = [] if warning is None else formatting.wrapped("Warning", warning)
+        if kept is not None:
+            said += formatting.wrapped("Plan", BOOKED)
+        if saved is not None:
+            where = shared_steps.reached(run, saved)
+            said += formatting.wrapped("Plan", f"as saved in {where}; the run's own is not used.")
+        why = [] if saved is not None else no_interval(run, made)
+        typer.echo("\n".join([*price_lines(kept or made, dataset.public), *why, *said]))
+    made = kept or made
+    published = publish(run, dataset, made, book)
+    written = write(run, published, folder)
+    if as_json:
+        text = release_json(run, made, published, written, book.spend())
+        typer.echo(json.dumps(text, indent=2))
+        return
+    typer.echo("\n".join(end_lines(run, made, published, written, book.spend())))
+
+
+def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any]]:
+    """Return the new folder and the ledger's arguments; refuse early what cannot be used."""
+    if run.release.out is None:
+        raise InputError("out (in [release], or --out) is needed: name a new folder for the map.")
+    account = arguments.ledger_arguments(run, Ledger)
+    folder = Path(run.release.out)
+    if not planned:
+        shared_steps.price_named(run)
+    check_writable(folder)
+    if run.release.context is not None:
+        read_context(run.release.context)
+    signer_of(run)
+    return folder, account
+
+
+def signer_of(run: Run) -> Signer | None:
+    """Return the key that folders are signed with, if there is one; refuse one that cannot sign."""
+    return None if run.release.sign is None else signing.signer(run.release.sign)
+
+
+def supported(run: Run, dataset: Dataset, reviewed: Plan | None = None) -> tuple[Plan, str | None]:
+    """Return the plan, and a warning where the caller accepts a grid that is too fine.
+
+    Without that consent such a grid is refused, unless its plan was saved and thus reviewed.
+    """
+    if reviewed is not None:
+        return reviewed, None
+    made = shared_steps.planned(run, dataset.public)
+    warning = shared_steps.too_fine(made)
+    if warning is not None and not run.release.accept_noise:
+        raise InputError(
+            f"nothing was spent: {warning.removesuffix('.')}; --accept-noise releases it all the "
+            "same."
+        )
+    return made, warning
+
+
+def publish(run: Run, dataset: Dataset, made: Plan, book: Ledger) -> Release:
+    """Book the price, then draw the noise; the same request again costs nothing."""
+    estimates = run.release.estimates or ("raw",)
+    with shown("Releasing"):  # whoever comes here was warned of a grid that is too fine
+        return publish_numbers(dataset, made, ledger=book, estimates=estimates, accept_noise=True)
+
+
+def write(run: Run, published: Release, folder: Path) -> list[Path]:
+    """Write the folder and return its files."""
+    with shown("Writing the map"):
+        published.write(folder, **beside(run))
+    return sorted(folder.iterdir())
+
+
+def beside(run: Run) -> dict[str, Any]:
+    """Return what a folder is written with beside the numbers: a context and a key."""
+    given = {"context": run.release.context, "sign": run.release.sign}
+    return {name: file for name, file in given.items() if file is not None}
+
+
+def release_json(
+    run: Run, made: Plan, published: Release, written: list[Path], spend: Spend
+) -> dict[str, Any]:
+    """Return what was released and what is spent by now, for machines."""
+    return shared_steps.plan_json(made) | {
+        "replayed": published.replayed,
+        "ledger": spend_json(spend),
+        "files": [str(shared_steps.reached(run, path)) for path in written],
+    }
+
+
+def end_lines(
+    run: Run, made: Plan, published: Release, written: list[Path], spend: Spend
+) -> list[str]:
+    """Return what happened, what is spent by now, and the files."""
+    price = formatting.price(float(made.epsilon))
+    if not made.epsilon:
+        done = "nothing was booked, for no reading was used."
+    elif published.replayed:
+        done = "the same request was answered before: the same numbers again, at no cost."
+    else:
+        done = f"{price} was booked in the ledger before any noise was drawn."
+    names = ", ".join(path.name for path in written)
+    return [
+        *formatting.wrapped("Ledger", f"{done} In all: {formatting.spent(spend)}"),
+        *formatting.wrapped("Written", f"{shared_steps.reached(run, written[0].parent)}: {names}"),
+    ]

@@ -1,0 +1,58 @@
+"""`hexveil verify`: whether a release folder is as it was written; for those who receive one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.output import formatting
+from hexveil.publishing.dossier.markup import clean
+from hexveil.publishing.verification.verify import verdict as checked
+
+if TYPE_CHECKING:
+    from hexveil.publishing.verification.verify import Verdict
+
+Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
+Public = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", help="The holder's public key: the folder must be signed with it.", metavar="FILE"
+    ),
+]
+
+CHECKED = "manifest, checksums, columns, cells, bounds and grid; every value of all files alike."
+HOLDER = "Its holder can tell by the chain hash in receipt.json."
+
+
+def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> int:
+    """Check a release folder's files, tables, losses and signature against each other.
+
+    Exit 0 if all is as it was written, 2 if something is not. Needs no ledger and no records.
+    """
+    verdict = checked(folder, key=key)
+    if as_json:
+        typer.echo(json.dumps({"folder": str(folder)} | asdict(verdict), indent=2))
+    else:
+        typer.echo("\n".join(lines(folder, verdict)))
+    return 2 if verdict.problems else 0
+
+
+def lines(folder: Path, verdict: Verdict) -> list[str]:
+    """Return what was found."""
+    if verdict.problems:
+        return [f"{folder} is not as it was written:", *(f"  {one}" for one in verdict.problems)]
+    said: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
+    ledger, name = said["ledger"], clean(said["dataset"]["name"])
+    where = "cost nothing" if ledger is None else f"entry {ledger['entry']} of its ledger"
+    return [
+        *formatting.wrapped("Checked", f"{folder}: {CHECKED}"),
+        *formatting.wrapped("Release", f"{said['request'][:16]} of {name}, {where}."),
+        *formatting.wrapped("Recomputed", f"{'; '.join(verdict.recomputed)}."),
+        *formatting.wrapped("Signature", verdict.signature),
+        *formatting.wrapped("Not checked", f"{'; '.join(verdict.unknown)}. {HOLDER}"),
+    ]

@@ -1,0 +1,1 @@
+"""Printed output: tables, numbers in words, progress."""

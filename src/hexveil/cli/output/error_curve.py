@@ -1,0 +1,200 @@
+"""The figure of a plan: loss against planning error, with the chosen point marked.
+
+Public facts only. The lines are of the plan's own objective. Within a loss the error is the one
+the plan is judged by; with targets for several statistics it is counted in parts of the targets,
+and the joint plan's line is the price of all targets times one number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base import atomic_files
+from hexveil.base.errors import InputError, StorageError
+from hexveil.cli.output import formatting
+from hexveil.planning.comparison import same_request
+from hexveil.planning.feasibility.advice import at_loss
+from hexveil.planning.methods import rows_of
+from hexveil.simulation import figure_style
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from hexveil.planning.plan import Plan
+
+    Points = list[tuple[float, float]]
+
+AROUND = 30.0
+"""The curve spans losses from the chosen one divided by this to the chosen one times this."""
+POINTS = 17
+KINDS = ("png", "svg")
+
+
+def check(file: Path) -> None:
+    """Refuse early what cannot be drawn or written."""
+    figure_style.check_installed()
+    if file.is_dir():
+        raise InputError(f"{file} is a folder; name a new file for the curve.")
+    if file.suffix.lower() not in ("", ".png", ".svg"):
+        raise InputError(f"a curve is drawn as .png and .svg; {file.name} ends otherwise.")
+    if not file.parent.is_dir():
+        raise InputError(f"the folder of {file} does not exist; make it first.")
+    for kind in KINDS:
+        if file.with_suffix(f".{kind}").exists():
+            raise InputError(f"{file.with_suffix(f'.{kind}')} exists; name a new file.")
+
+
+def write(plan: Plan, file: Path, unit: str) -> list[Path]:
+    """Write the figure as PNG and SVG and return both files."""
+    return [_write(file.with_suffix(f".{k}"), image) for k, image in images(plan, unit).items()]
+
+
+def images(plan: Plan, unit: str) -> dict[str, bytes]:
+    """Return the figure's bytes by kind; the same plan gives the same bytes."""
+    lines = {
+        "all cells together (joint)": points(_joint(plan)),
+        "every cell alone (per-cell)": points(_apart(plan)),
+    }
+    with figure_style.style():
+        from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
+
+        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+        draw(figure.subplots(), plan, lines, unit)
+        return figure_style.images(figure)
+
+
+def _joint(plan: Plan) -> Plan:
+    objective = plan.request.objective
+    return plan if plan.method == "joint" else same_request(plan, "joint", objective)
+
+
+def _apart(plan: Plan) -> Plan | None:
+    """Return the plan of cells apart, at the loss of this plan; None if there is none."""
+    with contextlib.suppress(InputError):
+        at_one = replace(plan.request, method="joint", epsilon=_middle(plan), target=None)
+        here = replace(plan, request=at_one)
+        made = same_request(here, "per-cell", plan.request.objective)
+        return replace(made, request=replace(made.request, target=plan.request.target))
+    return None
+
+
+def _middle(plan: Plan) -> Fraction:
+    return plan.asked or Fraction(1)
+
+
+def _by_target(plan: Plan) -> bool:
+    """Return whether errors are counted in parts of their targets."""
+    return plan.request.target is not None and len(plan.parts) > 1 and plan.request.error != "sum"
+
+
+def points(plan: Plan | None) -> Points:
+    """Return losses and the errors that the plan's request then has."""
+    if plan is None:
+        return []
+    found = []
+    for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
+        with contextlib.suppress(InputError):
+            if _by_target(plan) and plan.method == "joint":
+                made = _at_targets(plan, times)
+                loss = float(made.epsilon)
+            else:
+                loss = float(_middle(plan)) * times
+                made = at_loss(plan, Fraction(loss))
+            found.append((loss, judged(made, plan)))
+    return sorted((loss, error) for loss, error in found if loss > 0)
+
+
+def _at_targets(plan: Plan, times: float) -> Plan:
+    """Return the plan of the same targets times a number."""
+    goals = {name: goal * times for name, goal in (plan.request.target or {}).items()}
+    request = replace(plan.request, target=goals)
+    rows = rows_of(plan.occupancy, plan.span, request, plan.facts)
+    return replace(plan, rows=rows, request=request)
+
+
+def judged(made: Plan, asked: Plan) -> float:
+    """Return the error that the objective of what was asked is about."""
+    errors = made.judged_errors()
+    if _by_target(asked):
+        goals = asked.request.target or {}
+        errors = np.max([made.parts[name].error / goal for name, goal in goals.items()], axis=0)
+    return float(errors.max() if asked.request.objective == "max" else errors.mean())
+
+
+def draw(axes: Axes, plan: Plan, lines: dict[str, Points], unit: str) -> None:
+    """Draw the lines, the chosen point and what one constant misses."""
+    for (name, line), colour, dashes in zip(
+        lines.items(), figure_style.COLOURS, figure_style.DASHES, strict=False
+    ):
+        if line:
+            losses, errors = zip(*line, strict=True)
+            axes.plot(losses, errors, color=colour, linestyle=dashes, linewidth=1.8, label=name)
+    chosen = float(plan.epsilon)
+    if chosen:
+        at = (chosen, judged(plan, plan))
+        axes.plot(*at, "o", color="black", markersize=7, zorder=4, label="this plan")
+    else:
+        axes.plot([], [], " ", label="this plan: constants, at no loss")
+    axes.set(xlabel="Epsilon (loss of the most exposed unit)", ylabel=_label(plan, unit))
+    axes.set(xscale="log", yscale="log")
+    _level(axes, plan, lines)
+    for side in ("x", "y"):
+        figure_style.logarithmic(axes, side)
+    figure_style.plain_axes(axes)
+    axes.legend(frameon=False, loc="lower left", handlelength=3)
+
+
+def _level(axes: Axes, plan: Plan, lines: dict[str, Points]) -> None:
+    """Draw the error that the lines are to be below: the targets, or one constant for all."""
+    if _by_target(plan):
+        level, said = 1.0, "the targets"
+    elif tuple(plan.parts) == ("mean",):
+        level, said = plan.prior_miss, "one constant for all cells, as assumed"
+    else:
+        return
+    axes.axhline(level, color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2)
+    right = _room_right(axes, level, lines)
+    axes.annotate(
+        said,
+        (1.0 if right else 0.0, level),
+        xycoords=("axes fraction", "data"),
+        xytext=(-4 if right else 4, 3),
+        textcoords="offset points",
+        ha="right" if right else "left",
+        color="0.35",
+    )
+
+
+def _room_right(axes: Axes, level: float, lines: dict[str, Points]) -> bool:
+    """Return whether more room is right of where the lines cross a level than left of it."""
+    low, high = np.log(axes.get_xlim())
+    below = [[loss for loss, error in line if error <= level] for line in lines.values() if line]
+    crossed = [(np.log(losses[0]) - low) / (high - low) if losses else 1.0 for losses in below]
+    return bool(crossed) and 1.0 - max(crossed) > min(crossed)
+
+
+def _label(plan: Plan, unit: str) -> str:
+    over = "Largest" if plan.request.objective == "max" else "Average"
+    names = list(plan.parts)
+    if _by_target(plan):
+        return f"{over} planning error, in parts of its target"
+    if len(names) == 1:
+        measure = formatting.unit_of(names[0], unit)
+        return f"{over} planning error" + (f" ({measure})" if measure else "")
+    if plan.request.error == "sum":
+        return f"{over} planning error, mean plus variance"
+    return f"{over} planning error, as a share of a constant's"
+
+
+def _write(path: Path, content: bytes) -> Path:
+    try:
+        return atomic_files.write(path, content)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written ({atomic_files.reason(error)}).") from None

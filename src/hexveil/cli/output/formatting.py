@@ -1,0 +1,108 @@
+"""Numbers in the words of a reader who knows no Greek."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from typing import TYPE_CHECKING
+
+from hexveil.base.rational import decimal_text
+from hexveil.model.cells import Cells
+
+if TYPE_CHECKING:
+    from hexveil.ledger import Spend
+    from hexveil.model.cells import Labels
+
+
+def factor(loss: float) -> str:
+    """Return the factor by which probabilities differ at most at a loss: exp(loss), rounded up.
+
+    Examples
+    --------
+    >>> factor(1), factor(5), factor(30)
+    ('2.72', '149', 'more than a million')
+    """
+    if loss > math.log(1e6):
+        return "more than a million"
+    return plain(_up(math.exp(loss)))
+
+
+def price(loss: float) -> str:
+    """Return a loss in three figures, rounded up."""
+    return plain(_up(loss))
+
+
+def at_least(number: float) -> str:
+    """Return a lower bound in three figures, rounded down.
+
+    Examples
+    --------
+    >>> at_least(9.2169), at_least(0)
+    ('9.21', '0')
+    """
+    if number <= 0:
+        return "0"
+    digits = max(2 - math.floor(math.log10(number)), 0)
+    return plain(math.floor(round(number * 10.0**digits, 9)) / 10.0**digits)
+
+
+def spent(spend: Spend) -> str:
+    """Return what units have lost, in this window and ever: never one without the other."""
+    this = "" if spend.kind == "lifetime" else f" this {spend.kind}"
+    ever = float(spend.lifetime)
+    if not ever:
+        return f"nothing of {decimal_text(spend.budget)} is spent, in a lifetime neither."
+    return (
+        f"spent{this} {price(float(spend.window))} of {decimal_text(spend.budget)}, "
+        f"{at_least(float(spend.left))} left; in a lifetime at most {price(ever)} "
+        f"(probability factor {factor(ever)})."
+    )
+
+
+def _up(number: float) -> float:
+    """Round up to three figures, or to a whole number above them."""
+    if number <= 0:
+        return 0.0
+    digits = max(2 - math.floor(math.log10(number)), 0)
+    return math.ceil(round(number * 10.0**digits, 9)) / 10.0**digits
+
+
+def measured(number: float, value_unit: str) -> str:
+    """Return a number of three figures with its unit of measure."""
+    return f"{plain(number)} {value_unit}".rstrip()
+
+
+def unit_of(statistic: str, value_unit: str) -> str:
+    """Return the unit of measure of a statistic."""
+    return f"squared {value_unit or 'units'}" if statistic == "variance" else value_unit
+
+
+def plain(number: float) -> str:
+    """Return a loss or price in three figures, without an exponent.
+
+    Examples
+    --------
+    >>> plain(1234.5), plain(0.25), plain(6.01e-7)
+    ('1,234', '0.25', '0.000000601')
+    """
+    text = f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+    if "e" not in text:
+        return text
+    return f"{number:.{2 - math.floor(math.log10(abs(number)))}f}".rstrip("0")
+
+
+def grid_words(grid: Cells | Labels) -> str:
+    """Return what a cell is."""
+    if not isinstance(grid, Cells):
+        return "combinations of " + ", ".join(grid.columns)
+    if grid.timeslot is None:
+        return f"hexagons of resolution {grid.resolution}, all times together"
+    pooled = ", the same hours of all days together" if grid.slot == "pooled" else ""
+    return f"hexagons of resolution {grid.resolution} in slots of {grid.timeslot}{pooled}"
+
+
+def wrapped(label: str, text: str, width: int = 100, indent: int = 19) -> list[str]:
+    """Return a labelled paragraph, its later lines aligned under its first."""
+    wrap = textwrap.TextWrapper(width - indent, break_long_words=False, break_on_hyphens=False)
+    lines = wrap.wrap(text) or [""]
+    return [f"{label:<{indent}}{lines[0]}", *(" " * indent + line for line in lines[1:])]

@@ -1,0 +1,78 @@
+"""The table of `hexveil plan --compare`: a line per method, and what the columns mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hexveil.cli.output import formatting
+
+if TYPE_CHECKING:
+    from hexveil.planning import Plan
+    from hexveil.planning.comparison import Line
+
+WIDTH = 100
+COLUMNS = (
+    "Method", "Price", "Counted", "Worst", "Average", "Median", "Shrunk", "Better", "Certificate",
+)  # fmt: skip
+CERTIFIED = {"loss": "price", "max error": "worst", "mean error": "average"}
+
+
+def measure(made: Plan, unit: str) -> str:
+    """Return the unit of measure of the errors that are compared, in words."""
+    names = list(made.parts)
+    if len(names) == 1:
+        name = formatting.unit_of(names[0], unit)
+        return f"planning error{' in ' if name else ''}{name}"
+    if made.request.error == "sum":
+        return "planning error of the mean plus that of the variance"
+    over = "larger" if made.request.objective == "max" else "average"
+    return f"the {over} of both planning errors, each as a share of the most a constant can miss"
+
+
+def show(lines: list[Line], error: str) -> None:
+    """Print the methods as a table; `error` says what the errors are."""
+    table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name in ("Method", "Certificate") else "right")
+    for line in lines:
+        table.add_row(*_cells(line))
+    typer.echo("\nThe same request by every method:")
+    Console(width=WIDTH, highlight=False, markup=False).print(table)
+    troubles = [f"{line.method} cannot: {line.trouble}" for line in lines if line.trouble]
+    meaning = (
+        "Counted: the price if cells are counted, as composition does, for the same noise. Worst, "
+        f"average, median over cells: {error}. Shrunk: users of whom not everything counts. "
+        "Better: cells that say more than one constant for all. Certificate: what no plan of the "
+        "joint plan's class goes below, and how far the plan is from it."
+    )
+    for said in (*troubles, meaning):
+        typer.echo("\n".join(formatting.wrapped("", said, width=WIDTH, indent=0)))
+
+
+def _cells(line: Line) -> list[str]:
+    name = f"{line.method}, {line.objective}" if line.method == "joint" else line.method
+    figures = (line.epsilon, line.claimed, line.worst, line.average, line.median)
+    if line.trouble is not None:
+        return [name, *["-"] * (len(COLUMNS) - 2), "cannot"]
+    return [
+        name,
+        *(formatting.price(f or 0.0) for f in figures[:2]),
+        *(formatting.plain(f or 0.0) for f in figures[2:]),
+        f"{line.shrunk:,}",
+        f"{line.better:,}",
+        _certificate(line),
+    ]
+
+
+def _certificate(line: Line) -> str:
+    """Return the lower bound and the gap to it."""
+    if line.gap is None or line.lower_bound is None:
+        return "-"
+    what = CERTIFIED[str(line.certifies)]
+    return (
+        f"{what} {formatting.at_least(line.lower_bound)} (gap {formatting.price(100 * line.gap)}%)"
+    )

@@ -1,0 +1,187 @@
+"""Which column is what, proposed from names and declared types alone.
+
+The words of each role are in `hexveil.records.sources.vocabulary`. Keys of JSON documents can be
+ids or values, so of those only usual names are ever returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hexveil.records.sources.vocabulary import PHRASES, is_known_name, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hexveil.records.sources.columns import Kind, KindName
+    from hexveil.records.sources.schema_preview import Look
+
+MOST = 3
+"""Other candidates that are named at most."""
+
+_KINDS: Mapping[str, tuple[KindName, ...]] = {
+    "lat": ("number", "text", "json"),
+    "lon": ("number", "text", "json"),
+    "location": ("list", "struct", "text", "json"),
+    "time": ("time", "naive time", "number", "text", "json"),
+    "user": ("text", "number", "json"),
+    "value": ("number", "text", "json"),
+    "labels": ("text", "number", "json"),
+}
+_ALONE: Mapping[str, tuple[KindName, ...]] = {"time": ("time", "naive time"), "value": ("number",)}
+"""A column of such a type that is the only one has this role, whatever its name."""
+_WEAK = {"id", "date", "long", "hour"}
+"""What says little even if a name is nothing else."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The column that is proposed for a role.
+
+    Attributes
+    ----------
+    name : str
+    kind : Kind
+    others : tuple of str
+        What else it could be, the likelier first.
+    """
+
+    name: str
+    kind: Kind
+    others: tuple[str, ...] = ()
+
+
+@dataclass
+class _Choice:
+    """The columns that are still without a role."""
+
+    look: Look
+    taken: set[str] = field(default_factory=set)
+
+    def of(self, role: str) -> Found | None:
+        """Return the likeliest column of a role, and take it; None if there is none."""
+        best = self.ranked(role) or self._alone(role)
+        return self.take(best) if best else None
+
+    def take(self, best: list[tuple[str, Kind]]) -> Found:
+        """Take the first of some columns."""
+        (name, kind), *rest = best
+        self.taken.add(name)
+        return Found(name, kind, tuple(other for other, _ in rest)[:MOST])
+
+    def ranked(self, role: str) -> list[tuple[str, Kind]]:
+        """Return the columns that a role's words fit, the likeliest first."""
+        scored = [
+            (score, number, name, kind)
+            for number, (name, kind) in enumerate(self.free(role))
+            if (score := _score(role, name)) is not None
+        ]
+        return [(name, kind) for _, _, name, kind in sorted(scored, key=lambda one: one[:2])]
+
+    def free(self, role: str) -> Iterator[tuple[str, Kind]]:
+        """Yield the columns that may have a role by their type and may be named."""
+        for name, kind in _columns(self.look.schema):
+            if name in self.taken or kind.name not in _KINDS[role]:
+                continue
+            if kind.name == "json" and kind.fields and role != "location":
+                continue  # an object
+            if not self.look.documents or is_known_name(name):
+                yield name, kind
+
+    def _alone(self, role: str) -> list[tuple[str, Kind]]:
+        only = [one for one in self.free(role) if one[1].name in _ALONE.get(role, ())]
+        return only if len(only) == 1 else []
+
+
+def propose(look: Look, known: Mapping[str, str] | None = None) -> dict[str, Found]:
+    """Return the column proposed for each role that one was found for.
+
+    Roles are user, value, time, lat and lon or location, and labels where there is no place.
+
+    Parameters
+    ----------
+    look : Look
+    known : mapping of role to name
+        Columns whose role is known; they are left out.
+    """
+    known = known or {}
+    choice = _Choice(look, set(known.values()))
+    placed = not known.keys().isdisjoint(("lat", "lon", "location"))
+    found = {} if placed else _place(choice)
+    roles = ["time", "user", "value"] + ["labels"] * (not found and not placed)
+    for role in roles:
+        one = None if role in known else choice.of(role)
+        if one is not None:
+            found[role] = one
+    return found
+
+
+def _place(choice: _Choice) -> dict[str, Found]:
+    """Return latitude and longitude, or a location; what is not as likely is left as a column."""
+    lat = choice.ranked("lat")
+    lon = _paired(choice.ranked("lon"), lat[0][0]) if lat else []
+    places = [*_split(choice.look), *choice.ranked("location")]
+    if lat and lon:
+        return {"lat": choice.take(lat), "lon": choice.take(lon)}
+    if not places:
+        return {}
+    found = choice.take(_apart(places))
+    inside = (found.name + "/", found.name + ".")
+    choice.taken |= {name for name, _ in _columns(choice.look.schema) if name.startswith(inside)}
+    return {"location": found}
+
+
+def _paired(lon: list[tuple[str, Kind]], lat: str) -> list[tuple[str, Kind]]:
+    """Return longitudes, those first that are called like the latitude but for the last word."""
+    stem = words(lat)[:-1]
+    return sorted(lon, key=lambda one: words(one[0])[:-1] != stem)
+
+
+def _apart(places: list[tuple[str, Kind]]) -> list[tuple[str, Kind]]:
+    """Return places without those that are inside or around the first: the same place."""
+    first = places[0][0]
+    same = (f"{first}.", f"{first}/")
+    rest = [one for one in places[1:] if not one[0].startswith(same)]
+    return [places[0], *(one for one in rest if not first.startswith((f"{one[0]}.", f"{one[0]}/")))]
+
+
+def _split(look: Look) -> Iterator[tuple[str, Kind]]:
+    """Yield the stems of pairs of columns that end in 0 and 1, as flattened lists do."""
+    for name, kind in look.schema.items():
+        stem, mark = name[:-2], name[-2:]
+        paired = mark in ("/0", ".0") and f"{stem}{mark[0]}1" in look.schema
+        told = not look.documents or is_known_name(stem)
+        if paired and told and _score("location", stem) is not None:
+            yield stem, kind
+
+
+def _columns(schema: Mapping[str, Kind], stem: str = "") -> Iterator[tuple[str, Kind]]:
+    """Yield every column and field by the name that it is configured by."""
+    for name, kind in schema.items():
+        yield stem + name, kind
+        yield from _columns(kind.fields, f"{stem}{name}.")
+
+
+def _score(role: str, name: str) -> int | None:
+    """Return how unlikely a name is for a role, from 0; None where no word fits.
+
+    A name that is one of the phrases is likelier than one that ends in it, and that than one
+    that holds it. Spaces do not count: "pm2.5" is "pm 25".
+    """
+    own = words(name)
+    size = len(own)
+    runs = {"".join(own[a:b]): (a, b) for a in range(size) for b in range(a + 1, size + 1)}
+    scores = []
+    for rank, phrase in enumerate(PHRASES[role]):
+        place = runs.get(phrase.replace(" ", ""))
+        if place is None:
+            continue
+        tier = 0 if place == (0, size) else 1 if place[1] == size else 2
+        if tier == 2 and role == "location":  # its type, its name
+            continue
+        if phrase not in _WEAK:
+            scores.append(100 * tier + rank)
+        elif tier == 0:
+            scores.append(1000 + rank)
+    return min(scores, default=None)

@@ -1,0 +1,164 @@
+"""The kinds of value a run file holds, each also readable from text as in "0,65".
+
+Numbers stay exact: they are handed on as the text that was written, so 0.1 means one tenth.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, get_args
+
+from pydantic import BeforeValidator
+
+from hexveil.planning.clipping_range.private_range import Intervals
+from hexveil.planning.request import ErrorKind, Method, Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GOALS = ("mean", "variance", "sum")
+"""What a target can be for; a deviation is reached through its variance."""
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError("must be text without a null character")  # no name of a file holds one
+    if isinstance(value, str) and value.strip():
+        return value
+    raise ValueError(f"must be text, got {_shown(value)}")
+
+
+def _number(value: object) -> str:
+    """Return a number as exact text; the library judges its size."""
+    if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
+        return _shown(value)
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    raise ValueError(f"must be a number, got {_shown(value)}")
+
+
+def _whole(value: object) -> int:
+    try:
+        return int(_number(value))
+    except ValueError:
+        raise ValueError(f"must be a whole number, got {_shown(value)}") from None
+
+
+def _share(value: object) -> float:
+    try:
+        return float(_number(value))
+    except ValueError:
+        raise ValueError(f"must be a number from 0 to 1, got {_shown(value)}") from None
+
+
+def _switch(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise ValueError(f"must be true or false, got {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    """Return a value as text; refuse a number of so many digits that Python does not write it."""
+    try:
+        return str(value) if isinstance(value, Decimal) else repr(value)
+    except ValueError:
+        raise ValueError("holds a number that is too long; write a shorter one") from None
+
+
+def _items(value: object) -> list[object]:
+    """Return a list as it is, and text as its comma-separated parts."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return listed(value)
+
+
+def listed(value: object) -> list[object]:
+    """Return a list as it is, and a single value as a list of one."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _paths(value: object) -> tuple[str, ...]:
+    """Return paths; a comma is part of a name."""
+    return tuple(_text(item) for item in listed(value))
+
+
+def _numbers(value: object) -> tuple[str, ...]:
+    return tuple(_number(item) for item in _items(value))
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(_text(item) for item in _items(value))
+
+
+def _words(value: object) -> tuple[str, ...]:
+    """Return items as text, as the library reads them: 7-9 is a range, a date is ISO."""
+    return tuple(str(item) for item in _items(value))
+
+
+def _goals(value: object) -> str | dict[str, str]:
+    """Return a target as exact text, or one per statistic.
+
+    Several come as a table, as "mean=2,variance=5%", or as such texts in a list.
+    """
+    if isinstance(value, dict):
+        return _named([(str(name), _number(goal)) for name, goal in value.items()])
+    parts = [part for item in listed(value) for part in _items(item)]
+    if len(parts) == 1 and "=" not in str(parts[0]):
+        return _number(parts[0])
+    if not all("=" in str(part) for part in parts):
+        raise ValueError(
+            "must be one number, or one for each statistic like mean=2,variance=5%, got "
+            f"{', '.join(map(str, parts))}"
+        )
+    pairs = (str(part).partition("=") for part in parts)
+    return _named([(name.strip(), goal.strip()) for name, _, goal in pairs])
+
+
+def _version(value: object) -> str | dict[str, str]:
+    """Return a version, or versions by the names of files."""
+    if isinstance(value, dict):
+        return {_text(name): _text(version) for name, version in value.items()}
+    return _text(value)
+
+
+def _named(goals: list[tuple[str, str]]) -> dict[str, str]:
+    """Return targets by statistic; each must be known, named once and given a number."""
+    names = [name for name, _ in goals]
+    for name, goal in goals:
+        if name not in GOALS:
+            through = "; a deviation is reached through its variance" if name == "sd" else ""
+            raise ValueError(f"can be for {', '.join(GOALS)}, got {name!r}{through}")
+        if names.count(name) > 1:
+            raise ValueError(f"has two targets for {name}; give one")
+        if not goal:
+            raise ValueError(f"names {name} without a number")
+    return dict(goals)
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
+    """Return the check that a value is one of the library's words."""
+
+    def check(value: object) -> str:
+        if value in words:
+            return str(value)
+        raise ValueError(f"must be one of {', '.join(words)}, got {_shown(value)}")
+
+    return check
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Exact = Annotated[str, BeforeValidator(_number)]
+Whole = Annotated[int, BeforeValidator(_whole)]
+Share = Annotated[float, BeforeValidator(_share)]
+Switch = Annotated[bool, BeforeValidator(_switch)]
+Numbers = Annotated[tuple[str, ...], BeforeValidator(_numbers)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Paths = Annotated[tuple[str, ...], BeforeValidator(_paths)]
+Goals = Annotated[str | dict[str, str], BeforeValidator(_goals)]
+Version = Annotated[str | dict[str, str], BeforeValidator(_version)]
+Way = Annotated[str, BeforeValidator(_one_of(get_args(Method)))]
+Aim = Annotated[str, BeforeValidator(_one_of(get_args(Objective)))]
+Judged = Annotated[str, BeforeValidator(_one_of(get_args(ErrorKind)))]
+Ends = Annotated[str, BeforeValidator(_one_of(get_args(Intervals)))]
+Late = Annotated[str, BeforeValidator(_one_of(("keep", "revise")))]
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]

@@ -1,0 +1,245 @@
+"""A run: the arguments of `read`, `plan`, `release` and `Ledger`, in the sections of a file.
+
+A field has the name of the library's argument. One that is left out is left to the library, so
+there are no defaults here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotations
+    Aim,
+    Ends,
+    Exact,
+    Goals,
+    Judged,
+    Late,
+    Names,
+    Numbers,
+    Paths,
+    Share,
+    Switch,
+    Text,
+    Version,
+    Way,
+    Whole,
+    Words,
+)
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+
+def _field(description: str, default: str | None = None) -> Any:  # noqa: ANN401  as Field does
+    """Return a field that may be left out; `default` only tells what the library then does."""
+    return Field(default=None, description=description, json_schema_extra={"library": default})
+
+
+class Section(BaseModel):
+    """A table of the run file: only known fields, none of them required."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that were given, as keyword arguments."""
+        return {name: getattr(self, name) for name in sorted(self.model_fields_set)}
+
+
+class Columns(Section):
+    """Which column holds what."""
+
+    user: Text | None = _field("Column that names the user, for example the bus.")
+    value: Text | None = _field("Column of the value that is averaged.")
+    lat: Text | None = _field("Column of the latitude, in degrees.")
+    lon: Text | None = _field("Column of the longitude, in degrees.")
+    location: Text | None = _field("Column of [longitude, latitude], instead of lat and lon.")
+    time: Text | None = _field("Column of the time.")
+
+
+class Values(Section):
+    """What a value can be."""
+
+    bounds: Numbers | None = _field("Smallest and largest value that counts, as 0,65.")
+    quantum: Exact | None = _field("Step to which values are rounded.", "0.001")
+    value_unit: Text | None = _field('Unit of measure, for example "km/h".')
+
+
+class Grid(Section):
+    """What a cell is: a hexagon in a timeslot, or public labels."""
+
+    resolution: Whole | None = _field("H3 resolution, 0 (coarse) to 15 (fine).", "8")
+    timeslot: Text | None = _field('Length of a slot, "15min" to "1d", or "none".', "1h")
+    timezone: Text | None = _field('Local clock, for example "Europe/Warsaw".')
+    slot: Text | None = _field('"calendar", or "pooled" for the same hour of all days.', "calendar")
+    labels: Names | None = _field("Public columns that make a cell, instead of a place.")
+
+
+class Selection(Section):
+    """Which records and cells are used, by public facts."""
+
+    hours: Words | None = _field("Local hours of the day that are used, as 6-9,17.")
+    dates: Words | None = _field("First and last local day that is used.")
+    box: Numbers | None = _field("West, south, east and north end of the area, in degrees.")
+    min_users: Whole | None = _field("Users a cell must have.", "10")
+    top: Whole | None = _field("Only the cells of most records.")
+    drop_values: Numbers | None = _field("Values that mean no reading.")
+
+
+class Reading(Section):
+    """How the records are read."""
+
+    timezone: Text | None = _field("Clock of times without an offset, if not the local one.")
+    unit: Text | None = _field('What is protected: "user", "user-day" or "user-week".', "user")
+    repeats: Text | None = _field('Records of one user at one time: "drop" or "keep".', "drop")
+    max_bad_rows: Share | None = _field("Share of unreadable rows that is put up with.", "0.1")
+    accept_single_records: Switch | None = _field(
+        "Read even if nearly every user has a single record."
+    )
+    memory: Text | None = _field('Memory for reading, for example "1GB".', "1GB")
+    engine: Text | None = _field('What reads the records: "duckdb" or "spark".')
+    version: Version | None = _field(
+        "Version of the records, as their holder declares it; with a cache also a table, by the "
+        "names of files."
+    )
+    cache: Text | None = _field(
+        "Private folder of sums per file: only files that are new, or whose version is, are read."
+    )
+    scratch: Text | None = _field(
+        "Private folder of temporary files, where what killed runs left is removed; unless said, "
+        "HEXVEIL_SCRATCH, or one in the machine's temporary folder."
+    )
+
+
+class Planning(Section):
+    """How the noise is planned."""
+
+    epsilon: Exact | None = _field("Privacy price: the most that any user may lose.")
+    target_error: Goals | None = _field(
+        "Planning error to stay within instead, at the least price: 2, 5% (of the span), or "
+        "mean=2,variance=5%."
+    )
+    statistics: Names | None = _field('What is published: "mean", "variance", "sd".')
+    method: Way | None = _field('"joint", "per-cell", "composition" or "clip-user".', "joint")
+    mechanism: Text | None = _field(
+        'How cells planned apart are planned: "OptimalClipping" or "Baseline".'
+    )
+    objective: Aim | None = _field(
+        'What is made small: "max" or "mean" error over cells; "mean" unless there are targets.'
+    )
+    error: Judged | None = _field(
+        '"separate"; "sum" adds the errors of mean and variance, for study.', "separate"
+    )
+    split: Exact | None = _field(
+        "The mean's part of a cell's loss, where cells are planned apart, and for variances under "
+        "a private interval."
+    )
+    intervals: Ends | None = _field(
+        '"global" finds one interval for the means of users privately, and weighs users; '
+        '"adaptive" adds narrower ranges in a second step, for means alone; "auto" takes the best '
+        "by prediction.",
+        "none",
+    )
+    interval_share: Exact | None = _field("Part of epsilon that finds the interval.")
+    edition: Text | None = _field(
+        "A name of your own: the same goal under another edition is another request, which is "
+        "planned anew and paid again."
+    )
+    prior: Exact | None = _field(
+        "What one constant for all cells is assumed to miss: a twentieth of the width of the "
+        "bounds unless said otherwise, at most half of it."
+    )
+
+
+class Publishing(Section):
+    """What is written."""
+
+    out: Text | None = _field("New folder for the map.")
+    estimates: Names | None = _field(
+        'Columns beside the noisy one: "raw", or "raw,smoothed".', "raw"
+    )
+    context: Text | None = _field("GeoJSON file drawn below the map.")
+    sign: Text | None = _field("Private key that signs the folder; see hexveil ledger keygen.")
+    accept_noise: Switch | None = _field("Release even a grid that is too fine for the fleet.")
+
+
+class Daily(Section):
+    """When a day is published, and what happens to records that come after that."""
+
+    wait: Text | None = _field("How long after its end a day waits for late records.", "6h")
+    late: Late | None = _field(
+        'Records later still: "keep" what is published, or "revise" it at a price.', "keep"
+    )
+
+
+class Account(Section):
+    """Where what was spent is kept."""
+
+    url: Text | None = _field("Ledger: an SQLite file, or postgresql://user@host/name.")
+    dataset: Text | None = _field("Name of the data set in the ledger.")
+    budget: Exact | None = _field("The most that all releases of a window may cost a unit.")
+    key: Text | None = _field("File of the key under which ids are hashed; made beside a file.")
+    window: Text | None = _field(
+        'When the budget is refilled: never ("lifetime", the usual), "month" or "day".'
+    )
+    account: Text | None = _field("Budget that several data sets share; else the data set's own.")
+
+
+class Run(BaseModel):
+    """One run, as the file and the command line describe it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    _folder: Path = PrivateAttr(default=Path())
+
+    source: Paths | None = _field("File, folder or pattern of the records.")
+    columns: Columns = Columns()
+    values: Values = Values()
+    cells: Grid = Grid()
+    select: Selection = Selection()
+    read: Reading = Reading()
+    plan: Planning = Planning()
+    release: Publishing = Publishing()
+    publish: Daily = Daily()
+    ledger: Account = Account()
+
+    @property
+    def folder(self) -> Path:
+        """Where the run's paths start: the folder of its file, or here."""
+        return self._folder
+
+    def standing_in(self, folder: Path) -> Run:
+        """Return the same run with paths that start in another folder."""
+        moved = self.model_copy()
+        moved._folder = folder  # noqa: SLF001  of the same class
+        return moved
+
+
+SECTIONS: dict[str, type[Section]] = {
+    name: field.annotation
+    for name, field in Run.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+}
+
+
+FIELDS: dict[tuple[str, str], FieldInfo] = {("", "source"): Run.model_fields["source"]} | {
+    (section, name): info
+    for section, model in SECTIONS.items()
+    for name, info in model.model_fields.items()
+}
+"""Every field by (section, name); section "" is the top of the file."""
+
+
+def option(section: str, name: str) -> str:
+    """Return the command-line option of a field."""
+    return "--" + _OPTION_NAMES.get((section, name), name).replace("_", "-")
+
+
+_OPTION_NAMES = {
+    ("ledger", "url"): "ledger",
+    ("read", "version"): "data-version",
+    ("read", "timezone"): "time-timezone",
+}

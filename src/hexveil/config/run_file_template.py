@@ -1,0 +1,246 @@
+"""A run file to begin with: what names and types of columns tell, and lines to fill in.
+
+What a field means is said in its own words (`config/run_file.py`); only examples and advice stand
+here. Nothing is taken from records, for bounds that follow the values would tell of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hexveil.base.errors import InputError
+from hexveil.config import field_types
+from hexveil.config.column_guessing import propose
+from hexveil.config.placeholders import FILL_IN
+from hexveil.config.run_file import FIELDS, SECTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hexveil.config.column_guessing import Found
+    from hexveil.config.run_file import Run
+    from hexveil.records.sources.schema_preview import Look
+
+Fields = dict[tuple[str, str], str]
+"""Text by (section, field)."""
+
+_WIDTH = 98
+_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d+)?")
+_HEAD = f"""\
+# A run file for hexveil, begun from the names and types of the columns; no value was looked at.
+# Fill in the lines that say "{FILL_IN}", and take away the # before what you need. Then:
+#   hexveil inspect run.toml     users, places, times, and what grid this fleet can support
+#   hexveil plan run.toml        price and error to expect, before anything is spent
+#   hexveil release run.toml     books the price, draws the noise, writes the folder
+# More fields: hexveil plan --help
+"""
+
+_ABOUT = {
+    "columns": "Which column holds what.",
+    "values": "What a value can be.",
+    "cells": "What a cell is.",
+    "select": "Which records and cells are used, by public facts.",
+    "read": "What is protected.",
+    "plan": "The price of privacy.",
+    "ledger": "Where what was spent is kept.",
+    "release": "What is written.",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A field as it stands in the file.
+
+    Attributes
+    ----------
+    example : str
+        In TOML, for a field that is left out.
+    more : str
+        What is said besides the field's own description.
+    """
+
+    example: str
+    more: str = ""
+
+
+_LINES: Mapping[tuple[str, str], Line] = {
+    ("", "source"): Line('"records.parquet"', "Paths start in this file's folder."),
+    ("columns", "user"): Line('"vehicle_id"'),
+    ("columns", "value"): Line('"speed"', "It is protected; all other columns count as public."),
+    ("columns", "lat"): Line('"lat"'),
+    ("columns", "lon"): Line('"lon"'),
+    ("columns", "location"): Line(
+        '"location.coordinates"', "Without places, name labels in [cells]."
+    ),
+    ("columns", "time"): Line('"time"', "ISO 8601 text, a timestamp, or seconds since 1970."),
+    ("values", "bounds"): Line(
+        "[0, 65]",
+        "From public knowledge, never from the records: [0, 65] for city buses in km/h. What lies "
+        "beyond counts as the nearer bound; wider bounds mean more noise.",
+    ),
+    ("values", "quantum"): Line("0.001"),
+    ("values", "value_unit"): Line('"km/h"'),
+    ("cells", "resolution"): Line(
+        "5",
+        "5 is about 17 km across, 8 about 1 km; `hexveil inspect run.toml` shows which ones this "
+        "fleet can support.",
+    ),
+    ("cells", "timeslot"): Line('"1h"'),
+    ("cells", "timezone"): Line('"Asia/Kolkata"', "The clock of timeslots, hours and dates."),
+    ("cells", "slot"): Line('"pooled"', "Pooled slots have more users, hence less noise."),
+    ("cells", "labels"): Line('["ward"]'),
+    ("select", "min_users"): Line("10"),
+    ("select", "hours"): Line('["6-9", "17"]'),
+    ("select", "dates"): Line('["2024-01-01", "2024-01-31"]'),
+    ("select", "box"): Line("[72.6, 21.0, 73.0, 21.4]"),
+    ("select", "drop_values"): Line("[-1]"),
+    ("read", "unit"): Line('"user"', "The shorter the time, the weaker the promise."),
+    ("plan", "epsilon"): Line(
+        "1",
+        "The probability of any outcome differs by a factor of at most e^epsilon: 2.72 at 1, 149 "
+        "at 5.",
+    ),
+    ("plan", "target_error"): Line("2", "In place of epsilon."),
+    ("plan", "statistics"): Line('["mean"]', "Several share the price."),
+    ("ledger", "url"): Line('"ledger.sqlite"'),
+    ("ledger", "dataset"): Line('"buses"', "The same for all releases of the same records."),
+    ("ledger", "budget"): Line("5", "In epsilon."),
+    ("release", "out"): Line('"map"'),
+    ("release", "estimates"): Line('["raw", "smoothed"]'),
+}
+"""The fields of the file, in its order."""
+
+_DEFAULTS = {
+    ("cells", "resolution"): "5",
+    ("cells", "timeslot"): '"1h"',
+    ("cells", "slot"): '"pooled"',
+    ("select", "min_users"): "10",
+    ("read", "unit"): '"user"',
+}
+"""What is proposed whatever the columns are."""
+_OF_HEXAGONS = ("resolution", "timeslot", "slot", "timezone", "location")
+"""What cells that are labels do not have."""
+
+
+def started(run: Run, look: Look) -> str:
+    """Return the text of a run file for the columns of a source; what the run says is kept.
+
+    Its gaps hold `FILL_IN`, which `load` refuses in one sentence.
+
+    Parameters
+    ----------
+    run : Run
+        With a source; other fields that it has take the place of what would be proposed.
+    look : Look
+    """
+    given = _given(run)
+    found = propose(look, run.columns.given())
+    values, notes = _proposed(found, given)
+    parts = [_HEAD, *_field(("", "source"), values, notes)]
+    for section in SECTIONS:
+        if section not in _ABOUT and not any(section == name for name, _ in values):
+            continue
+        parts.append(f"\n[{section}]  # {_ABOUT.get(section, '')}".rstrip(" #"))
+        parts += [line for key in _keys(section, values) for line in _field(key, values, notes)]
+    return "\n".join(parts) + "\n"
+
+
+def _keys(section: str, values: Fields) -> list[tuple[str, str]]:
+    """Return the fields of a section of the file, and those besides that have a value."""
+    own = [key for key in _LINES if key[0] == section]
+    return own + [key for key in values if key[0] == section and key not in _LINES]
+
+
+def _given(run: Run) -> Fields:
+    """Return the fields that the caller named, in TOML."""
+    if not run.source:
+        raise InputError("source is needed: name the records that a run file is to be begun for.")
+    source = run.source[0] if len(run.source) == 1 else run.source
+    given = {("", "source"): _toml(("", "source"), source)}
+    for section in SECTIONS:
+        for name, value in getattr(run, section).given().items():
+            given[section, name] = _toml((section, name), value)
+    return given
+
+
+def _proposed(found: Mapping[str, Found], given: Fields) -> tuple[Fields, Fields]:
+    """Return what fields of the file hold, in TOML, and what is said of them besides."""
+    values, notes = dict(_DEFAULTS), {}
+    for role, one in found.items():
+        key = ("cells" if role == "labels" else "columns", role)
+        values[key] = f"[{_text(one.name)}]" if role == "labels" else _text(one.name)
+        if one.others:
+            notes[key] = f"It could also be {' or '.join(map(_text, one.others))}."
+    values |= given
+    gaps, said = _gaps({name for section, name in values if section in ("", "columns")}, given)
+    if ("cells", "labels") in values:
+        gaps = {key: gap for key, gap in gaps.items() if key[1] not in _OF_HEXAGONS}
+        for key in _DEFAULTS:
+            if key[1] in _OF_HEXAGONS and key not in given:
+                del values[key]
+        said = {key: note for key, note in said.items() if key in gaps}
+    return values | {key: gap for key, gap in gaps.items() if key not in given}, notes | said
+
+
+def _gaps(columns: set[str], given: Fields) -> tuple[Fields, Fields]:
+    """Return what is needed and that names and types cannot tell, and what is said of it."""
+    values, notes = {("values", "bounds"): _text(FILL_IN)}, {}
+    needed = [role for role in ("user", "value") if role not in columns]
+    if not columns & {"lat", "location"}:
+        needed.append("location")
+    for role in needed:
+        values["columns", role] = _text(FILL_IN)
+        notes["columns", role] = "No column's name tells which."
+    if "time" not in columns and ("cells", "timeslot") not in given:
+        values["cells", "timeslot"] = '"none"'
+        notes["cells", "timeslot"] = "No column's name tells of a time."
+    elif given.get(("cells", "timeslot")) != '"none"':
+        values["cells", "timezone"] = _text(FILL_IN)
+    return values, notes
+
+
+def _field(
+    key: tuple[str, str],
+    values: Fields,
+    notes: Fields,
+) -> Iterator[str]:
+    """Yield the lines of a field: what it is, and its value or, in a comment, an example."""
+    info, line = FIELDS[key], _LINES.get(key, Line(""))
+    description = str(info.description).replace("as 0,65", "as [0, 65]")
+    about = " ".join(filter(None, (description, line.more, notes.get(key))))
+    yield from textwrap.wrap(
+        about, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False
+    )
+    value = values.get(key)
+    yield f"# {key[1]} = {line.example}" if value is None else f"{key[1]} = {value}"
+
+
+def _toml(key: tuple[str, str], value: Any) -> str:  # noqa: ANN401  of any kind of field
+    """Return a checked value of a field in TOML; a number stays as exact as it was written."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_text(k)} = {_text(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_toml(key, one) for one in value)}]"
+    exact = FIELDS[key].annotation in (field_types.Exact | None, field_types.Numbers | None)
+    return value if exact and _NUMBER.fullmatch(value) else _text(value)
+
+
+def _text(text: str) -> str:
+    """Return text as a string of TOML, without a character that is not seen."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(
+        one
+        if one.isprintable()
+        else f"\\u{ord(one):04x}"
+        if ord(one) < 65536
+        else f"\\U{ord(one):08x}"
+        for one in quoted
+    )

@@ -1,0 +1,101 @@
+"""The events of a book as a file, for those who look after it with other tools.
+
+Losses of units and their hashes are left out: with the key they would say who is in the book.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from hexveil.base import atomic_files, csv_safety
+from hexveil.base.errors import InputError, StorageError
+from hexveil.ledger.integrity import hash_chain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hexveil.ledger.events import Event
+
+    Ints = NDArray[np.int64]
+
+FIELDS = ("entry", "at", "account", "dataset", "request", "kind", "body", "chain")
+
+
+def write(path: Path, found: Sequence[Event], *, results: Mapping[int, Ints] | None = None) -> None:
+    """Write events to a new file whose name ends in .json, .csv or .parquet.
+
+    `results` are the noisy results by entry, if they are wanted, as the column `numbers`. In JSON
+    `body` and `numbers` are as they are; in the tables they are JSON as text. In CSV an apostrophe
+    stands before a name that a spreadsheet would take for a formula.
+
+    Raises
+    ------
+    InputError
+        If the name ends in something else, or there is such a file.
+    StorageError
+        If it cannot be written.
+    """
+    how = _WAYS.get(path.suffix.lower())
+    if how is None:
+        raise InputError(f"{path} must end in one of {', '.join(_WAYS)}.")
+    try:
+        if path.exists():
+            raise InputError(f"{path} exists; name a new file.")
+        atomic_files.write(path, how([row(one, results) for one in found]))
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written ({atomic_files.reason(error)}).") from None
+
+
+def row(one: Event, results: Mapping[int, Ints] | None = None) -> dict[str, Any]:
+    """Return an event as plain values, by name; its result, if results are given."""
+    plain = {name: getattr(one, name) for name in FIELDS} | {"body": dict(one.body)}
+    if results is not None:
+        found = results.get(one.entry)
+        plain["numbers"] = None if found is None else found.tolist()
+    return plain
+
+
+def _json(rows: list[dict[str, Any]]) -> bytes:
+    return f"{json.dumps(rows, indent=2)}\n".encode()
+
+
+def _csv(rows: list[dict[str, Any]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    csv_safety.write(_table(rows), sink)
+    return bytes(sink.getvalue())
+
+
+def _parquet(rows: list[dict[str, Any]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pa.parquet.write_table(_table(rows), sink)
+    return bytes(sink.getvalue())
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    names = list(rows[0]) if rows else list(FIELDS)
+    schema = pa.schema([(name, pa.int64() if name == "entry" else pa.string()) for name in names])
+    long = ("body", "numbers")
+    flat = [
+        {n: _json_text(v) if n in long and v is not None else v for n, v in one.items()}
+        for one in rows
+    ]
+    return pa.Table.from_pylist(flat, schema)
+
+
+def _json_text(value: Any) -> str:  # noqa: ANN401  a body, or a list of whole numbers
+    return hash_chain.canonical(value) if isinstance(value, dict) else json.dumps(value)
+
+
+_WAYS: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
+    ".json": _json,
+    ".csv": _csv,
+    ".parquet": _parquet,
+}

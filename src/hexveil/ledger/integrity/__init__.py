@@ -1,0 +1,1 @@
+"""Integrity of a ledger: hash chain, replay and verification."""

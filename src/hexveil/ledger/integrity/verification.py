@@ -1,0 +1,244 @@
+"""Whether a book hangs together: its chain, the order of its events, and every sum made of them.
+
+All events are walked once and everything that is derived from them is made anew beside the tables:
+budgets, data sets, the balance of each unit in each window, totals. What differs is named by entry
+or by table; of units only a number is said. A book that was put back whole to an older state is
+sound by itself: only a receipt of a later event shows that it was (`chain`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from hexveil.base.errors import StorageError
+from hexveil.ledger import journal, windows
+from hexveil.ledger.integrity import hash_chain, soundness
+from hexveil.ledger.integrity.replay import Replay
+from hexveil.ledger.storage import tables
+from hexveil.ledger.storage.databases import transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BATCH = 200
+"""Events read at a time: the losses of a release can be large."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a walk through a book found.
+
+    Attributes
+    ----------
+    entries : int
+        How many events were read.
+    head : str
+        Chain hash of the last.
+    problems : tuple of str
+        A sentence each; empty for a book that hangs together.
+    """
+
+    entries: int
+    head: str
+    problems: tuple[str, ...]
+
+
+def verify(engine: sa.Engine) -> Verdict:
+    """Return what a walk through all of a book's events finds; the book is locked for as long.
+
+    Raises
+    ------
+    StorageError
+        If the database cannot be used.
+    """
+    walk, replay, kept = _Walk(), Replay(), _Kept()
+    with transaction(engine) as connection:
+        damage = [f"The file is damaged: {one}." for one in soundness.problems(connection)]
+        sums: tuple[str, ...] = ()
+        try:
+            _follow(connection, walk, replay, kept)
+            sums = (
+                *kept.problems(connection),
+                *_facts(connection, replay),
+                *_balances(connection, replay),
+                *_totals(connection, replay),
+            )
+        except _UNREADABLE as error:
+            if not damage and isinstance(error, sa.exc.SQLAlchemyError):
+                raise
+            damage.append(f"After entry {walk.entry} it cannot be read to its end.")
+    return Verdict(walk.entries, walk.chain, (*damage, *walk.problems, *replay.problems, *sums))
+
+
+_UNREADABLE = (sa.exc.SQLAlchemyError, TypeError, ValueError, KeyError, OverflowError)
+"""What a damaged row can raise: its columns may hold anything."""
+
+
+def _follow(connection: sa.Connection, walk: _Walk, replay: Replay, kept: _Kept) -> None:
+    """Walk through the events, oldest first."""
+    for row in _rows(connection):
+        walk.step(row)
+        body = _body(row)
+        if body is None:
+            replay.problem(row.entry, "is damaged: it cannot be read")
+        else:
+            replay.follow(row, body)
+            kept.follow(row, body)
+
+
+class _Walk:
+    """The chain and the clock along the events; goes on from what stands there after a break."""
+
+    def __init__(self) -> None:
+        self.entries, self.entry, self.at, self.chain = 0, 0, "", hash_chain.START
+        self.problems: list[str] = []
+
+    def step(self, row: Any) -> None:  # noqa: ANN401  rows have the types of their columns
+        """Check that an event follows the one before."""
+        if row.entry != self.entry + 1:
+            self.problems.append(_gap(self.entry, row.entry))
+        elif hash_chain.link(self.chain, row._asdict()) != row.chain:
+            self.problems.append(
+                f"Entry {row.entry} is not what was written: its hash does not cover it and the "
+                "entry before."
+            )
+        if row.at < self.at:
+            self.problems.append(f"Entry {row.entry} is dated before the entry before it.")
+        self.entries += 1
+        self.entry, self.at, self.chain = row.entry, row.at, row.chain
+
+
+class _Kept:
+    """Results and plans that the events name, against those that stand in their tables."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[int, str | None, int]] = {}
+        self._plans: set[str] = set()
+
+    def follow(self, row: Any, body: dict[str, Any]) -> None:  # noqa: ANN401  a row of events
+        """Take in what the next event says of them."""
+        if row.kind == "marked":
+            self._rows[row.entry] = (_whole(body.get("entries")), None, row.entry)
+        elif row.kind == "measured":
+            at = _whole(body.get("row"))
+            self._rows[at] = (self._rows.get(at, (0, None, 0))[0], body.get("digest"), row.entry)
+        elif row.kind == "reserved":
+            self._plans.add(str(body.get("plan")))
+
+    def problems(self, connection: sa.Connection) -> Iterator[str]:
+        """Yield what is missing or was changed."""
+        there = set(connection.execute(sa.select(tables.journal.c.entry)).scalars())
+        for at in sorted(there | self._rows.keys()):
+            row, known = journal.row_of(connection, at), self._rows.get(at)
+            if known is None:
+                yield f"The result {at} belongs to no entry."
+                continue
+            entries, said, entry = known
+            empty = bytes(journal.WIDTH * entries)
+            said = said or journal.digest(empty)
+            if row is None or len(row) != len(empty) or journal.digest(row) != said:
+                yield f"The result of entry {entry} is not what was stored."
+        names = set(connection.execute(sa.select(tables.plans.c.digest).distinct()).scalars())
+        for name in sorted(names | self._plans):
+            try:
+                journal.plan(connection, name)
+            except StorageError:
+                yield f"The plan {name[:16]} is not what was booked."
+
+
+def _whole(said: object) -> int:
+    """Return a number that an event names; zero where it is none."""
+    return max(said, 0) if isinstance(said, int) else 0
+
+
+def _gap(before: int, after: int) -> str:
+    first, last = before + 1, after - 1
+    if first > last:
+        return f"Entry {after} does not follow entry {before}."
+    if first == last:
+        return f"Entry {first} is missing."
+    return f"Entries {first} to {last} are missing."
+
+
+def _rows(connection: sa.Connection) -> Iterator[Any]:
+    """Yield the events as they stand, oldest first."""
+    of, after = tables.events, None
+    while True:
+        asked = sa.select(of).order_by(of.c.entry).limit(BATCH)
+        rows = connection.execute(asked if after is None else asked.where(of.c.entry > after)).all()
+        if not rows:
+            return
+        yield from rows
+        after = rows[-1].entry
+
+
+def _body(row: Any) -> dict[str, Any] | None:  # noqa: ANN401  rows have the types of their columns
+    """Return the body of an event, or None if it is none."""
+    try:
+        body = json.loads(row.body)
+    except (TypeError, ValueError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _facts(connection: sa.Connection, replay: Replay) -> Iterator[str]:
+    """Yield accounts and data sets that are not what the events say."""
+    stand = {row.account: row._asdict() for row in connection.execute(sa.select(tables.accounts))}
+    said = {name: {"account": name} | one.facts for name, one in replay.accounts.items()}
+    for name in sorted(stand.keys() | said.keys()):
+        if stand.get(name, {}) != said.get(name, {}):
+            yield f"The account {name!r} is not what the events say."
+    joined = {row.dataset: row.account for row in connection.execute(sa.select(tables.datasets))}
+    for name in sorted(joined.keys() | replay.datasets.keys()):
+        if joined.get(name) != replay.datasets.get(name):
+            yield f"The data set {name!r} does not spend from the account that the events say."
+
+
+def _balances(connection: sa.Connection, replay: Replay) -> Iterator[str]:
+    """Yield how many units' balances are not the sum of what was booked."""
+    of = tables.balances
+    rows = connection.execute(sa.select(of).order_by(of.c.account, of.c.window))
+    wrong: dict[tuple[str, str], int] = {}
+    seen: dict[tuple[str, str], int] = {}
+    for place, group in groupby(rows, key=lambda row: (row.account, row.window)):
+        booked = replay.balances(*place)
+        for row in group:
+            expected = booked.get(bytes(memoryview(row.unit)))
+            seen[place] = seen.get(place, 0) + (expected is not None)
+            wrong[place] = wrong.get(place, 0) + (row.spent != (expected or 0))
+    for account, one in replay.accounts.items():
+        for window, booked in one.balances.items():
+            place = (account, window)
+            wrong[place] = wrong.get(place, 0) + len(booked) - seen.get(place, 0)
+    for (account, window), count in sorted(wrong.items()):
+        if count:
+            yield (
+                f"Balances of {account!r} {_window(window)} are not the sum of what was booked "
+                f"({count:,} of them)."
+            )
+
+
+def _totals(connection: sa.Connection, replay: Replay) -> Iterator[str]:
+    """Yield windows whose totals are not those of their balances."""
+    stand = {
+        (row.account, row.window, row.period): (row.largest, row.units, row.exhausted)
+        for row in connection.execute(sa.select(tables.totals))
+    }
+    said = replay.totals()
+    nothing = (0, 0, 0)
+    wrong = {
+        place[:2]
+        for place in stand.keys() | said.keys()
+        if stand.get(place, nothing) != said.get(place, nothing)
+    }
+    for account, window in sorted(wrong):
+        yield f"The totals of {account!r} {_window(window)} are not those of the balances."
+
+
+def _window(window: str) -> str:
+    return "for ever" if window == windows.LIFETIME else f"in {window}"

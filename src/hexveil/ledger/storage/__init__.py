@@ -1,0 +1,1 @@
+"""Storage of a ledger: databases, tables, locks, timeouts."""

@@ -1,0 +1,339 @@
+"""The book's databases: an SQLite file, PostgreSQL by URL, memory for trying things out.
+
+Every transaction takes the book's one write lock at its start, so that what is read in it stays
+true until it is committed: SQLite's own (BEGIN IMMEDIATE), or in PostgreSQL an advisory lock of
+the transaction. A commit that returned survives a power cut: WAL with full sync in SQLite; in
+PostgreSQL synchronous_commit is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from hexveil.base import atomic_files
+from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
+from hexveil.ledger.integrity import soundness
+from hexveil.ledger.storage import timeouts
+from hexveil.ledger.storage.tables import metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Engine = sa.Engine
+"""What reaches a book."""
+
+_SLICE = 0.2
+"""Seconds that SQLite itself waits for another writer: meanwhile it hears no interruption."""
+
+LOCK = 0x686578_7665696C
+"""Number of the advisory lock in PostgreSQL: "hexveil" in ASCII."""
+
+_SECRET = ("password", "sslpassword", "passfile")
+"""What an address may say behind its question mark, and no message repeats."""
+
+MEMORY = "memory://"
+"""A book that forgets, for trying things out; nothing can be released with it."""
+
+
+def connect(url: str | Path) -> sa.Engine:
+    """Return an engine for a book, its tables made if they are not there.
+
+    Raises
+    ------
+    InputError
+        If the address is none, or the database belongs to another program.
+    StorageError
+        If it cannot be reached or written.
+    """
+    engine = _engine(url)
+    _make_private(engine)
+    with transaction(engine) as connection:
+        if not _check_tables(connection):
+            metadata.create_all(connection)
+    _must_stay(engine)
+    return engine
+
+
+def existing(url: str | Path) -> sa.Engine:
+    """Return an engine for a book that is there; nothing is made.
+
+    Raises
+    ------
+    InputError
+        If there is no book, or the address is none.
+    StorageError
+        If it cannot be reached.
+    """
+    engine = _engine(url)
+    there = engine.dialect.name != "sqlite" or Path(engine.url.database or "").is_file()
+    if there:
+        with transaction(engine) as connection:
+            there = _check_tables(connection)
+    if not there:
+        raise InputError(f"there is no ledger {where(engine)}; hexveil ledger init makes one.")
+    _must_stay(engine)
+    return engine
+
+
+def where(engine: sa.Engine) -> str:
+    """Return how messages name a book: a file's path, or a server's address without a password."""
+    if engine.dialect.name == "sqlite":
+        return str(engine.url.database or "in memory")
+    shown = engine.url.set(drivername="postgresql").difference_update_query(_SECRET)
+    return shown.render_as_string(hide_password=True)
+
+
+@contextlib.contextmanager
+def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Run one transaction under the write lock; committed when the block ends without error."""
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except SQLAlchemyError as error:
+        if is_interruption(error):
+            raise KeyboardInterrupt from None
+        raise StorageError(
+            f"the ledger {where(engine)} cannot be used ({soundness.reason(error)}); nothing was "
+            "published. Check that it can be reached and who else uses it, then try again."
+        ) from None
+    except HexveilError:
+        raise
+    except UnicodeDecodeError:
+        # The driver's, of a message that quotes a damaged schema.
+        raise StorageError(
+            f"the ledger {where(engine)} is damaged: its schema is not text; nothing was "
+            "published. Restore it from a copy."
+        ) from None
+    except (LookupError, TypeError, ValueError, ArithmeticError, MemoryError):
+        # A damaged row can hold anything; in a sound file the error is the program's own.
+        with engine.connect() as connection:
+            soundness.check_file(connection)
+        raise
+
+
+def _engine(url: str | Path) -> sa.Engine:
+    text = str(url)
+    if text == MEMORY:
+        return _memory()
+    try:
+        address = _parsed(text) if "://" in text else _file_address(Path(url))
+        if address.get_backend_name() == "postgresql":
+            return _server(address)
+        if address.get_backend_name() == "sqlite":
+            return _file(address)
+    except ModuleNotFoundError:
+        raise InputError(
+            'a ledger on PostgreSQL needs psycopg: pip install "hexveil[postgres]".'
+        ) from None
+    except (ArgumentError, ImportError) as error:
+        raise InputError(
+            f"the ledger address is not usable ({type(error).__name__}); name an SQLite file, for "
+            "example ledger.sqlite, or a PostgreSQL database as postgresql://user@host/name."
+        ) from None
+    raise InputError(
+        f"a ledger is an SQLite file or a PostgreSQL database, not a {address.get_backend_name()} "
+        "one; name a file, for example ledger.sqlite."
+    )
+
+
+def _parsed(text: str) -> sa.URL:
+    try:
+        return sa.make_url(text)
+    except ValueError as error:  # a port that is no number, half a pair of brackets
+        raise ArgumentError(type(error).__name__) from None
+
+
+def _file_address(path: Path) -> sa.URL:
+    return sa.URL.create("sqlite", database=str(path))
+
+
+def _file(address: sa.URL) -> sa.Engine:
+    """Return an engine for an SQLite file, its path made absolute.
+
+    Every transaction opens the file anew, and the working folder may change between them.
+    """
+    name = address.database or ""
+    if not name or name.startswith((":memory:", "file:")):
+        raise InputError("a ledger must be a file, for memory forgets what was spent; name one.")
+    path, patience = Path(name).absolute(), timeouts.patience()
+    _check_file(path)
+    engine = sa.create_engine(address.set(database=str(path)), poolclass=NullPool)
+
+    @event.listens_for(engine, "connect")
+    def _durable(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        connection.isolation_level = None  # the driver must not begin transactions of its own
+        connection.execute(f"PRAGMA busy_timeout = {int(patience.lock * 1000)}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA busy_timeout = {int(_SLICE * 1000)}")
+
+    @event.listens_for(engine, "begin")
+    def _lock(connection: sa.Connection) -> None:
+        _begin(connection, time.monotonic() + patience.lock)
+
+    return engine
+
+
+def _begin(connection: sa.Connection, until: float) -> None:
+    """Begin a transaction under SQLite's write lock, which others may hold for some time."""
+    while True:
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        except sa.exc.OperationalError as error:
+            busy = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > until:
+                raise
+        else:
+            return
+
+
+def _make_private(engine: sa.Engine) -> None:
+    """Make a new ledger file with rights for its owner alone; SQLite's own beside it follow it."""
+    if engine.dialect.name != "sqlite" or not engine.url.database:
+        return
+    file = Path(engine.url.database)
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StorageError(
+            f"the ledger {file} cannot be made ({atomic_files.reason(error)}); nothing was "
+            f"published. "
+            "Check who may write there."
+        ) from None
+
+
+def _must_stay(engine: sa.Engine) -> None:
+    """Refuse a file that is gone: SQLite would make an empty one in its place."""
+    if engine.dialect.name != "sqlite" or not engine.url.database:
+        return
+    file = Path(engine.url.database)
+
+    @event.listens_for(engine, "do_connect")
+    def _there(*_: object) -> None:
+        if not file.is_file():
+            raise StorageError(
+                f"the ledger {file} is gone; nothing was published. Put it back, then try again."
+            )
+
+
+def _server(address: sa.URL) -> sa.Engine:
+    """Return an engine for PostgreSQL."""
+    from hexveil.ledger.storage import postgresql  # noqa: PLC0415  an extra
+
+    patience = timeouts.patience()
+    driver = address.set(drivername="postgresql+psycopg")
+    options = postgresql.settings(patience)
+    # Under a stricter level, which a server may be set to, what is read would date from before the
+    # wait for the lock.
+    engine = sa.create_engine(driver, poolclass=NullPool, isolation_level="READ COMMITTED")
+
+    @event.listens_for(engine, "do_connect")
+    def _open(_dialect, _record, _given, named) -> object:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        return postgresql.open_connection(patience, options | named)
+
+    @event.listens_for(engine, "begin")
+    def _lock(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+        for limit in postgresql.limits(patience):
+            connection.exec_driver_sql(limit)
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+
+    return engine
+
+
+def _memory() -> sa.Engine:
+    """Return an engine whose book is gone with it; its one connection is used by turns."""
+    engine = sa.create_engine(
+        "sqlite://",
+        poolclass=QueuePool,
+        pool_size=1,
+        max_overflow=0,
+        pool_timeout=timeouts.patience().lock,
+        connect_args={"check_same_thread": False},
+    )
+
+    @event.listens_for(engine, "connect")
+    def _plain(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def _lock(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _check_file(path: Path) -> None:
+    """Refuse what cannot be a ledger file before SQLite touches it."""
+    try:
+        if path.is_dir():
+            raise InputError(f"the ledger {path} is a folder; name a file.")
+        if not path.parent.is_dir():
+            raise InputError(f"the ledger's folder {path.parent} does not exist; make it.")
+        if path.exists() and not path.is_file():
+            raise InputError(f"the ledger {path} is a device or a pipe; name a file.")
+        start = _first_bytes(path) if path.exists() else b""
+    except OSError as error:
+        raise StorageError(
+            f"the ledger {path} cannot be read ({error.strerror}); nothing was published. "
+            "Check who may read and write it."
+        ) from None
+    if start and start != b"SQLite format 3\0":
+        raise InputError(f"{path} is not a ledger (an SQLite file); name another file.")
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(16)
+
+
+def _check_tables(connection: sa.Connection) -> bool:
+    """Return whether the tables are there, or can be made.
+
+    Raises
+    ------
+    InputError
+        If an SQLite file belongs to another program; a server may hold other tables.
+    StorageError
+        If some are missing: new ones in their place would forget what was spent.
+    """
+    found = set(sa.inspect(connection).get_table_names())
+    ours = {name for name in found if name.startswith("hexveil_")}
+    old = ours - set(metadata.tables)
+    if old:
+        raise InputError(
+            f"{where(connection.engine)} is the ledger of an earlier version ({min(old)}); begin a "
+            "new one, with the budget less what the old one spent."
+        )
+    if connection.dialect.name == "sqlite" and found - ours:
+        raise InputError(
+            f"{where(connection.engine)} is the database of another program, not a ledger; name "
+            "another file."
+        )
+    missing = set(metadata.tables) - found if ours else set()
+    if missing or (not ours and _has_content(connection)):
+        lacks = f"the table {min(missing)}" if missing else "its tables"
+        raise StorageError(
+            f"the ledger {where(connection.engine)} is damaged: it lacks {lacks}; nothing was "
+            "published. Restore it from a copy."
+        )
+    return bool(ours)
+
+
+def _has_content(connection: sa.Connection) -> bool:
+    """Return whether an SQLite file has more than the one page of a ledger not begun yet."""
+    if connection.dialect.name != "sqlite":
+        return False
+    return int(connection.exec_driver_sql("PRAGMA page_count").scalar_one()) > 1

@@ -1,0 +1,1 @@
+"""Cells, occupancy and public metadata: the nouns that planning and publishing share."""

@@ -1,0 +1,220 @@
+"""What a cell is: an H3 hexagon in a timeslot, or any public label. All of it is public.
+
+A slot is named by its local start. `slot` numbers are seconds of the local wall clock: since
+1970-01-01T00:00 local for calendar slots, since midnight for pooled ones.
+"""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from hexveil.base import hexagons
+from hexveil.base.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+DAY = 86_400
+_STEP = {"min": 60, "h": 3_600, "d": DAY}
+SlotKind = Literal["calendar", "pooled"]
+
+
+def slot_seconds(timeslot: str) -> int:
+    """Return the length of a timeslot like "15min", "1h" or "1d" in seconds.
+
+    Raises
+    ------
+    InputError
+        Unless it is from 15 minutes to a day and divides the day evenly.
+    """
+    match = re.fullmatch(r"\s*(\d{1,4})\s*(min|h|d)\s*", str(timeslot))
+    seconds = int(match[1]) * _STEP[match[2]] if match else 0
+    if not 900 <= seconds <= DAY or DAY % seconds:
+        raise InputError(
+            f"timeslot must run from 15min to 1d and divide the day evenly, got {timeslot!r}; "
+            'write for example "15min", "1h", "6h", "1d", or leave it out ("none").'
+        )
+    return seconds
+
+
+def zone(timezone: str) -> zoneinfo.ZoneInfo:
+    """Return the named time zone; raise InputError with the nearest name if there is none."""
+    try:
+        return zoneinfo.ZoneInfo(timezone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        import difflib  # noqa: PLC0415  only needed for the message
+
+        near = difflib.get_close_matches(timezone, sorted(zoneinfo.available_timezones()), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else 'write a name like "Europe/Warsaw".'
+        raise InputError(f"timezone {timezone!r} is not known; {hint}") from None
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells that are H3 hexagons in timeslots of the local clock.
+
+    Attributes
+    ----------
+    resolution : int
+        H3 resolution, 0 (continents) to 15 (under a square metre).
+    timeslot : str or None
+        Length of a slot, "15min" to "1d"; None pools all times.
+    timezone : str or None
+        IANA name of the local clock, needed with a timeslot.
+    slot : "calendar" or "pooled"
+        Whether the same hour of two days is two slots or one.
+    """
+
+    resolution: int = 8
+    timeslot: str | None = "1h"
+    timezone: str | None = None
+    slot: SlotKind = "calendar"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.resolution, bool) or not isinstance(self.resolution, int):
+            raise InputError(f"resolution must be a whole number, got {self.resolution!r}.")
+        if not 0 <= self.resolution <= 15:
+            raise InputError(f"resolution must be from 0 to 15, got {self.resolution}.")
+        if self.slot not in ("calendar", "pooled"):
+            raise InputError(f'slot must be "calendar" or "pooled", got {self.slot!r}.')
+        if self.timeslot is not None:
+            slot_seconds(self.timeslot)
+            if self.timezone is None:
+                raise InputError(
+                    "timezone is needed for timeslots: name the local clock (--timezone), "
+                    'for example timezone="Asia/Kolkata".'
+                )
+        if self.timezone is not None:
+            zone(self.timezone)
+
+    @property
+    def seconds(self) -> int | None:
+        """Length of a slot in seconds, or None."""
+        return None if self.timeslot is None else slot_seconds(self.timeslot)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Cells that are combinations of public columns: route, ward, origin and hour.
+
+    Examples
+    --------
+    >>> Labels("route_id", "hour").columns
+    ('route_id', 'hour')
+    """
+
+    columns: tuple[str, ...]
+
+    def __init__(self, *columns: str) -> None:
+        if not columns or not all(isinstance(c, str) and c for c in columns):
+            raise InputError('Labels needs at least one column name, like Labels("route_id").')
+        if len(set(columns)) != len(columns):
+            raise InputError(f"Labels names a column twice: {', '.join(columns)}.")
+        object.__setattr__(self, "columns", columns)
+
+
+@dataclass(frozen=True, eq=False)
+class CellTable:
+    """The public description of each cell of a data set, in cell order.
+
+    Attributes
+    ----------
+    grid : Cells or Labels
+        What a cell is.
+    hexagon : ndarray of uint64, shape (n_cells,), or None
+        H3 index, with `Cells`.
+    slot : ndarray of int64, shape (n_cells,), or None
+        Local start of the slot in seconds, with `Cells` that have a timeslot.
+    labels : mapping of column name to tuple of str
+        With `Labels`.
+    """
+
+    grid: Cells | Labels
+    hexagon: NDArray[np.uint64] | None = None
+    slot: NDArray[np.int64] | None = None
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        if self.hexagon is not None:
+            return int(self.hexagon.size)
+        return len(next(iter(self.labels.values()), ()))
+
+    def hexagon_names(self) -> tuple[str, ...] | None:
+        """Return each hexagon as a hex string, or None without hexagons."""
+        return None if self.hexagon is None else tuple(hexagons.names(self.hexagon))
+
+    def slot_names(self, *, end: bool = False) -> tuple[str, ...] | None:
+        """Return each slot's local start (or end) as ISO text, or None without slots."""
+        if self.slot is None or not isinstance(self.grid, Cells):
+            return None
+        shift = (self.grid.seconds or 0) if end else 0
+        pooled = self.grid.slot == "pooled"
+        return tuple(_clock(int(s) + shift, pooled=pooled) for s in self.slot)
+
+    def starts_at_utc(self) -> tuple[datetime, ...] | None:
+        """Return the first instant of each calendar slot; None for pooled slots or labels."""
+        if self.slot is None or not isinstance(self.grid, Cells) or self.grid.slot == "pooled":
+            return None
+        assert self.grid.timezone is not None  # noqa: S101  Cells checks it
+        clock = zone(self.grid.timezone)
+        first = {int(s): _first_instant(int(s), clock) for s in np.unique(self.slot)}
+        return tuple(first[int(s)] for s in self.slot)
+
+    def names(self) -> tuple[str, ...]:
+        """Return one readable name per cell, unique within the table."""
+        parts = [p for p in (self.hexagon_names(), self.slot_names()) if p is not None]
+        columns = tuple(self.labels.values())
+        # A name of one part needs nothing that keeps parts apart: it is the label itself.
+        parts += columns if len(columns) == 1 else [tuple(map(_escape, c)) for c in columns]
+        return tuple("/".join(p) for p in zip(*parts, strict=True))
+
+    def take(self, rows: NDArray[np.int64]) -> CellTable:
+        """Return the table of the given rows, in that order."""
+        return CellTable(
+            self.grid,
+            None if self.hexagon is None else self.hexagon[rows],
+            None if self.slot is None else self.slot[rows],
+            {name: tuple(column[i] for i in rows) for name, column in self.labels.items()},
+        )
+
+
+def _escape(label: str) -> str:
+    """Keep labels that hold the separator apart from two labels."""
+    return label.replace("\\", "\\\\").replace("/", "\\/")
+
+
+def _clock(seconds: int, *, pooled: bool) -> str:
+    if pooled:
+        return f"{seconds // 3600:02d}:{seconds % 3600 // 60:02d}"
+    start = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    return start.strftime("%Y-%m-%dT%H:%M")
+
+
+def _first_instant(local_seconds: int, clock: zoneinfo.ZoneInfo) -> datetime:
+    """Return the first UTC instant whose local wall clock is at or after `local_seconds`.
+
+    Where the clock skips the slot's start (spring), that is the instant of the skip; where it
+    shows the start twice (autumn), the earlier of the two.
+    """
+    wall = datetime(1970, 1, 1) + timedelta(seconds=local_seconds)  # noqa: DTZ001  a wall clock
+    low, high = sorted(wall.replace(tzinfo=clock, fold=f).astimezone(UTC) for f in (0, 1))
+
+    def reading(seconds: int) -> datetime:
+        """Return the wall clock so many seconds after `low`."""
+        return (low + timedelta(seconds=seconds)).astimezone(clock).replace(tzinfo=None)
+
+    if reading(0) == wall:
+        return low
+    # Skipped: the two offsets give instants on both sides of the skip, and the clock only rises
+    # between them.
+    gap = range(int((high - low).total_seconds()))
+    return low + timedelta(seconds=bisect_left(gap, wall, key=reading))

@@ -1,0 +1,247 @@
+"""An occupancy whose pairs stay elsewhere: what is asked of them is asked of blocks of them.
+
+A country's (cell, user) pairs fill no driver's memory, its cells and its users do not. Everything
+computed from pairs is a figure per cell or per user, so the pairs are kept twice, cut into blocks:
+blocks of whole cells, and blocks of whole users. A question (`Occupancy.of_cells`, `of_users`) is
+put to each block where it lies, and the answers are put one after another. A cell's or a user's
+pairs are all in one block, in the order of an `Occupancy`, so that where blocks begin changes no
+answer, not in its last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.model.occupancy import Occupancy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Arrays, Pairs
+
+Whole = Literal["cells", "users"]
+DIGEST = 32
+"""Bytes of a cell's part of a fingerprint."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """All pairs of some cells in a row, or of some users in a row. Public.
+
+    Attributes
+    ----------
+    whole : "cells" or "users"
+        What the block holds all pairs of.
+    first : int
+        Number of the first of them; in `cell` or `user` they count from there.
+    cell, user, n : ndarray of int64, shape (n_pairs,)
+        Sorted by what is whole, then by the other.
+    n_cells, n_users : int
+        Numbers go up to these: how many are whole, and how many others there are anywhere.
+    """
+
+    whole: Whole
+    first: int
+    cell: NDArray[np.int64]
+    user: NDArray[np.int64]
+    n: NDArray[np.int64]
+    n_cells: int
+    n_users: int
+
+    @cached_property
+    def start(self) -> NDArray[np.int64]:
+        """Position of each whole cell's first pair, then the number of pairs."""
+        return np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
+
+    def answer(
+        self,
+        work: Callable[..., Any],
+        cells: Arrays,
+        users: Arrays,
+        pairs: Arrays = (),
+    ) -> tuple[NDArray[Any], ...]:
+        """Return what the work makes of this block, given the arrays of all cells and users."""
+        if self.whole == "cells":
+            cells = [array[self.first : self.first + self.n_cells] for array in cells]
+        else:
+            users = [array[self.first : self.first + self.n_users] for array in users]
+        found = work(self, *cells, *users, *pairs)
+        return found if isinstance(found, tuple) else (found,)
+
+
+class Store(Protocol):
+    """Where the blocks are."""
+
+    def ask(
+        self, whole: Whole, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Iterable[tuple[NDArray[Any], ...]]:
+        """Return the answers of all blocks of a kind, in the order of what is whole in them."""
+
+
+class SpreadOccupancy(Occupancy):
+    """An occupancy whose pairs are asked for answers, never fetched.
+
+    Parameters
+    ----------
+    store : Store
+    n_cells, n_users, n_pairs : int
+        Every cell and every user has at least one pair.
+    """
+
+    def __init__(self, store: Store, n_cells: int, n_users: int, n_pairs: int) -> None:
+        for name, value in (
+            ("n_cells", n_cells),
+            ("n_users", n_users),
+            ("_n_pairs", n_pairs),
+            ("_store", store),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in ("cell", "user", "n"):
+            self._refuse()
+        raise AttributeError(name)
+
+    def _refuse(self) -> NoReturn:
+        raise InputError(
+            f"this needs all {self.n_pairs:,} pairs of cells and users on one machine: use method "
+            '"joint", "per-cell" or "composition" without intervals, or, where the driver has '
+            "room, raise spark.hexveil.pairsOnDriver."
+        )
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("Occupancy", "SpreadOccupancy", 1)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of (cell, user) pairs."""
+        return int(vars(self)["_n_pairs"])
+
+    def of_cells(
+        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Return what a function makes of all pairs: see `Occupancy.of_cells`."""
+        return self._asked("cells", work, (cells, users, pairs))
+
+    def of_users(
+        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Return what a function makes of all pairs: see `Occupancy.of_users`."""
+        return self._asked("users", work, (cells, users, pairs))
+
+    def _asked(
+        self, whole: Whole, work: Callable[..., Any], given: tuple[Arrays, Arrays, Arrays]
+    ) -> Any:  # noqa: ANN401  what the work returns
+        cells, users, pairs = given
+        if pairs:
+            self._refuse()
+        return joined(vars(self)["_store"].ask(whole, work, cells, users))
+
+    @cached_property
+    def users_per_cell(self) -> NDArray[np.int64]:
+        """Users in each cell (L); shape (n_cells,)."""
+        return self._counts[0]
+
+    @cached_property
+    def records_per_cell(self) -> NDArray[np.int64]:
+        """Records in each cell (N); shape (n_cells,)."""
+        return self._counts[1]
+
+    @cached_property
+    def largest(self) -> NDArray[np.int64]:
+        """Largest count of a user in each cell; shape (n_cells,)."""
+        return self._counts[2]
+
+    @cached_property
+    def cells_per_user(self) -> NDArray[np.int64]:
+        """Cells in which each user reported; shape (n_users,)."""
+        return self._user_counts[0]
+
+    @cached_property
+    def records_per_user(self) -> NDArray[np.int64]:
+        """Records of each user; shape (n_users,)."""
+        return self._user_counts[1]
+
+    @cached_property
+    def _counts(self) -> tuple[NDArray[np.int64], ...]:
+        return tuple(self.of_cells(_counted))
+
+    @cached_property
+    def _user_counts(self) -> tuple[NDArray[np.int64], ...]:
+        return tuple(self.of_users(_counted_users))
+
+    def kth_largest(self, k: int) -> NDArray[np.int64]:
+        """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
+        return np.asarray(self.of_cells(partial(_kth_largest, k=k)))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the digests of cells: the same wherever blocks begin."""
+        digest = hashlib.sha256(f"spread;{self.n_cells},{self.n_users};".encode())
+        digest.update(self.of_cells(_digests).tobytes())
+        return digest.hexdigest()
+
+
+def joined(answers: Iterable[tuple[NDArray[Any], ...]]) -> Any:  # noqa: ANN401  one or several
+    """Return the answers of blocks as one array, or as a tuple of them."""
+    columns = [np.concatenate(column) for column in zip(*answers, strict=True)]
+    return columns[0] if len(columns) == 1 else tuple(columns)
+
+
+def cuts(size: Sequence[int] | NDArray[np.int64], room: int) -> NDArray[np.int64]:
+    """Return the block of each cell or user: runs of them with about `room` pairs.
+
+    Parameters
+    ----------
+    size : array_like of int, shape (n,)
+        Pairs of each, at least 1.
+    room : int
+        A block has fewer than this and the pairs of its last cell or user together.
+
+    Examples
+    --------
+    >>> cuts([2, 2, 2, 5, 1], 4).tolist()
+    [0, 0, 1, 1, 2]
+    """
+    before = np.cumsum(size) - np.asarray(size)
+    return np.unique(before // room, return_inverse=True)[1].astype(np.int64)
+
+
+def _counted(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
+    first = pairs.start[:-1]
+    return (
+        np.diff(pairs.start),
+        np.add.reduceat(pairs.n, first),
+        np.maximum.reduceat(pairs.n, first),
+    )
+
+
+def _counted_users(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
+    records = np.bincount(pairs.user, weights=pairs.n, minlength=pairs.n_users)
+    return np.bincount(pairs.user, minlength=pairs.n_users), records.astype(np.int64)
+
+
+def _kth_largest(pairs: Pairs, k: int) -> NDArray[np.int64]:
+    order = np.lexsort((-pairs.n, pairs.cell))
+    found = np.zeros(pairs.n_cells, dtype=np.int64)
+    enough = np.diff(pairs.start) >= k
+    found[enough] = pairs.n[order[pairs.start[:-1][enough] + k - 1]]
+    return found
+
+
+def _digests(pairs: Pairs) -> NDArray[np.uint8]:
+    rows = np.stack((pairs.user, pairs.n), axis=1).astype("<i8")
+    edges = pairs.start.tolist()
+    found = b"".join(
+        hashlib.sha256(rows[first:last].tobytes()).digest() for first, last in pairwise(edges)
+    )
+    return np.frombuffer(found, dtype=np.uint8).reshape(-1, DIGEST)

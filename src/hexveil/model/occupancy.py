@@ -1,0 +1,323 @@
+"""Who reported how often where: the public side of every data set.
+
+The occupancy is public by the promise (neighbours: same users, same counts, other values), so
+everything computed from it costs no privacy. Cells and users are numbers; names live elsewhere.
+(It has nothing to do with passenger load.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Arrays = Sequence[NDArray[Any]]
+
+BLOCK = 2**17
+"""Pairs of which cells are asked at once: what is made of so many stays in a processor's cache."""
+
+
+class Pairs(Protocol):
+    """Some (cell, user) pairs: all those of the cells, or of the users, that are asked about.
+
+    Attributes
+    ----------
+    cell, user, n : ndarray of int64, shape (n_pairs,)
+        Cell number, user number and record count of each pair. Public. All of a cell's pairs stand
+        together if cells are asked about.
+    n_cells, n_users : int
+        Numbers go from 0 up to these, and so do figures per cell and per user.
+    start : ndarray of int64, shape (n_cells + 1,)
+        If cells are asked about: the position of each cell's first pair, then the number of pairs.
+    """
+
+    @property
+    def cell(self) -> NDArray[np.int64]:
+        """Cell number of each pair."""
+
+    @property
+    def user(self) -> NDArray[np.int64]:
+        """User number of each pair."""
+
+    @property
+    def n(self) -> NDArray[np.int64]:
+        """Record count of each pair."""
+
+    @property
+    def n_cells(self) -> int:
+        """Cell numbers are below this."""
+
+    @property
+    def n_users(self) -> int:
+        """User numbers are below this."""
+
+    @property
+    def start(self) -> NDArray[np.int64]:
+        """Position of each cell's first pair, then the number of pairs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """All pairs of some cells in a row, which count from 0: see `Pairs`. Public."""
+
+    cell: NDArray[np.int64]
+    user: NDArray[np.int64]
+    n: NDArray[np.int64]
+    n_cells: int
+    n_users: int
+    start: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Occupancy(ReadOnlyArrays):
+    """Counts of records per (cell, user) pair, sorted by cell, then user.
+
+    What is computed from pairs is asked through `of_cells` and `of_users`, so that the pairs need
+    not be here (`hexveil.model.distributed_occupancy.SpreadOccupancy`).
+
+    Attributes
+    ----------
+    cell, user, n : ndarray of int64, shape (n_pairs,)
+        Cell number, user number and record count (at least 1) of each pair. Public.
+    n_cells, n_users : int
+        Every cell and every user has at least one pair.
+
+    Raises
+    ------
+    InputError
+        If pairs are unsorted or repeated, a count is below 1, or a cell or user is empty.
+    """
+
+    cell: NDArray[np.int64]
+    user: NDArray[np.int64]
+    n: NDArray[np.int64]
+    n_cells: int
+    n_users: int
+
+    def __post_init__(self) -> None:
+        cell, user, n = (_integers(a, name) for a, name in self._named_arrays())
+        if not cell.shape == user.shape == n.shape or cell.ndim != 1:
+            raise InputError("cell, user and n must be one-dimensional and equally long.")
+        if cell.size and (cell.min() < 0 or user.min() < 0):
+            raise InputError("cell and user numbers must be 0 or above.")
+        if n.size and n.min() < 1:
+            raise InputError(f"counts must be 1 or above, got {n.min()}.")
+        if not sorted_by_cell(cell, user):
+            raise InputError("pairs must be sorted by cell, then user, and each must occur once.")
+        _check_filled(cell, self.n_cells, "cell")
+        _check_filled(user, self.n_users, "user")
+        for name, array in (("cell", cell), ("user", user), ("n", n)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    def _named_arrays(self) -> list[tuple[NDArray[np.int64], str]]:
+        return [(self.cell, "cell"), (self.user, "user"), (self.n, "n")]
+
+    def __repr__(self) -> str:
+        return f"Occupancy(n_cells={self.n_cells}, n_users={self.n_users}, n_pairs={self.n_pairs})"
+
+    @classmethod
+    def from_dense(cls, counts: ArrayLike) -> Occupancy:
+        """Build from a table of counts, users down and cells across, 0 where a user never was.
+
+        Examples
+        --------
+        >>> Occupancy.from_dense([[3, 0], [1, 2]])
+        Occupancy(n_cells=2, n_users=2, n_pairs=3)
+        """
+        dense = _integers(counts, "counts")
+        if dense.ndim != 2:
+            raise InputError("counts must be a table, users down and cells across.")
+        if dense.size and dense.min() < 0:
+            raise InputError(f"counts must be 0 or above, got {dense.min()}.")
+        cell, user = np.nonzero(dense.T)
+        return cls(cell, user, dense.T[cell, user], dense.shape[1], dense.shape[0])
+
+    @classmethod
+    def from_coo(cls, cell: ArrayLike, user: ArrayLike, n: ArrayLike) -> Occupancy:
+        """Build from three equally long arrays in any order; equal pairs are added up."""
+        cells, users, counts = (
+            _integers(a, name) for a, name in ((cell, "cell"), (user, "user"), (n, "n"))
+        )
+        if not cells.shape == users.shape == counts.shape or cells.ndim != 1:
+            raise InputError("cell, user and n must be one-dimensional and equally long.")
+        if counts.size and counts.min() < 1:
+            raise InputError(f"counts must be 1 or above, got {counts.min()}.")
+        order = np.lexsort((users, cells))
+        cells, users, counts = cells[order], users[order], counts[order]
+        new = np.ones(cells.size, dtype=bool)
+        new[1:] = (np.diff(cells) != 0) | (np.diff(users) != 0)
+        first = np.flatnonzero(new)
+        total = np.add.reduceat(counts, first) if cells.size else counts
+        n_cells, n_users = (int(a.max()) + 1 if a.size else 0 for a in (cells, users))
+        return cls(cells[first], users[first], total, n_cells, n_users)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of (cell, user) pairs."""
+        return int(self.cell.size)
+
+    def of_cells(
+        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Return what a function makes of all pairs, cell by cell.
+
+        Parameters
+        ----------
+        work : callable
+            From `Pairs` and the arrays, in this order, to an array with an entry per cell, or a
+            tuple of them. A function of a module, whose answer for a cell depends on that cell's
+            pairs alone.
+        cells, users, pairs : sequence of ndarray
+            Arrays with an entry per cell, per user, and per pair.
+        """
+        if self.n_pairs <= BLOCK:
+            return work(self, *cells, *users, *pairs)
+        return _joined(
+            work(
+                some,
+                *(array[run] for array in cells),
+                *users,
+                *(array[self.start[run.start] : self.start[run.stop]] for array in pairs),
+            )
+            for run, some in self._runs()
+        )
+
+    def _runs(self) -> Iterator[tuple[slice, Run]]:
+        """Yield runs of cells with about `BLOCK` pairs, and their pairs."""
+        found = np.searchsorted(self.start, np.arange(0, self.n_pairs, BLOCK)).tolist()
+        for first, end in pairwise(dict.fromkeys([*found, self.n_cells])):
+            start = self.start[first : end + 1]
+            rows = slice(start[0], start[-1])
+            yield (
+                slice(first, end),
+                Run(
+                    self.cell[rows] - first,
+                    self.user[rows],
+                    self.n[rows],
+                    end - first,
+                    self.n_users,
+                    start - start[0],
+                ),
+            )
+
+    def of_users(
+        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Return what a function makes of all pairs, user by user; see `of_cells`."""
+        return work(self, *cells, *users, *pairs)
+
+    @cached_property
+    def start(self) -> NDArray[np.int64]:
+        """Position of each cell's first pair, then the number of pairs; shape (n_cells + 1,)."""
+        return _fixed(np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64))
+
+    @cached_property
+    def users_per_cell(self) -> NDArray[np.int64]:
+        """Users in each cell (L); shape (n_cells,)."""
+        return _fixed(np.diff(self.start))
+
+    @cached_property
+    def records_per_cell(self) -> NDArray[np.int64]:
+        """Records in each cell (N); shape (n_cells,)."""
+        if not self.n_pairs:
+            return np.zeros(0, dtype=np.int64)
+        return _fixed(np.add.reduceat(self.n, self.start[:-1]))
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return int(self.records_per_cell.sum())
+
+    @cached_property
+    def records_per_user(self) -> NDArray[np.int64]:
+        """Records of each user; shape (n_users,)."""
+        counted = np.bincount(self.user, weights=self.n, minlength=self.n_users)
+        return _fixed(counted.astype(np.int64))
+
+    @cached_property
+    def largest(self) -> NDArray[np.int64]:
+        """Largest count of a user in each cell; shape (n_cells,)."""
+        if not self.n_pairs:
+            return np.zeros(0, dtype=np.int64)
+        return _fixed(np.maximum.reduceat(self.n, self.start[:-1]))
+
+    @cached_property
+    def cells_per_user(self) -> NDArray[np.int64]:
+        """Cells in which each user reported; shape (n_users,)."""
+        return _fixed(np.bincount(self.user, minlength=self.n_users).astype(np.int64))
+
+    @cached_property
+    def _descending(self) -> NDArray[np.int64]:
+        """Counts sorted within each cell, largest first."""
+        return self.n[np.lexsort((-self.n, self.cell))]
+
+    def kth_largest(self, k: int) -> NDArray[np.int64]:
+        """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
+        largest = np.zeros(self.n_cells, dtype=np.int64)
+        enough = self.users_per_cell >= k
+        largest[enough] = self._descending[self.start[:-1][enough] + k - 1]
+        return largest
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the pairs: public, and the same wherever the same records were counted."""
+        digest = hashlib.sha256(f"{self.n_cells},{self.n_users};".encode())
+        for array, _ in self._named_arrays():
+            digest.update(np.ascontiguousarray(array, dtype="<i8").data)
+        return digest.hexdigest()
+
+
+def sorted_by_cell(cell: NDArray[Any], user: NDArray[Any]) -> bool:
+    """Return whether pairs are sorted by cell, then by user, and each occurs once."""
+    # In blocks, so that what is compared stays in a processor's cache.
+    for start in range(0, cell.size - 1, BLOCK):
+        before, after = slice(start, start + BLOCK), slice(start + 1, start + 1 + BLOCK)
+        cells, others = cell[after], cell[before][: cell[after].size]
+        users, until = user[after], user[before][: user[after].size]
+        if not ((cells > others) | ((cells == others) & (users > until))).all():
+            return False
+    return True
+
+
+def _joined(answers: Iterable[Any]) -> Any:  # noqa: ANN401  what the work returns
+    """Return the answers of runs of cells as one array, or as a tuple of them."""
+    found = list(answers)
+    if isinstance(found[0], tuple):
+        return tuple(np.concatenate(column) for column in zip(*found, strict=True))
+    return np.concatenate(found)
+
+
+def _fixed(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a fresh array as one that cannot be written: it is kept, and losses rest on it."""
+    array.setflags(write=False)
+    return array
+
+
+def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
+    """Return a fresh int64 array; refuse anything that is not whole."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise InputError(f"{name} must hold whole numbers, got {array.dtype}.")
+    return np.array(array, dtype=np.int64)
+
+
+def _check_filled(numbers: NDArray[np.int64], size: int, what: str) -> None:
+    present = np.zeros(max(size, 0), dtype=bool)
+    if numbers.size and numbers.max() >= size:
+        raise InputError(f"{what} number {numbers.max()} is beyond the {size} declared.")
+    present[numbers] = True
+    if not present.all():
+        raise InputError(f"{what} {int(np.argmin(present))} has no records; leave it out.")

@@ -1,0 +1,141 @@
+"""Everything public about a data set: what a plan may see, and all it may see.
+
+`PublicFacts` is what crosses from the private side to the public side. It is built from users,
+places, times and counts alone; it holds no value and no user id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, bounds_pair, decimal_text, exact, positive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+    from hexveil.model.cells import Cells, CellTable, Labels
+    from hexveil.model.occupancy import Occupancy
+
+Unit = Literal["user", "user-day", "user-week"]
+LARGEST_STEPS = 2**53
+"""Finer lattices would leave no room for sums, nor for the doubles that values come as."""
+LARGEST_PART = 10**100
+"""A quantum's numerator and denominator are at most this, see `ValueScale`."""
+UNITS: tuple[Unit, ...] = ("user", "user-day", "user-week")
+
+
+@dataclass(frozen=True)
+class ValueScale:
+    """Bounds and quantum of the value column: the public lattice on which sums are kept.
+
+    A value is kept as the whole number (value - lower) / quantum, from 0 to `steps`.
+
+    No value can cause an error: with quantum a / b in lowest terms, a value x is clamped to the
+    bounds as a double and becomes x * b / a. a and b are at most 10^100, and the bounds at most
+    2^52 quanta from 0 (`records.request.Rules`), so that |x b| < 10^217; a sum of up to 2^53
+    values times a, and one of squares times a twice, are below 10^250; the smallest number that is
+    not 0 in between is above 10^-250. So no product leaves the doubles, nor becomes 0, whatever
+    the value, and a whole number of quanta fits 64 bits.
+
+    Attributes
+    ----------
+    lower, upper, quantum : Fraction
+        In value units; both bounds are multiples of the quantum.
+    """
+
+    lower: Fraction
+    upper: Fraction
+    quantum: Fraction
+
+    def __post_init__(self) -> None:
+        if max(self.quantum.numerator, self.quantum.denominator) > LARGEST_PART:
+            raise InputError(
+                "quantum must be a number of ordinary size: as a fraction in lowest terms, its "
+                "numerator and denominator have at most 100 digits."
+            )
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if (bound / self.quantum).denominator != 1:
+                raise InputError(
+                    f"the {name} bound {decimal_text(bound)} is not a multiple of the quantum "
+                    f"{decimal_text(self.quantum)}; change one of them."
+                )
+
+        if self.steps >= LARGEST_STEPS:
+            raise InputError(
+                f"the quantum {decimal_text(self.quantum)} divides the bounds into more steps than "
+                "sums of 64 bits can hold; use a coarser quantum."
+            )
+
+    @classmethod
+    def of(cls, bounds: object, quantum: Number) -> ValueScale:
+        """Build from what a caller writes."""
+        lower, upper = bounds_pair(bounds)
+        return cls(lower, upper, positive(quantum, "quantum"))
+
+    @property
+    def span(self) -> Fraction:
+        """Width of the bounds (U), in value units."""
+        return self.upper - self.lower
+
+    @property
+    def steps(self) -> int:
+        """Width of the bounds in quanta."""
+        return int(self.span / self.quantum)
+
+    def to_steps(self, value: Number, name: str) -> int:
+        """Return a bound inside this scale in quanta above `lower`; refuse one off the lattice."""
+        steps = (exact(value, name) - self.lower) / self.quantum
+        if steps.denominator != 1 or not 0 <= steps <= self.steps:
+            raise InputError(
+                f"{name} {value} must be a multiple of the quantum {decimal_text(self.quantum)} "
+                f"within the bounds [{decimal_text(self.lower)}, {decimal_text(self.upper)}] "
+                "the records were read with."
+            )
+        return int(steps)
+
+
+class Recount(Protocol):
+    """Counts the same records on another grid or for another unit of privacy."""
+
+    def __call__(
+        self, grids: tuple[Cells | Labels, ...], unit: Unit
+    ) -> tuple[PublicFacts | None, ...]:
+        """Return the public facts on each grid; None where no cell is left after selection.
+
+        Places are counted on `Cells`; labels on `Labels` of some of the columns they were read by.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class PublicFacts:
+    """What may be known about a data set without any privacy cost.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    cells : CellTable
+    scale : ValueScale
+    unit : str
+        The unit of privacy; `occupancy` numbers these units as its users.
+    value, value_unit : str
+        Name of the value column, and its unit of measure ("" if not said).
+    rules : mapping of str to int
+        How many records each public rule left out or kept, in order.
+    identity : mapping of str to str
+        The public request: source names as configured, columns, repeats, selection, version.
+    recount : Recount or None
+        None where the records are not at hand: sums made elsewhere, saved plans.
+    """
+
+    occupancy: Occupancy
+    cells: CellTable
+    scale: ValueScale
+    unit: Unit = "user"
+    value: str = "value"
+    value_unit: str = ""
+    rules: Mapping[str, int] = field(default_factory=dict)
+    identity: Mapping[str, str] = field(default_factory=dict)
+    recount: Recount | None = field(default=None, repr=False)

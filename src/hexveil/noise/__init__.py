@@ -1,1 +1,0 @@
-"""Noise: `secure` is the door of every release; `simulated` is for studies only."""

@@ -1,0 +1,87 @@
+"""What a method decides: a row per cell and a row per user, all public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.clipping_range.private_range import Interval
+    from hexveil.planning.clipping_range.two_stage import Steps
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(ReadOnlyArrays):
+    """What is kept of each user in each cell, and how much noise is added.
+
+    Attributes
+    ----------
+    mechanism : str
+        How one cell was planned.
+    kept : ndarray of int64, shape (n_cells,)
+        t: samples kept of a user for the mean; 0 publishes the middle of the bounds.
+    noise_records : ndarray of float, shape (n_cells,)
+        r: the mean's Laplace scale is U r / N; 0 where nothing is kept.
+    variance_kept : ndarray of int64, shape (n_cells,)
+        The same for the variance; 0 publishes 1/8 of the squared span.
+    variance_noise : ndarray of float, shape (n_cells,)
+        The variance's Laplace scale as a part of U²; 0 where nothing is kept.
+    factor : ndarray of float, shape (n_users,)
+        What is kept of a user's samples in every cell, from 0 to 1: a multiple of 2^-30.
+    dropped : ndarray of bool, shape (n_pairs,), or None
+        Pairs of which nothing is kept.
+    cell_epsilon : Fraction or None
+        The loss of one cell, where every cell has the same.
+    lower_bound : float or None
+        What no plan of the class can go below, rounded down.
+    certifies : str or None
+        What `lower_bound` is about: "loss", "max error" or "mean error".
+    interval : Interval or None
+        A private interval for user means, and their weights; then the mean's Laplace scale is the
+        interval's width times r / N.
+    steps : Steps or None
+        With an interval: the further steps of a plan by intervals "adaptive"; the noise is then
+        that of its way `direct`.
+    """
+
+    mechanism: str
+    kept: Ints
+    noise_records: Floats
+    variance_kept: Ints
+    variance_noise: Floats
+    factor: Floats
+    dropped: NDArray[np.bool_] | None = None
+    cell_epsilon: Fraction | None = None
+    lower_bound: float | None = None
+    certifies: str | None = None
+    interval: Interval | None = None
+    steps: Steps | None = None
+
+    def louder(self, times: float) -> Rows:
+        """Return the same rows with noise larger by a factor, rounded up."""
+        return replace(
+            self,
+            noise_records=_up(self.noise_records * times),
+            variance_noise=_up(self.variance_noise * times),
+        )
+
+
+def whole(occupancy: Occupancy) -> Floats:
+    """Return factors that reduce nobody."""
+    return np.ones(occupancy.n_users)
+
+
+def _up(values: Floats) -> Floats:
+    return np.where(values > 0, np.nextafter(values, np.inf), 0.0)

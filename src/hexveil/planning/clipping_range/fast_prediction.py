@@ -1,0 +1,193 @@
+"""What the means of a plan would be off by, in a fraction of the time that planning takes.
+
+A table of many grids needs no last digits, so the searches of the joint plan of least average error
+(planning/optimizers/mean_error.py) and of the weights under a private interval
+(planning/clipping_range/private_range.py) are cut short. What comes out is the error of a plan that
+could be made, a little worse than the best. Under an interval one set of weights is found; the
+quantiles and the stretch are judged by it, and it is found anew for the best of them: plans choose
+their interval in the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.planning.clipping_range import private_range
+from hexveil.planning.clipping_range.user_weights import NORMAL, distances, weigh
+from hexveil.planning.optimizers.mean_error import Effort, Weights, least_average
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.optimizers.user_factors import Exposure
+    from hexveil.planning.request import Request
+
+    Floats = NDArray[np.float64]
+
+ITERATIONS = 15
+"""Of a search that is cut short."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What to expect of each cell, in value units.
+
+    Attributes
+    ----------
+    noise : ndarray of float, shape (n_cells,)
+        Expected |noise|.
+    off : ndarray of float, shape (n_cells,)
+        What the cell is off by besides.
+    """
+
+    noise: Floats
+    off: Floats
+
+    @property
+    def error(self) -> Floats:
+        """Error to expect of each cell."""
+        return np.asarray(self.noise + self.off)
+
+    @property
+    def mean(self) -> float:
+        """Average error to expect."""
+        return float(self.error.mean())
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A pair of quantiles, and the stretch of the interval between them.
+
+    Attributes
+    ----------
+    quantile, stretch : Fraction
+    """
+
+    quantile: Fraction
+    stretch: Fraction
+
+    @property
+    def ends(self) -> tuple[Fraction, Fraction]:
+        """The lower quantile, and the stretch."""
+        return self.quantile, self.stretch
+
+    @property
+    def reach(self) -> float:
+        """How far the upper end is from the centre, in standard deviations of the prior."""
+        return private_range.reach(self.quantile, self.stretch)
+
+    @property
+    def width(self) -> float:
+        """Width that is assumed, as a part of the span."""
+        return 2.0 * self.reach * private_range.SPREAD
+
+    @cached_property
+    def clipped(self) -> float:
+        """What clipping is assumed to cost, as a part of the span."""
+        return self.width * private_range.clipping(self.reach)
+
+    def left(self, n_users: int, epsilon: Fraction, share: Fraction | None) -> float:
+        """Return the loss that is left to the cells."""
+        part = private_range.share_of(self.quantile, n_users, epsilon) if share is None else share
+        return float(epsilon * (1 - part))
+
+
+EVERY = tuple(Candidate(q, s) for q in private_range.TRIED for s in private_range.STRETCHED)
+"""All that an interval could be."""
+
+
+def candidates(n_users: int, epsilon: Fraction, share: Fraction | None) -> list[Candidate]:
+    """Return what a plan chooses from: each quantile that is sure, the surest also stretched."""
+    most = private_range.MOST if share is None else share
+    sure = [q for q in private_range.TRIED if most * q * n_users * epsilon >= private_range.PRECISE]
+    quantiles = sure or list(private_range.TRIED[-1:])
+    return [Candidate(q, Fraction(1)) for q in quantiles[:-1]] + [
+        Candidate(quantiles[-1], stretch) for stretch in private_range.STRETCHED
+    ]
+
+
+def plain(exposure: Exposure, span: float, request: Request, epsilon: Fraction) -> Prediction:
+    """Return what to expect of the joint plan of least average error without an interval."""
+    spans = np.full(exposure.occupancy.n_cells, span)
+    weights = Weights.of(request, spans, exposure.occupancy)
+    found = least_average(exposure, weights, float(epsilon), Effort(ITERATIONS))
+    rate, away = found.rates.mean, exposure.away_in_quanta(found.factor)
+    live = rate > 0
+    noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
+    return Prediction(span * noise, span * np.where(live, away / 2.0, 0.5))
+
+
+def projected(
+    occupancy: Occupancy, span: float, epsilon: Fraction, share: Fraction | None
+) -> Prediction:
+    """Return what to expect under a private interval."""
+    tried = candidates(occupancy.n_users, epsilon, share)
+    weighed = _Weighed.of(occupancy, tried[-1], epsilon, share)
+    chosen = weighed.best(tried, epsilon, share)
+    if chosen != tried[-1]:
+        weighed = _Weighed.of(occupancy, chosen, epsilon, share, weighed.rates)
+    found = weighed.seen(chosen, epsilon, share)
+    return Prediction(span * found.noise, span * found.off)
+
+
+def best(
+    occupancy: Occupancy, tried: Sequence[Candidate], epsilon: Fraction, share: Fraction | None
+) -> tuple[Candidate, Floats]:
+    """Return the candidate of least predicted error, all judged by the weights of the last one.
+
+    With it come the rates of those weights, from where the candidate's own are soon found.
+    """
+    weighed = _Weighed.of(occupancy, tried[-1], epsilon, share)
+    return weighed.best(tried, epsilon, share), weighed.rates
+
+
+@dataclass(frozen=True, eq=False)
+class _Weighed:
+    """Weights that were found for one candidate, and what they cost under any.
+
+    `noise` is at a loss of 1 for the cells; `within` and `between` are what the weights make a
+    cell off by where users differ by 1 within it, or by 1 with their weight. All for width 1.
+    `rates` are those of the weights.
+    """
+
+    n_users: int
+    noise: Floats
+    within: Floats
+    between: Floats
+    rates: Floats
+
+    @classmethod
+    def of(
+        cls,
+        occupancy: Occupancy,
+        one: Candidate,
+        epsilon: Fraction,
+        share: Fraction | None,
+        begin: Floats | None = None,
+    ) -> _Weighed:
+        left = one.left(occupancy.n_users, epsilon, share)
+        made = weigh(occupancy, left, private_range.likeness(one.reach), ITERATIONS, begin)
+        length, apart = distances(occupancy, made.weight)
+        noise, within, between = made.noise * left, NORMAL * length, apart / 2.0
+        return cls(occupancy.n_users, noise, within, between, made.rates)
+
+    def best(
+        self, tried: Sequence[Candidate], epsilon: Fraction, share: Fraction | None
+    ) -> Candidate:
+        """Return the candidate of least predicted error by these weights."""
+        return min(tried, key=lambda one: self.seen(one, epsilon, share).mean)
+
+    def seen(self, one: Candidate, epsilon: Fraction, share: Fraction | None) -> Prediction:
+        """Return what to expect under a candidate, for bounds of width 1."""
+        prior = private_range.likeness(one.reach)
+        weights = one.width * (prior.spread * self.within + prior.drift * self.between)
+        noise = one.width * self.noise / one.left(self.n_users, epsilon, share)
+        return Prediction(noise, np.hypot(weights, one.clipped))

@@ -1,0 +1,299 @@
+"""A private interval for the whole map: which quantiles, what share of ε, what is assumed.
+
+Before any value is read only a prior says how wide the interval will be: user means within the
+bounds are taken as normal around a centre that nobody knows, with a standard deviation of an eighth
+of the span, so that between the quantiles q and 1 - q lies a width of 2 z(q)/8 of it. Two quantiles
+far from the ends of the bounds are found at a small price, but would clip much; so the interval is
+stretched around its middle. What a cell is off by has three parts: noise for the width after that,
+what the weights cost (planning/clipping_range/user_weights.py), and what clipping costs for cells
+whose middle is off the centre: by the prior these lie normal around it, with half of the variance.
+Quantiles and stretch are chosen from `TRIED` and `STRETCHED` so that the sum is least; the share of
+ε so that an end is rarely chosen where there are no user means.
+
+The interval's loss is charged in full to every user of the map (mechanisms/range_quantiles.py). A
+prior that does not fit costs accuracy, never privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.planning.clipping_range.user_weights import Likeness, most_off, off_by, weigh
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+Intervals = Literal["none", "global", "adaptive", "auto"]
+
+GRAIN = 2**26
+"""What the weights of a cell add up to, nearly."""
+SPREAD = 1.0 / 8.0
+"""Standard deviation of user means, as a part of the span."""
+WITHIN = math.sqrt(0.5)
+"""The part of it that is within a cell; the same is between cells."""
+DRIFT = 0.1
+"""By how much users whose weight rises differ from others, as a part of the interval's width."""
+TRIED = tuple(Fraction(n, 100) for n in (2, 5, 10, 15, 20))
+STRETCHED = tuple(Fraction(n, 4) for n in (4, 5, 6, 8, 10))
+LEAST, MOST = Fraction(1, 50), Fraction(1, 5)
+"""Shares of ε for the interval."""
+PRECISE = 32
+"""The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
+of the bounds: else one of the many points beyond all user means would often be chosen."""
+NORMAL = NormalDist()
+HERMITE = np.polynomial.hermite_e.hermegauss(31)
+
+
+def in_units(end: int, steps: int, lower: float, span: float) -> float:
+    """Return an end in value units: the number nearest to lower + span * end / steps."""
+    return float(Fraction(lower) + Fraction(span) * Fraction(int(end), int(steps)))
+
+
+@dataclass(frozen=True, eq=False)
+class Interval(ReadOnlyArrays):
+    """What a plan with a private interval decides; public.
+
+    Attributes
+    ----------
+    epsilon : Fraction
+        What finding the interval costs every user.
+    quantiles : pair of Fraction
+        Shares of user means wanted at or below its ends.
+    stretch : Fraction
+        By how much the interval between them is made wider, around its middle.
+    width : float
+        Width that is assumed after that, as a part of the span.
+    clipped : float
+        What clipping is assumed to cost on average, for an interval of width 1.
+    weight : ndarray of int64, shape (n_pairs,)
+        Whole weights of user means; a user's part of a cell's number is its weight over their sum.
+    ends : pair of int, or None
+        The interval that was found, in quanta above the records' lower bound: after a release.
+    steps : int or None
+        Width of the records' bounds in quanta: after a release.
+    radius : Fraction or None
+        For variances: how far from the interval's middle a user's samples may be on quadratic
+        average before they are cut, in halves of its width; at least 1.
+    """
+
+    epsilon: Fraction
+    quantiles: tuple[Fraction, Fraction]
+    stretch: Fraction
+    width: float
+    clipped: float
+    weight: Ints
+    ends: tuple[int, int] | None = None
+    steps: int | None = None
+    radius: Fraction | None = None
+
+    def ends_in_units(self, lower: float, span: float) -> tuple[float, float]:
+        """Return the ends that were found in value units, for records of these bounds."""
+        if self.ends is None or self.steps is None:
+            raise InputError("the interval is found by a release, not before.")
+        low, high = (in_units(end, self.steps, lower, span) for end in self.ends)
+        return low, high
+
+    def found(self, ends: tuple[int, int], steps: int) -> Interval:
+        """Return the same with the ends that a release found."""
+        return replace(self, ends=ends, steps=steps, width=(ends[1] - ends[0]) / steps)
+
+    def half_and_radius(self) -> tuple[float, float]:
+        """Return how far samples may be from the middle, as parts of the span: means, and squares.
+
+        Before a release the middle is taken for that of the bounds.
+        """
+        radius = self.radius or Fraction(1)
+        if self.ends is None or self.steps is None:
+            half = self.width / 2.0
+            return half, max(half, min(float(radius) * half, 0.5))
+        _, whole, reached = around(self.ends, self.steps, radius)
+        return whole / self.steps, reached / self.steps
+
+    def totals(self, occupancy: Occupancy) -> Ints:
+        """Return the sum of weights of each cell."""
+        return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
+
+    def shares(self, occupancy: Occupancy) -> Floats:
+        """Return each pair's part of its cell's number."""
+        return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
+
+    def most_off(self, occupancy: Occupancy) -> Floats:
+        """Return the most that weights make each cell off by, for an interval of width 1."""
+        return most_off(occupancy, self.shares(occupancy))
+
+    def likely_off(self, occupancy: Occupancy) -> Floats:
+        """Return what each cell is off by, by the prior, for an interval of width 1."""
+        prior = likeness(reach(self.quantiles[0], self.stretch))
+        weights = off_by(occupancy, self.shares(occupancy), prior)
+        return np.asarray(np.hypot(weights, self.clipped))
+
+
+def around(ends: tuple[int, int], steps: int, radius: Fraction) -> tuple[int, int, int]:
+    """Return the middle of an interval, how far it reaches from there, and the radius; in quanta.
+
+    No value is further from the middle than the bounds are: a larger radius would only be noise.
+
+    Examples
+    --------
+    >>> around((10, 21), 100, Fraction(2)), around((10, 21), 100, Fraction(50))
+    ((15, 6, 12), (15, 6, 85))
+    """
+    middle = sum(ends) // 2
+    half = ends[1] - middle
+    return middle, half, min(math.ceil(radius * half), max(middle, steps - middle))
+
+
+def stretched(ends: tuple[int, int], steps: int, stretch: Fraction) -> tuple[int, int]:
+    """Return an interval made wider around its middle, within the bounds; in quanta.
+
+    Examples
+    --------
+    >>> stretched((2, 6), 10, Fraction(3, 2)), stretched((0, 5), 10, Fraction(2))
+    ((1, 7), (0, 8))
+    """
+    more = math.ceil((ends[1] - ends[0]) * (stretch - 1) / 2)
+    return max(ends[0] - more, 0), min(ends[1] + more, steps)
+
+
+def likeness(end: float) -> Likeness:
+    """Return the prior of user means, as parts of the width of an interval of such a `reach`."""
+    return Likeness(WITHIN / (2.0 * end), DRIFT)
+
+
+def clipping(end: float) -> float:
+    """Return what clipping costs a cell on average by the prior, for an interval of width 1.
+
+    Examples
+    --------
+    >>> round(clipping(1.28), 3), clipping(2.05) < 0.01
+    (0.035, True)
+    """
+    nodes, weights = HERMITE
+    middle, spread = nodes * math.sqrt(1.0 - WITHIN**2), WITHIN
+    below, above = (-end - middle) / spread, (end - middle) / spread
+    cdf, pdf = np.vectorize(NORMAL.cdf), np.vectorize(NORMAL.pdf)
+    inside = middle * (cdf(above) - cdf(below)) + spread * (pdf(below) - pdf(above))
+    clipped = inside - end * cdf(below) + end * (1.0 - cdf(above))
+    cost = float(np.abs(clipped - middle) @ weights / weights.sum())
+    return cost / (2.0 * end)
+
+
+def reach(quantile: Fraction, stretch: Fraction) -> float:
+    """Return how far the upper end is from the centre, in standard deviations of the prior."""
+    return NORMAL.inv_cdf(1.0 - float(quantile)) * float(stretch)
+
+
+def share_of(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
+    """Return the part of ε that finding the interval takes.
+
+    Examples
+    --------
+    >>> share_of(Fraction(1, 10), 4000, Fraction(1)), share_of(Fraction(1, 10), 50, Fraction(1))
+    (Fraction(2, 25), Fraction(1, 5))
+    """
+    part = Fraction(math.ceil(wanted(quantile, n_users, epsilon) * 1000), 1000)
+    return min(max(part, LEAST), MOST)
+
+
+def wanted(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
+    """Return the part of ε at which a choice is as precise as `PRECISE` asks."""
+    return PRECISE / (quantile * n_users * epsilon)
+
+
+def worth_it(n_users: int, epsilon: Fraction) -> bool:
+    """Return whether two quantiles would be found for all of ε, if not for a small part of it.
+
+    Examples
+    --------
+    >>> worth_it(200, Fraction(1)), worth_it(100, Fraction(1))
+    (True, False)
+    """
+    return wanted(TRIED[-1], n_users, epsilon) <= 1
+
+
+def check_share(share: Fraction) -> Fraction:
+    """Return the share of ε for the interval; refuse one that leaves nothing for either side."""
+    if not 0 < share < 1:
+        raise InputError(
+            f"interval_share is the part of epsilon that finds the interval, between 0 and 1, got "
+            f"{share}: at 0 there is no interval, at 1 nothing is left for the cells."
+        )
+    return share
+
+
+def candidates(
+    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None, part: float = 1.0
+) -> list[tuple[Interval, Floats]]:
+    """Return the intervals to choose from, each with the noise of the cells for a width of 1.
+
+    Weights are those for means that are given a part of the loss that is left to the cells; the
+    noise is that of means that are given all of it.
+    """
+    sure = [q for q in TRIED if wanted(q, occupancy.n_users, epsilon) <= (share or MOST)]
+    return [
+        at(occupancy, epsilon, share, pair, part)
+        for pair in _worth_trying(sure or list(TRIED[-1:]))
+    ]
+
+
+def _worth_trying(quantiles: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
+    """Return quantiles with stretches: each by itself, and the surest one also stretched."""
+    alone = [(one, Fraction(1)) for one in quantiles]
+    return alone + [(quantiles[-1], stretch) for stretch in STRETCHED[1:]]
+
+
+def at(
+    occupancy: Occupancy,
+    epsilon: Fraction,
+    share: Fraction | None,
+    ends: tuple[Fraction, Fraction],
+    part: float = 1.0,
+    spent: Fraction = Fraction(0),
+    begin: Floats | None = None,
+) -> tuple[Interval, Floats]:
+    """Return an interval of these quantiles and stretch, and the noise of cells for a width of 1.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    epsilon : Fraction
+        The most that a user may lose, in all.
+    share : Fraction or None
+        Part of it for the interval.
+    ends : pair of Fraction
+        The lower quantile, and the stretch.
+    part : float
+        Part of the loss that is left to the cells for which users are weighed.
+    spent : Fraction
+        Loss that goes elsewhere.
+    begin : ndarray of float, shape (n_cells,), optional
+        Rates that were found for others; see `weigh`.
+    """
+    quantile, stretch = ends
+    first = share_of(quantile, occupancy.n_users, epsilon) if share is None else share
+    left = epsilon * (1 - first) - spent
+    end = reach(quantile, stretch)
+    made = weigh(occupancy, float(left) * part, likeness(end), begin=begin)
+    weight = np.floor(made.weight * GRAIN).astype(np.int64)
+    interval = Interval(
+        epsilon * first,
+        (quantile, 1 - quantile),
+        stretch,
+        2.0 * end * SPREAD,
+        clipping(end),
+        weight,
+    )
+    return interval, made.noise * part

@@ -1,0 +1,89 @@
+"""Rows of plans under a private interval: weights and noise, fitted to the loss that was asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.planning.allocation import Rows, whole
+from hexveil.planning.clipping_range import (
+    fast_prediction,
+    private_range,
+    two_stage,
+    variance_range,
+)
+from hexveil.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.clipping_range.private_range import Interval
+    from hexveil.planning.request import Request
+
+    Floats = NDArray[np.float64]
+
+
+def weighed(occupancy: Occupancy, request: Request) -> Rows:
+    """Return weights and noise under one interval, for means, or for variances too."""
+    if "variance" in request.noised:
+        chosen = variance_range.planned(occupancy, request)
+        return _fitted(occupancy, request, chosen.interval, (chosen.mean, chosen.variance))
+    asked, share = _asked(request), request.interval_share
+    tried = fast_prediction.candidates(occupancy.n_users, asked, share)
+    likely, near = fast_prediction.best(occupancy, tried, asked, share)
+    interval, noise = private_range.at(occupancy, asked, share, likely.ends, begin=near)
+    return _fitted(occupancy, request, interval, (noise, np.zeros_like(noise)))
+
+
+def stepped(occupancy: Occupancy, request: Request) -> Rows:
+    """Return the same, with the ways of several steps that cost as much."""
+    asked = _asked(request)
+    interval, noise, more = two_stage.planned(occupancy, asked, request.interval_share)
+    direct = replace(request, epsilon=asked - more.epsilon)
+    rows = _fitted(occupancy, direct, interval, (noise, np.zeros_like(noise)))
+    return replace(rows, steps=more)
+
+
+def can_be_stepped(occupancy: Occupancy, request: Request) -> bool:
+    """Return whether there are means alone to publish, and users in several cells to compare."""
+    return request.noised == ("mean",) and bool((occupancy.cells_per_user > 1).any())
+
+
+def elsewhere(occupancy: Occupancy, request: Request) -> Request:
+    """Return a request as it is planned on another grid than the one it was made for.
+
+    Steps need users in several cells; where there are none, the interval alone is planned.
+    """
+    if request.intervals == "adaptive" and not can_be_stepped(occupancy, request):
+        return replace(request, intervals="global")
+    return request
+
+
+def _fitted(
+    occupancy: Occupancy, request: Request, interval: Interval, noise: tuple[Floats, Floats]
+) -> Rows:
+    """Return rows with noise at which the most exposed user loses what was asked, no more."""
+    most = occupancy.largest
+    rows = Rows(
+        mechanism="weights",
+        kept=most,
+        noise_records=noise[0] * occupancy.records_per_cell,
+        variance_kept=np.where(noise[1] > 0, most, 0),
+        variance_noise=noise[1],
+        factor=whole(occupancy),
+        interval=interval,
+    )
+    flat = np.ones(occupancy.n_cells)
+    lost = Plan(occupancy, np.zeros_like(flat), flat, rows, request, prior_miss=1.0).epsilon
+    left = _asked(request) - interval.epsilon
+    return rows.louder(float((lost - interval.epsilon) / left) * (1.0 + 2.0**-40))
+
+
+def _asked(request: Request) -> Fraction:
+    assert request.epsilon is not None  # noqa: S101  a private interval goes with a loss (api)
+    return request.epsilon

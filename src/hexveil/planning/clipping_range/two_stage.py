@@ -1,0 +1,302 @@
+"""Narrower ranges in a second step: around each user's own mean, or around each cell's.
+
+The interval of planning/clipping_range/private_range.py is as wide as user means differ. Most of
+that may be between users, each alike in all its cells, or most within users. One more private step
+says which: the half width h that holds 80% of the distances of (cell, user) means from the user's
+own mean, each user who was in two cells or more counted once (mechanisms/residual_radius.py). Then
+the release goes one of three ways, the one of least predicted error. All three are planned before
+any value is read.
+
+direct
+    The cell's weighted average of user means in the interval: intervals="global".
+users
+    Means of classes of users who report alike (planning/clipping_range/user_clusters.py), within
+    the interval; and for each cell the weighted average of distances from the user's own projected
+    mean, within ±h. The number is Σ over classes of (part of the cell's records) x (mean of the
+    class), plus that.
+cells
+    A first noisy average of each cell, from the part `COARSE` of ε; then the weighted average of
+    distances from it, within ±h', narrower than user means of one cell differ. The number is the
+    first, moved by the second; smoothed estimates undo the clipping by a stated model
+    (smoothing/declipping.py).
+
+A user's loss is what it loses by the interval, by h, and by the more expensive of the ways, so that
+it is known whatever is found. Ways `direct` and `cells` have the same weights and cost each user
+the same. Source: the loss of a linear statistic adds up over cells (accounting/privacy_loss.py);
+that later steps may depend on earlier outputs: ledger/odometer.py.
+
+What is assumed (costs accuracy, never privacy): user means spread by τ, within users by h/1.28; a
+cell's users spread by s, s² = τ² - half of what is within users, the other half being between
+cells; classes leave τ/√K (planning/clipping_range/user_clusters.py). Where users differ among
+themselves by most of τ a cell holds users of several kinds, and its law is not taken for normal:
+`cells` is then not chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text, sums_up
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.planning.clipping_range import user_clusters
+from hexveil.planning.clipping_range.fast_prediction import Candidate, best
+from hexveil.planning.clipping_range.private_range import DRIFT, GRAIN, MOST, Interval, at, wanted
+from hexveil.planning.clipping_range.strategies import (
+    EXPECTED,
+    INSIDE_REACH,
+    OWN_DRIFT,
+    REACHED,
+    by_users,
+)
+from hexveil.planning.clipping_range.user_weights import Likeness, weigh
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+WAYS = ("direct", "users", "cells")
+ENDS = {
+    Fraction(10, 100): Fraction(1),
+    Fraction(15, 100): Fraction(5, 4),
+    Fraction(1, 5): Fraction(3, 2),
+}
+"""Quantiles for the interval, and the stretch at which it reaches 1.28 deviations."""
+DIRECT = tuple(Fraction(n, 4) for n in (4, 5, 6))
+"""Stretches tried for the way `direct`."""
+INSIDE = Fraction(4, 5)
+"""Share of distances from users' own means that lie within h."""
+LEAST_INSIDE, MOST_INSIDE = Fraction(1, 50), Fraction(1, 10)
+"""Shares of ε for h."""
+CLASS_PARTS = (Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))
+"""Parts of what is left of ε that the classes may take."""
+CLASS_NUMBERS = (0.5, 1.0, 2.0, 3.0)
+"""Numbers of classes tried, in roots of the number of users."""
+MOST_CLASSES = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Found(ReadOnlyArrays):
+    """What a release found; public from then on, in quanta above the records' lower bound.
+
+    Attributes
+    ----------
+    way : one of WAYS
+    ends : pair of int
+        The interval at 1.28 deviations, or, in the way `direct`, that of the cells.
+    half : int
+        Half width of the second step: h, or h'.
+    inside : int
+        h itself.
+    steps : int
+        Width of the records' bounds.
+    own : pair of int, or None
+        What users' own means are projected to, in the way `users`.
+    classes : ndarray of float, shape (n_classes,), or None
+        Noisy means of classes, in the way `users`.
+    coarse : ndarray of float, shape (n_cells,), or None
+        The first noisy averages, in the way `cells`.
+    centre : ndarray of int64, shape (n_cells,), or None
+        Where the second step is around, in the way `cells`.
+    """
+
+    way: str
+    ends: tuple[int, int]
+    half: int
+    inside: int
+    steps: int
+    own: tuple[int, int] | None = None
+    classes: Floats | None = None
+    coarse: Floats | None = None
+    centre: Ints | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Steps(ReadOnlyArrays):
+    """What a plan in steps decides beside its interval; public.
+
+    Attributes
+    ----------
+    epsilon : Fraction
+        What finding h costs every user: it is charged to those in one cell too.
+    stretch : Fraction
+        By how much the interval found is made wider, for the ways `users` and `cells`.
+    of : ndarray of int64, shape (n_users,)
+        The class of each user.
+    class_weight : ndarray of int64, shape (n_users,)
+        Whole weight of each user's mean in its class.
+    class_noise : ndarray of float, shape (n_classes,)
+        Laplace scale of each class's mean for an interval of width 1.
+    weight : ndarray of int64, shape (n_pairs,)
+        Whole weights of distances from users' own means.
+    noise : ndarray of float, shape (n_cells,)
+        Laplace scale of each cell's weighted average of distances, for a range of 1.
+    found : Found or None
+        After a release.
+    """
+
+    epsilon: Fraction
+    stretch: Fraction
+    of: Ints
+    class_weight: Ints
+    class_noise: Floats
+    weight: Ints
+    noise: Floats
+    found: Found | None = None
+
+    def arrays(self) -> tuple[Floats | Ints, ...]:
+        """Return all that decides what is released, in a fixed order."""
+        return (self.of, self.class_weight, self.class_noise, self.weight, self.noise)
+
+    def grouping(self, occupancy: Occupancy) -> user_clusters.Grouping:
+        """Return the classes as an occupancy."""
+        return user_clusters.grouped(occupancy, self.of)
+
+    def class_totals(self) -> Ints:
+        """Return the sum of weights of each class."""
+        total = np.zeros(self.class_noise.size, dtype=np.int64)
+        np.add.at(total, self.of, self.class_weight)
+        return total
+
+    def class_shares(self) -> Floats:
+        """Return each user's part of its class's mean."""
+        return np.asarray(self.class_weight / self.class_totals()[self.of])
+
+    def totals(self, occupancy: Occupancy) -> Ints:
+        """Return the sum of weights of each cell, in the way `users`."""
+        return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
+
+    def shares(self, occupancy: Occupancy) -> Floats:
+        """Return each pair's part of its cell's number, in the way `users`."""
+        return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
+
+    def louder(self, times: float) -> Steps:
+        """Return the same with noise of the way `users` larger by a factor, rounded up."""
+        return replace(
+            self,
+            class_noise=np.nextafter(self.class_noise * times, np.inf),
+            noise=np.nextafter(self.noise * times, np.inf),
+        )
+
+    def losses(self, occupancy: Occupancy) -> tuple[Floats, Floats]:
+        """Return what each user loses by the classes, and by the cells, in the way `users`.
+
+        Rounded up: each term was made by a few correctly rounded operations.
+        """
+        parts = self.class_shares() / self.class_noise[self.of]
+        terms = self.shares(occupancy) / self.noise[occupancy.cell] * (1.0 + 2.0**-49)
+        in_cells = sums_up(occupancy.user, terms, occupancy.n_users)
+        return np.asarray(parts * (1.0 + 2.0**-49)), in_cells
+
+    def composed(self, occupancy: Occupancy) -> Floats:
+        """Return the same together, if all of a class and of a cell are charged its most."""
+        most = np.zeros(self.class_noise.size)
+        np.maximum.at(most, self.of, self.class_shares() / self.class_noise[self.of])
+        shares = self.shares(occupancy)
+        each = np.maximum.reduceat(shares, occupancy.start[:-1]) / self.noise
+        terms = np.where(shares > 0, each[occupancy.cell] * (1.0 + 2.0**-49), 0.0)
+        in_cells = sums_up(occupancy.user, terms, occupancy.n_users)
+        return np.asarray(np.nextafter(most[self.of] * (1.0 + 2.0**-49) + in_cells, np.inf))
+
+
+def planned(
+    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None
+) -> tuple[Interval, Floats, Steps]:
+    """Return the interval, each cell's noise in the way `direct`, and the steps.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    epsilon : Fraction
+        The most that a user may lose, in all.
+    share : Fraction, optional
+        Part of it for the interval; default by its number of users.
+
+    Raises
+    ------
+    InputError
+        If no user was in two cells, or nothing is left for the cells.
+    """
+    inside = share_inside(occupancy, epsilon)
+    if share is not None and share + inside >= 1:
+        raise InputError(
+            f"interval_share {decimal_text(share)} leaves nothing for the cells: the second step "
+            f"takes {decimal_text(inside)} of epsilon."
+        )
+    sure = [q for q in ENDS if wanted(q, occupancy.n_users, epsilon) <= (share or MOST)]
+    quantile = (sure or list(ENDS)[-1:])[0]
+    tried = [Candidate(quantile, stretch) for stretch in DIRECT]
+    chosen, near = best(occupancy, tried, epsilon * (1 - inside), share)
+    spent = epsilon * inside
+    interval, noise = at(occupancy, epsilon, share, chosen.ends, spent=spent, begin=near)
+    left = epsilon * (1 - inside) - interval.epsilon
+    steps = _by_users(occupancy, left, epsilon * inside, ENDS[quantile])
+    return interval, noise, steps
+
+
+def share_inside(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
+    """Return the part of ε that finding h takes.
+
+    Raises
+    ------
+    InputError
+        If no user was in two cells.
+    """
+    several = int((occupancy.cells_per_user > 1).sum())
+    if not several:
+        raise InputError(
+            'intervals "adaptive" compares what users measured in several cells, and no user was '
+            'in two; ask for "global".'
+        )
+    part = math.ceil(wanted(1 - INSIDE, several, epsilon) * 1000)
+    return min(max(Fraction(part, 1000), LEAST_INSIDE), MOST_INSIDE)
+
+
+def _by_users(occupancy: Occupancy, left: Fraction, inside: Fraction, stretch: Fraction) -> Steps:
+    """Return the classes, weights and noise of least predicted error in the way `users`."""
+    points = user_clusters.features(occupancy)
+    fine = weigh(occupancy, 1.0, Likeness(1.0 / (2.0 * INSIDE_REACH), OWN_DRIFT))
+    own = np.floor(fine.weight * GRAIN).astype(np.int64)
+    least: tuple[float, Steps] | None = None
+    for number in _numbers(occupancy.n_users):
+        grouping = user_clusters.group(occupancy, points, number)
+        made = weigh(grouping.occupancy, float(left), Likeness(0.5 / REACHED, DRIFT))
+        weight = np.empty(occupancy.n_users, dtype=np.int64)
+        weight[grouping.occupancy.user] = np.floor(made.weight * GRAIN).astype(np.int64)
+        for part in CLASS_PARTS:
+            steps = Steps(
+                inside,
+                stretch,
+                grouping.of,
+                weight,
+                made.noise / float(part),
+                own,
+                fine.noise / float(left * (1 - part)),
+            )
+            steps = fitted(occupancy, steps, left)
+            noise, likely = by_users(occupancy, steps, *EXPECTED)
+            error = float(np.hypot(noise, likely).mean())
+            if least is None or error < least[0]:
+                least = error, steps
+    assert least is not None  # noqa: S101  there are numbers to try
+    return least[1]
+
+
+def _numbers(users: int) -> list[int]:
+    tried = {math.ceil(times * math.sqrt(users)) for times in CLASS_NUMBERS}
+    return sorted({min(one, MOST_CLASSES, max(users // 4, 1)) for one in tried})
+
+
+def fitted(occupancy: Occupancy, steps: Steps, left: Fraction) -> Steps:
+    """Return the steps with noise at which the most exposed user loses what is left, no more."""
+    lost = float(sum(steps.losses(occupancy)).max())  # type: ignore[union-attr]
+    return steps.louder(lost / float(left) * (1.0 + 2.0**-40))

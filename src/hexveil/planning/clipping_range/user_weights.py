@@ -1,0 +1,303 @@
+"""Users' weights in each cell, and the noise of each cell, for means of projected user means.
+
+A cell's number is Σ_l w_gl clip(user mean) with weights that sum to one, plus Laplace noise. For an
+interval of width 1 a user moves it by w_gl, and loses Σ_g w_gl / b_g over all its cells, b the
+noise scales (accounting/privacy_loss.py; mechanisms/weighted_mean.py for the whole numbers).
+Weights that differ from the shares p_gl = m/N of the records make noise smaller and the number
+another one: it is off by Σ (w - p)(user mean), at most half of Σ |w - p| for an interval of width
+1. What it is off by in fact depends on values, so a stated prior says it: user means within a cell
+are independent with standard deviation `spread`, and users whose weight rises differ from those
+whose weight falls by `drift`; both as parts of the interval's width. Then a cell is off by at most
+
+    √(2/π) spread √(Σ (w - p)²) + drift Σ |w - p| / 2
+
+on average. Weights are w ∝ f_l p_gl, f_l a factor of the user: with a_g rates of noise, f_l is 1
+where Σ_g a_g p_gl is at most 1, and else what brings it there. Noise and what a cell is off by,
+averaged over cells, are a smooth function of log a, and minimised by L-BFGS.
+
+A prior that does not fit costs accuracy, never privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy, Pairs
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+ITERATIONS = 200
+REACH = 30.0
+"""How far the logarithms of the rates may go from where they began."""
+FLAT, STILL = 1e-3, 1e-6
+"""The search ends where a cell's slope is below `FLAT` of its part of the objective at the start,
+or where a step betters the objective by less than `STILL` of it."""
+BEGIN, BEGIN_TOO, SMALL = (0.9,), (0.5, 1.0), 2_000
+"""Quantiles of what users would lose at equal rates, where the search begins; of few pairs, where
+the objective is rough, at the others too."""
+STRIDE = 0.3
+"""What the first step changes the logarithm of some rate by, at least: it would be the slope, which
+is next to nothing on maps of many cells or of little noise."""
+ROUNDED = 1e-3
+"""Below this part of its share a weight's distance from it is rounded off: a slope is needed."""
+AT_ONCE = 2**15
+"""Pairs that are looked at together: all that is made of so many stays in a core's own cache."""
+NORMAL = math.sqrt(2.0 / math.pi)
+"""Expected distance from its mean of a normal number, in standard deviations."""
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """What is assumed of user means, as parts of the width of the interval they are projected to.
+
+    Attributes
+    ----------
+    spread : float
+        Standard deviation of user means within a cell.
+    drift : float
+        By how much users whose weight rises differ from those whose weight falls.
+    """
+
+    spread: float
+    drift: float
+
+
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """Weights and noise for an interval of width 1.
+
+    Attributes
+    ----------
+    weight : ndarray of float, shape (n_pairs,)
+        Sum to one in each cell.
+    noise : ndarray of float, shape (n_cells,)
+        Laplace scale at which no user loses more than was allowed, up to rounding.
+    rates : ndarray of float, shape (n_cells,)
+        What the search found; another one of nearly the same question begins well from there.
+    """
+
+    weight: Floats
+    noise: Floats
+    rates: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Some cells in a row, with few enough pairs that what is made of them stays in a cache.
+
+    Attributes
+    ----------
+    cells, pairs : slice
+    first : ndarray of int64, shape (n_cells,)
+        Position of each cell's first pair, from that of the run.
+    sizes : ndarray of int64, shape (n_cells,)
+        Pairs of each cell.
+    """
+
+    cells: slice
+    pairs: slice
+    first: Ints
+    sizes: Ints
+
+
+class _Problem:
+    """The objective: average noise, and what the weights make a cell off by, with its slope.
+
+    Pairs are looked at in runs; sums over a cell's users, or a user's cells, of something of the
+    other by the shares are products with a sparse matrix, `shares`. `slopes` is one of the same
+    pairs, whose numbers change with each look.
+    """
+
+    def __init__(self, occupancy: Occupancy, loss: float, prior: Likeness) -> None:
+        import scipy.sparse  # noqa: PLC0415  slow to import
+
+        self.occupancy, self.loss, self.prior = occupancy, loss, prior
+        self.share = occupancy.n / np.repeat(
+            occupancy.records_per_cell.astype(np.float64), occupancy.users_per_cell
+        )
+        self.shares = scipy.sparse.csr_array(
+            (self.share, occupancy.user, occupancy.start),
+            shape=(occupancy.n_cells, occupancy.n_users),
+        )
+        self.slopes = scipy.sparse.csr_array(
+            (np.empty_like(self.share), self.shares.indices, self.shares.indptr),
+            shape=self.shares.shape,
+        )
+        self.runs = list(_runs(occupancy))
+        self.squares = np.add.reduceat(self.share**2, occupancy.start[:-1])
+
+    def by_user(self, per_cell: Floats) -> Floats:
+        """Return each user's sum over its cells, by its shares of them."""
+        return np.asarray(self.shares.T @ per_cell)
+
+    def weighing(self, rates: Floats) -> Weighing:
+        """Return the weights of these rates, and the noise."""
+        factor, _ = self._factors(rates)
+        total = self.shares @ factor
+        weight = factor[self.occupancy.user]
+        weight *= self.share
+        weight /= np.repeat(total, self.occupancy.users_per_cell)
+        return Weighing(weight, 1.0 / (self.loss * rates * total), rates)
+
+    def _factors(self, rates: Floats) -> tuple[Floats, Floats]:
+        """Return each user's factor, and how fast it falls with what the user would lose."""
+        lost = np.maximum(self.by_user(rates), 1e-300)
+        return np.minimum(1.0, 1.0 / lost), np.where(lost > 1.0, -1.0 / lost**2, 0.0)
+
+    def value(self, logs: Floats) -> tuple[float, Floats]:
+        """Return the objective and its slope in the logarithms of the rates."""
+        rates = np.exp(logs)
+        factor, fall = self._factors(rates)
+        total = self.shares @ factor
+        noise = 1.0 / (self.loss * rates * total)
+        off = np.empty_like(total)
+        for run in self.runs:
+            off[run.cells] = self._look(run, factor, total[run.cells], noise[run.cells])
+        through = fall * (self.slopes.T @ (1.0 / total))
+        by_rate = self.shares @ through - noise / rates
+        return float((noise + off).mean()), by_rate * rates / rates.size
+
+    def _look(self, run: _Run, factor: Floats, total: Floats, noise: Floats) -> Floats:
+        """Return what each cell of a run is off by; note its pairs' slopes.
+
+        These are p times how fast what a cell is off by, and its noise, rise with f p / Σ f p.
+        """
+        share, prior = self.share[run.pairs], self.prior
+        # How far a weight is from its share, as a part of it; each line below is one look at a run.
+        part = factor.take(self.occupancy.user[run.pairs], mode="clip")
+        part *= np.repeat(1.0 / total, run.sizes)
+        part -= 1.0
+        away = share * part
+        apart = np.square(part)
+        apart += ROUNDED**2
+        np.sqrt(apart, out=apart)
+        squares = np.add.reduceat(np.square(away), run.first)
+        length = np.sqrt(squares + ROUNDED**2 * self.squares[run.cells])
+        sharp = share * apart
+        off = NORMAL * prior.spread * length + prior.drift / 2.0 * np.add.reduceat(sharp, run.first)
+        np.divide(part, apart, out=apart)
+        apart *= prior.drift / 2.0
+        slope = np.multiply(away, np.repeat(NORMAL * prior.spread / length, run.sizes), out=sharp)
+        slope += apart
+        slope *= share
+        # Weights sum to one: what all of a cell's slopes have in common does not count.
+        part += 1.0
+        part *= slope
+        common = np.add.reduceat(part, run.first) + noise
+        np.multiply(share, np.repeat(common, run.sizes), out=away)
+        np.subtract(slope, away, out=self.slopes.data[run.pairs])
+        return np.asarray(off)
+
+
+def _runs(occupancy: Occupancy) -> Iterator[_Run]:
+    """Yield all cells in runs."""
+    start = occupancy.start
+    found = np.searchsorted(start, np.arange(0, occupancy.n_pairs, AT_ONCE)).tolist()
+    for first, end in pairwise(dict.fromkeys([*found, occupancy.n_cells])):
+        own = start[first : end + 1]
+        yield _Run(slice(first, end), slice(own[0], own[-1]), own[:-1] - own[0], np.diff(own))
+
+
+def weigh(
+    occupancy: Occupancy,
+    loss: float,
+    prior: Likeness,
+    iterations: int = ITERATIONS,
+    begin: Floats | None = None,
+) -> Weighing:
+    """Return weights and noise that make the average predicted error small.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    loss : float
+        The most that a user may lose, in epsilon.
+    prior : Likeness
+    iterations : int
+        Fewer of them are good enough for a prediction.
+    begin : ndarray of float, shape (n_cells,), optional
+        Rates that were found for another loss or prior. Not used where there are few pairs, and the
+        search begins at several points.
+
+    Examples
+    --------
+    >>> from hexveil.model.occupancy import Occupancy
+    >>> crowd = Occupancy.from_dense([[1, 1]] * 50)
+    >>> weigh(crowd, 1.0, Likeness(0.3, 0.1)).noise  # span G / (epsilon L), in both cells
+    array([0.04, 0.04])
+    """
+    problem = _Problem(occupancy, loss, prior)
+    found = (_search(problem, one, iterations) for one in _begins(problem, begin))
+    return problem.weighing(np.exp(min(found, key=lambda one: one[1])[0]))
+
+
+def _begins(problem: _Problem, known: Floats | None) -> list[Floats]:
+    """Return logarithms of rates to begin at."""
+    few = problem.occupancy.n_pairs <= SMALL
+    if known is not None and not few:
+        return [np.log(known)]
+    lost = problem.by_user(np.ones(problem.occupancy.n_cells))
+    typical = np.quantile(lost, (*BEGIN, *BEGIN_TOO) if few else BEGIN)
+    return [np.full(problem.occupancy.n_cells, -math.log(one)) for one in typical]
+
+
+def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, float]:
+    """Return logarithms of rates that L-BFGS finds from here, and the objective there."""
+    import scipy.optimize  # noqa: PLC0415  slow to import
+
+    first, slope = problem.value(begin)
+    scale = max(STRIDE / max(float(np.abs(slope).max()), 1e-300), 1.0)
+
+    def scaled(logs: Floats) -> tuple[float, Floats]:
+        value, slope = problem.value(logs)
+        return value * scale, slope * scale
+
+    done = scipy.optimize.minimize(
+        scaled,
+        begin,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=np.stack((begin - REACH, begin + REACH), axis=1),
+        options={
+            "maxiter": iterations,
+            "gtol": FLAT * first * scale / begin.size,
+            "ftol": STILL * min(first * scale, 1.0),  # the search takes it of 1 or more
+        },
+    )
+    return np.asarray(done.x), float(done.fun) / scale
+
+
+def off_by(occupancy: Occupancy, weight: Floats, prior: Likeness) -> Floats:
+    """Return what weights make each cell off by, by the prior; for an interval of width 1."""
+    length, apart = distances(occupancy, weight)
+    return np.asarray(NORMAL * prior.spread * length + prior.drift / 2.0 * apart)
+
+
+def most_off(occupancy: Occupancy, weight: Floats) -> Floats:
+    """Return the most that weights can make each cell off by, for an interval of width 1."""
+    return np.asarray(distances(occupancy, weight)[1] / 2.0)
+
+
+def distances(occupancy: Occupancy, weight: Floats) -> tuple[Floats, Floats]:
+    """Return how far each cell's weights are from the shares: √(Σ (w - p)²), and Σ |w - p|."""
+    total = occupancy.records_per_cell.astype(np.float64)
+    found: tuple[Floats, Floats] = occupancy.of_cells(_distances, [total], pairs=[weight])
+    return found
+
+
+def _distances(pairs: Pairs, total: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Return the same of some cells."""
+    first, away = pairs.start[:-1], weight - pairs.n / total[pairs.cell]
+    length = np.sqrt(np.add.reduceat(np.square(away), first))
+    return length, np.add.reduceat(np.abs(away, out=away), first)

@@ -1,0 +1,133 @@
+"""The methods side by side on one request: what each costs, and what it would say.
+
+Public facts only; nothing is spent. A method that cannot do what is asked says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.mechanisms import OptimalClipping
+from hexveil.planning.methods import rows_of
+
+if TYPE_CHECKING:
+    from hexveil.planning.plan import Plan
+    from hexveil.planning.request import Method, Objective
+
+WAYS: tuple[tuple[Method, Objective], ...] = (
+    ("joint", "mean"),
+    ("joint", "max"),
+    ("per-cell", "max"),
+    ("clip-user", "max"),
+    ("composition", "max"),
+)
+"""Methods and objectives that are compared."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method's plan in figures.
+
+    Attributes
+    ----------
+    method, objective : str
+    epsilon : float or None
+        What the most exposed unit loses; None where the method cannot do what is asked.
+    claimed : float or None
+        What has to be paid if cells are counted: the price of "composition" itself.
+    worst, average, median : float or None
+        Planning error over cells, as the objective judges it.
+    shrunk : int or None
+        Users of whom something is put at the middle of the bounds.
+    better : int or None
+        Cells that say more than one constant for all.
+    certifies : str or None
+        What the joint plan's certificate is about: "loss", "max error" or "mean error".
+    lower_bound, gap : float or None
+        What no plan of the class goes below in it, and (value - lower_bound) / value.
+    trouble : str or None
+        Why there is no plan.
+    """
+
+    method: str
+    objective: str
+    epsilon: float | None = None
+    claimed: float | None = None
+    worst: float | None = None
+    average: float | None = None
+    median: float | None = None
+    shrunk: int | None = None
+    better: int | None = None
+    certifies: str | None = None
+    lower_bound: float | None = None
+    gap: float | None = None
+    trouble: str | None = None
+
+
+def compare(plan: Plan) -> list[Line]:
+    """Return each method on the request of a plan; with targets, by its own objective alone."""
+    request = plan.request
+    ways = WAYS
+    if request.target is not None:
+        apart = [(method, request.objective) for method, _ in WAYS if method != "joint"]
+        ways = (("joint", request.objective), *apart)
+    return [_line(plan, method, objective) for method, objective in ways]
+
+
+def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
+    """Return the same request by another method; raise InputError if it cannot do it.
+
+    A private interval goes with the plan's own method and objective alone.
+    """
+    if (method, objective) == (plan.method, plan.request.objective):
+        return plan
+    apart = method in ("per-cell", "composition")
+    request = replace(
+        plan.request,
+        method=method,
+        objective=objective,
+        mechanism=plan.request.mechanism if apart else OptimalClipping(),
+        split=plan.request.split if method != "joint" else None,
+        intervals="none",
+        interval_share=None,
+    )
+    return replace(
+        plan, rows=rows_of(plan.occupancy, plan.span, request, plan.facts), request=request
+    )
+
+
+def _line(plan: Plan, method: Method, objective: Objective) -> Line:
+    try:
+        made = same_request(plan, method, objective)
+    except InputError as error:
+        return Line(method, objective, trouble=str(error))
+    errors = made.judged_errors()
+    return Line(
+        method,
+        objective,
+        epsilon=float(made.epsilon),
+        claimed=float(made.composed_epsilon),
+        worst=float(errors.max()),
+        average=float(errors.mean()),
+        median=float(np.median(errors)),
+        shrunk=shrunk(made),
+        better=made.support.better,
+        certifies=made.certifies,
+        lower_bound=made.lower_bound,
+        gap=made.gap,
+    )
+
+
+def shrunk(plan: Plan) -> int:
+    """Return how many users are not kept whole in some cell."""
+    occupancy = plan.occupancy
+    whole = np.ones(occupancy.n_pairs, dtype=bool)
+    for name, kept in (("mean", plan.kept_mean), ("variance", plan.kept_variance)):
+        if name in plan.parts:
+            live = plan.parts[name].live[occupancy.cell]
+            whole &= ~live | (kept >= occupancy.n)
+    return int(np.unique(occupancy.user[~whole]).size)

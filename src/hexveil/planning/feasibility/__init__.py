@@ -1,0 +1,1 @@
+"""Feasibility: whether a map beats a constant, and which grid a fleet supports."""

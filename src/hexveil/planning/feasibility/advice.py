@@ -1,0 +1,173 @@
+"""What to do when a grid is too fine: a larger ε, or the finest coarser grid that is not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.model.cells import Cells
+from hexveil.model.distributed_occupancy import SpreadOccupancy
+from hexveil.planning.clipping_range.range_allocations import elsewhere
+from hexveil.planning.feasibility.grids import coarser_slots
+from hexveil.planning.feasibility.prediction import Predictor, loss_for, predicted
+from hexveil.planning.methods import rows_of
+from hexveil.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from hexveil.model.public_metadata import PublicFacts
+
+
+NEAR = 1.01
+"""Ratio of two losses at which the search for the one needed ends."""
+UNDER = 1.0 - 1e-9
+"""At a loss that is named the error is this much below what is wanted."""
+
+
+class GridTooFineWarning(UserWarning):
+    """The map would say no more than one constant for all cells."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What would help, and the sentence that says so.
+
+    Attributes
+    ----------
+    epsilon_needed : float or None
+        Loss at which this grid would say more than one constant; None if none would.
+    coarser : Plan or None
+        The coarser grid of most cells that says more at the asked loss, planned.
+    text : str
+    """
+
+    epsilon_needed: float | None
+    coarser: Plan | None
+    text: str
+
+
+def advice(plan: Plan) -> Advice:
+    """Return what would help a plan whose grid is too fine; where pairs stay elsewhere, nothing."""
+    if isinstance(plan.occupancy, SpreadOccupancy):  # each plan tried would be a search of its own
+        return Advice(None, None, _text(plan, None, None))
+    needed = epsilon_needed(plan)
+    coarser = finest_supported(plan)
+    return Advice(needed, coarser, _text(plan, needed, coarser))
+
+
+def at_loss(plan: Plan, loss: Fraction) -> Plan:
+    """Return the same request at another loss."""
+    request = replace(plan.request, epsilon=loss, target=None)
+    return replace(
+        plan, rows=rows_of(plan.occupancy, plan.span, request, plan.facts), request=request
+    )
+
+
+def epsilon_needed(plan: Plan) -> float | None:
+    """Return the loss, rounded up to two figures, at which the map says more than one constant.
+
+    None if 100 is not enough.
+    """
+    if (plan.method, plan.request.objective) == ("joint", "mean"):
+        aim, begin = plan.support.prior_miss * UNDER, plan.asked or Fraction(1)
+        found = loss_for(lambda loss: predicted(at_loss(plan, loss)), aim, begin, NEAR)
+    else:  # what is made small is not what is judged: only that it falls is known
+        found = _by_halving(plan)
+    return None if found is None else two_figures_up(found)
+
+
+def _by_halving(plan: Plan) -> float | None:
+    low, high = 1e-4, 100.0
+    if not at_loss(plan, Fraction(high)).support.supported:
+        return None
+    while high / low > NEAR:
+        middle = math.sqrt(low * high)
+        good = at_loss(plan, Fraction(middle)).support.supported
+        low, high = (low, middle) if good else (middle, high)
+    return high
+
+
+def two_figures_up(value: float) -> float:
+    """Return a number rounded up to two figures.
+
+    Examples
+    --------
+    >>> two_figures_up(2.31), two_figures_up(0.0041)
+    (2.4, 0.0041)
+    """
+    if value <= 0:
+        return 0.0
+    digits = 1 - math.floor(math.log10(value))
+    return round(math.ceil(value * 10.0**digits - 1e-9) / 10.0**digits, max(digits, 0))
+
+
+def regrid(plan: Plan, facts: PublicFacts) -> Plan:
+    """Return the plan of the same request on other public facts; targets become the loss."""
+    size = facts.occupancy.n_cells
+    lower, upper = np.full(size, plan.lower.min()), np.full(size, plan.upper.max())
+    request = plan.request
+    if request.target is not None:
+        request = replace(request, epsilon=plan.asked, target=None)
+    request = elsewhere(facts.occupancy, request)
+    return Plan(
+        occupancy=facts.occupancy,
+        lower=lower,
+        upper=upper,
+        rows=rows_of(facts.occupancy, upper - lower, request, facts),
+        request=request,
+        prior_miss=plan.prior_miss,
+        facts=facts,
+    )
+
+
+def coarser_grids(grid: Cells) -> tuple[Cells, ...]:
+    """Return the same and coarser resolutions and offered timeslots, without the grid itself."""
+    slots = [grid.timeslot, *coarser_slots(grid)]
+    grids = [
+        replace(grid, resolution=resolution, timeslot=slot)
+        for resolution in range(grid.resolution, -1, -1)
+        for slot in slots
+    ]
+    return tuple(grids[1:])
+
+
+def finest_supported(plan: Plan) -> Plan | None:
+    """Return the plan of the coarser grid of most cells that says more than one constant."""
+    facts = plan.facts
+    if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
+        return None
+    grids = coarser_grids(facts.cells.grid)
+    found = [other for other in facts.recount(grids, facts.unit) if other is not None]
+    for other in sorted(found, key=lambda one: -one.occupancy.n_cells):
+        certain = Predictor(plan, other).floor(float(plan.asked)) >= plan.support.prior_miss
+        made = None if certain else regrid(plan, other)
+        if made is not None and made.support.supported:
+            return made
+    return None
+
+
+def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
+    cells = plan.support.cells
+    sentence = (
+        "this grid is too fine for this fleet: the error to expect is "
+        f"{plan.support.mean_error:.3g} on "
+        f"average, while one constant for all {cells:,} cells is assumed to miss "
+        f"{plan.support.prior_miss:.3g}"
+    )
+    ways = []
+    if coarser is not None:
+        ways.append(f"the finest grid that is not too fine is {_described(coarser)}")
+    if needed is not None:
+        ways.append(f"this grid would need epsilon {needed:g}")
+    return sentence + ("; " + ", and ".join(ways) if ways else "") + "."
+
+
+def _described(plan: Plan) -> str:
+    assert plan.facts is not None  # noqa: S101  a coarser grid comes from public facts
+    grid = plan.facts.cells.grid
+    assert isinstance(grid, Cells)  # noqa: S101
+    slots = "" if grid.timeslot is None else f" in {grid.timeslot} slots"
+    return f"resolution {grid.resolution}{slots} ({plan.support.cells:,} cells)"

@@ -1,0 +1,332 @@
+"""The table "what can this fleet support": grids, units of privacy and what they allow.
+
+Errors are predicted (planning/feasibility/prediction.py). A grid whose error is certainly no
+smaller than one constant's is not planned at all: its error and its ε are then said to be above
+something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, get_args
+
+import pyarrow as pa
+
+from hexveil.base.errors import InputError
+from hexveil.model.cells import Cells
+from hexveil.model.public_metadata import Unit
+from hexveil.planning.api import HasFacts, plan
+from hexveil.planning.feasibility import recommendation
+from hexveil.planning.feasibility.advice import UNDER, two_figures_up
+from hexveil.planning.feasibility.grids import counted, grids_to_try
+from hexveil.planning.feasibility.prediction import Predictor, predicted
+from hexveil.planning.feasibility.utility_test import is_assumed, of_few
+from hexveil.theory import noise_floor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hexveil.base.rational import Number
+    from hexveil.mechanisms import ThresholdMechanism
+    from hexveil.model.cells import Labels
+    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.planning.clipping_range.fast_prediction import Prediction
+    from hexveil.planning.clipping_range.private_range import Intervals
+    from hexveil.planning.plan import Plan
+    from hexveil.planning.request import Method, Objective
+
+FAR = 10.0
+"""Where more than this many times the asked loss is needed at least, no more is said."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One grid and unit of privacy, and what it allows; value units.
+
+    Attributes
+    ----------
+    unit : str
+    resolution : int or None
+    timeslot, slot : str or None
+    labels : tuple of str, or None
+        Columns whose combinations are the cells, in place of a resolution and a slot.
+    cells, users : int
+        0 cells: none is left after selection.
+    floor, predicted_error, prior_miss : float
+        Noise no unclipped plan can beat; the average error to expect; what one constant misses.
+    better : int or None
+        Cells that say more than one constant; None where the grid was not planned.
+    planned : bool
+        False where the error is certainly above one constant's: `predicted_error` then is a bound
+        that it is above.
+    supported, halved : bool
+        Whether the error is below what one constant misses, and below half of that.
+    epsilon_needed, epsilon_halved : float or None
+        Where it is not: the loss at which it would be. None also where that is above 100, or above
+        ten times the loss that was asked.
+    epsilon_least : float
+        A loss below which the error is certainly above half of one constant's; 0 if none is known.
+    """
+
+    unit: str
+    resolution: int | None
+    timeslot: str | None
+    slot: str | None
+    labels: tuple[str, ...] | None
+    cells: int
+    users: int
+    floor: float
+    predicted_error: float
+    prior_miss: float
+    better: int | None
+    planned: bool
+    supported: bool
+    halved: bool
+    epsilon_needed: float | None
+    epsilon_halved: float | None
+    epsilon_least: float
+
+    @property
+    def grid(self) -> str:
+        """The grid in words."""
+        if self.labels is not None:
+            return " x ".join(self.labels)
+        slots = "" if self.timeslot is None else f" in {self.timeslot} slots"
+        return f"resolution {self.resolution}{slots}"
+
+
+_SCHEMA = pa.schema(
+    [
+        ("unit", pa.string()),
+        ("resolution", pa.int64()),
+        ("timeslot", pa.string()),
+        ("slot", pa.string()),
+        ("labels", pa.list_(pa.string())),
+        ("cells", pa.int64()),
+        ("users", pa.int64()),
+        ("floor", pa.float64()),
+        ("predicted_error", pa.float64()),
+        ("prior_miss", pa.float64()),
+        ("better", pa.int64()),
+        ("planned", pa.bool_()),
+        ("supported", pa.bool_()),
+        ("halved", pa.bool_()),
+        ("epsilon_needed", pa.float64()),
+        ("epsilon_halved", pa.float64()),
+        ("epsilon_least", pa.float64()),
+        ("proposed", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What a fleet can support: one offer per grid and unit of privacy.
+
+    Attributes
+    ----------
+    offers : tuple of Offer
+    epsilon : float
+        The loss they are compared at.
+    unit : str
+        The unit of privacy of the data set: proposals are made for it.
+    """
+
+    offers: tuple[Offer, ...]
+    epsilon: float
+    unit: Unit
+
+    @cached_property
+    def proposed(self) -> Offer | None:
+        """The grid of most cells whose error is under half of one constant's; None without one."""
+        return recommendation.finest(self.offers, self.unit)
+
+    @cached_property
+    def sentence(self) -> str:
+        """The proposal in words, or what would help; of other units what they would allow."""
+        return recommendation.sentence(self.offers, self.unit, self.epsilon)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the offers as a table, a column per attribute, and which one is proposed."""
+        names = list(Offer.__dataclass_fields__)
+        columns = [[getattr(offer, name) for offer in self.offers] for name in names]
+        columns.append([offer is self.proposed for offer in self.offers])
+        # What is not a number, as the error where no cell is left, becomes a null.
+        arrays = [
+            pa.array(column, kind, from_pandas=True)
+            for column, kind in zip(columns, _SCHEMA.types, strict=True)
+        ]
+        return pa.table(arrays, schema=_SCHEMA)
+
+    def to_pandas(self) -> object:
+        """Return the offers as a pandas data frame; InputError without pandas."""
+        if find_spec("pandas") is None:
+            raise InputError('pandas is not installed: pip install "hexveil[pandas]".')
+        return self.to_arrow().to_pandas()
+
+
+def capacity(  # noqa: PLR0913  a public door
+    source: PublicFacts | HasFacts,
+    *,
+    epsilon: Number,
+    resolutions: Sequence[int] | None = None,
+    timeslots: Sequence[str | None] | None = None,
+    levels: Sequence[Sequence[str]] | None = None,
+    units: Sequence[Unit] | None = None,
+    prior: Number | None = None,
+    method: Method = "joint",
+    mechanism: ThresholdMechanism | None = None,
+    objective: Objective | None = None,
+    intervals: Intervals = "none",
+    interval_share: Number | None = None,
+) -> Capacity:
+    """Return what this fleet can support at `epsilon`, per grid and unit, and which is proposed.
+
+    Public facts only; nothing is spent. The records are counted again on every grid. Proposed is
+    the grid of most cells whose predicted error is under half of what one constant misses by the
+    prior, for the data set's own unit of privacy. Predictions are a little above what `hv.plan`
+    then reaches.
+
+    Parameters
+    ----------
+    source : Dataset or PublicFacts
+    epsilon : number
+        Largest loss of any unit of privacy.
+    resolutions : sequence of int, optional
+        Default: from three coarser than the data set's to one finer.
+    timeslots : sequence of str or None, optional
+        Default: the data set's and the coarser of 1h, 3h, 6h, 1d.
+    levels : sequence of sequences of str, optional
+        Where cells are combinations of labels: some of their columns each. Default: every choice.
+    units : sequence of str, optional
+        Default: the data set's unit of privacy.
+    prior : number, optional
+        What one constant misses on average; default span / 20.
+    method, mechanism, objective, intervals, interval_share
+        As for `hv.plan`.
+
+    Raises
+    ------
+    InputError
+        If the data set has no places to count again, or an argument is wrong.
+    """
+    facts = source.public if isinstance(source, HasFacts) else source
+    grids = grids_to_try(facts, resolutions, timeslots, levels)
+    made = plan(
+        facts,
+        epsilon=epsilon,
+        prior=prior,
+        mechanism=mechanism,
+        method=method,
+        objective=objective,
+        intervals=intervals,
+        interval_share=interval_share,
+        advise=False,
+    )
+    return offered(made, units=units, grids=grids)
+
+
+def offered(
+    made: Plan,
+    *,
+    units: Sequence[Unit] | None = None,
+    grids: tuple[Cells | Labels, ...] | None = None,
+) -> Capacity:
+    """Return what a plan's request would allow on other grids and for other units of privacy.
+
+    Parameters
+    ----------
+    made : Plan
+        Of a data set; its targets, if it has any, become what they cost.
+    units : sequence of str, optional
+        Default: the data set's unit of privacy.
+    grids : tuple of Cells or Labels, optional
+        Default: those around the data set's own.
+
+    Raises
+    ------
+    InputError
+        If the data set cannot be counted on them.
+    """
+    facts = made.facts
+    if facts is None:
+        raise InputError("grids are compared for a data set, not for a bare occupancy.")
+    if made.request.target is not None:
+        made = replace(made, request=replace(made.request, epsilon=made.asked, target=None))
+    grids = grids_to_try(facts) if grids is None else grids
+    offers = []
+    for unit in (facts.unit,) if units is None else units:
+        if unit not in get_args(Unit):
+            raise InputError(f"unit must be one of {', '.join(get_args(Unit))}, got {unit!r}.")
+        for grid, found in zip(grids, counted(facts, grids, unit), strict=True):
+            same = found is not None and (unit, grid) == (facts.unit, facts.cells.grid)
+            offers.append(_offer(made, grid, unit, found, own=same))
+    return Capacity(tuple(offers), float(made.asked), facts.unit)
+
+
+def _offer(
+    made: Plan, grid: Cells | Labels, unit: str, facts: PublicFacts | None, *, own: bool
+) -> Offer:
+    miss = made.support.prior_miss
+    empty = Offer(
+        *_names(grid, unit),
+        cells=0,
+        users=0,
+        floor=float("nan"),
+        predicted_error=float("nan"),
+        prior_miss=miss,
+        better=0,
+        planned=False,
+        supported=False,
+        halved=False,
+        epsilon_needed=None,
+        epsilon_halved=None,
+        epsilon_least=0.0,
+    )
+    if facts is None:
+        return empty
+    if is_assumed(made):
+        miss *= of_few(facts.occupancy.n_cells)
+    predictor, asked = Predictor(made, facts), made.asked
+    error, seen = predictor.floor(float(asked)), None
+    if own or error < miss:
+        seen = predicted(made) if own else predictor.at(asked)
+        error = seen.mean
+    cells, users = facts.occupancy.n_cells, facts.occupancy.n_users
+    return replace(
+        empty,
+        cells=cells,
+        users=users,
+        prior_miss=miss,
+        floor=noise_floor(predictor.span, cells, users, float(asked)),
+        predicted_error=error,
+        better=None if seen is None else int((seen.error < miss).sum()),
+        planned=seen is not None,
+        supported=seen is not None and error < miss,
+        halved=seen is not None and error < miss / 2.0,
+        epsilon_needed=_needed(predictor, seen, miss),
+        epsilon_halved=_needed(predictor, seen, miss / 2.0),
+        epsilon_least=predictor.least(miss / 2.0),
+    )
+
+
+def _names(
+    grid: Cells | Labels, unit: str
+) -> tuple[str, int | None, str | None, str | None, tuple[str, ...] | None]:
+    """Return the unit, resolution, timeslot, slot and labels of an offer."""
+    if isinstance(grid, Cells):
+        return unit, grid.resolution, grid.timeslot, grid.slot, None
+    return unit, None, None, None, grid.columns
+
+
+def _needed(predictor: Predictor, seen: Prediction | None, error: float) -> float | None:
+    """Return the loss at which the error would be this small; None where it is, or far away."""
+    asked = predictor.plan.asked
+    if seen is not None and seen.mean < error:
+        return None
+    if predictor.least(error) > FAR * float(asked):
+        return None
+    found = predictor.needed(error * UNDER, None if seen is None else asked)
+    return None if found is None else two_figures_up(found)

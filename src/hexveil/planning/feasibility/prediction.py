@@ -1,0 +1,225 @@
+"""What a request would do on other public facts, and the ε it would need there.
+
+Means by the joint plan of least average error are predicted quickly
+(planning/clipping_range/fast_prediction.py); every other request is planned in full.
+
+Bound. Planning errors are U (d/2 + b), d the share of a cell that is put at the middle and b the
+noise for bounds of width 1. The users' losses add up to Σ_g (1 - d_g)/b_g <= L ε, so that, by
+Cauchy and Schwarz, an average error below E U needs L ε / G >= (1 - δ)²/(E - δ/2), δ the average of
+d. For E < 1/4 that grows with δ, so it is least at δ = 0: ε >= G / (L E). Where one constant
+misses less than a quarter of the span, a grid whose noise floor is above it need not be planned.
+Under an interval weights sum to one in each cell and nothing is put at the middle: the same with
+δ = 0, the interval's width for U, and what clipping costs by the prior taken off the error. Plans
+in several steps may go below that; what they would gain is left out of tables.
+
+ε for an error. With what is kept unchanged, noise is in proportion to 1/ε and the rest stays: a
+straight line in 1/ε, on or above the least error, which it touches. Where it crosses the wanted
+error is Newton's next step, and the error there is small enough.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.error_model import steps_of
+from hexveil.planning.clipping_range import fast_prediction
+from hexveil.planning.clipping_range.fast_prediction import Prediction
+from hexveil.planning.clipping_range.private_range import worth_it
+from hexveil.planning.clipping_range.range_allocations import elsewhere
+from hexveil.planning.methods import rows_of
+from hexveil.planning.optimizers.user_factors import Exposure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.planning.plan import Plan
+
+SMALLEST, LARGEST = 1e-6, 100.0
+"""No loss beyond these is looked at."""
+STEPS = 12
+NEAR = 1.04
+"""Ratio of two losses at which the search for the one needed ends."""
+QUICK = {"none": ("plain",), "global": ("projected",), "auto": ("plain", "projected")}
+"""How requests with these intervals are predicted: the best of these ways. What several steps would
+gain (intervals "adaptive") is left out for "auto", which keeps tables on the cautious side."""
+
+
+def predicted(plan: Plan) -> Prediction:
+    """Return what a plan says of its first statistic."""
+    part = plan.first
+    return Prediction(part.scale, part.error - part.scale)
+
+
+def loss_for(
+    at: Callable[[Fraction], Prediction], error: float, begin: Fraction, near: float = NEAR
+) -> float | None:
+    """Return a loss at which the average error is at most `error`, near the least such.
+
+    Parameters
+    ----------
+    at : callable
+        What to expect at a loss; its average error is concave in 1/loss.
+    error : float
+    begin : Fraction
+        The loss that is looked at first.
+    near : float
+        Ratio of two losses at which the search ends.
+
+    Returns
+    -------
+    float or None
+        None if 100 is not enough.
+    """
+    low, high, epsilon = SMALLEST, np.inf, begin
+    for _ in range(STEPS):
+        here, loss = at(epsilon), float(epsilon)
+        off = float(here.off.mean())
+        crossing = (here.mean - off) * loss / (error - off) if off < error else np.inf
+        if here.mean <= error:
+            high = loss
+            done = crossing >= loss / near or loss <= SMALLEST
+        else:
+            low = loss
+            done = loss >= LARGEST
+        if done or high <= low * near:
+            break
+        # A step out of what is left to search comes of rounding: it is halved instead.
+        inside = low < crossing < high
+        step = crossing * (1.0 + 1e-6) if inside else math.sqrt(low * min(high, low * 64.0))
+        epsilon = Fraction(min(step, low * 8.0 if high == np.inf else high, LARGEST))
+    return high if high < np.inf else None
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """Predicts the request of a plan on other public facts, at any loss.
+
+    Attributes
+    ----------
+    plan : Plan
+        What is asked for; its widest bounds are taken for all cells.
+    facts : PublicFacts
+    """
+
+    plan: Plan
+    facts: PublicFacts
+    _seen: dict[Fraction, Prediction] = field(default_factory=dict, repr=False)
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """How the request can be predicted quickly; none where it is planned in full."""
+        asked = self.plan.request
+        same = (asked.method, asked.statistics, asked.objective) == ("joint", ("mean",), "mean")
+        return QUICK.get(asked.intervals, ()) if same and asked.target is None else ()
+
+    @property
+    def span(self) -> float:
+        """Width of the bounds."""
+        return float(self.plan.upper.max() - self.plan.lower.min())
+
+    def at(self, epsilon: Fraction) -> Prediction:
+        """Return what to expect at a loss."""
+        if epsilon not in self._seen:
+            self._seen[epsilon] = self._at(epsilon)
+        return self._seen[epsilon]
+
+    def _at(self, epsilon: Fraction) -> Prediction:
+        found = []
+        if "plain" in self.ways:
+            found.append(
+                fast_prediction.plain(self._exposure, self.span, self.plan.request, epsilon)
+            )
+        if "projected" in self.ways and self._worth_it(epsilon):
+            occupancy, share = self.facts.occupancy, self.plan.request.interval_share
+            found.append(fast_prediction.projected(occupancy, self.span, epsilon, share))
+        return min(found, key=lambda one: one.mean) if found else predicted(self.planned(epsilon))
+
+    def _worth_it(self, epsilon: Fraction) -> bool:
+        """Return whether a plan would look at an interval at all (planning/methods.py)."""
+        users = self.facts.occupancy.n_users
+        return self.plan.request.intervals != "auto" or worth_it(users, epsilon)
+
+    @cached_property
+    def _exposure(self) -> Exposure:
+        spans = np.full(self.facts.occupancy.n_cells, self.span)
+        return Exposure(self.facts.occupancy, steps_of(spans, self.facts))
+
+    def planned(self, epsilon: Fraction) -> Plan:
+        """Return the plan in full at a loss."""
+        size = self.facts.occupancy.n_cells
+        lower, upper = np.full(size, self.plan.lower.min()), np.full(size, self.plan.upper.max())
+        asked = replace(self.plan.request, epsilon=epsilon, target=None)
+        request = elsewhere(self.facts.occupancy, asked)
+        return replace(
+            self.plan,
+            occupancy=self.facts.occupancy,
+            lower=lower,
+            upper=upper,
+            rows=rows_of(self.facts.occupancy, upper - lower, request, self.facts),
+            request=request,
+            facts=self.facts,
+        )
+
+    def least(self, error: float) -> float:
+        """Return a loss below which the average error is above this one; 0 if none is known."""
+        asked = self.plan.request
+        if asked.noised != ("mean",) or asked.intervals not in QUICK:
+            return 0.0
+        bounds = {"plain": self._least_plain, "projected": self._least_projected}
+        return min(bounds[way](error) for way in QUICK[asked.intervals])
+
+    def floor(self, epsilon: float) -> float:
+        """Return what the average error is certainly above at a loss; 0 if nothing is known."""
+        asked = self.plan.request
+        if asked.noised != ("mean",) or asked.intervals not in QUICK:
+            return 0.0
+        noise = self._noise / epsilon if epsilon else np.inf
+        bounds = {
+            "plain": min(noise, self.span / 4.0),
+            "projected": min(
+                one.width * noise + self.span * one.clipped for one in fast_prediction.EVERY
+            ),
+        }
+        return min(bounds[way] for way in QUICK[asked.intervals])
+
+    @property
+    def _noise(self) -> float:
+        """Noise that is on average the least at a loss of 1, in value units."""
+        return self.span * self.facts.occupancy.n_cells / self.facts.occupancy.n_users
+
+    def _least_plain(self, error: float) -> float:
+        return self._noise / error if error < self.span / 4.0 else 0.0
+
+    def _least_projected(self, error: float) -> float:
+        return min(
+            (
+                self._noise * one.width / (error - self.span * one.clipped)
+                for one in fast_prediction.EVERY
+                if self.span * one.clipped < error
+            ),
+            default=np.inf,
+        )
+
+    def needed(self, error: float, begin: Fraction | None = None) -> float | None:
+        """Return a loss at which the average error is at most this one, near the least such.
+
+        Parameters
+        ----------
+        error : float
+        begin : Fraction, optional
+            Where to begin; by default a little above what is needed at least.
+
+        Returns
+        -------
+        float or None
+            None if 100 is not enough.
+        """
+        least = Fraction(max(self.least(error) * 1.5, SMALLEST))
+        return loss_for(self.at, error, begin or least)

@@ -1,0 +1,118 @@
+"""Whether a plan's map would say more than one constant for all, judged from public facts.
+
+What one constant misses depends on values, so it comes from a stated public prior: cells differ
+from one constant by span / 20 on average unless the caller says otherwise. A cell says more than
+the constant when its planning error is smaller than that. A grid is supported when the planning
+errors are smaller on average, and worth proposing when they are less than half of it (`halved`);
+the floor says what no unclipped plan could beat. Judged is the mean, or, where the mean is not
+published, the variance: one constant is then assumed to miss the same share of what it can miss at
+most, U²/8 in place of U/2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexveil.accounting.noise_floor import PRIOR_SHARE
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, exact, positive
+from hexveil.theory import noise_floor
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hexveil.planning.plan import Plan
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a fleet can support on one grid, in value units.
+
+    Attributes
+    ----------
+    cells, users : int
+    floor : float
+        Mean noise below which no unclipped plan can fall: span G / (ε L).
+    mean_error : float
+        The plan's average planning error.
+    prior_miss : float
+        What one constant for all cells misses on average, by the public prior.
+    better : int
+        Cells whose planning error is below `prior_miss`.
+    """
+
+    cells: int
+    users: int
+    floor: float
+    mean_error: float
+    prior_miss: float
+    better: int
+
+    @property
+    def supported(self) -> bool:
+        """Whether the map says more than one constant on average."""
+        return self.cells > 0 and self.mean_error < self.prior_miss
+
+    @property
+    def halved(self) -> bool:
+        """Whether the map's error is less than half of one constant's, on average."""
+        return self.cells > 0 and self.mean_error < self.prior_miss / 2.0
+
+
+def default_prior(lower: Floats, upper: Floats, prior: Number | None) -> float:
+    """Return what one constant misses on average: `prior`, or an average span / 20.
+
+    Raises
+    ------
+    InputError
+        If it is not above 0, or above half the width of all bounds: their middle is a constant, and
+        misses nothing by more.
+    """
+    if prior is None:
+        return float((upper - lower).mean()) / PRIOR_SHARE
+    asked = positive(prior, "prior")
+    most = (exact(float(upper.max()), "upper bound") - exact(float(lower.min()), "lower bound")) / 2
+    if asked > most:
+        raise InputError(
+            f"prior must be at most {float(most):.12g}, half the width of the bounds, got {prior}: "
+            "it is what one constant misses on average, and the middle of the bounds misses no "
+            "more."
+        )
+    return float(asked)
+
+
+def of_few(cells: int) -> float:
+    """Return what one constant misses on a map of so many cells, as a part of that on a large one.
+
+    The median of few cells is among them, or between two of them, so that it misses less. For
+    normal cells it is within a hundredth of this. One cell counts as two, as if there were another.
+
+    Examples
+    --------
+    >>> [round(of_few(cells), 2) for cells in (1, 2, 3, 5, 20, 2000)]
+    [0.71, 0.71, 0.71, 0.84, 0.96, 1.0]
+    """
+    odd = max(cells, 2) // 2 * 2 + 1
+    return math.sqrt(1.0 - 1.5 / odd)
+
+
+def is_assumed(plan: Plan) -> bool:
+    """Return whether what one constant misses is the default, which speaks of large maps."""
+    return plan.prior_miss == default_prior(plan.lower, plan.upper, None)
+
+
+def assess(plan: Plan) -> Support:
+    """Return what the plan's grid can support."""
+    occupancy, part = plan.occupancy, plan.first
+    span = float(plan.span.mean()) if plan.span.size else 0.0
+    asked = float(plan.asked)
+    floor = noise_floor(span, occupancy.n_cells, occupancy.n_users, asked) if asked else 0.0
+    prior = plan.prior_miss if part.name == "mean" else plan.prior_miss * span / 4.0
+    error = part.error
+    better = int((error < prior).sum())
+    return Support(occupancy.n_cells, occupancy.n_users, floor, float(error.mean()), prior, better)

@@ -1,0 +1,1 @@
+"""Optimizers: caps, user factors and noise of every cell, chosen together or apart."""

@@ -1,0 +1,74 @@
+"""The joint plan of least average error where pairs stay elsewhere: begun with some of the users.
+
+Let p be the part of users that are fetched, drawn without regard to what they reported. A cell's
+share of a user among those fetched is about 1 / p times its share among all. So at the same rates a
+fetched user loses 1 / p times as much, and the part of a cell that factors put at the middle is
+about the same: the rates of the plan of the fetched users at a loss of L / p are about those of the
+plan of all users at L, in cells where many were fetched. From there a few steps are taken with all
+users; whatever the rates are, factors and losses are computed from all pairs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.model.occupancy import Occupancy
+from hexveil.planning.optimizers.mean_error import Effort, Weights, least_average
+from hexveil.planning.optimizers.user_factors import Exposure, Rates
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Pairs
+    from hexveil.planning.optimizers.minimax import Joint
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+FETCHED = 2**22
+"""Pairs that are fetched to begin with, about."""
+EFFORT = Effort(iterations=12, evaluations=24, trials=5)
+"""Limits of the search with all users; each evaluation asks for a few sums of pairs."""
+
+
+def least_average_afar(exposure: Exposure, weights: Weights, loss: float) -> Joint:
+    """Return the plan within a loss whose weighed sum of errors is small.
+
+    Parameters
+    ----------
+    exposure : Exposure
+        Of a `SpreadOccupancy`.
+    weights : Weights
+    loss : float
+    """
+    occupancy = exposure.occupancy
+    every = -(-occupancy.n_pairs // FETCHED)
+    everybody = np.arange(occupancy.n_users)
+    cell, user, n = occupancy.of_users(partial(_fetched, every=every), users=(everybody,))
+    cells, number = np.unique(cell, return_inverse=True)
+    users, who = np.unique(user, return_inverse=True)
+    some = Occupancy.from_coo(number, who, n)
+    weighed = Weights(weights.mean[cells], weights.variance[cells])
+    found = least_average(Exposure(some), weighed, loss * occupancy.n_users / users.size)
+    begin = (
+        _to_all(rate, cells, occupancy.n_cells) for rate in (found.rates.mean, found.rates.variance)
+    )
+    return least_average(exposure, weights, loss, EFFORT, Rates(*begin))
+
+
+def _to_all(rate: Floats, cells: Ints, n_cells: int) -> Floats:
+    """Return rates of all cells: those of which nobody was fetched have a usual one."""
+    usual = float(np.median(rate[rate > 0])) if (rate > 0).any() else 0.0
+    full = np.full(n_cells, usual)
+    full[cells] = rate
+    return full
+
+
+def _fetched(pairs: Pairs, number: Ints, every: int) -> tuple[Ints, Ints, Ints]:
+    """Return the pairs of every so many users; these are numbered by their ids."""
+    user = number[pairs.user]
+    rows = np.flatnonzero(user % every == 0)
+    return pairs.cell[rows], user[rows], pairs.n[rows]

@@ -1,0 +1,109 @@
+"""Cells planned apart, mean and variance: COMP's BASELINE and CLIP, with any split of a loss.
+
+Each cell has the loss ε'; the mean takes a part w of it, the variance the rest. With x the largest
+share kept of a user, the mean moves by at most x and the variance by spread(x)
+(accounting/error_model.py), so the scales are x / (w ε') and spread(x) / ((1 - w) ε'), for bounds
+of width 1. The best w makes the weighed sum of both scales least: w is to 1 - w as √(A x) to √(B
+spread(x)), A and B being U and U² for COMP's sum of errors, else what makes each a share of the
+error of a constant: 2 and 8. CLIP keeps at most t samples of a user (the rank that the mechanism
+takes at half the cell's loss, since each statistic gets about that); what is above is put at the
+middle, not dropped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.error_model import WORST, single, spread
+from hexveil.accounting.sensitivity import variance_share
+from hexveil.planning.allocation import Rows, whole
+from hexveil.planning.optimizers.noise_quantization import few
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.request import Request
+
+    Floats = NDArray[np.float64]
+
+
+def rows_apart(
+    occupancy: Occupancy,
+    span: Floats,
+    request: Request,
+    cell_epsilon: Fraction,
+    kept_pairs: NDArray[np.bool_] | None = None,
+) -> Rows:
+    """Return the rows of all cells at a cell loss of `cell_epsilon`.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    span : ndarray of float, shape (n_cells,)
+    request : Request
+    cell_epsilon : Fraction
+    kept_pairs : ndarray of bool, shape (n_pairs,), optional
+        The others are put at the middle, and nothing else is clipped.
+    """
+    mean, variance = ("mean" in request.noised), ("variance" in request.noised)
+    part = cell_epsilon / 2 if mean and variance else cell_epsilon
+    if kept_pairs is None:
+        kept = occupancy.kth_largest(request.mechanism.rank(part))
+    else:
+        largest = np.where(kept_pairs, occupancy.n, 0)
+        kept = np.maximum.reduceat(largest, occupancy.start[:-1])
+    total = occupancy.records_per_cell
+    moved, varied = kept / total, _varied(occupancy, kept, kept_pairs)
+    share = np.where(~single(occupancy) | (not mean), _share(request, span, moved, varied), 1.0)
+    loss = float(cell_epsilon)
+    none = np.zeros(occupancy.n_cells)
+    return Rows(
+        mechanism=request.mechanism.name if kept_pairs is None else "CLIP-USER",
+        kept=kept if mean else none.astype(np.int64),
+        noise_records=_noise(kept, loss * share) if mean else none,
+        # The variance of one record is 0: nothing is kept, and the mean has all of the loss.
+        variance_kept=np.where(varied > 0, kept, 0) if variance else none.astype(np.int64),
+        variance_noise=np.divide(varied, loss * (1.0 - share), out=none.copy(), where=varied > 0)
+        if variance
+        else none,
+        factor=whole(occupancy),
+        dropped=None if kept_pairs is None else ~kept_pairs,
+        cell_epsilon=cell_epsilon,
+    )
+
+
+def _noise(kept: NDArray[np.int64], loss: Floats) -> Floats:
+    """Return the mean's noise in records at each cell's part of the loss, rounded up; few sizes."""
+    return few(np.nextafter(kept / loss, np.inf) * (kept > 0), np.ceil)
+
+
+def _varied(
+    occupancy: Occupancy, kept: NDArray[np.int64], kept_pairs: NDArray[np.bool_] | None
+) -> Floats:
+    """Return the most that a user moves the variance of each cell."""
+    total = occupancy.records_per_cell
+    untouched = occupancy.largest <= kept
+    if kept_pairs is not None:
+        untouched &= np.logical_and.reduceat(kept_pairs, occupancy.start[:-1])
+    bound = spread(kept / total)
+    return np.where(untouched, variance_share(np.maximum(kept, 1), total), bound)
+
+
+def _share(request: Request, span: Floats, moved: Floats, varied: Floats) -> Floats:
+    """Return the mean's part of each cell's loss."""
+    if "variance" not in request.noised:
+        return np.ones(span.size)
+    if "mean" not in request.noised:
+        return np.zeros(span.size)
+    if request.split is not None:
+        return np.full(span.size, float(request.split))
+    summed = request.error == "sum"
+    first = np.sqrt(moved * (span if summed else 1.0 / WORST["mean"]))
+    second = np.sqrt(varied * (span**2 if summed else 1.0 / WORST["variance"]))
+    both = first + second
+    return np.asarray(np.divide(first, both, out=np.full(span.size, 0.5), where=both > 0))

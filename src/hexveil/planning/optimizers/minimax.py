@@ -1,0 +1,225 @@
+"""The joint plan: one factor per user and the noise of every cell, chosen together.
+
+The class is stated, and the following proved at length, in docs/understand/plan-class.md.
+
+Feasibility. Given a loss L and targets, let d_g be the share that cell g puts at the middle. The
+rates r(d) that meet a target of each statistic grow with d; the largest factor of a user within L
+falls with the rates; d falls with the factors. So r -> factors -> d -> r is monotone: from r(0) the
+steps converge, to the plan with the least noise in every cell at once, or a target is left no room.
+A search over L (targets given) or over the error (L given) ends with a plan and, just below it, a
+value at which none was found.
+Certificate (`refuted`). By induction no plan of the class has larger factors than the steps',
+if users are charged the least that any plan may charge them: so where a target is left no room, no
+plan of the class has loss L. The bound is lowered until this is proved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.planning.optimizers.user_factors import Exposure, Rates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from hexveil.planning.target_errors import Targets
+
+    Floats = NDArray[np.float64]
+
+STEPS = 20_000
+"""Steps after which a loss too near the least one is given up as undecided."""
+SETTLED = 1e-9
+"""Relative growth of the rates at which they count as converged."""
+CLOSE = 2e-3
+"""Relative width at which a search ends: the certificate's gap."""
+NARROWINGS = 12
+"""Halvings for a proof, where a loss or error was only found hard and could not be proved so."""
+PROOF = 1.0 - 1e-9
+"""What the rounding of a proof's steps may have cost."""
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """Rates and factors that meet the targets within a loss.
+
+    Attributes
+    ----------
+    rates : Rates
+    factor : ndarray of float, shape (n_users,)
+    """
+
+    rates: Rates
+    factor: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """What the steps came to at one loss.
+
+    Attributes
+    ----------
+    found : Joint or None
+    impossible : bool
+        Whether it was proved that no plan of the class is there.
+    """
+
+    found: Joint | None
+    impossible: bool
+
+
+def least_noise(
+    exposure: Exposure,
+    rates_at: Callable[[Floats], Rates | None],
+    loss: float,
+    start: Rates | None = None,
+) -> Tried:
+    """Return the plan with the least noise in every cell at a loss, or the proof of none."""
+    rates = rates_at(np.zeros(exposure.occupancy.n_cells))
+    if rates is None:
+        return Tried(None, impossible=True)
+    if start is not None:
+        rates = Rates(
+            np.maximum(rates.mean, start.mean), np.maximum(rates.variance, start.variance)
+        )
+    for _ in range(STEPS):
+        factor = exposure.factors(rates, loss)
+        new = rates_at(exposure.away(factor))
+        if new is None:
+            return Tried(None, impossible=True)
+        if (new.mean <= rates.mean * (1 + SETTLED)).all() and (
+            new.variance <= rates.variance * (1 + SETTLED)
+        ).all():
+            return Tried(Joint(new, factor), impossible=False)
+        rates = Rates(np.maximum(rates.mean, new.mean), np.maximum(rates.variance, new.variance))
+    return Tried(None, impossible=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The end of a search.
+
+    Attributes
+    ----------
+    joint : Joint
+    value : float
+        The loss, or the error, at which it was found.
+    bound : float
+        No plan of the class is below it.
+    """
+
+    joint: Joint
+    value: float
+    bound: float
+
+
+def refuted(
+    exposure: Exposure, least_rates_at: Callable[[Floats], Rates | None], loss: float
+) -> bool:
+    """Return whether it is proved that no plan of the class has this loss.
+
+    The factors never grow: each step's is an upper bound for the factors of every such plan, by
+    the rates that its own bias leaves room for. Steps are taken at a slightly larger loss, which
+    covers their rounding.
+    """
+    factor = np.ones(exposure.occupancy.n_users)
+    for _ in range(STEPS):
+        rates = least_rates_at(exposure.away(factor))
+        if rates is None:
+            return True
+        new = np.minimum(factor, exposure.factors(rates, loss / PROOF, least=True))
+        if (new >= factor * (1 - SETTLED)).all():
+            return False
+        factor = new
+    return False
+
+
+def least_loss(exposure: Exposure, targets: Targets, asked: Targets) -> Found:
+    """Return the plan that meets the targets at the least loss of the most exposed user.
+
+    `asked` are the targets that the bound is about; those aimed at may be a little smaller.
+    """
+    nobody = np.ones(exposure.occupancy.n_users)
+    rates = targets.rates(np.zeros(exposure.occupancy.n_cells))
+    if rates is None:
+        raise ValueError("no noise at all is left by these targets")
+    high = float(exposure.losses(rates, nobody).max())
+    first = Found(Joint(rates, nobody), high, 0.0)
+    if not high:
+        return first
+
+    def tried(loss: float, start: Rates | None) -> Tried:
+        return least_noise(exposure, targets.rates, loss, start)
+
+    found = _search(first, high / 2.0, tried)
+    largest = exposure.largest
+    bound = _proved(
+        found.bound,
+        lambda loss: refuted(exposure, lambda away: asked.least_rates(away, largest), loss),
+    )
+    return Found(found.joint, found.value, bound)
+
+
+def _proved(bound: float, impossible: Callable[[float], bool]) -> float:
+    """Return the largest loss or error, up to `bound`, that is proved impossible, nearly."""
+    if impossible(bound):
+        return bound * PROOF
+    low, high = 0.0, bound
+    for _ in range(NARROWINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if impossible(middle) else (low, middle)
+    return low * PROOF
+
+
+def _search(first: Found, guess: float, tried: Callable[[float, Rates | None], Tried]) -> Found:
+    """Return the smallest value that works, to a relative `CLOSE`; `first` works.
+
+    A plan's rates are a valid start at every smaller value, where no plan has smaller ones.
+    """
+    best, low, proved = first, 0.0, 0.0
+    value = guess
+    while best.value - low > CLOSE * best.value:
+        answer = tried(value, best.joint.rates)
+        if answer.found is not None:
+            best = Found(answer.found, value, proved)
+        else:
+            low = value
+            proved = max(proved, value if answer.impossible else 0.0)
+        value = (low + best.value) / 2.0 if low else best.value / 2.0
+    return Found(best.joint, best.value, proved)
+
+
+def least_error(
+    exposure: Exposure, targets_at: Callable[[float], Targets], loss: float, largest: float
+) -> Found:
+    """Return the plan within a loss whose error is least, errors being given by one number.
+
+    Parameters
+    ----------
+    targets_at : callable
+        The targets for a number from 0 (none can be met) to `largest` (constants meet them).
+    loss : float
+    largest : float
+    """
+    targets = targets_at(largest)
+    rates = targets.rates(np.zeros(exposure.occupancy.n_cells))
+    if rates is None or rates.total.any():
+        raise ValueError("constants must meet the largest targets")
+    nobody = np.ones(exposure.occupancy.n_users)
+    first = Found(Joint(rates, nobody), largest, 0.0)
+
+    def tried(value: float, start: Rates | None) -> Tried:
+        return least_noise(exposure, targets_at(value).rates, loss, start)
+
+    found = _search(first, largest / 2.0, tried)
+    shares = exposure.largest
+
+    def impossible(value: float) -> bool:
+        targets = targets_at(value)
+        return refuted(exposure, lambda away: targets.least_rates(away, shares), loss)
+
+    return Found(found.joint, found.value, _proved(found.bound, impossible))

@@ -1,0 +1,172 @@
+"""Methods that plan every cell alone: `per-cell` and `composition`.
+
+Both give every cell the same loss ε' and let a threshold mechanism plan it. Then a user's loss is
+ε' M_l with M_l = Σ_g min(m_gl, t_g) / t_g, the sum over its cells (ERRATA 3). `composition`
+takes ε' = ε / (most cells of a user), as COMP Theorem II.3 charges; `per-cell` takes the largest
+ε' whose exact loss is within ε.
+
+The threshold depends on ε' through a rank k, constant for ε' in [2/k, 2/(k-1)). With M(k) the
+largest M_l, rank k is possible when its smallest loss 2 M(k) / k is within ε, and then the best
+ε' is the smaller of ε / M(k) and the end of the range.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.pair_losses import threshold_shares
+from hexveil.base.errors import InputError
+from hexveil.base.rational import ULP, float_up
+from hexveil.model.distributed_occupancy import Block, SpreadOccupancy
+from hexveil.planning.allocation import Rows, whole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms import ThresholdMechanism
+    from hexveil.model.occupancy import Occupancy
+
+FEW = 1_000
+"""Users whose exposure is asked first."""
+SHRINK = 1 - Fraction(1, 2**40)
+"""Keeps a loss rounded up within the ε it was solved for, and a rank inside its open range."""
+
+
+def composition(occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism) -> Rows:
+    """Return the rows at ε' = ε / (most cells of a user) (COMP Theorem II.3)."""
+    most = int(occupancy.cells_per_user.max())
+    return rows_at(occupancy, epsilon * SHRINK / most, mechanism)
+
+
+def per_cell(occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism) -> Rows:
+    """Return the rows at the largest common ε' whose exact loss is within ε."""
+    return rows_at(occupancy, largest_cell_epsilon(occupancy, epsilon, mechanism), mechanism)
+
+
+def rows_at(occupancy: Occupancy, cell_epsilon: Fraction, mechanism: ThresholdMechanism) -> Rows:
+    """Return the rows of all cells planned alone at loss `cell_epsilon`."""
+    kept = occupancy.kth_largest(mechanism.rank(cell_epsilon))
+    distinct, which = np.unique(kept, return_inverse=True)
+    noise = np.array([float_up(int(t) / cell_epsilon) for t in distinct], dtype=np.float64)
+    nothing = np.zeros(occupancy.n_cells)
+    return Rows(
+        mechanism=mechanism.name,
+        kept=kept,
+        noise_records=noise[which],
+        variance_kept=nothing.astype(np.int64),
+        variance_noise=nothing,
+        factor=whole(occupancy),
+        cell_epsilon=cell_epsilon,
+    )
+
+
+def largest_cell_epsilon(
+    occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism
+) -> Fraction:
+    """Return the largest common ε' at which no user loses more than ε.
+
+    Ranks are tried from the smallest. A block of ranks k..k+j is skipped when even the cells that
+    have k+j users, at the thresholds of rank k, lose too much at the block's smallest ε'.
+
+    Raises
+    ------
+    InputError
+        If the mechanism has no rank that fits.
+    """
+    exposures = _Exposures(occupancy)
+    rank, step = 1, 1
+    last = int(occupancy.users_per_cell.max()) + 1
+    while rank <= last:
+        reach = mechanism.epsilon_range(rank)
+        if reach is None:
+            break
+        best = _best_in_range(exposures, epsilon, rank, reach)
+        if best is not None:
+            return best
+        rank, step = _skip(exposures, epsilon, rank, step, mechanism)
+    raise InputError(f"{mechanism.name} has no plan for this occupancy within epsilon.")
+
+
+def _best_in_range(
+    exposures: _Exposures, epsilon: Fraction, rank: int, reach: tuple[Fraction, Fraction | None]
+) -> Fraction | None:
+    """Return the largest ε' of this rank that fits, or None."""
+    low, high = reach
+    if Fraction(exposures.least(rank, rank)) * low > epsilon * SHRINK:
+        return None
+    weight = exposures.exact(rank)
+    best = epsilon * SHRINK / Fraction(weight) if weight else high
+    if best is None:  # nobody loses anything at any ε': any will do
+        return epsilon
+    if high is not None:
+        best = min(best, high * SHRINK)
+    return best if best >= low else None
+
+
+def _skip(
+    exposures: _Exposures, epsilon: Fraction, rank: int, step: int, mechanism: ThresholdMechanism
+) -> tuple[int, int]:
+    """Return the next rank to try and the next step length."""
+    while step > 1:
+        reach = mechanism.epsilon_range(rank + step)
+        if reach is not None and exposures.least(rank, rank + step) * reach[0] > epsilon:
+            return rank + step + 1, step * 2
+        step //= 2
+    return rank + 1, 2
+
+
+class _Exposures:
+    """Exposures at many ranks: of a few users first, who were exposed most where all were asked.
+
+    What these few lose alone rules out most ranks; no rank is taken before all were asked.
+    """
+
+    def __init__(self, occupancy: Occupancy) -> None:
+        self._occupancy = occupancy
+        self._few: Block | None = None
+
+    def exact(self, rank: int) -> float:
+        """Return `exposure` of all cells with users of this rank."""
+        total = _totals(self._occupancy, rank, rank)
+        if not isinstance(self._occupancy, SpreadOccupancy) and total.size > FEW:
+            self._few = _pairs_of(self._occupancy, np.argpartition(total, -FEW)[-FEW:])
+        return _largest(total)
+
+    def least(self, rank: int, users: int) -> float:
+        """Return what `exposure` is at least; 0 where `exact` is asked next anyway."""
+        if self._few is None:
+            return exposure(self._occupancy, rank, users) if users > rank else 0.0
+        return _largest(threshold_shares(self._few, _thresholds(self._occupancy, rank, users)))
+
+
+def _pairs_of(occupancy: Occupancy, users: NDArray[np.int64]) -> Block:
+    """Return the pairs of some users, numbered anew."""
+    number = np.full(occupancy.n_users, -1)
+    number[users] = np.arange(users.size)
+    who = number[occupancy.user]
+    rows = np.flatnonzero(who >= 0)
+    pairs = occupancy.cell[rows], who[rows], occupancy.n[rows]
+    return Block("cells", 0, *pairs, occupancy.n_cells, users.size)
+
+
+def exposure(occupancy: Occupancy, rank: int, users: int) -> float:
+    """Return the largest Σ min(m, t)/t of a user, t of the given rank, rounded up.
+
+    Only cells with at least `users` users count.
+    """
+    return _largest(_totals(occupancy, rank, users))
+
+
+def _totals(occupancy: Occupancy, rank: int, users: int) -> NDArray[np.float64]:
+    return np.asarray(occupancy.of_users(threshold_shares, (_thresholds(occupancy, rank, users),)))
+
+
+def _thresholds(occupancy: Occupancy, rank: int, users: int) -> NDArray[np.int64]:
+    return np.asarray(occupancy.kth_largest(rank) * (occupancy.users_per_cell >= users))
+
+
+def _largest(total: NDArray[np.float64]) -> float:
+    return float(total.max()) * (1.0 + ULP)

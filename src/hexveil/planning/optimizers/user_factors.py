@@ -1,0 +1,234 @@
+"""How far one factor per user can go: the largest that keeps every user within a loss.
+
+A plan with factors keeps the share x = f p of the cell's samples of a user, p = m/N. With a the
+rate of the mean's noise (1 / scale, for bounds of width 1; 0 for a constant) and c that of the
+variance's, the user loses Σ_g a_g x + c_g spread(x) over its cells (accounting/error_model.py),
+which grows with f. So each user has a largest factor, at most 1, whose loss is within a given one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.accounting import pair_losses
+from hexveil.model.distributed_occupancy import SpreadOccupancy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.distributed_occupancy import Whole
+    from hexveil.model.occupancy import Occupancy
+
+    Floats = NDArray[np.float64]
+
+
+REMEMBERED = 4
+"""Answers about pairs that stay elsewhere that are kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """1 / Laplace scale of each cell, for bounds of width 1; 0 where there is no noise.
+
+    Attributes
+    ----------
+    mean, variance : ndarray of float, shape (n_cells,)
+    """
+
+    mean: Floats
+    variance: Floats
+
+    @property
+    def total(self) -> Floats:
+        """Sum of both: what they cost a user of small share, per share."""
+        return np.asarray(self.mean + self.variance)
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """Shares of an occupancy, ready to be weighed.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    steps : ndarray of float, shape (n_cells,), or None
+        Width of the bounds in quanta, where there are records: what the mean keeps is whole in it.
+    """
+
+    occupancy: Occupancy
+    steps: Floats | None = None
+
+    @cached_property
+    def share(self) -> Floats:
+        """Share of each pair in its cell: m/N."""
+        occupancy = self.occupancy
+        return pair_losses.share(occupancy, occupancy.records_per_cell)
+
+    @cached_property
+    def _of_cells(self) -> Any:  # noqa: ANN401  scipy has no types
+        """Shares as a sparse matrix, cells down and users across."""
+        import scipy.sparse  # noqa: PLC0415  slow to import
+
+        occupancy = self.occupancy
+        columns, first = occupancy.user.astype(np.int32), occupancy.start.astype(np.int32)
+        size = (occupancy.n_cells, occupancy.n_users)
+        return scipy.sparse.csr_array((self.share, columns, first), shape=size)
+
+    @cached_property
+    def _squares_of_cells(self) -> Any:  # noqa: ANN401
+        return self._of_cells.power(2)
+
+    def weighed(self, per_cell: Floats) -> Floats:
+        """Return per user the sum over its cells of its share times a figure of the cell."""
+        return np.asarray(self._of_cells.T @ per_cell, dtype=np.float64)
+
+    def by_user(self, terms: Floats) -> Floats:
+        """Return sums of pairs per user."""
+        occupancy = self.occupancy
+        sums = np.bincount(occupancy.user, weights=terms, minlength=occupancy.n_users)
+        return np.asarray(sums, dtype=np.float64)
+
+    def by_cell(self, terms: Floats) -> Floats:
+        """Return sums of pairs per cell."""
+        return np.asarray(np.add.reduceat(terms, self.occupancy.start[:-1]))
+
+    def spread_out(self, per_cell: Floats) -> Floats:
+        """Return a figure of each cell for each of its pairs."""
+        return np.repeat(per_cell, self.occupancy.users_per_cell)
+
+    def _weighed_squares(self, per_cell: Floats) -> Floats:
+        """Return per user the sum of squared shares times a figure of the cell."""
+        return np.asarray(self._squares_of_cells.T @ per_cell, dtype=np.float64)
+
+    def _gathered(self, per_user: Floats) -> Floats:
+        """Return per cell the sum over its users of their share times a figure of the user."""
+        return np.asarray(self._of_cells @ per_user, dtype=np.float64)
+
+    def _gathered_both(self, per_user: Floats, squared: Floats) -> tuple[Floats, Floats]:
+        """Return the same, and per cell the sum of squared shares times another figure."""
+        bent = np.asarray(self._squares_of_cells @ squared, dtype=np.float64)
+        return self._gathered(per_user), bent
+
+    def away(self, factor: Floats) -> Floats:
+        """Return the share of each cell's samples that the factors put at the middle."""
+        return np.minimum(self._gathered(1.0 - factor), 1.0)
+
+    def away_in_quanta(self, factor: Floats) -> Floats:
+        """Return the same share when what is kept is whole in quanta, as the mean's is."""
+        if self.steps is None:
+            return self.away(factor)
+        occupancy = self.occupancy
+        cut = occupancy.of_cells(pair_losses.cut_by, (occupancy.largest, self.steps), (factor,))
+        return np.asarray(np.maximum(cut / occupancy.records_per_cell, self.away(factor)))
+
+    def losses(self, rates: Rates, factor: Floats) -> Floats:
+        """Return the loss of each user, not rounded; the plan itself rounds up."""
+        cells = self.occupancy.records_per_cell, rates.mean, rates.variance
+        return np.asarray(self.occupancy.of_users(pair_losses.lost, cells, (factor,)))
+
+    @cached_property
+    def largest(self) -> Floats:
+        """Largest share of a user in each cell."""
+        return np.asarray(self.occupancy.largest / self.occupancy.records_per_cell)
+
+    def pushed(self, weight: Floats, factor: Floats) -> tuple[Floats, Floats]:
+        """Return per cell the sums over its users of a weight times x, and times spread(x)."""
+        mean, bent = self._gathered_both(weight * factor, weight * factor**2)
+        cell, user, share = self._large
+        # Beyond one half the spread is 1/4, which is x (1 - x) + (x - 1/2)².
+        x = np.maximum(share * factor[user], 0.5)
+        more = np.bincount(cell, weights=weight[user] * (x - 0.5) ** 2, minlength=mean.size)
+        return mean, np.asarray(mean - bent + more)
+
+    def slope(self, rates: Rates, factor: Floats) -> Floats:
+        """Return how fast each user's loss grows with its factor."""
+        flat = self.weighed(rates.total)
+        if not rates.variance.any():
+            return flat
+        cell, user, share = self._large
+        x = np.maximum(share * factor[user], 0.5)
+        more = share * rates.variance[cell] * (2.0 * x - 1.0)
+        large = np.bincount(user, weights=np.where(x > 0.5, more, 0.0), minlength=flat.size)
+        return np.asarray(flat - 2.0 * factor * self._weighed_squares(rates.variance) + large)
+
+    def factors(self, rates: Rates, loss: float, *, least: bool = False) -> Floats:
+        """Return each user's largest factor, at most 1, with a loss of at most `loss`.
+
+        For x <= 1/2 in all its cells the loss is A f - B f², solved exactly; the few users who
+        hold more of a cell whose variance is published are bisected. With `least` those are
+        charged the least that a plan may charge them (`_least_charge`), for lower bounds.
+        """
+        linear = self.weighed(rates.total)
+        if not rates.variance.any():
+            return np.minimum(
+                1.0, np.divide(loss, linear, out=np.ones_like(linear), where=linear > 0)
+            )
+        bent = self._weighed_squares(rates.variance)
+        root = np.sqrt(np.maximum(linear**2 - 4.0 * bent * loss, 0.0))
+        down = linear + root
+        solved = np.divide(2.0 * loss, down, out=np.ones_like(down), where=down > 0)
+        factor = np.where(linear - bent <= loss, 1.0, np.minimum(solved, 1.0))
+        if not (rates.variance[self._large[0]] > 0).any():
+            return factor
+        cells = self.occupancy.records_per_cell, rates.mean, rates.variance
+        halved = partial(pair_losses.bisected, loss=loss, least=least)
+        return np.asarray(self.occupancy.of_users(halved, cells, (factor,)))
+
+    @cached_property
+    def _large(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+        """Cells of which one user holds more than half, that user, and its share."""
+        total = self.occupancy.records_per_cell
+        who, n = self.occupancy.of_cells(pair_losses.holder, (total,))
+        cell = np.flatnonzero(who >= 0)
+        return cell, who[cell], n[cell] / total[cell]
+
+
+class SpreadExposure(Exposure):
+    """The same of pairs that stay elsewhere: every sum is asked of their blocks.
+
+    A step of a search asks for some sums twice, so the last answers are remembered.
+    """
+
+    def weighed(self, per_cell: Floats) -> Floats:
+        """Return per user the sum over its cells of its share times a figure of the cell."""
+        return self._remembered("users", pair_losses.weighed, per_cell)
+
+    def _weighed_squares(self, per_cell: Floats) -> Floats:
+        return self._remembered("users", pair_losses.weighed_squares, per_cell)
+
+    def _gathered(self, per_user: Floats) -> Floats:
+        return self._remembered("cells", pair_losses.gathered, per_user)
+
+    def _gathered_both(self, per_user: Floats, squared: Floats) -> tuple[Floats, Floats]:
+        total = self.occupancy.records_per_cell
+        found = self.occupancy.of_cells(pair_losses.gathered_both, (total,), (per_user, squared))
+        return found[0], found[1]
+
+    def _remembered(self, whole: Whole, work: Callable[..., Floats], figure: Floats) -> Floats:
+        key = f"{work.__name__} {hashlib.sha256(figure.tobytes()).hexdigest()}"
+        last = self._last
+        if key not in last:
+            if len(last) >= REMEMBERED:
+                del last[next(iter(last))]
+            total = self.occupancy.records_per_cell
+            ask = self.occupancy.of_users if whole == "users" else self.occupancy.of_cells
+            given = ((total, figure),) if whole == "users" else ((total,), (figure,))
+            last[key] = np.asarray(ask(work, *given), dtype=np.float64)
+        return last[key]
+
+    @cached_property
+    def _last(self) -> dict[str, Floats]:
+        return {}
+
+
+def exposure_of(occupancy: Occupancy, steps: Floats | None = None) -> Exposure:
+    """Return the exposure of an occupancy, wherever its pairs are."""
+    kind = SpreadExposure if isinstance(occupancy, SpreadOccupancy) else Exposure
+    return kind(occupancy, steps)

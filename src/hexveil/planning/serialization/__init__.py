@@ -1,0 +1,1 @@
+"""Plans as folders and as bytes, and back."""

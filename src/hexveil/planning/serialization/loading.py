@@ -1,0 +1,279 @@
+"""A saved plan read back: the same plan, or one sentence about what is wrong with the folder.
+
+A release trusts a plan's rows, so they are checked here as if a stranger had written them: files,
+format, digest, columns, ranges, and the loss, which is worked out again from the rows. What could
+make noise too small for the lattice of the records is checked by the release itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from hexveil.accounting.error_model import single
+from hexveil.base.errors import InputError, StorageError
+from hexveil.base.rational import decimal_text
+from hexveil.model.occupancy import Occupancy
+from hexveil.planning.allocation import Rows
+from hexveil.planning.plan import Plan
+from hexveil.planning.serialization.saved_words import (
+    LABEL,
+    TARGET,
+    exact_of,
+    facts_of,
+    interval_of,
+    numbers,
+    one_of,
+    request_of,
+    steps_of,
+)
+from hexveil.planning.serialization.saving import EXACT, FORMAT, TABLES, WORDS, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from hexveil.planning.clipping_range.private_range import Interval
+
+    Words = dict[str, Any]
+    Tables = dict[str, pa.Table]
+
+CELLS, USERS, PAIRS = TABLES
+NEEDED = {
+    CELLS: {"cell": pa.string(), "lower": pa.float64(), "upper": pa.float64(), **EXACT},
+    USERS: {"user": pa.int64(), "factor": pa.float64(), "loss": pa.float64()},
+    PAIRS: {"cell": pa.int64(), "user": pa.int64(), "n": pa.int64()},
+}
+OPTIONAL = {
+    CELLS: {"hexagon": pa.uint64(), "slot": pa.int64(), "own_noise": pa.float64()},
+    USERS: {"class": pa.int64(), "class_weight": pa.int64()},
+    PAIRS: {"dropped": pa.bool_(), "weight": pa.int64(), "own_weight": pa.int64()},
+}
+BEGINNINGS = {TARGET: pa.float64(), LABEL: pa.string()}
+CERTIFIED = (None, "loss", "max error", "mean error")
+
+
+def load(folder: str | Path) -> Plan:
+    """Return the plan that a folder holds: see `Plan.load`."""
+    path = Path(folder)
+    words = _words(path)
+    tables = {name: _table(path / name) for name in TABLES}
+    if words.pop("digest", None) != digest(words, tables):
+        raise InputError(
+            f"the plan in {path} was edited after it was saved: its contents do not have the "
+            f"digest that {WORDS} states; plan and save again."
+        )
+    _refuse(path / CELLS, _cell_faults(tables[CELLS]))
+    _refuse(path / USERS, _user_faults(tables[USERS]))
+    made = _plan(path, words, tables)
+    _check_stated(path, words, made, tables)
+    return made
+
+
+def _words(path: Path) -> Words:
+    """Return what plan.json says, its format being the one known here."""
+    if not path.is_dir():
+        raise InputError(f"{path} is not a folder; name the folder of a saved plan.")
+    file = path / WORDS
+    text = _read(file)
+    try:
+        words = json.loads(text, parse_constant=_no_constant)
+    except ValueError:
+        _damaged(file, "is not JSON text")
+    if not isinstance(words, dict) or "format" not in words:
+        _damaged(file, "does not say the format of a saved plan")
+    if words["format"] != FORMAT:
+        raise InputError(
+            f"{file} has format {words['format']!r}, saved by hexveil {words.get('hexveil')}, and "
+            f"this hexveil reads format {FORMAT}; use that version, or plan and save again."
+        )
+    return words
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise InputError(
+            f"{file} is missing; a saved plan has {WORDS}, {', '.join(TABLES)}: plan and save "
+            "again."
+        ) from None
+    except OSError as error:
+        raise StorageError(
+            f"{file} cannot be read ({error.strerror or type(error).__name__})."
+        ) from None
+
+
+def _damaged(file: Path, what: str) -> NoReturn:
+    raise InputError(f"{file} {what}; plan and save again.")
+
+
+def _table(file: Path) -> pa.Table:
+    """Return the table of a file that has the columns of a saved plan, without gaps."""
+    data = _read(file)
+    try:
+        table = pa.parquet.ParquetFile(pa.BufferReader(data)).read()
+    except (pa.ArrowException, OSError, ValueError):
+        _damaged(file, "is not a Parquet file that can be read")
+    names = table.column_names
+    if len(set(names)) < len(names):
+        _damaged(file, "has two columns of one name")
+    for name in NEEDED[file.name]:
+        if name not in names:
+            _damaged(file, f"has no column {name}")
+    for name in names:
+        kind = _kind(file.name, name)
+        if kind is not None and table.schema.field(name).type != kind:
+            _damaged(file, f"has a column {name} of {table.schema.field(name).type}, not {kind}")
+        if table[name].null_count:
+            _damaged(file, f"has empty places in the column {name}")
+    return table
+
+
+def _kind(file: str, column: str) -> pa.DataType | None:
+    """Return the type a column must have; None where nothing is read from it."""
+    exact = NEEDED[file] | OPTIONAL[file]
+    begun = [kind for beginning, kind in BEGINNINGS.items() if column.startswith(beginning)]
+    return exact.get(column, begun[0] if begun and file == CELLS else None)
+
+
+def _refuse(file: Path, faults: Iterator[tuple[str, NDArray[np.bool_]]]) -> None:
+    """Refuse numbers that no plan has, naming the first row that has one."""
+    for what, wrong in faults:
+        if wrong.any():
+            _damaged(file, f"{what} in row {int(np.argmax(wrong))}")
+
+
+def _cell_faults(table: pa.Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Yield what may be wrong with a cell, and where it is."""
+    lower, upper = numbers(table, "lower"), numbers(table, "upper")
+    rise = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
+    yield "has bounds that do not rise", ~rise
+    for kept, noise in (("mean_kept", "noise_records"), ("variance_kept", "variance_noise")):
+        most, scale = numbers(table, kept), numbers(table, noise)
+        yield f"has a {kept} below 0", most < 0
+        yield f"has a {noise} that is not a finite number", ~np.isfinite(scale)
+        yield f"keeps records without noise ({noise})", (scale < 0) | ((scale == 0) & (most > 0))
+    for name in table.column_names:
+        if name.startswith(TARGET):
+            yield f"has a {name} that is not above 0", ~(numbers(table, name) > 0)
+
+
+def _user_faults(table: pa.Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Yield what may be wrong with a user, and where it is."""
+    factor = numbers(table, "factor")
+    yield "has a factor that is not from 0 to 1", ~((factor >= 0) & (factor <= 1))
+    yield "does not number users in order", numbers(table, "user") != np.arange(table.num_rows)
+
+
+@contextlib.contextmanager
+def _understood(path: Path) -> Iterator[None]:
+    """Turn what a stranger's words and numbers may break into one sentence."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"the plan in {path} is not a valid one: {error}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        _damaged(path / WORDS, "lacks a field of a saved plan, or has one of another kind")
+
+
+def _plan(path: Path, words: Words, tables: Tables) -> Plan:
+    cells, users, pairs = (tables[name] for name in TABLES)
+    with _understood(path):
+        said = words["plan"]
+        occupancy = Occupancy(
+            cell=numbers(pairs, "cell"),
+            user=numbers(pairs, "user"),
+            n=numbers(pairs, "n"),
+            n_cells=cells.num_rows,
+            n_users=users.num_rows,
+        )
+        facts = words["records"]
+        made = Plan(
+            occupancy=occupancy,
+            lower=numbers(cells, "lower"),
+            upper=numbers(cells, "upper"),
+            rows=_rows(said, tables),
+            request=request_of(words["request"], cells),
+            prior_miss=_positive(said["prior_miss"]),
+            facts=None if facts is None else facts_of(facts, occupancy, cells),
+        )
+        _check_interval(made)
+    return made
+
+
+def _check_interval(made: Plan) -> None:
+    """Refuse an interval that was not asked for, or is for other statistics."""
+    asked, interval = made.request.intervals, made.rows.interval
+    there, squares = interval is not None, "variance" in made.request.noised
+    known = single(made.occupancy)
+    needless = made.request.noised == ("variance",) and bool(known.all())
+    fits = asked == "auto" or (
+        there == (asked in ("global", "adaptive") and not needless)
+        and (made.rows.steps is not None) == (asked == "adaptive")
+    )
+    if made.rows.steps is not None:
+        fits = fits and there and made.request.noised == ("mean",)
+    if not fits or (interval is not None and (interval.radius is not None) != squares):
+        raise InputError("its interval and its request do not fit together.")
+    # The variance of one record is known, and has no noise.
+    if there and squares and ((made.rows.variance_noise > 0) == known).any():
+        raise InputError("it has a cell without noise for its variance.")
+
+
+def _rows(said: Words, tables: Tables) -> Rows:
+    cells, users, pairs = (tables[name] for name in TABLES)
+    bound = said["lower_bound"]
+    return Rows(
+        mechanism=str(said["mechanism"]),
+        kept=numbers(cells, "mean_kept"),
+        noise_records=numbers(cells, "noise_records"),
+        variance_kept=numbers(cells, "variance_kept"),
+        variance_noise=numbers(cells, "variance_noise"),
+        factor=numbers(users, "factor"),
+        dropped=numbers(pairs, "dropped") if "dropped" in pairs.column_names else None,
+        cell_epsilon=exact_of(said["cell_epsilon"]),
+        lower_bound=None if bound is None else float(bound),
+        certifies=one_of(said["certifies"], CERTIFIED),
+        interval=None if said["interval"] is None else _interval(said["interval"], tables),
+        steps=None if said["steps"] is None else steps_of(said["steps"], cells, users, pairs),
+    )
+
+
+def _interval(said: Words, tables: Tables) -> Interval:
+    """Return the interval; every cell needs weights, and noise, to have a loss at all."""
+    cells, _, pairs = (tables[name] for name in TABLES)
+    found = interval_of(said, numbers(pairs, "weight"))
+    weighed = np.bincount(numbers(pairs, "cell"), weights=found.weight, minlength=cells.num_rows)
+    if not (weighed > 0).all() or not (numbers(cells, "noise_records") > 0).all():
+        raise InputError("it has a cell without weights or without noise.")
+    return found
+
+
+def _check_stated(path: Path, words: Words, made: Plan, tables: Tables) -> None:
+    """Refuse a folder whose figures are not those of its rows."""
+    with _understood(path):
+        losses = np.array_equal(made.losses(), numbers(tables[USERS], "loss"))
+        stated = words["plan"]["epsilon"] == decimal_text(made.epsilon)
+        counted = words["occupancy"]["fingerprint"] == made.occupancy.fingerprint
+    if not counted:
+        _damaged(path / WORDS, f"states the fingerprint of other counts than {PAIRS} has")
+    if not losses or not stated:
+        _damaged(path / WORDS, f"or {USERS} states a loss that the rows of the plan do not have")
+
+
+def _positive(number: float) -> float:
+    if not 0 < float(number) < float("inf"):
+        raise InputError("the prior must be above 0 and finite.")
+    return float(number)

@@ -1,0 +1,200 @@
+"""A plan as a folder: all that is public about it, for review before it is released.
+
+plan.json says what was asked, what the plan costs, which records it is for, and the digest of all
+contents. cells.parquet and users.parquet have the rows that `Plan.table` and `Plan.users` show,
+and beside them the exact numbers of `Rows`; pairs.parquet has the counts of each (cell, user) pair.
+Every number is written as the double or the whole number it is, losses and bounds as exact text.
+
+Users are numbers, ids are not known here. The counts by pair are public by the promise, but they
+show where the user of each number was: the folder is for those who review, not for publication.
+The digest finds edits; it is no signature. A loaded plan's loss is worked out again from its rows
+(planning/serialization/loading.py), so that no edit can make a release cheaper than it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from hexveil.base import atomic_files
+from hexveil.base.errors import InputError, StorageError
+from hexveil.base.rational import decimal_text
+from hexveil.planning.serialization.saved_words import (
+    LABEL,
+    TARGET,
+    exact_text,
+    facts_words,
+    interval_words,
+    request_words,
+    steps_words,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hexveil.planning.plan import Plan
+
+FORMAT = 1
+"""Number of this layout; it changes whenever a file or the meaning of a row changes."""
+WORDS = "plan.json"
+TABLES = ("cells.parquet", "users.parquet", "pairs.parquet")
+EXACT = {
+    "mean_kept": pa.int64(),
+    "noise_records": pa.float64(),
+    "variance_kept": pa.int64(),
+    "variance_noise": pa.float64(),
+}
+"""Columns of cells.parquet that hold `Rows`, beside those that `Plan.table` shows."""
+GOES_WITH = (
+    "This plan is for the records of this occupancy alone. For other records, such as tomorrow's, "
+    "keep the goal in a run file (TOML) and plan those records."
+)
+
+
+def save(plan: Plan, folder: str | Path) -> Path:
+    """Write a plan into a new folder and return its path: see `Plan.save`."""
+    path = Path(folder)
+    words, tables = _words(plan), _tables(plan)
+    words["digest"] = digest(words, tables)
+    text = json.dumps(words, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    _check_new(path)
+    try:
+        with atomic_files.folder(path) as temporary:
+            for name, table in tables.items():
+                pa.parquet.write_table(table, temporary / name, compression="zstd")
+            (temporary / WORDS).write_text(text, "utf-8")
+    except OSError as error:
+        raise StorageError(
+            f"the plan could not be saved to {path} ({atomic_files.reason(error)}); nothing was "
+            f"left "
+            "there."
+        ) from None
+    return path
+
+
+def digest(words: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> str:
+    """Return the SHA-256 of what a plan's files say, whatever their bytes.
+
+    Parameters
+    ----------
+    words : mapping
+        What plan.json says, without "digest".
+    tables : mapping of file name to Table
+    """
+    total = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
+    for name in TABLES:
+        for column in tables[name].column_names:
+            values = tables[name][column].combine_chunks()
+            head = [name, column, str(values.type), len(values), values.null_count]
+            total.update(json.dumps(head).encode())
+            total.update(_canonical(values))
+    return total.hexdigest()
+
+
+def _canonical(values: pa.Array) -> bytes:
+    """Return bytes that equal columns share: little-endian numbers, or JSON of anything else."""
+    plain = not values.null_count and (
+        pa.types.is_integer(values.type)
+        or pa.types.is_floating(values.type)
+        or pa.types.is_boolean(values.type)
+    )
+    if not plain:
+        return json.dumps(values.to_pylist(), default=str).encode()
+    numbers = values.to_numpy(zero_copy_only=False)
+    return bytes(np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("<")).tobytes())
+
+
+def _words(plan: Plan) -> dict[str, Any]:
+    """Return what plan.json says, without the digest."""
+    occupancy = plan.occupancy
+    return {
+        "format": FORMAT,
+        "hexveil": importlib.metadata.version("hexveil"),
+        "goes_with": GOES_WITH,
+        "request": request_words(plan.request),
+        "plan": {
+            "mechanism": plan.mechanism,
+            "epsilon": decimal_text(plan.epsilon),
+            "epsilon_shown": float(plan.epsilon),
+            "cell_epsilon": exact_text(plan.cell_epsilon),
+            "mean_error": plan.mean_error,
+            "max_error": plan.max_error,
+            "certifies": plan.certifies,
+            "lower_bound": plan.lower_bound,
+            "gap": plan.gap,
+            "prior_miss": plan.prior_miss,
+            "interval": None if plan.rows.interval is None else interval_words(plan.rows.interval),
+            "steps": None if plan.rows.steps is None else steps_words(plan.rows.steps),
+        },
+        "occupancy": {
+            "cells": occupancy.n_cells,
+            "users": occupancy.n_users,
+            "pairs": occupancy.n_pairs,
+            "fingerprint": occupancy.fingerprint,
+        },
+        "records": None if plan.facts is None else facts_words(plan.facts),
+    }
+
+
+def _tables(plan: Plan) -> dict[str, pa.Table]:
+    """Return the tables of the folder by file name."""
+    occupancy, rows = plan.occupancy, plan.rows
+    pairs = {"cell": occupancy.cell, "user": occupancy.user, "n": occupancy.n}
+    if rows.dropped is not None:
+        pairs["dropped"] = np.asarray(rows.dropped, dtype=bool)
+    if rows.interval is not None:
+        pairs["weight"] = rows.interval.weight
+    users = plan.users
+    if rows.steps is not None:
+        pairs["own_weight"] = rows.steps.weight
+        users = users.append_column("class", pa.array(rows.steps.of))
+        users = users.append_column("class_weight", pa.array(rows.steps.class_weight))
+    made = (_cells(plan), users, pa.table(pairs))
+    return dict(zip(TABLES, made, strict=True))
+
+
+def _cells(plan: Plan) -> pa.Table:
+    """Return `Plan.table` with the exact rows, the targets, and what the cells are."""
+    rows = plan.rows
+    exact = (rows.kept, rows.noise_records, rows.variance_kept, rows.variance_noise)
+    more: dict[str, pa.Array] = {
+        name: pa.array(values, type=kind)
+        for (name, kind), values in zip(EXACT.items(), exact, strict=True)
+    }
+    if rows.steps is not None:
+        more["own_noise"] = pa.array(rows.steps.noise, type=pa.float64())
+    for name, goal in (plan.request.target or {}).items():
+        more[TARGET + name] = pa.array(goal, type=pa.float64())
+    if plan.facts is not None:
+        cells = plan.facts.cells
+        if cells.hexagon is not None:
+            more["hexagon"] = pa.array(cells.hexagon, type=pa.uint64())
+        if cells.slot is not None:
+            more["slot"] = pa.array(cells.slot, type=pa.int64())
+        for name, column in cells.labels.items():
+            more[LABEL + name] = pa.array(column, type=pa.string())
+    table = plan.table
+    for name, values in more.items():
+        table = table.append_column(name, values)
+    return table
+
+
+def _check_new(path: Path) -> None:
+    """Refuse a folder that exists, or that cannot be made."""
+    try:
+        if path.exists() or path.is_symlink():
+            raise InputError(f"{path} exists; a saved plan is never changed: name a new folder.")
+        atomic_files.probe(path)
+    except OSError as error:
+        raise InputError(
+            f"the folder {path} cannot be made ({atomic_files.reason(error)}); name one in a "
+            f"folder that "
+            "exists and that you may write."
+        ) from None

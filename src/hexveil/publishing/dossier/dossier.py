@@ -1,0 +1,33 @@
+"""The dossier of a release: a privacy officer reads, completes and signs it.
+
+Made from a release folder's manifest alone: public facts, no record, no ledger. It states what is
+protected from whom, to which degree, on which assumptions, and what stays open. It draws no legal
+conclusion; facts that only the controller knows are places to fill in. All sentences stand in
+templates/dossier.md and the templates that it includes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil.publishing.dossier.dossier import release_facts
+from hexveil.publishing.dossier.wording import template_values
+from hexveil.publishing.dossier.markup import document
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hexveil.publishing.dossier.markup import Section
+
+
+def dossier(folder: Path) -> Section:
+    """Return the dossier of a release folder.
+
+    Raises
+    ------
+    InputError
+        If the folder has no manifest of this version, or one that is broken or was changed.
+    StorageError
+        If the disk fails.
+    """
+    return document("dossier.md", template_values(release_facts.read(folder)))

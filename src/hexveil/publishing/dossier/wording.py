@@ -1,0 +1,130 @@
+"""Values of the dossier's template, with their numbers formatted."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hexveil.base.rational import decimal_text
+from hexveil.report import clipping_text
+from hexveil.report.manifest_view import NOUNS, format_heading, format_rounded_up, squared, with_unit
+from hexveil.report.promise import (
+    exact_counts,
+    factor_words,
+    in_common,
+    probability_factor,
+    promise,
+)
+
+if TYPE_CHECKING:
+    from hexveil.publishing.dossier.release_facts import Facts
+
+SPANS = {"user": (7, 30, 365), "user-day": (7, 30, 365), "user-week": (4, 13, 52)}
+"""Numbers of releases, days or weeks of a unit's owner, for the table of losses."""
+LOSSES = ("max", "p99", "p90", "median", "mean")
+CERTAIN = 1000
+"""Factor from which on an insider counts as certain."""
+
+
+def template_values(facts: Facts) -> dict[str, Any]:
+    """Return everything that the dossier's template names."""
+    manifest, loss = facts.said, facts.loss
+    dataset, rules = manifest["dataset"], manifest["rules"]
+    repeated = [_at_loss(times, loss) for times in (1, *SPANS[facts.unit]) if times == 1 or loss]
+    unit = f" ({dataset['value_unit']})" if dataset["value_unit"] else ""
+    return {
+        "manifest": manifest,
+        "checksum": facts.checksum,
+        "has_receipt": facts.has_receipt,
+        "unit": facts.unit,
+        "heading": format_heading(manifest["plan"]["statistics"], dataset["value"] or "value")
+        + unit,
+        "nothing_read": not loss,
+        "promise": promise(facts.unit, loss),
+        "epsilon": decimal_text(loss),
+        "exact_counts": exact_counts(),
+        "in_common": in_common(),
+        "repeated": repeated,
+        "longest": repeated[2] if loss else {},
+        "losses": {key: format_rounded_up(manifest["losses"][key], 4) for key in LOSSES},
+        "bounds": manifest["bounds"]
+        | {"upper": with_unit(manifest["bounds"]["upper"], dataset["value_unit"])},
+        "errors": planning_errors(facts),
+        "largest_bias": with_unit(format_rounded_up(facts.largest_bias), dataset["value_unit"]),
+        "unparsable": rules.get("unparsable", "number not stated"),
+        "cells_left_out": rules.get("cells left out by selection", 0),
+    } | _clipping(facts)
+
+
+def _clipping(facts: Facts) -> dict[str, Any]:
+    """Return the strategy, the privacy steps and the cells cut off, in words."""
+    manifest = facts.said
+    steps, unit = manifest["plan"]["private_steps"], manifest["dataset"]["value_unit"]
+    strategy = clipping_text.get_strategy(steps)
+
+    def amount(number: float) -> str:
+        return with_unit(f"{number:.6g}", unit)
+
+    return {
+        "strategy": strategy or "",
+        "privacy_steps": clipping_text.describe_steps(steps, amount),
+        "clipped_averages": clipping_text.describe_clipping(steps, amount) if strategy else "",
+        "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], len(manifest["cells"])),
+    }
+
+
+def _at_loss(times: int, loss: Fraction) -> dict[str, Any]:
+    """Return the epsilon, factor and certainty of a loss that adds up several times."""
+    factor = probability_factor(times * loss)
+    return {
+        "times": times,
+        "epsilon": decimal_text(times * loss),
+        "factor": factor_words(factor),
+        "certainty": insider_certainty(factor),
+    }
+
+
+def insider_certainty(factor: float) -> str:
+    """Return the certainty in percent of an insider who was undecided before; "" if near 100.
+
+    This insider knows the values of all other units: then the odds of two possibilities for one
+    unit's values change by the same factor as the probabilities of outcomes.
+
+    Examples
+    --------
+    >>> insider_certainty(1.0), insider_certainty(2.718281828459046), insider_certainty(1e9)
+    ('50', '73.2', '')
+    """
+    if factor >= CERTAIN:
+        return ""
+    share = Fraction(factor) / (1 + Fraction(factor))
+    return decimal_text(Fraction(math.ceil(share * 1000), 10))
+
+
+def planning_errors(facts: Facts) -> list[dict[str, str]]:
+    """Return the planning error of each noised statistic; one of all where they were added up."""
+    plan = facts.said["plan"]
+    names = [part["statistic"] for part in facts.said["cells"][0]["noised"]]
+    mean, largest = plan["mean_error"], plan["max_error"]
+    if isinstance(mean, dict) and isinstance(largest, dict):
+        return [_error(name, mean[name], largest[name], facts) for name in sorted(mean)]
+    if isinstance(mean, dict) or isinstance(largest, dict) or len(names) > 1:
+        # The sum of errors in different units has none.
+        sums = [max(one.values()) if isinstance(one, dict) else one for one in (mean, largest)]
+        rounded = [format_rounded_up(number) for number in sums]
+        return [{"statistic": "", "mean": rounded[0], "max": rounded[1]}]
+    return [_error(names[0], mean, largest, facts)]
+
+
+def _error(name: str, mean: float, largest: float, facts: Facts) -> dict[str, str]:
+    """Return one planning error, rounded up, with its unit of measure."""
+    unit = facts.said["dataset"]["value_unit"]
+    unit = squared(unit) if name == "variance" else unit
+    ranged = clipping_text.get_strategy(facts.said["plan"]["private_steps"]) is not None
+    return {
+        "statistic": NOUNS.get(name, name),
+        "bias": "predicted" if ranged else "worst-case",
+        "mean": with_unit(format_rounded_up(mean), unit),
+        "max": with_unit(format_rounded_up(largest), unit),
+    }

@@ -1,0 +1,119 @@
+"""The steps of a release that look at values, as its manifest lists them.
+
+Each with what it costs the most exposed user of that step, rounded up, its part of all that is
+spent, and what it found: ranges, and the way that was taken (planning/clipping_range/two_stage.py).
+Found numbers were drawn with noise, and are public.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.rational import decimal_text
+from hexveil.ledger.unit_losses import PARTS
+from hexveil.planning.clipping_range.private_range import in_units
+from hexveil.planning.clipping_range.strategies import COARSE
+from hexveil.planning.clipping_range.two_stage import INSIDE
+
+if TYPE_CHECKING:
+    from hexveil.planning import Plan
+    from hexveil.planning.clipping_range.two_stage import Steps
+
+
+def private_steps(plan: Plan) -> list[dict[str, Any]]:
+    """Return each step that looks at values, what it costs the most exposed user, and its part."""
+    interval, spent = plan.rows.interval, plan.epsilon
+    found: list[dict[str, Any]] = []
+    if not spent:
+        return found
+    first = Fraction(0) if interval is None else interval.epsilon
+    if interval is not None:
+        found.append(
+            {
+                "step": "interval",
+                "epsilon": decimal_text(first),
+                "share": float(first / spent),
+                "quantiles": [decimal_text(one) for one in interval.quantiles],
+            }
+            | _interval(plan)
+            | _squares(plan)
+        )
+    if plan.rows.steps is not None:
+        return found + _further(plan, plan.rows.steps, spent - first)
+    return [*found, _step("cells", spent - first, spent) | _split(plan)]
+
+
+def _interval(plan: Plan) -> dict[str, Any]:
+    """Return the interval that was used, and how it was stretched; the ways have their own."""
+    interval, steps = plan.rows.interval, plan.rows.steps
+    assert interval is not None  # noqa: S101  asked for such plans alone
+    stretch = interval.stretch
+    low, high = interval.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
+    if steps is not None and steps.found is not None:
+        stretch = stretch if steps.found.way == "direct" else steps.stretch
+        low, high = _in_units(plan, steps.found.ends, steps.found.steps)
+    return {"stretch": decimal_text(stretch), "lower": low, "upper": high}
+
+
+def _in_units(plan: Plan, ends: tuple[int, int], steps: int) -> tuple[float, float]:
+    """Return ends in value units."""
+    bounds = float(plan.lower[0]), float(plan.span[0])
+    low, high = (in_units(end, steps, *bounds) for end in ends)
+    return low, high
+
+
+def _further(plan: Plan, steps: Steps, left: Fraction) -> list[dict[str, Any]]:
+    """Return the steps after the interval: h, what the way begins with, and the cells."""
+    found, spent = steps.found, plan.epsilon
+    assert found is not None  # noqa: S101  a manifest is of a release
+    unit = float(plan.span[0]) / found.steps
+    inside = _step("inside", steps.epsilon, spent) | {
+        "part": decimal_text(INSIDE),
+        "half_width": unit * found.inside,
+        "way": found.way,
+    }
+    rest = left - steps.epsilon
+    if found.way == "direct":
+        return [inside, _step("cells", rest, spent)]
+    narrow = {"half_width": unit * found.half}
+    if found.way == "cells":
+        first, last = (_step(*one, spent) for one in _coarse(rest))
+        return [inside, first, last | narrow]
+    in_classes, in_cells = (Fraction(float(one.max())) for one in steps.losses(plan.occupancy))
+    assert found.own is not None  # noqa: S101  the way `users` has it
+    low, high = _in_units(plan, found.own, found.steps)
+    many = {"classes": int(steps.class_noise.size), "lower": low, "upper": high}
+    classes = _step("classes", in_classes, spent) | many
+    return [inside, classes, _step("cells", in_cells, spent) | narrow]
+
+
+def _coarse(rest: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:
+    return ("averages", rest * COARSE), ("cells", rest * (1 - COARSE))
+
+
+def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:
+    """Return a private step, and what it costs whom it costs most, rounded up."""
+    up = Fraction(math.ceil(epsilon * PARTS), PARTS)
+    return {"step": name, "epsilon": decimal_text(up), "share": float(epsilon / spent)}
+
+
+def _squares(plan: Plan) -> dict[str, Any]:
+    """Return the radius within which squares are kept, in value units, where there are any."""
+    interval = plan.rows.interval
+    if interval is None or interval.radius is None:
+        return {}
+    return {"radius": float(plan.span[0]) * interval.half_and_radius()[1]}
+
+
+def _split(plan: Plan) -> dict[str, Any]:
+    """Return the part of what the cells cost that finds their means, asked for or not."""
+    interval = plan.rows.interval
+    if interval is None or interval.radius is None:
+        return {}
+    mean, square = plan.mean_noise, plan.rows.variance_noise
+    # Of one record the variance is known, and all goes to the mean.
+    return {"mean_share": float(np.where(square > 0, square / (mean + square), 1.0).mean())}

@@ -1,0 +1,88 @@
+"""PRIVATE. Sums of pairs that stay elsewhere: asked for figures per cell, never fetched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.model.distributed_occupancy import joined
+from hexveil.records.dataset import Sums
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Arrays, Occupancy
+    from hexveil.model.public_metadata import PublicFacts
+
+
+class SumsStore(Protocol):
+    """Where blocks of whole cells are, with their sums."""
+
+    def ask_sums(
+        self, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Iterable[tuple[NDArray[Any], ...]]:
+        """Return the answers of all blocks, in the order of their cells."""
+
+    def close(self) -> None:
+        """Let the blocks go."""
+
+
+class SpreadSums(Sums):
+    """PRIVATE. The sums of blocks of cells; see `hexveil.model.distributed_occupancy`.
+
+    Whoever makes the blocks has checked each by `hexveil.records.dataset.check_sums`.
+
+    Parameters
+    ----------
+    store : SumsStore
+    squares : bool
+        Whether sums of squares are there.
+    """
+
+    def __init__(self, store: SumsStore, *, squares: bool) -> None:
+        object.__setattr__(self, "_store", store)
+        object.__setattr__(self, "_squares", squares)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name == "total":
+            _refuse()
+        raise AttributeError(name)
+
+    @property
+    def total_sq(self) -> NoReturn:
+        """Refuse: it is not here."""
+        _refuse()
+
+    def __repr__(self) -> str:
+        squares = ", with squares" if self.squared else ""
+        return f"SpreadSums(blocks{squares}, private)"
+
+    @property
+    def squared(self) -> bool:
+        """Whether sums of squares are kept."""
+        return bool(vars(self)["_squares"])
+
+    def of_cells(self, occupancy: Occupancy, work: Callable[..., Any], *given: Arrays) -> Any:  # noqa: ANN401  what the work returns
+        """Return what a function makes of the pairs and their sums: see `Dataset.of_cells`."""
+        cells, users, pairs = given
+        if pairs:
+            _ = occupancy.cell  # refuses, and says what to do
+        return joined(vars(self)["_store"].ask_sums(work, cells, users))
+
+    def close(self) -> None:
+        """Let the blocks go."""
+        vars(self)["_store"].close()
+
+    def check(self, facts: PublicFacts) -> None:
+        """Raise HexveilError unless the counts are elsewhere too."""
+        if "_store" not in vars(facts.occupancy):
+            raise HexveilError("sums and occupancy do not belong together.")
+
+
+def _refuse() -> NoReturn:
+    raise InputError(
+        "this needs the sums of all pairs on one machine: use a plan without intervals, or raise "
+        "spark.hexveil.pairsOnDriver where the driver has room."
+    )

@@ -1,0 +1,374 @@
+"""PRIVATE. Counts and pairs of many files from a cache: only files that are new are read.
+
+What is cached of a file is its table of pairs, before cells are chosen: tables of several files
+are added up, and everything goes on as if all had been read at once. Two rules look beyond a file:
+
+- Repeats: records of one user and time can be in two files. Such files hold an instant that is
+  between the first and the last of both; files that meet so, directly or through others, are read
+  together and cached as one. All others cannot share a record.
+- Dates: a file whose records all lie within the dates is as without them; of one whose records
+  all lie outside, only counts are needed, and these follow from any entry of it. What lies across
+  an end of the dates is cached for these dates alone.
+
+Files whose columns differ (only a list of files may) are read together too, since how a column
+is read depends on all of them.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hexveil.base.errors import InputError, StorageError
+from hexveil.model.cells import DAY
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.counting import Counted, count
+from hexveil.records.duckdb.expressions import literal
+from hexveil.records.duckdb.validation import BOX, DATES, UNPARSABLE, checked
+from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
+from hexveil.records.sources.cache import Entry, Span, Stamp, Store, question, refuse_grown, stamp
+from hexveil.records.sources.source_files import check_pack
+from hexveil.records.units import CANONICAL_IDS
+from hexveil.records.utc_offsets import END_OF_TIMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.duckdb.source import Relation
+    from hexveil.records.duckdb.validation import Checked
+    from hexveil.records.read_request import Request
+    from hexveil.records.sources.cache import Cache
+    from hexveil.records.sources.source_files import Files
+
+VIEW = "some_records"
+"""The records that are looked at: of one group of files, or of all."""
+_MADE_BY = ("hexveil", "duckdb", "h3ronpy")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Files that are read together: where the dates leave them, and their entry.
+
+    Attributes
+    ----------
+    paths : tuple of str
+    inside, outside : bool
+        Whether all records lie within the dates, or none does.
+    """
+
+    paths: tuple[str, ...]
+    inside: bool = True
+    outside: bool = False
+
+
+def count_cached(
+    session: Session, source: Files, relation: Relation, request: Request, cache: Cache
+) -> Counted:
+    """Return the counts of all records; make the table of pairs, from the cache where it can be.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be used, or a file has grown under its declared version.
+    """
+    return _Reading(session, source, relation, request, cache).counted()
+
+
+class _Reading:
+    """One reading: the session, the files as they lie there, and what is cached of them."""
+
+    def __init__(
+        self, session: Session, source: Files, relation: Relation, request: Request, cache: Cache
+    ) -> None:
+        self._session, self._source, self._relation = session, source, relation
+        self._request, self._versions = request, cache.versions
+        self._stamps = {path: self._stamp(path) for path in source.paths}
+        self._store = Store.open(cache.folder)
+        self._entries = self._store.entries()
+        for path, now in self._stamps.items():
+            refuse_grown(path, now, self._entries)
+
+    def counted(self) -> Counted:
+        """Return the counts of all records and make the table of pairs."""
+        self._look_at(self._source.paths)
+        groups = self._placed(self._groups())
+        entries = [self._entry(group) for group in groups]
+        left_out: dict[int, int] = {}
+        for group, entry in zip(groups, entries, strict=True):
+            for reason, n in _left_out(group, entry).items():
+                left_out[reason] = left_out.get(reason, 0) + n
+        used = [e for g, e in zip(groups, entries, strict=True) if not g.outside]
+        self._merge([entry for entry in used if entry.table])
+        self._look_at(self._source.paths)
+        paths = [path for group in groups if not group.outside for path in group.paths]
+        stated = self._versions.describe(self._versions.number(path) for path in paths)
+        return Counted(
+            replace(self._request, version=stated),
+            self._checked if self._request.rules.select.dates is not None else self._undated,
+            self._grouping,
+            left_out,
+            sum(entry.repeats for entry in used),
+        )
+
+    # What is asked: the queries, which name no file, and their hash.
+
+    @cached_property
+    def _viewed(self) -> Relation:
+        return replace(self._relation, query=f"SELECT * FROM {VIEW}")
+
+    @cached_property
+    def _checked(self) -> Checked:
+        return checked(self._session, self._viewed, self._request)
+
+    @cached_property
+    def _undated(self) -> Checked:
+        return checked(self._session, self._viewed, _without_dates(self._request))
+
+    @cached_property
+    def _grouping(self) -> aggregation.Keys:
+        rules = self._request.rules
+        return aggregation.keys(self._session, rules.cells, rules.unit, self._undated.places)
+
+    @cached_property
+    def _maker(self) -> str:
+        versions = (f"{name} {importlib.metadata.version(name)}" for name in _MADE_BY)
+        return ", ".join(versions)
+
+    @cached_property
+    def _asked(self) -> str:
+        return question(
+            [
+                self._maker,
+                CANONICAL_IDS,
+                self._source.kind,
+                self._undated.raw,
+                self._undated.query,
+                asdict(self._grouping),
+                aggregation.dedupes(self._request),
+                self._squares,
+            ]
+        )
+
+    @property
+    def _squares(self) -> bool:
+        return squares_fit(1, self._request.rules.scale)
+
+    # Which files go together.
+
+    def _groups(self) -> list[Group]:
+        """Return the files, in groups that can share no repeat."""
+        if self._mixed():
+            return [Group(self._source.paths)]
+        if not aggregation.dedupes(self._request):
+            return [Group((path,)) for path in self._source.paths]
+        return [Group(tuple(paths)) for paths in together(self._spans)]
+
+    def _mixed(self) -> bool:
+        """Return whether the files have not all the same columns, or one is listed twice."""
+        paths, part = self._source.paths, self._relation.part
+        if len({stamp.name for stamp in self._stamps.values()}) < len(paths):
+            return True
+        if len(paths) == 1 or part is None or self._source.kind == "json":
+            return False  # documents have no columns
+        types = self._session.types(self._relation.query)
+        return any(self._session.types(part([path])) != types for path in paths)
+
+    def _placed(self, groups: list[Group]) -> list[Group]:
+        """Return the groups, and where the dates leave each."""
+        days = self._request.rules.select.days
+        if days is None:
+            return groups
+        found = []
+        for group in groups:
+            spans = [self._spans[path].local for path in group.paths]
+            inside, outside = _sides([span for span in spans if span is not None], days)
+            found.append(replace(group, inside=inside, outside=outside))
+        return found
+
+    @cached_property
+    def _spans(self) -> dict[str, Span]:
+        """First and last time of each file: as cached, or found out now."""
+        known: dict[Stamp, Span] = {}
+        for entry in self._entries:
+            if entry.asked == self._asked and entry.spans is not None:
+                known.update(zip(entry.files, entry.spans, strict=True))
+        return {
+            path: known[now] if now in known else self._span(path)
+            for path, now in self._stamps.items()
+        }
+
+    def _span(self, path: str) -> Span:
+        self._look_at([path])
+        local = "min(w), max(w)" if self._undated.local else "NULL, NULL"
+        row = self._session.rows(
+            f"SELECT min(t), max(t), {local} FROM ({self._undated.raw}) "
+            f"WHERE t BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+        )[0]
+        ends = [int(str(end)) for end in row if end is not None]
+        instants = (ends[0], ends[1]) if ends else None
+        return Span(instants, (ends[2], ends[3]) if ends[2:] else None)
+
+    # Entries, found or made.
+
+    def _entry(self, group: Group) -> Entry:
+        """Return the entry of a group: the cached one, if it is whole, or a new one."""
+        wanted = self._wanted(group)
+        for entry in self._entries:
+            same = entry.asked == wanted.asked and entry.files == wanted.files
+            # Outside of the dates any entry has the counts, whichever dates it was made for.
+            held = group.outside or entry.window == wanted.window
+            if same and held and self._usable(entry, group):
+                return entry
+        return self._filled(group, wanted)
+
+    def _usable(self, entry: Entry, group: Group) -> bool:
+        if self._timed and entry.spans is None:
+            return False
+        return group.outside or self._store.whole(entry)
+
+    @property
+    def _timed(self) -> bool:
+        """Whether it matters from when to when files reach."""
+        return aggregation.dedupes(self._request) or self._request.rules.select.dates is not None
+
+    def _wanted(self, group: Group) -> Entry:
+        dates = self._request.rules.select.dates
+        window = "" if dates is None or group.inside or group.outside else "..".join(dates)
+        paths = sorted(group.paths)
+        files = tuple(self._stamps[path] for path in paths)
+        spans = tuple(self._spans[path] for path in paths) if self._timed else None
+        return Entry(self._asked, window, self._maker, files, spans, {}, 0)
+
+    def _filled(self, group: Group, wanted: Entry) -> Entry:
+        """Return the new entry of a group, whose records are read."""
+        left_out, repeats = self._scanned(group.paths, self._checked if wanted.window else None)
+        for path in group.paths:
+            if self._stamp(path) != self._stamps[path]:
+                raise InputError(
+                    f"source: the file {Path(path).name!r} changed while it was read; run again "
+                    "once it is written."
+                )
+        entry = replace(wanted, reasons=left_out, repeats=repeats)
+        kept = left_out.get(0, 0)
+        if kept * self._request.rules.scale.steps >= LARGEST_SUM:
+            return entry  # sums as large are refused, or not needed
+        return self._store.put(entry, self._write if kept else None)
+
+    def _scanned(self, paths: Sequence[str], records: Checked | None) -> tuple[dict[int, int], int]:
+        """Return the counts of some files, all of whose records are read; make their pairs."""
+        for path in paths:
+            check_pack(path, paths)
+        self._look_at(paths)
+        records = self._undated if records is None else records
+        left_out, repeats = count(self._session, records, self._grouping, self._request)
+        skipped = self._relation.skipped(self._session, paths)
+        left_out[UNPARSABLE] = left_out.get(UNPARSABLE, 0) + skipped
+        return left_out, repeats
+
+    def _write(self, path: str) -> None:
+        """Write the pairs of kept records; sums have the least whole type that a file knows."""
+        names = [
+            *self._grouping.all,
+            "n",
+            f"CAST({aggregation.TOTAL} AS BIGINT) AS {aggregation.TOTAL}",
+        ]
+        if self._squares:
+            names.append(f"CAST({aggregation.SQUARES} AS DECIMAL(38, 0)) AS {aggregation.SQUARES}")
+        target = f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
+        columns = ", ".join(names)
+        if self._session.packed is None:
+            kept = f"{aggregation.PAIRS} WHERE {next(iter(self._grouping.cell))} IS NOT NULL"
+            self._session.run(f"COPY (SELECT {columns} FROM {kept}) {target}")
+            return
+        self._session.register("packed_pairs", self._session.packed.keyed())
+        self._session.run(f"COPY (SELECT {columns} FROM packed_pairs) {target}")
+        self._session.forget("packed_pairs")
+
+    def _merge(self, entries: Sequence[Entry]) -> None:
+        """Make the table of pairs by adding up those of entries."""
+        if not entries:
+            return
+        self._session.packed = None
+        keys = ", ".join(self._grouping.all)
+        tables = ", ".join(literal(self._store.table(entry)) for entry in entries)
+        found = f"SELECT * FROM read_parquet([{tables}], hive_partitioning=false)"
+        if len(entries) > 1:
+            squares = (
+                f", sum({aggregation.SQUARES}) AS {aggregation.SQUARES}" if self._squares else ""
+            )
+            found = (
+                f"SELECT {keys}, CAST(sum(n) AS BIGINT) AS n, sum({aggregation.TOTAL}) AS "
+                f"{aggregation.TOTAL}"
+                f"{squares} FROM ({found}) GROUP BY {keys}"
+            )
+        try:
+            self._session.run(f"CREATE OR REPLACE TEMP TABLE {aggregation.PAIRS} AS {found}")
+        except InputError:
+            gone = True
+        else:
+            gone = False
+        if gone:
+            raise StorageError(
+                "the cache folder was changed by somebody else while it was read; run again."
+            )
+
+    # The files.
+
+    def _stamp(self, path: str) -> Stamp:
+        return stamp(path, self._versions.declared[self._versions.number(path)][1])
+
+    def _look_at(self, paths: Sequence[str]) -> None:
+        """Let the queries see the records of some files."""
+        part = self._relation.part
+        query = self._relation.query if part is None else part(paths)
+        self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {query}")
+
+
+def together(spans: Mapping[str, Span]) -> list[list[str]]:
+    """Return the files in groups, within which closed spans meet, directly or through others.
+
+    Examples
+    --------
+    >>> spans = {"a": Span((0, 5)), "b": Span((6, 8)), "c": Span((8, 9)), "d": Span()}
+    >>> together(spans)
+    [['d'], ['a'], ['b', 'c']]
+    """
+    timed = [(*span.instants, path) for path, span in spans.items() if span.instants is not None]
+    groups = [[path] for path, span in spans.items() if span.instants is None]
+    reached = -1
+    for first, last, path in sorted(timed):
+        if first <= reached:
+            groups[-1].append(path)
+        else:
+            groups.append([path])
+        reached = max(reached, last)
+    return groups
+
+
+def _sides(spans: Sequence[tuple[int, int]], days: tuple[int, int]) -> tuple[bool, bool]:
+    """Return whether spans of local seconds all lie within the days, and whether all outside."""
+    first, last = days[0] * DAY, days[1] * DAY + DAY - 1
+    inside = all(first <= early and late <= last for early, late in spans)
+    outside = bool(spans) and all(late < first or early > last for early, late in spans)
+    return inside, outside
+
+
+def _left_out(group: Group, entry: Entry) -> Mapping[int, int]:
+    """Return per reason how many records of a group it covers.
+
+    The rule of dates comes after all others but the box's: outside of the dates, it takes what
+    would be kept, and what the box would leave out.
+    """
+    if not group.outside:
+        return entry.reasons
+    earlier = {reason: n for reason, n in entry.reasons.items() if reason not in (0, BOX)}
+    return earlier | {DATES: sum(entry.reasons.get(reason, 0) for reason in (0, DATES, BOX))}
+
+
+def _without_dates(request: Request) -> Request:
+    select = replace(request.rules.select, dates=None)
+    return replace(request, rules=replace(request.rules, select=select))

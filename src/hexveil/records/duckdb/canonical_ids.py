@@ -1,0 +1,92 @@
+"""User ids as SQL: one canonical text, whatever type their column has (see `records.units`).
+
+A vehicle whose id is 7 in one file, 7.0 in a column that pandas made a float because one id was
+missing, and 7.00 in a decimal, is one unit of privacy: its losses add up under one id. Text is
+never changed, for "7" and "7.0" can be two vehicles where the holder writes ids as text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexveil.base.errors import InputError
+from hexveil.records.duckdb.expressions import json_of, text, typed
+
+if TYPE_CHECKING:
+    from hexveil.records.duckdb.expressions import Inside
+    from hexveil.records.sources.columns import Ref
+
+JSON_FLOAT_BITS = 53
+"""Bits of the significand of a JSON number that is written with a point or an exponent."""
+
+
+@dataclass(frozen=True)
+class UserId:
+    """Two expressions of a user id.
+
+    Attributes
+    ----------
+    text : str
+        The canonical text; null where there is no id, or none that is exact.
+    inexact : str or None
+        Whether a float is there that names no vehicle exactly: not whole, infinite, or so large
+        that neighbouring whole numbers share it. None where the type has no such numbers.
+    """
+
+    text: str
+    inexact: str | None = None
+
+
+def user_id(ref: Ref, document: Inside | None) -> UserId:
+    """Return the id in a field.
+
+    Raises
+    ------
+    InputError
+        If the field is nested or holds times, which have no one text.
+    """
+    nested = json_of(ref, document)
+    if nested is not None:
+        return _in_json(*nested)
+    kind = ref.kind
+    if kind.name in ("struct", "list"):
+        raise InputError(f"user: the column {ref.column!r} is nested; name a field inside it.")
+    if kind.name in ("time", "naive time"):
+        raise InputError(
+            f"user: the column {ref.column!r} holds times, which are no ids; name the column "
+            "that says whose a record is."
+        )
+    if kind.float_bits:
+        return _of_float(typed(ref), kind.float_bits)
+    if kind.name == "number" and not kind.whole:
+        return UserId(_without_zeros(f"CAST({typed(ref)} AS VARCHAR)"))
+    return UserId(f"nullif({text(ref, document)}, '')")
+
+
+def _of_float(number: str, bits: int) -> UserId:
+    exact = f"{number} = trunc({number}) AND abs({number}) < {2**bits}"
+    # As a whole number, minus zero is zero, and no exponent is written. The engine may evaluate a
+    # branch that is not taken, so that no cast in it may fail.
+    return UserId(
+        f"CASE WHEN {exact} THEN CAST(TRY_CAST({number} AS BIGINT) AS VARCHAR) END",
+        f"coalesce(NOT isnan({number}) AND NOT ({exact}), false)",
+    )
+
+
+def _in_json(document: Inside, path: tuple[str | int, ...]) -> UserId:
+    """Return the id at a path in JSON, where each number has a type of its own."""
+    found, is_float = document(path), document.written_as_float(path)
+    number = _of_float(f"TRY_CAST({found} AS DOUBLE)", JSON_FLOAT_BITS)
+    return UserId(
+        f"CASE WHEN {is_float} THEN {number.text} ELSE nullif({found}, '') END",
+        f"CASE WHEN {is_float} THEN {number.inexact} ELSE false END",
+    )
+
+
+def _without_zeros(decimal: str) -> str:
+    """Return a decimal's text without zeros that end its fraction."""
+    return (
+        f"CASE WHEN contains({decimal}, '.') THEN rtrim(rtrim({decimal}, '0'), '.') "
+        f"ELSE {decimal} END"
+    )

@@ -1,0 +1,1 @@
+"""Hexagons of places by a lookup table of pixels."""

@@ -1,0 +1,80 @@
+"""Borders between hexagons as lines in degrees: the tangent of an edge in its middle.
+
+An edge is an arc of a great circle between two corners, as H3 draws it on the icosahedron.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base import hexagons
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Names = NDArray[np.uint64]
+
+CORNERS = 6
+
+
+def tangents(pairs: Names, per_degree: float, close: float) -> Floats:
+    """Return the tangent of the edge between each two hexagons; not a number where there is none.
+
+    Parameters
+    ----------
+    pairs : ndarray of uint64, shape (2, n)
+    per_degree : float
+        Pixels in a degree, in which distances from a tangent are.
+    close : float
+        Pixels within which two corners are one.
+
+    Returns
+    -------
+    ndarray of float, shape (3, n)
+    """
+    names, place = np.unique(pairs, return_inverse=True)
+    rings = _rings(names)
+    first, second = (rings[one] for one in place.reshape(pairs.shape))
+    apart = np.abs(first[:, :, None] - second[:, None]).max(axis=3).min(axis=2)
+    shared = apart * per_degree < close
+    usable = shared.sum(axis=1) == 2
+    ends = np.take_along_axis(first, np.argsort(~shared, kind="stable")[:, :2, None], axis=1)
+    normal = np.cross(_vectors(ends[:, 0]), _vectors(ends[:, 1]))
+    middle = ends.mean(axis=1)
+    normal *= np.sign((normal * _vectors(first.mean(axis=1))).sum(axis=1))[:, None]
+    value = (normal * _vectors(middle)).sum(axis=1)
+    slope = _slopes(normal, middle)
+    constant = value - slope[0] * middle[:, 1] - slope[1] * middle[:, 0]
+    pixel = np.where(usable, np.hypot(*slope) / per_degree, np.nan)
+    return np.asarray(np.stack((constant, *slope)) / pixel)
+
+
+def _rings(names: Names) -> Floats:
+    """Return the corners of hexagons, longitude and latitude; shape (n, 6, 2).
+
+    Not numbers where there are more or fewer.
+    """
+    found = np.full((names.size, CORNERS, 2), np.nan)
+    for i, name in enumerate(names.tolist()):
+        ring = hexagons.outline(name)
+        if len(ring) == CORNERS:
+            found[i] = ring
+    return found
+
+
+def _vectors(places: Floats) -> Floats:
+    """Return places, longitude and latitude, as unit vectors, a row each."""
+    b, a = np.radians(places.T)
+    return np.stack((np.cos(a) * np.cos(b), np.cos(a) * np.sin(b), np.sin(a)), axis=-1)
+
+
+def _slopes(normal: Floats, places: Floats) -> Floats:
+    """Return how normal @ place grows with a degree of latitude, and with one of longitude."""
+    b, a = np.radians(places.T)
+    north = np.stack((-np.sin(a) * np.cos(b), -np.sin(a) * np.sin(b), np.cos(a)), axis=-1)
+    east = np.stack((-np.cos(a) * np.sin(b), np.cos(a) * np.cos(b), np.zeros_like(a)), axis=-1)
+    return np.stack([(normal * one).sum(axis=1) for one in (north, east)]) * (math.pi / 180.0)

@@ -1,0 +1,1 @@
+"""Records packed into whole numbers, sorted, and summed per (cell, unit)."""

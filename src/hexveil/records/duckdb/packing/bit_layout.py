@@ -1,0 +1,177 @@
+"""How kept records are packed into whole numbers: which field stands where, and what numbers it.
+
+From the highest bits to the lowest: the hexagon and the slot, or the labels; the user; the day or
+week if a unit has one; the value in quanta. Slots, days and values are counted from their least,
+users and combinations of labels numbered in the order of their bytes, in tables of the session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.model.cells import Cells
+from hexveil.records.duckdb.validation import TWIN
+from hexveil.records.utc_offsets import END_OF_TIMES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.records.duckdb.aggregation import Keys
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.duckdb.validation import Checked
+    from hexveil.records.read_request import Rules
+
+USERS, LABELS = "packed_users", "packed_labels"
+"""Tables of the session: the number of each user, and of each combination of labels."""
+COMBINATION = "combination"
+"""The number of a combination of labels, and its field."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A whole number within a packed one.
+
+    Attributes
+    ----------
+    name, expression : str
+    least, largest, step : int
+        It is kept as how many steps it is above the least.
+    bits : int
+    """
+
+    name: str
+    expression: str
+    least: int
+    largest: int
+    step: int
+
+    @property
+    def bits(self) -> int:
+        """Bits that the largest needs."""
+        return ((self.largest - self.least) // self.step).bit_length()
+
+    def read(self, packed: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the numbers again from their counts of steps."""
+        return packed.astype(np.int64) * self.step + self.least
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is packed, from high to low: hexagon, cell fields, user, unit fields, value."""
+
+    cell: tuple[Field, ...]
+    unit: tuple[Field, ...]
+    value: Field
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All below the hexagon."""
+        return (*self.cell, *self.unit, self.value)
+
+    @property
+    def unit_bits(self) -> int:
+        """Bits of a unit."""
+        return sum(field.bits for field in self.unit)
+
+    @property
+    def below(self) -> int:
+        """Bits below the hexagon."""
+        return sum(field.bits for field in self.fields)
+
+    @property
+    def columns(self) -> str:
+        """The fields as columns of SQL."""
+        return ", ".join(f"{f.expression} AS packed{i}" for i, f in enumerate(self.fields))
+
+    @property
+    def expression(self) -> str:
+        """All below the hexagon as one number, made of these columns; null if one is not there.
+
+        None can be, unless the records change after it was looked up how far they reach: then a
+        number that its bits cannot hold would be taken for a neighbour's.
+        """
+        found, tests = "CAST(0 AS BIGINT)", []
+        for i, field in enumerate(self.fields):
+            counted = f"(packed{i} - ({field.least}))"
+            counted = f"({counted} // {field.step})" if field.step > 1 else counted
+            found = f"({found} * {1 << field.bits} + {counted})"
+            tests.append(f"packed{i} BETWEEN {field.least} AND {field.largest}")
+        return f"CASE WHEN {' AND '.join(tests)} THEN {found} END"
+
+
+def layout_of(session: Session, source: Checked, grouping: Keys, rules: Rules) -> Layout | None:
+    """Return how records are packed; None if no record has a time, where they have any."""
+    users = _number(session, source, USERS, {"u": "u"}, "number")
+    labels = _number_labels(session, source) if source.labelled else ()
+    clocked = {n: e for n, e in grouping.all.items() if n in ("slot", "day", "week")}
+    ends: list[int | None] = []  # least and largest of each
+    if clocked:
+        columns = ", ".join(f"min({e}), max({e})" for e in clocked.values())
+        found = session.rows(
+            f"SELECT {columns} FROM ({source.raw}) WHERE t BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+        )[0]
+        ends = [None if end is None else int(str(end)) for end in found]
+    fields = {}
+    for i, (name, expression) in enumerate(clocked.items()):
+        first, last = ends[2 * i : 2 * i + 2]
+        if first is None or last is None:
+            return None
+        step = _step(rules) if name in grouping.cell else 1
+        fields[name] = Field(name, expression, first, last, step)
+    user = Field("u", "number", 0, max(users - 1, 0), 1)
+    return Layout(
+        (*labels, *(fields[name] for name in grouping.cell if name in fields)),
+        (user, *(fields[name] for name in grouping.unit if name in fields)),
+        Field("k", "k", 0, rules.scale.steps, 1),
+    )
+
+
+def _number_labels(session: Session, source: Checked) -> tuple[Field, ...]:
+    """Return the field of labels, all combinations numbered in the order of their bytes."""
+    named = {f"l{i}": name for i, name in enumerate(source.places)}
+    found = _number(session, source, LABELS, named, COMBINATION)
+    return (Field(COMBINATION, COMBINATION, 0, max(found - 1, 0), 1),)
+
+
+def _number(
+    session: Session, source: Checked, table: str, named: dict[str, str], number: str
+) -> int:
+    """Make a table of the distinct texts of raw columns, in order; return how many there are.
+
+    Whole numbers are told apart in place of their texts, and stand beside them.
+    """
+    keys = [key_of(source, name) for name in named]
+    columns = [f"{key} AS {key}" for key in keys if key.startswith(TWIN)]
+    texts = [
+        f"CAST({key} AS VARCHAR) AS {named[name]}" if key.startswith(TWIN) else f"{key} AS {text}"
+        for key, (name, text) in zip(keys, named.items(), strict=True)
+    ]
+    present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT *, row_number() OVER (ORDER BY "
+        f"{', '.join(named.values())}) - 1 AS {number} FROM (SELECT {', '.join(columns + texts)} "
+        f"FROM (SELECT DISTINCT {', '.join(keys)} FROM ({source.raw})) WHERE {present})"
+    )
+    return int(str(session.rows(f"SELECT count(*) FROM {table}")[0][0]))
+
+
+def key_of(source: Checked, name: str) -> str:
+    """Return the column that tells a raw column's texts apart: the text, or its whole number."""
+    return TWIN + name if TWIN + name in source.twins else name
+
+
+def join(source: Checked) -> str:
+    """Return how checked records find the numbers of their users and labels."""
+    found = f" LEFT JOIN {USERS} USING ({key_of(source, 'u')})"
+    if not source.labelled:
+        return found
+    keys = [key_of(source, f"l{i}") for i in range(len(source.places))]
+    there = [key if key.startswith(TWIN) else f"p{key[1:]}" for key in keys]
+    return f"{found} LEFT JOIN {LABELS} USING ({', '.join(there)})"
+
+
+def _step(rules: Rules) -> int:
+    return (rules.cells.seconds or 1) if isinstance(rules.cells, Cells) else 1

@@ -1,0 +1,257 @@
+"""From sorted numbers, each a packed record, to the table of pairs in order.
+
+What is made is as large as the pairs are many, and a system takes longer to hand out memory than to
+fill it: so the numbers of pairs stand in the room of the records they are made of, everything else
+is made once, in its last form, and what is in between is made in blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hexveil.records.duckdb.packing.bit_layout import COMBINATION, LABELS, USERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.records.duckdb.packing.bit_layout import Field, Layout
+    from hexveil.records.duckdb.session import Session
+
+    Numbers = NDArray[np.uint64]
+    Whole = NDArray[np.int64]
+
+_BLOCK = 1 << 15
+"""Numbers of which something is made at once: it stays in a processor's own memory."""
+_FEW = 100_000
+"""Numbers of units that may be tabled, however few pairs there are."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Packed:
+    """PRIVATE. The table of pairs, in the order of its cells, then of its units.
+
+    Attributes
+    ----------
+    cells : pyarrow.Table
+        The keys of each cell, in order; `users` and `records` in it.
+    units : pyarrow.Table
+        The keys of each unit, in order.
+    cell, unit : ndarray of int64, shape (n_pairs,)
+        Rows of `cells` and `units`.
+    sums : mapping of str to ndarray of int64
+        `n`, `q` and perhaps `qq` of each pair. These may have overflowed where sums of as many
+        values, or of their squares, could: those are refused, or not used.
+    left_out : dict of int to int
+        Per reason (0: kept) how many records it covers.
+    """
+
+    cells: pa.Table
+    units: pa.Table
+    cell: Whole
+    unit: Whole
+    sums: dict[str, Whole]
+    left_out: dict[int, int]
+
+    def pairs(self, chosen: Whole, names: Sequence[str]) -> pa.Table:
+        """Return the pairs in the chosen cells, which are rows of `cells`, numbered as chosen."""
+        columns: dict[str, Any] = {n: self.sums[n] for n in ("n", *names)}
+        columns |= {"cell": self.cell, "unit": self.unit}
+        if chosen.size < self.cells.num_rows:
+            number = np.full(self.cells.num_rows, -1)
+            number[chosen] = np.arange(chosen.size)
+            columns["cell"] = number[self.cell]
+            kept = np.flatnonzero(columns["cell"] >= 0)
+            columns = {name: column[kept] for name, column in columns.items()}
+        return pa.table(columns)
+
+    def single_records(self) -> tuple[int, int]:
+        """Return how many users there are, and how many of them have a single record."""
+        names = self.units["u"].combine_chunks()
+        # Units of one user, its days or weeks, follow each other.
+        first = np.ones(len(names), dtype=np.bool_)
+        if self.units.num_columns > 1:
+            first[1:] = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
+        user = np.cumsum(first) - 1
+        records = np.bincount(user[self.unit], weights=self.sums["n"])
+        return int((records > 0).sum()), int((records == 1).sum())
+
+    def keyed(self) -> pa.Table:
+        """Return the keys of each pair, as the table of pairs has them, and its sums."""
+        cells = self.cells.drop_columns(["users", "records"]).take(pa.array(self.cell))
+        units = self.units.take(pa.array(self.unit))
+        keys = {name: table[name] for table in (cells, units) for name in table.column_names}
+        return pa.table({**keys, **self.sums})
+
+
+def in_order(
+    parts: list[Summed], names: Numbers | None, bits: int
+) -> tuple[Summed, Numbers | None]:
+    """Return the pairs of all parts in order, and the hexagons that they number, in order.
+
+    Parameters
+    ----------
+    parts : list of Summed
+        Each in order, with hexagons numbered as they were met. What they hold is used up.
+    names : ndarray of uint64, or None
+        The hexagon of each number; None where cells are labels.
+    bits : int
+        Below a pair's hexagon.
+    """
+    pair = np.concatenate([part.pair for part in parts])
+    hexagons = None if names is None else renumber(pair, bits, names)
+    order = np.argsort(pair)
+    sums = {
+        name: np.concatenate([part.sums.pop(name) for part in parts])[order]
+        for name in tuple(parts[0].sums)
+    }
+    return Summed(pair[order], sums), hexagons
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Summed:
+    """PRIVATE. Counts and sums of pairs, told by their packed numbers."""
+
+    pair: Numbers
+    sums: dict[str, Whole]
+
+    def apart(self) -> Summed:
+        """Return the same in room of its own, without what is left of the records'."""
+        return Summed(self.pair.copy(), {name: sums.copy() for name, sums in self.sums.items()})
+
+
+def renumber(packed: Numbers, below: int, names: Numbers) -> Numbers:
+    """Renumber hexagons, above some bits, in their order; return the hexagon of each number."""
+    order = np.argsort(names)
+    rank = np.empty(names.size, dtype=np.uint64)
+    rank[order] = np.arange(names.size, dtype=np.uint64)
+    rank <<= np.uint64(below)
+    for block in _blocks(packed.size):
+        part = packed[block]
+        part[:] = rank[part >> np.uint64(below)] | (part & _mask(below))
+    return names[order]
+
+
+def summed(records: Numbers, value_bits: int, *, squares: bool) -> Summed:
+    """Return counts and sums of the pairs of sorted records, in whose room they are put."""
+    value, mask = np.uint64(value_bits), _mask(value_bits)
+    # Room for a pair per record, of which the system gives what is written to.
+    names = ("n", "q", "qq") if squares else ("n", "q")
+    sums = {name: np.empty(records.size, dtype=np.int64) for name in names}
+    size = start = 0
+    while start < records.size:
+        stop = start + _BLOCK
+        if stop < records.size:
+            # No pair is cut in two: this part ends with all records of its last one.
+            last = records[stop - 1] | mask
+            stop = start + int(np.searchsorted(records[start:], last, side="right"))
+        part = records[start:stop]
+        k = (part & mask).view(np.int64)
+        pair = part >> value
+        first = _firsts(pair)
+        rows = slice(size, size + first.size)
+        np.take(pair, first, out=records[rows], mode="clip")  # not past what was read
+        np.subtract(first[1:], first[:-1], out=sums["n"][rows][:-1])
+        sums["n"][rows.stop - 1] = pair.size - first[-1]
+        np.add.reduceat(k, first, out=sums["q"][rows])
+        if squares:
+            k *= k
+            np.add.reduceat(k, first, out=sums["qq"][rows])
+        start, size = stop, rows.stop
+    return Summed(records[:size], {name: part[:size] for name, part in sums.items()})
+
+
+def unpacked(
+    session: Session, found: Summed, hexagons: Numbers | None, layout: Layout, left_out: Whole
+) -> Packed:
+    """Return the table of pairs that are in order; their numbers are used up.
+
+    Parameters
+    ----------
+    session : Session
+    found : Summed
+    hexagons : ndarray of uint64, or None
+        The hexagon of each number; None where cells are labels.
+    layout : Layout
+    left_out : ndarray of int64
+        How many records each reason covers.
+    """
+    unit, units = _units_of(found.pair, layout.unit_bits)
+    cell = found.pair
+    cell >>= np.uint64(layout.unit_bits)
+    first = _firsts(cell)
+    columns, named = _columns(layout.cell, cell[first])
+    if hexagons is None:
+        columns |= _labels(session, columns.pop(COMBINATION))
+    else:
+        columns["hexagon"] = hexagons[named]
+    columns["users"] = users = np.diff(first, append=cell.size)
+    columns["records"] = np.add.reduceat(found.sums["n"], first)
+    number = np.repeat(np.arange(first.size), users)
+    reasons = {i: int(left_out[i]) for i in np.flatnonzero(left_out).tolist()}
+    return Packed(
+        pa.table(columns), _units(session, units, layout), number, unit, found.sums, reasons
+    )
+
+
+def _labels(session: Session, numbers: Whole) -> dict[str, pa.ChunkedArray]:
+    """Return the labels of numbered combinations, as `sums.keys` names them."""
+    table = session.arrow(f"SELECT * FROM {LABELS} ORDER BY {COMBINATION}")
+    texts = [name for name in table.column_names if name.startswith("p")]
+    return {f"label{name[1:]}": table[name].take(pa.array(numbers)) for name in texts}
+
+
+def _units(session: Session, units: Numbers, layout: Layout) -> pa.Table:
+    """Return the keys of packed units, in order."""
+    columns, _ = _columns(layout.unit, units)
+    ids = session.arrow(f"SELECT u FROM {USERS} ORDER BY number")["u"]
+    return pa.table({**columns, "u": ids.take(pa.array(columns["u"]))})
+
+
+def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], Numbers]:
+    """Return the fields that are the lowest of packed numbers, and what is above them."""
+    columns: dict[str, Any] = {}
+    for field in reversed(fields):
+        columns[field.name] = field.read(packed & _mask(field.bits))
+        packed = packed >> np.uint64(field.bits)
+    return columns, packed
+
+
+def _units_of(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
+    """Return the place of each pair's unit among the distinct ones, and those in order."""
+    unit = np.empty(pair.size, dtype=np.int64)
+    for block in _blocks(pair.size):
+        np.bitwise_and(pair[block], _mask(bits), out=unit[block].view(np.uint64))
+    reach = 1 << bits
+    if reach > max(unit.size, _FEW):
+        distinct, place = np.unique(unit, return_inverse=True)
+        return place.ravel(), distinct.view(np.uint64)
+    there = np.zeros(reach, dtype=np.bool_)
+    there[unit] = True
+    place = np.cumsum(there) - 1
+    for block in _blocks(pair.size):
+        unit[block] = place[unit[block]]
+    return unit, np.flatnonzero(there).view(np.uint64)
+
+
+def _firsts(ordered: Numbers) -> Whole:
+    """Return where each distinct one of sorted numbers, of which there are some, first is."""
+    differs = np.empty(ordered.size, dtype=np.bool_)
+    differs[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=differs[1:])
+    return np.flatnonzero(differs)
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    for start in range(0, size, _BLOCK):
+        yield slice(start, start + _BLOCK)
+
+
+def _mask(bits: int) -> np.uint64:
+    return np.uint64((1 << bits) - 1)

@@ -1,0 +1,167 @@
+"""Counting the same records again on other grids: what capacity asks. No value is read.
+
+The places, times and users that stay after the rules are put in a temporary table once; then one
+scan per resolution counts them in slots of the finest length asked, and every timeslot adds up
+from there. Labels are counted once by all columns, and every choice of columns adds up from there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hexveil.base.errors import InputError
+from hexveil.model.cells import Cells, Labels
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.expressions import local_second
+from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.validation import checked
+from hexveil.records.progress import shown
+
+if TYPE_CHECKING:
+    from hexveil.model.public_metadata import PublicFacts, Unit
+    from hexveil.records.read_request import Request
+    from hexveil.records.sources.source_files import Files, Table
+
+_KEPT = "kept_records"
+FINE = "fine_counts"
+
+
+@dataclass(frozen=True, repr=False)
+class Recounter:
+    """Counts the records of a source on other grids; see `hexveil.model.public_metadata.Recount`.
+
+    Attributes
+    ----------
+    source : Files or Table
+    request : Request
+        As the data set was read.
+    facts : PublicFacts
+        Of the data set, without its own `recount`.
+    """
+
+    source: Files | Table
+    request: Request
+    facts: PublicFacts
+
+    def __call__(
+        self, grids: tuple[Cells | Labels, ...], unit: Unit
+    ) -> tuple[PublicFacts | None, ...]:
+        """Return the public facts on each grid; None where no cell is left after selection."""
+        rules = replace(self.request.rules, unit=unit)
+        request = replace(self.request, rules=rules)
+        refuse_slots(grids, request)
+        with shown("Counting records"), Session(request.memory, scratch=request.scratch) as session:
+            self._keep(session, request)
+            found: dict[Cells | Labels, PublicFacts | None] = {}
+            for same in alike(grids):
+                self._count_fine(session, request, same)
+                for grid in same:
+                    found[grid] = facts_on(session, request, self.facts, grid)
+        return tuple(found[grid] for grid in grids)
+
+    def _keep(self, session: Session, request: Request) -> None:
+        # Repeats are looked for in all records, and only then is one of each kept.
+        drop = aggregation.dedupes(request)
+        source = checked(
+            session, open_source(session, self.source, request.column_names), request, parse=drop
+        )
+        query = source.query
+        if drop:
+            query, _ = aggregation.without_repeats(session, source)
+        columns = ["u", *source.places, *["t"] * source.timed, *["w"] * source.local]
+        session.run(
+            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT {', '.join(columns)} "
+            f"FROM ({query}) WHERE why = 0"
+        )
+
+    def _count_fine(self, session: Session, request: Request, grids: list[Cells | Labels]) -> None:
+        """Count by all labels, or in slots of which every asked timeslot is a multiple."""
+        grouping = fine_keys(session, request, grids)
+        columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.items())
+        session.run(
+            f"CREATE OR REPLACE TEMP TABLE {FINE} AS SELECT {', '.join(grouping)}, count(*) AS n "
+            f"FROM (SELECT {columns} FROM {_KEPT}) GROUP BY ALL"
+        )
+
+
+def facts_on(
+    session: Session, request: Request, facts: PublicFacts, grid: Cells | Labels
+) -> PublicFacts | None:
+    """Return the public facts on a grid from the table of fine counts; None without a cell."""
+    unit = {name: name for name in aggregation.unit_keys(request.rules.unit)}
+    if isinstance(grid, Cells):
+        cell = {"hexagon": "hexagon"}
+        if grid.seconds is not None:
+            cell["slot"] = aggregation.slot("(base - 86400)", grid)
+    else:
+        read = request.rules.cells
+        assert isinstance(read, Labels)  # noqa: S101  labels are merged from labels
+        place = dict(zip(read.columns, _places(read), strict=True))
+        cell = {f"label{i}": place[name] for i, name in enumerate(grid.columns)}
+    grouping = aggregation.Keys(cell, unit)
+    columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.all.items())
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {aggregation.PAIRS} AS SELECT "
+        f"{', '.join(grouping.all)}, CAST(sum(n) AS BIGINT) AS n "
+        f"FROM (SELECT {columns}, n FROM {FINE}) GROUP BY ALL"
+    )
+    everything, _, used = aggregation.choose_cells(session, grouping, request.rules.select)
+    if not used:
+        return None
+    occupancy, *_ = aggregation.in_order(aggregation.fetch_pairs(session, grouping, ()))
+    counts = dict(facts.rules)
+    counts.update(aggregation.cell_counts(everything, used, int(occupancy.n.sum())))
+    return replace(
+        facts,
+        occupancy=occupancy,
+        cells=aggregation.cell_table(session, grid, grouping),
+        unit=request.rules.unit,
+        rules=counts,
+        identity={**facts.identity, "unit": request.rules.unit},
+        recount=None,
+    )
+
+
+def refuse_slots(grids: tuple[Cells | Labels, ...], request: Request) -> None:
+    """Raise InputError if slots are asked for of records without a time."""
+    if request.columns.time is None and any(
+        isinstance(grid, Cells) and grid.timeslot is not None for grid in grids
+    ):
+        raise InputError("timeslots need times; these records were read without.")
+
+
+def alike(grids: tuple[Cells | Labels, ...]) -> list[list[Cells | Labels]]:
+    """Return the grids in parts, each of which is added up from one count."""
+    fine = dict.fromkeys(_fine(grid) for grid in grids)
+    return [[grid for grid in grids if _fine(grid) == one] for one in fine]
+
+
+def fine_keys(session: Session, request: Request, grids: list[Cells | Labels]) -> dict[str, str]:
+    """Return what kept records are counted by for grids that are alike."""
+    keys = aggregation.unit_keys(request.rules.unit)
+    if isinstance(request.rules.cells, Labels):
+        return keys | {place: place for place in _places(request.rules.cells)}
+    return keys | _hexagons(session, [grid for grid in grids if isinstance(grid, Cells)])
+
+
+def _fine(grid: Cells | Labels) -> tuple[int, str | None] | None:
+    """Return what grids have in common that are added up from one count; None for labels."""
+    return (grid.resolution, grid.timezone) if isinstance(grid, Cells) else None
+
+
+def _places(read: Labels) -> list[str]:
+    """Return the names that the labels have in the checked query."""
+    return [f"p{i}" for i in range(len(read.columns))]
+
+
+def _hexagons(session: Session, grids: list[Cells]) -> dict[str, str]:
+    """Return the grouping of places: the hexagon, and a slot that all timeslots are made of."""
+    grouping = {"hexagon": session.hexagon("p0", "p1", grids[0].resolution)}
+    lengths = [grid.seconds for grid in grids if grid.seconds is not None]
+    if lengths:
+        wall = local_second("t", grids[0].timezone or "UTC")
+        grouping["base"] = f"({wall} + 86400) // {math.gcd(*lengths)} * {math.gcd(*lengths)}"
+    return grouping

@@ -1,0 +1,296 @@
+"""The rules a record passes before it is counted, as one query; each drop has a public reason.
+
+Order (DESIGN, "Rules that guard the proof"): records that are malformed, or without a usable
+value, user, time or place (records whose id is an inexact float are counted apart, and refused);
+then drop_values, hours, dates and box. The value is clamped as a double, rounded to the quantum
+half away from zero, and clamped again in integers. Nothing in here can fail on a value: see
+`hexveil.model.public_metadata.ValueScale`.
+
+Columns of the checked query: `why` (0 where the record stays), `u` the user, `t` the instant in
+microseconds, `w` the local wall clock in seconds, `p0, p1, ...` the place (latitude and longitude,
+or labels), `k` the value in quanta above the lower bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexveil.model.cells import DAY, Cells
+from hexveil.records.duckdb.canonical_ids import user_id
+from hexveil.records.duckdb.expressions import (
+    Fields,
+    from_wall,
+    instant,
+    local_second,
+    name_text,
+    number,
+    number_literal,
+    whole,
+)
+from hexveil.records.duckdb.source import DOCUMENT, Relation
+from hexveil.records.utc_offsets import END_OF_TIMES
+
+if TYPE_CHECKING:
+    from hexveil.model.public_metadata import ValueScale
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.read_request import Request
+    from hexveil.records.sources.columns import Ref
+
+REASONS = (
+    "kept",
+    "unparsable",
+    "without a usable value",
+    "without a user",
+    "with an id that is no exact whole number",
+    "without a usable time",
+    "without a usable place",
+    "values that mean no reading",
+    "outside the hours",
+    "outside the dates",
+    "outside the box",
+)
+"""Why a record is left out, in the order of the rules; the number is its place in this list."""
+UNPARSABLE, NO_VALUE, NO_USER, INEXACT_USER, NO_TIME, NO_PLACE = range(1, 7)
+DROPPED, HOURS, DATES, BOX = range(7, 11)
+UNUSABLE = (UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE)
+"""Reasons that may cover some records; a single one with an inexact id is refused."""
+TWIN = "whole_"
+"""What the name of a column of whole numbers begins with, whose text is another column."""
+PARSED = "parsed_records"
+"""Temporary table: records that were text, parsed once."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The checked records of one relation.
+
+    Attributes
+    ----------
+    query : str
+        SELECT why, u, t, w, p0, ..., k (see the module's head).
+    raw : str
+        The same records before any check, for finding out what is wrong with them.
+    places : tuple of str
+        Names of the columns of a place.
+    timed, local : bool
+        Whether `t`, and whether `w`, is there.
+    naive : bool
+        Whether a column `naive` is there: whether a time has no offset. Only under two clocks.
+    labelled : bool
+        Whether places are labels.
+    columnar : bool
+        Whether one column can be scanned without all others, so that looking twice costs little.
+    twins : tuple of str
+        Columns of `query` and `raw`, of whole numbers whose text is the user or a label: `whole_u`,
+        `whole_l0` and so on.
+    """
+
+    query: str
+    raw: str
+    places: tuple[str, ...]
+    timed: bool
+    local: bool
+    labelled: bool = False
+    columnar: bool = False
+    twins: tuple[str, ...] = ()
+    naive: bool = False
+
+
+def checked(
+    session: Session, relation: Relation, request: Request, *, parse: bool = False
+) -> Checked:
+    """Return the query that checks every record of a relation.
+
+    Parameters
+    ----------
+    session : Session
+    relation : Relation
+    request : Request
+    parse : bool
+        Whether records that are text are parsed now, into a temporary table, since they will be
+        looked at more than once.
+
+    Raises
+    ------
+    ColumnError, InputError
+        If a configured column is missing or of a type that cannot be used.
+    """
+    raw = _Raw(session, relation, request)
+    columnar = not (relation.documents or relation.skips)
+    if parse and not columnar:
+        session.run(f"CREATE OR REPLACE TEMP TABLE {PARSED} AS {raw.parsed}")
+        raw.parsed, columnar = f"SELECT * FROM {PARSED}", True
+    timed = request.columns.time is not None
+    local = timed and request.rules.clock is not None
+    naive = timed and request.rules.two_clocks
+    places = ("lat", "lon") if isinstance(request.rules.cells, Cells) else raw.labels
+    query = (
+        f"SELECT {_why(request, raw)} AS why, u, {'t, ' if timed else ''}{'w, ' if local else ''}"
+        + "".join(f"{name}, " for name in raw.twins)
+        + ", ".join(f"{name} AS p{i}" for i, name in enumerate(places))
+        + f", {quanta('v', request.rules.scale)} AS k{', naive' if naive else ''} "
+        f"FROM ({raw.query})"
+    )
+    names = tuple(f"p{i}" for i in range(len(places)))
+    return Checked(
+        query, raw.query, names, timed, local, bool(raw.labels), columnar, raw.twins, naive
+    )
+
+
+def quanta(value: str, scale: ValueScale) -> str:
+    """Return a value as whole quanta above the lower bound: clamped, rounded, clamped again."""
+    low, high = (number_literal(float(bound)) for bound in (scale.lower, scale.upper))
+    top, bottom = (
+        number_literal(float(part)) for part in (scale.quantum.denominator, scale.quantum.numerator)
+    )
+    size = "INTEGER" if scale.steps < 2**31 else "BIGINT"
+    clamped = f"greatest(least({value}, {high}), {low})"
+    whole = f"CAST(round({clamped} * {top} / {bottom}) AS BIGINT)"
+    above = f"{whole} - {int(scale.lower / scale.quantum)}"
+    return f"CAST(greatest(least({above}, {scale.steps}), 0) AS {size})"
+
+
+class _Raw:
+    """The columns of a record as they are read: bad, v, u, t, w, lat, lon, l0, l1, ...
+
+    Attributes
+    ----------
+    parsed : str
+        The query of all but the local wall clock `w`, which follows from `t`.
+    labels : tuple of str
+    twins : tuple of str
+        See `Checked`.
+    has_place : bool
+    inexact_users : bool
+        Whether there is a column `inexact_user`, that says whether an id is a float and not exact.
+    """
+
+    def __init__(self, session: Session, relation: Relation, request: Request) -> None:
+        self._document = Fields(DOCUMENT) if relation.documents else None
+        self._session, self._relation, self._request = session, relation, request
+        self.labels: tuple[str, ...] = ()
+        self.twins: tuple[str, ...] = ()
+        self.has_place = request.columns.has_place
+        columns = {**self._own(), **self._place(), **self._time(), **self._labels()}
+        self.twins = tuple(name for name in columns if name.startswith(TWIN))
+        named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+        # All fields are known to be asked for by now.
+        rows = self._document.query(relation.query) if self._document else relation.query
+        self.parsed = self._instants(f"SELECT {named} FROM ({rows})")
+
+    def _own(self) -> dict[str, str]:
+        named = self._request.columns
+        value = self._relation.find(self._session, "value", named.value)
+        user = self._relation.find_user(self._session, named.user)
+        found = user_id(user, self._document)
+        self.inexact_users = found.inexact is not None
+        return {
+            "bad": "bad" if self._document else "false",
+            "v": number(value, "value", self._document),
+            "u": found.text,
+            **({} if found.inexact is None else {"inexact_user": found.inexact}),
+            **self._twin("u", user),
+        }
+
+    def _twin(self, name: str, ref: Ref) -> dict[str, str]:
+        """Return the whole number whose text a column is, if it is one's."""
+        found = None if self._document else whole(ref)
+        return {} if found is None else {TWIN + name: found}
+
+    def _place(self) -> dict[str, str]:
+        named = self._request.columns
+        if named.location is not None:
+            lat, lon = self._relation.find_location(self._session, named.location)
+        elif named.lat is not None and named.lon is not None:
+            lat = self._relation.find(self._session, "lat", named.lat)
+            lon = self._relation.find(self._session, "lon", named.lon)
+        else:
+            return {}
+        document = self._document
+        return {"lat": number(lat, "lat", document), "lon": number(lon, "lon", document)}
+
+    def _time(self) -> dict[str, str]:
+        name = self._request.columns.time
+        if name is None:
+            return {}
+        time = self._relation.find(self._session, "time", name)
+        found = instant(time, self._request.rules.naive, self._document)
+        return {"utc": found.utc, "wall": found.wall}
+
+    def _labels(self) -> dict[str, str]:
+        cells = self._request.rules.cells
+        if isinstance(cells, Cells):
+            return {}
+        self.labels = tuple(f"l{i}" for i in range(len(cells.columns)))
+        found = [self._relation.find(self._session, "label", name) for name in cells.columns]
+        columns = {}
+        for label, ref in zip(self.labels, found, strict=True):
+            columns[label] = name_text(ref, "label", self._document)
+            columns |= self._twin(label, ref)
+        return columns
+
+    def key(self, name: str) -> str:
+        """Return the column that says whether a text is there: its whole number, if it has one."""
+        return TWIN + name if TWIN + name in self.twins else name
+
+    def _instants(self, query: str) -> str:
+        """Put the instant in place of what it follows from: a step of its own, computed once."""
+        naive = self._request.rules.naive
+        if self._request.columns.time is None:
+            return query
+        wall = "utc" if naive is None else f"coalesce(utc, {from_wall('wall', naive)})"
+        two = ", utc IS NULL AND wall IS NOT NULL AS naive" * self._request.rules.two_clocks
+        return f"SELECT * EXCLUDE (utc, wall), {wall} AS t{two} FROM ({query})"
+
+    @property
+    def query(self) -> str:
+        """All columns: the local wall clock is a step of its own, too."""
+        clock = self._request.rules.clock
+        if self._request.columns.time is None or clock is None:
+            return self.parsed
+        return f"SELECT *, {local_second('t', clock)} AS w FROM ({self.parsed})"
+
+
+def _why(request: Request, raw: _Raw) -> str:
+    """Return the number of the first rule that leaves a record out, 0 if none does."""
+    tests = [
+        (UNPARSABLE, "bad"),
+        (NO_VALUE, "v IS NULL OR NOT isfinite(v)"),
+        *[(INEXACT_USER, "inexact_user")] * raw.inexact_users,
+        (NO_USER, f"{raw.key('u')} IS NULL"),
+    ]
+    if request.columns.time is not None:
+        usable = f"t BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+        tests.append((NO_TIME, f"({usable}) IS NOT TRUE"))
+    tests += _place_tests(request, raw) + _selection_tests(request)
+    cases = " ".join(f"WHEN {test} THEN {reason}" for reason, test in tests)
+    return f"CAST(CASE {cases} ELSE 0 END AS TINYINT)"
+
+
+def _place_tests(request: Request, raw: _Raw) -> list[tuple[int, str]]:
+    tests = [(NO_PLACE, f"{raw.key(label)} IS NULL") for label in raw.labels]
+    if not raw.labels or request.rules.select.box is not None:
+        # The engine leaves out ranges that a file's statistics promise, and those know of no NaN.
+        inside = "lat BETWEEN -90 AND 90 AND lon BETWEEN -180 AND 180"
+        tests.append((NO_PLACE, f"(isfinite(lat) AND isfinite(lon) AND {inside}) IS NOT TRUE"))
+    return tests
+
+
+def _selection_tests(request: Request) -> list[tuple[int, str]]:
+    select, tests = request.rules.select, []
+    if select.drop_values:
+        odd = ", ".join(number_literal(float(value)) for value in select.drop_values)
+        tests.append((DROPPED, f"v IN ({odd})"))
+    if select.hours is not None:
+        hours = ", ".join(map(str, select.hours))
+        tests.append((HOURS, f"((w + {DAY}) // 3600) % 24 NOT IN ({hours})"))
+    if select.days is not None:
+        first, last = select.days
+        tests.append((DATES, f"w NOT BETWEEN {first * DAY} AND {last * DAY + DAY - 1}"))
+    if select.box is not None:
+        west, south, east, north = (number_literal(side) for side in select.box)
+        tests.append(
+            (BOX, f"NOT (lon BETWEEN {west} AND {east} AND lat BETWEEN {south} AND {north})")
+        )
+    return tests

@@ -1,0 +1,168 @@
+"""The possible sums nearest to given ones: what sums made elsewhere become on the lattice.
+
+Possible means possible for n values x within the bounds. In quanta above the lower bound, with
+k = (x - lower) / quantum in [0, steps]:
+
+- a total s = sum(k) is possible from 0 to n * steps;
+- with that total, a sum of squares is possible from its least to its largest value over whole
+  k: least where the k are as equal as can be, largest where all but one are 0 or steps.
+
+Every whole number in this range is the sum of squares of some *real* k in [0, steps] with total
+s: they form a convex set that holds both ends, on which the sum of squares is continuous.
+(Whole k may skip some numbers in between; a sensitivity is a supremum over real values.)
+
+Privacy: what a pair contributes after clamping is therefore what n values within the bounds
+would contribute, whatever was given. n is public, and clamping looks at nothing but the pair
+itself. So if all given sums of one user change, the result changes as if that user's values had
+changed within the bounds: exactly what every sensitivity here assumes. Given sums are handled
+as doubles, long sums of squares as decimals; that a double is inexact changes which possible sum
+is nearest, not this argument.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.records.decimals import exact_squares
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.public_metadata import ValueScale
+
+LARGEST_SUM = 2**61
+LARGEST_SQUARES = 2**62
+"""No sum of squares that is kept, in quanta above the lower bound, can reach this."""
+_FAR = 2**62
+_EXACT = 2.0**48
+"""Doubles this large are still exact to a quarter after a few steps."""
+_BLOCK = 2**16
+
+
+def squares_fit(n: int, scale: ValueScale) -> bool:
+    """Return whether no sum of squares of n values within the bounds is too large to be kept.
+
+    Where the largest count of a pair does not fit, no squares are kept, whatever the values are.
+
+    Parameters
+    ----------
+    n : int
+        Records. Public.
+    scale : ValueScale
+    """
+    return n * scale.steps**2 < LARGEST_SQUARES
+
+
+def refuse_overflow(n: NDArray[np.int64], scale: ValueScale) -> None:
+    """Raise InputError if sums of so many records could leave the range of whole numbers.
+
+    Parameters
+    ----------
+    n : ndarray of int64, shape (n_rows,)
+        Records of each row, at least 1. Public.
+    scale : ValueScale
+    """
+    # In two halves, since the plain sum of public counts could itself overflow.
+    records = (int((n >> 31).sum()) << 31) + int((n & (2**31 - 1)).sum())
+    reach = max(abs(scale.lower), abs(scale.upper), scale.span) / scale.quantum
+    if records * reach >= LARGEST_SUM:
+        raise InputError(
+            f"quantum: sums of {records} records in steps of {decimal_text(scale.quantum)} could "
+            "overflow; use a coarser quantum."
+        )
+
+
+def nearest_totals(
+    given: NDArray[np.float64], n: NDArray[np.int64], scale: ValueScale
+) -> NDArray[np.int64]:
+    """Return the possible total nearest to each given sum, in quanta above n times the lower bound.
+
+    round(sum / quantum) - n * lower / quantum, from 0 to n * steps; halves away from zero, as
+    one record's value is rounded.
+
+    Parameters
+    ----------
+    given : ndarray of float, shape (n_rows,)
+        Sums in value units, finite. Private.
+    n : ndarray of int64, shape (n_rows,)
+        Public.
+    scale : ValueScale
+    """
+    quanta = _whole(_divided(given, scale, 1)) - n * int(scale.lower / scale.quantum)
+    return np.asarray(np.clip(quanta, 0, n * scale.steps), dtype=np.int64)
+
+
+def nearest_squares(
+    given: NDArray[np.float64],
+    n: NDArray[np.int64],
+    total: NDArray[np.int64],
+    scale: ValueScale,
+    written: pa.Array | None = None,
+) -> NDArray[np.int64]:
+    """Return the possible sum of squares nearest to each given one, on the lattice.
+
+    sum(k^2) = sum(x^2) / quantum^2 - n l^2 - 2 l s, where l = lower / quantum and s is the
+    total, clamped to `squares_range`.
+
+    Parameters
+    ----------
+    given : ndarray of float, shape (n_rows,)
+        Sums of squares about 0, in squared value units, finite. Private.
+    n, total : ndarray of int64, shape (n_rows,)
+        Counts (public) that fit (`squares_fit`), and totals as `nearest_totals` returns them.
+    scale : ValueScale
+    written : pyarrow.Array of decimal128, optional
+        The same sums of squares as decimals, null where they are none: taken where a double may
+        be too short for a sum of so many squares.
+    """
+    lower = float(scale.lower / scale.quantum)
+    about_lower = _divided(given, scale, 2) - n * lower * lower - 2.0 * lower * total
+    found = _whole(about_lower)
+    if written is not None:
+        reach = float(max(abs(scale.lower), abs(scale.upper)) / scale.quantum)
+        there = written.is_valid().to_numpy(zero_copy_only=False)
+        long = np.flatnonzero((n * reach * reach >= _EXACT) & there)
+        # In blocks, since Python's numbers take much room.
+        for rows in np.array_split(long, long.size // _BLOCK + 1):
+            exact = exact_squares(written.take(pa.array(rows)), n[rows], total[rows], scale)
+            found[rows] = np.clip(exact, -_FAR, _FAR)
+    least, largest = squares_range(n, total, scale.steps)
+    return np.asarray(np.clip(found, least, largest), dtype=np.int64)
+
+
+def squares_range(
+    n: NDArray[np.int64], total: NDArray[np.int64], steps: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the least and largest sum of squares of n whole numbers in [0, steps] of that total.
+
+    Examples
+    --------
+    >>> [int(end[0]) for end in squares_range(np.array([2]), np.array([5]), 4)]
+    [13, 17]
+    """
+    share, left = np.divmod(total, n)
+    least = n * share * share + 2 * share * left + left
+    full, rest = np.divmod(total, steps)
+    return least, full * steps * steps + rest * rest
+
+
+def _divided(given: NDArray[np.float64], scale: ValueScale, power: int) -> NDArray[np.float64]:
+    """Return given sums over a power of the quantum; beyond all doubles it is infinite."""
+    top, bottom = float(scale.quantum.denominator), float(scale.quantum.numerator)
+    with np.errstate(over="ignore", under="ignore"):
+        for _ in range(power):
+            given = given * top / bottom
+    return given
+
+
+def _whole(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return each number rounded, halves away from zero, kept within +-2^62."""
+    size = np.minimum(np.abs(numbers), float(_FAR))
+    below = np.floor(size)
+    rounded = below + (size - below >= 0.5)
+    return np.where(numbers < 0, -rounded, rounded).astype(np.int64)

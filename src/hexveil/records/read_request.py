@@ -1,0 +1,208 @@
+"""What is read and how: every argument of `read`, checked together before a file is opened."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.model.cells import Cells, Labels, zone
+from hexveil.model.public_metadata import UNITS, Unit, ValueScale
+from hexveil.records.unambiguous_names import NOT_DECLARED, join_pairs
+
+if TYPE_CHECKING:
+    from hexveil.records.select import Select
+    from hexveil.records.sources.cache import Cache
+
+Repeats = Literal["drop", "keep"]
+LARGEST_STEPS = 2**52
+
+
+_DEGREE = re.compile(r"([./]coordinates)?([./][01])?")
+
+
+def _holds(name: str, value: str) -> bool:
+    """Return whether the column `name` is that of the value, or has it inside."""
+    return value == name or value.startswith(f"{name}.")
+
+
+def _is_degree(location: str, value: str) -> bool:
+    """Return whether the value's column is a location's, or one of its two numbers."""
+    return value.startswith(location) and bool(_DEGREE.fullmatch(value[len(location) :]))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The configured column names; what is None was not configured."""
+
+    user: str
+    value: str
+    lat: str | None = None
+    lon: str | None = None
+    location: str | None = None
+    time: str | None = None
+
+    def __post_init__(self) -> None:
+        for role in ("user", "value", "lat", "lon", "location", "time"):
+            name = getattr(self, role)
+            if name is None and role not in ("user", "value"):
+                continue
+            if not isinstance(name, str) or not name:
+                raise InputError(f"{role} must be the name of a column, got {name!r}.")
+        if (self.lat is None) != (self.lon is None):
+            raise InputError("lat and lon are named together; name both, or location.")
+        if self.lat is not None and self.location is not None:
+            raise InputError("lat, lon and location cannot be combined: name one kind of place.")
+
+    def named(self) -> dict[str, str]:
+        """Return the configured columns by role."""
+        roles = ("user", "value", "lat", "lon", "location", "time")
+        found = ((role, getattr(self, role)) for role in roles)
+        return {role: name for role, name in found if name is not None}
+
+    @property
+    def has_place(self) -> bool:
+        """Whether a latitude and longitude are configured."""
+        return self.lat is not None or self.location is not None
+
+    def describe(self) -> str:
+        """Return the mapping as one line of text, another for every other mapping."""
+        return join_pairs(self.named())
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How records are checked and counted; see `hexveil.records.read` for each field."""
+
+    scale: ValueScale
+    cells: Cells | Labels
+    select: Select
+    unit: Unit = "user"
+    repeats: Repeats = "drop"
+    timezone: str | None = None
+    max_bad_rows: float = 0.1
+    accept_single_records: bool = False
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            raise InputError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}.")
+        if self.repeats not in get_args(Repeats):
+            raise InputError(f'repeats must be "drop" or "keep", got {self.repeats!r}.')
+        if self.timezone is not None:
+            zone(self.timezone)
+        share = self.max_bad_rows
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+            raise InputError(f"max_bad_rows must be a share from 0 to 1, got {share!r}.")
+        if not isinstance(self.accept_single_records, bool):
+            raise InputError(
+                f"accept_single_records must be true or false, got {self.accept_single_records!r}."
+            )
+        lowest, highest = self.scale.lower, self.scale.upper
+        if max(-lowest, highest, highest - lowest) > LARGEST_STEPS * self.scale.quantum:
+            raise InputError(
+                f"quantum {decimal_text(self.scale.quantum)} is too fine for these bounds: sums "
+                "could overflow; use a coarser quantum."
+            )
+
+    @property
+    def clock(self) -> str | None:
+        """The time zone of slots, hours, dates and days, or None."""
+        own = self.cells.timezone if isinstance(self.cells, Cells) else None
+        return own or self.timezone
+
+    @property
+    def naive(self) -> str | None:
+        """The time zone of times without an offset, or None."""
+        return self.timezone or self.clock
+
+    @property
+    def two_clocks(self) -> bool:
+        """Whether days of units depend on a second clock, that of times without an offset."""
+        return self.unit != "user" and self.naive != self.clock
+
+
+@dataclass(frozen=True)
+class Request:
+    """One reading of records.
+
+    Attributes
+    ----------
+    columns, rules, memory, value_unit, version, cache
+        See `hexveil.records.read`; `version` is a line of `hexveil.records.unambiguous_names`.
+    offsets : bool
+        Whether it is known that every kept record's time has an offset; looked at only under two
+        clocks (`Rules.two_clocks`).
+    """
+
+    columns: Columns
+    rules: Rules
+    memory: str = "1GB"
+    value_unit: str = ""
+    version: str | None = None
+    cache: Cache | None = None
+    offsets: bool = False
+    scratch: str | None = None
+
+    def __post_init__(self) -> None:
+        columns, rules = self.columns, self.rules
+        if isinstance(rules.cells, Cells):
+            self._check_cells(rules.cells)
+        self._check_value()
+        if rules.select.box is not None and not columns.has_place:
+            raise InputError("box needs places; name lat and lon, or location.")
+        for name, asked in (
+            ("hours", rules.select.hours is not None),
+            ("dates", rules.select.dates is not None),
+            (f"unit {rules.unit!r}", rules.unit != "user"),
+        ):
+            if asked and (columns.time is None or rules.clock is None):
+                lacks = "time" if columns.time is None else "timezone"
+                raise InputError(f"{name} needs the local time of records; name {lacks} too.")
+
+    def _check_cells(self, cells: Cells) -> None:
+        if not self.columns.has_place:
+            raise InputError(
+                "hexagons need places; name lat and lon, or location, or use Labels for cells."
+            )
+        if cells.timeslot is not None and self.columns.time is None:
+            raise InputError("timeslots need times; name the time column or use timeslot none.")
+
+    def _check_value(self) -> None:
+        """Refuse a value that is public in another role: no noise would stand before it."""
+        named, cells = self.columns, self.rules.cells
+        public = [(role, getattr(named, role)) for role in ("user", "lat", "lon", "time")]
+        public += [("label", name) for name in cells.columns] if isinstance(cells, Labels) else []
+        roles = [role for role, name in public if name is not None and _holds(name, named.value)]
+        if named.location is not None and _is_degree(named.location, named.value):
+            roles.append("location")
+        if roles:
+            raise InputError(
+                f"value and {roles[0]} cannot be the same column: who reported when and where is "
+                "public, the value is what is protected; name another column for one of them."
+            )
+
+    @property
+    def column_names(self) -> frozenset[str]:
+        """The names of all configured columns."""
+        labels = self.rules.cells.columns if isinstance(self.rules.cells, Labels) else ()
+        return frozenset((*self.columns.named().values(), *labels))
+
+    def identity(self, source: str) -> dict[str, str]:
+        """Return the public request as text: nothing here depends on a value."""
+        rules = self.rules
+        return {
+            "source": source,
+            "version": self.version or NOT_DECLARED,
+            "columns": self.columns.describe(),
+            "value": self.columns.value,
+            "value_unit": self.value_unit,
+            "quantum": decimal_text(rules.scale.quantum),
+            "repeats": rules.repeats if self.columns.time is not None else "keep",
+            "select": rules.select.describe(),
+            "drop_values": rules.select.describe_dropped(),
+            "unit": rules.unit,
+            "timezone": rules.clock or "none",
+            "naive_times": "none" if self.offsets else rules.naive or "not usable",
+        }

@@ -1,0 +1,1 @@
+"""Sources of records: files, columns, headers, versions, the cache."""

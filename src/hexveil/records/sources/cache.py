@@ -1,0 +1,381 @@
+"""PRIVATE. A folder of sums per (cell, user), one entry per file of records or group of files.
+
+An entry is two files: `<key>.entry`, its public head as JSON, and `<token>.pairs`, the table as
+Parquet, which the head names and whose SHA-256 it holds. The table is there before its head is,
+so a head stands for a whole entry. Neither name ends like a file of records, and neither says
+anything about one. Heads that cannot be read, and tables that are not what their head says, count
+as not there.
+
+An entry holds for a file as its holder declared it: path, declared version and size. Another size
+under one version is refused. A file that was merely touched is read again: copying changes the
+time of a file, so a time is no reason to refuse, and it would be no reason to trust.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import glob
+import hashlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from hexveil.base import atomic_files, private_folder
+from hexveil.base.errors import InputError, StorageError
+from hexveil.base.private_folder import is_private
+from hexveil.records.sources.source_files import Files, safe_path
+from hexveil.records.sources.versions import Versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+FORMAT = 2
+"""To be raised whenever equal queries make other tables, or a head has other fields."""
+HEAD, TABLE = ".entry", ".pairs"
+_NOTE = (
+    "PRIVATE. hexveil keeps sums of single users here, with their ids, so that records need not\n"
+    "be read again. Nobody else may read this folder, and it is not to be shared or published.\n"
+    "It can be deleted at any time while nothing runs; then all records are read again.\n"
+)
+_OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+@dataclass(frozen=True)
+class Span:
+    """First and last usable instant of a file, in microseconds, and as local seconds.
+
+    None where no record has a usable time; `local` also without a local clock.
+    """
+
+    instants: tuple[int, int] | None = None
+    local: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What tells a file, as it is declared and as it lies on the disk.
+
+    Attributes
+    ----------
+    name, version : str
+        Hashes of the full path, and of the declared version.
+    size, changed : int
+        Bytes, and time of the last change in nanoseconds.
+    """
+
+    name: str
+    version: str
+    size: int
+    changed: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The head of an entry: of which files, for which question, and its public counts.
+
+    Attributes
+    ----------
+    asked : str
+        Hash of all that shapes the table, but for dates.
+    window : str
+        The dates for which it holds, "" if dates change nothing.
+    maker : str
+        Versions of the software that made it.
+    files : tuple of Stamp
+    spans : tuple of Span, or None
+        Of each file, where they were asked for.
+    reasons : mapping of int to int
+        Per reason (0: kept) how many records it covers.
+    repeats : int
+        How many records repeats are; they count as kept in `reasons`.
+    table, digest : str
+        Name and SHA-256 of the table; "" where there is none.
+    """
+
+    asked: str
+    window: str
+    maker: str
+    files: tuple[Stamp, ...]
+    spans: tuple[Span, ...] | None
+    reasons: Mapping[int, int]
+    repeats: int
+    table: str = ""
+    digest: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name of its head: another for other files, versions, questions or dates."""
+        files = sorted((f.name, f.version) for f in self.files)
+        return _hash([self.asked, self.window, files])[:32]
+
+    def replaces(self, other: Entry) -> bool:
+        """Return whether `other` is of no use once this entry is there."""
+        own = {f.name: f for f in self.files}
+        shared = [(own[f.name], f) for f in other.files if f.name in own]
+        if not shared:
+            return False
+        same = self.asked == other.asked and self.window == other.window
+        return same or self.maker != other.maker or any(a != b for a, b in shared)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Where sums are cached, and under which declared versions."""
+
+    folder: Path
+    versions: Versions
+
+
+def cache_of(cache: object, version: object, given: object, source: object) -> Cache | None:
+    """Return where sums of a source are cached; None if they are not.
+
+    Parameters
+    ----------
+    given : object
+        The source as the caller wrote it.
+    source : Files, or anything else
+        What was found of it.
+
+    Raises
+    ------
+    InputError
+        If the source or its version does not allow it, or the folder stands among the records.
+    """
+    if cache is None:
+        if isinstance(version, Mapping):
+            raise InputError("version by files is for a cache; declare one version for all.")
+        return None
+    if not isinstance(cache, (str, os.PathLike)) or not str(cache):
+        raise InputError(f"cache must be the name of a folder, got {type(cache).__name__}.")
+    if not isinstance(source, Files):
+        raise InputError("cache is for files; a table in memory is read each time, leave it out.")
+    if version is None:
+        raise InputError(
+            "cache needs a version: what is cached of a file holds as long as its holder declares "
+            "the same version (version, or --data-version)."
+        )
+    folder = Path(cache)
+    _refuse_among(folder, given if isinstance(given, (list, tuple)) else [given], source)
+    return Cache(folder, Versions.of(version))
+
+
+def _refuse_among(folder: Path, given: Sequence[object], source: Files) -> None:
+    """Refuse a cache that a source would find among its files, or that holds records."""
+    cache = os.path.realpath(folder)
+    inside = any(_reaches(str(item), cache) for item in given)
+    around = any(Path(os.path.realpath(p)).is_relative_to(cache) for p in source.paths)
+    if inside or around:
+        raise InputError(
+            f"cache: {str(folder)!r} and the records lie one within the other; name a folder "
+            "elsewhere."
+        )
+
+
+def _reaches(source: str, cache: str) -> bool:
+    """Return whether a folder or pattern of records could have its files in the cache."""
+    if Path(source).is_dir():
+        return Path(cache).is_relative_to(os.path.realpath(source))
+    if not glob.has_magic(source) or Path(source).exists():
+        return False
+    folder = Path(source).parent
+    parts = folder.parts
+    plain = next((k for k, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    start = os.path.realpath(Path(*parts[:plain]))
+    if "**" in parts:
+        return Path(cache).is_relative_to(start)
+    return fnmatch.fnmatchcase(cache, str(Path(glob.escape(start), *parts[plain:])))
+
+
+class Store:
+    """PRIVATE. A cache folder that is there and safe to use."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __repr__(self) -> str:
+        return "Store(private)"
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Return the cache of a folder, which is made if it is not there.
+
+        Raises
+        ------
+        InputError
+            If it cannot be made, is no folder, is another's or open to others, or holds
+            something else.
+        """
+        target = Path(os.path.realpath(folder))
+        private_folder.prepare(target, option="cache", content="sums of single users", note=_NOTE)
+        atomic_files.sweep(target)
+        return cls(folder)
+
+    def entries(self) -> list[Entry]:
+        """Return the heads that can be read, in the order of their names."""
+        with _sentence("read"):
+            heads = sorted(p for p in self._folder.iterdir() if p.name.endswith(HEAD))
+        found = [(path, _head(path)) for path in heads]
+        return [e for path, e in found if e is not None and path.name == e.key + HEAD]
+
+    def whole(self, entry: Entry) -> bool:
+        """Return whether the table of an entry is what its head says."""
+        return not entry.table or _digest(self._folder / entry.table) == entry.digest
+
+    def table(self, entry: Entry) -> str:
+        """Return the path of an entry's table."""
+        return str(self._folder / entry.table)
+
+    def put(self, entry: Entry, write: Callable[[str], None] | None) -> Entry:
+        """Keep an entry whose table `write` writes to a path; return it, with its table.
+
+        What it replaces is removed. If another process was faster, its entry stands.
+        """
+        with _sentence("written"), contextlib.ExitStack() as held:
+            if write is not None:
+                table = self._folder / (secrets.token_hex(16) + TABLE)
+                with atomic_files.file(table, mode=0o600) as temporary:
+                    write(str(temporary))
+                    digest = _digest(temporary) or ""
+                    entry = replace(entry, table=table.name, digest=digest)
+                    held.enter_context(atomic_files.alone(self._folder))
+            else:
+                held.enter_context(atomic_files.alone(self._folder))
+            head = self._folder / (entry.key + HEAD)
+            before = _head(head)
+            if before is not None and before.files == entry.files and self.whole(before):
+                stands = before if before.spans is not None or entry.spans is None else entry
+            else:
+                stands = entry
+            if stands is entry:
+                atomic_files.write(head, _text(entry), mode=0o600)
+            self._clean(stands)
+        return stands
+
+    def _clean(self, kept: Entry) -> None:
+        """Remove what an entry replaces, and tables of no head. Only under the lock."""
+        named = set()
+        for path in list(self._folder.iterdir()):
+            if path.name.endswith(HEAD) and path.name != kept.key + HEAD:
+                other = _head(path)
+                if other is None or kept.replaces(other):
+                    path.unlink(missing_ok=True)
+                else:
+                    named.add(other.table)
+        named.add(kept.table)
+        for path in list(self._folder.iterdir()):
+            if path.name.endswith(TABLE) and path.name not in named:
+                path.unlink(missing_ok=True)
+        atomic_files.sweep(self._folder)
+
+
+def stamp(path: str, version: str) -> Stamp:
+    """Return what tells a file now."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  as the engine opens it
+        full = os.path.realpath(path)
+    except OSError as error:
+        why = atomic_files.reason(error)
+        raise InputError(f"source: {safe_path(path)} cannot be looked up ({why}).") from None
+    # Folders named key=value can be columns, also where a link leads around them.
+    named = [part for part in Path(path).parts[:-1] if "=" in part]
+    return Stamp(_hash([full, named]), _hash([version]), found.st_size, found.st_mtime_ns)
+
+
+def refuse_grown(path: str, now: Stamp, entries: Sequence[Entry]) -> None:
+    """Raise InputError if a file has another size than it had under the same version."""
+    for entry in entries:
+        for then in entry.files:
+            if (then.name, then.version) == (now.name, now.version) and then.size != now.size:
+                raise InputError(
+                    f"version: the file {Path(path).name!r} has another size than when it was "
+                    "read under this version, so it is not the same; declare a new version."
+                )
+
+
+def question(parts: Sequence[object]) -> str:
+    """Return the hash of all that shapes a table."""
+    return _hash([FORMAT, *parts])
+
+
+def _hash(parts: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _text(entry: Entry) -> bytes:
+    """Return a head as it is written: its fields, and their digest."""
+    fields = asdict(entry) | {"reasons": {str(k): v for k, v in entry.reasons.items()}}
+    plain = json.loads(json.dumps(fields))
+    return json.dumps({"head": plain, "digest_of_head": _hash([plain])}).encode()
+
+
+def _head(path: Path) -> Entry | None:
+    """Return the head in a file; None if it cannot be read as one, for whatever reason."""
+    try:
+        content = _bytes(path)
+        given = json.loads(content) if content is not None else {}
+        if given.get("digest_of_head") != _hash([given.get("head")]):
+            return None
+        return _parsed(given["head"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _parsed(fields: dict[str, Any]) -> Entry:
+    spans = fields["spans"]
+    return Entry(
+        asked=fields["asked"],
+        window=fields["window"],
+        maker=fields["maker"],
+        files=tuple(Stamp(**file) for file in fields["files"]),
+        spans=None if spans is None else tuple(_span(**span) for span in spans),
+        reasons={int(reason): int(count) for reason, count in fields["reasons"].items()},
+        repeats=int(fields["repeats"]),
+        table=Path(fields["table"]).name,
+        digest=fields["digest"],
+    )
+
+
+def _span(instants: list[int] | None, local: list[int] | None) -> Span:
+    return Span(*(None if ends is None else (ends[0], ends[1]) for ends in (instants, local)))
+
+
+def _bytes(path: Path) -> bytes | None:
+    """Return the content of a file of our own; None if it is another's or open to others."""
+    handle = os.open(path, _OPEN)
+    with os.fdopen(handle, "rb") as file:
+        return file.read() if _safe(os.fstat(handle)) else None
+
+
+def _digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file of our own; None if there is none."""
+    try:
+        handle = os.open(path, _OPEN)
+        with os.fdopen(handle, "rb") as file:
+            safe = _safe(os.fstat(handle))
+            return hashlib.file_digest(file, "sha256").hexdigest() if safe else None
+    except OSError:
+        return None
+
+
+def _safe(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) and is_private(found)
+
+
+@contextlib.contextmanager
+def _sentence(what: str) -> Iterator[None]:
+    """Raise the system's refusal as a sentence."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        why = atomic_files.reason(error)
+        raise StorageError(
+            f"the cache folder cannot be {what} ({why}); free space or name another, and run again."
+        ) from None

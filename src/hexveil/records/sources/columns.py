@@ -1,0 +1,174 @@
+"""Where each configured column is found in a source: names, paths into nested fields, places.
+
+One dotted name may mean three things, tried in this order: a column of exactly that name, a path
+into a nested field, and a path into a column that holds JSON text. A place in one field is in
+GeoJSON order, longitude first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from hexveil.base.errors import ColumnError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+KindName = Literal[
+    "text", "number", "boolean", "time", "naive time", "date", "json", "struct", "list", "other"
+]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a column or field holds, by its declared type.
+
+    Attributes
+    ----------
+    name : str
+    fields : mapping of str to Kind
+        Of a struct, or of JSON objects as far as they were looked at.
+    element : Kind or None
+        Of a list.
+    whole : bool
+        Whether it is a number of a whole type: its text tells one from another.
+    float_bits : int
+        Bits of the significand of a binary float; 0 for every other type. Whole numbers below 2
+        to this power are exact, larger ones may stand for several.
+    """
+
+    name: KindName
+    fields: Mapping[str, Kind] = field(default_factory=dict)
+    element: Kind | None = None
+    whole: bool = False
+    float_bits: int = 0
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A column, or a field inside one.
+
+    Attributes
+    ----------
+    column : str
+    path : tuple of str or int
+        Field names and list positions (from 0) inside the column.
+    kind : Kind
+        What is found there.
+    parsed : int
+        How many leading parts of the path are followed by declared type; the rest are followed
+        inside JSON.
+    point : int or None
+        Position in the [longitude, latitude] text, or GeoJSON point, found there.
+    """
+
+    column: str
+    path: tuple[str | int, ...]
+    kind: Kind
+    parsed: int = 0
+    point: int | None = None
+
+
+Schema = dict[str, Kind]
+
+
+def resolve(role: str, name: str, schema: Schema) -> Ref:
+    """Return where the column configured as `name` is found.
+
+    Raises
+    ------
+    ColumnError
+        If it is not in the source; the message names the nearest.
+    """
+    found = _lookup(name, schema)
+    if found is None:
+        raise ColumnError(role, name, tuple(every_name(schema)))
+    return found
+
+
+def resolve_location(name: str, schema: Schema) -> tuple[Ref, Ref]:
+    """Return where latitude and longitude of a one-field location are found.
+
+    The field may be a list, a GeoJSON point, text of either, or a pair of columns whose names
+    end in 0 and 1 after a slash or dot.
+    """
+    found = _lookup(name, schema)
+    if found is not None:
+        return _pair(name, found)
+    for mark in ("/", "."):
+        for stem in (name, f"{name}{mark}coordinates"):
+            lon, lat = (_lookup(f"{stem}{mark}{i}", schema) for i in (0, 1))
+            if lat is not None and lon is not None:
+                return lat, lon
+    raise ColumnError("location", name, tuple(every_name(schema)))
+
+
+def _pair(name: str, ref: Ref) -> tuple[Ref, Ref]:
+    kind = ref.kind
+    if kind.name == "struct" and "coordinates" in kind.fields:
+        inner = kind.fields["coordinates"]
+        ref = Ref(ref.column, (*ref.path, "coordinates"), inner, ref.parsed + 1)
+        kind = inner
+    if kind.name == "list" and kind.element is not None:
+        lat, lon = (Ref(ref.column, (*ref.path, i), kind.element, ref.parsed + 1) for i in (1, 0))
+        return lat, lon
+    if kind.name in ("json", "text"):
+        return replace(ref, point=1), replace(ref, point=0)
+    raise InputError(
+        f"location: the column {name!r} holds neither a list [longitude, latitude] nor a GeoJSON "
+        "point; name lat and lon instead."
+    )
+
+
+def _lookup(name: str, schema: Schema) -> Ref | None:
+    if name in schema:
+        return Ref(name, (), schema[name])
+    parts = name.split(".")
+    for size in range(len(parts) - 1, 0, -1):
+        head = ".".join(parts[:size])
+        if head in schema:
+            inside = _descend(Ref(head, (), schema[head]), parts[size:])
+            if inside is not None:
+                return inside
+    return None
+
+
+def _descend(ref: Ref, parts: list[str]) -> Ref | None:
+    """Follow a path by declared type as far as that goes, and inside JSON from there."""
+    if not parts:
+        return ref
+    kind, part = ref.kind, parts[0]
+    if kind.name == "struct" and part in kind.fields:
+        return _descend(_inside(ref, part, kind.fields[part]), parts[1:])
+    if kind.name == "list" and part.isdigit() and kind.element is not None:
+        return _descend(_inside(ref, int(part), kind.element), parts[1:])
+    if kind.name in ("json", "text"):
+        steps = _json_steps(kind, parts)
+        return None if steps is None else replace(ref, path=(*ref.path, *steps), kind=Kind("json"))
+    return None
+
+
+def _inside(ref: Ref, step: str | int, kind: Kind) -> Ref:
+    return Ref(ref.column, (*ref.path, step), kind, ref.parsed + 1)
+
+
+def _json_steps(kind: Kind, parts: list[str]) -> tuple[str | int, ...] | None:
+    """Return the steps of a path in JSON; None where its keys are known and lack it."""
+    if not kind.fields:
+        return tuple(int(part) if part.isdigit() else part for part in parts)
+    # A key may itself hold dots, so the longest one that is there is taken.
+    for size in range(len(parts), 0, -1):
+        key = ".".join(parts[:size])
+        if key in kind.fields:
+            rest = _json_steps(kind.fields[key], parts[size:]) if parts[size:] else ()
+            if rest is not None:
+                return (key, *rest)
+    return None
+
+
+def every_name(schema: Schema, stem: str = "") -> Iterator[str]:
+    """Yield every name a column may be configured by, nested ones with dots."""
+    for name, kind in schema.items():
+        yield stem + name
+        yield from every_name(dict(kind.fields), f"{stem}{name}.")

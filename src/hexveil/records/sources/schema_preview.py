@@ -1,0 +1,82 @@
+"""The columns of a source by name and declared type, for whoever has no run file yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hexveil.base.errors import InputError
+from hexveil.records.sources.headers import first_line, has_header, is_confirmed
+from hexveil.records.sources.source_files import Files, find, safe_path
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from hexveil.records.sources.columns import Schema
+
+_MEMORY = "500MB"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a source's columns are called and hold.
+
+    Attributes
+    ----------
+    schema : mapping of str to Kind
+    documents : bool
+        Whether records are JSON documents, whose keys can be ids or values: a key is shown only
+        if it is known to be none.
+    """
+
+    schema: Schema
+    documents: bool
+
+
+def look(source: object, known: Collection[str] = (), *, trusted: bool = False) -> Look:
+    """Return the columns of a source that `read` takes, without a value of its records.
+
+    For JSON documents, the keys of the first thousand. The first line of a CSV file counts as a
+    header if known columns are in it, or if it passes `headers.looks_like_header`.
+
+    Parameters
+    ----------
+    source : as for `read`
+    known : collection of str
+        Names of columns that the caller knows.
+    trusted : bool
+        Whether the caller declares that every first line is a header.
+
+    Raises
+    ------
+    InputError
+        If the source cannot be read, or its first line may be a record instead of names.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> look(pa.table({"bus": ["a"], "speed": [10.0]})).schema["speed"].name
+    'number'
+    """
+    from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.source import open_source  # noqa: PLC0415
+
+    found = find(source)
+    with Session(_MEMORY) as session:
+        opened = open_source(session, found)
+    if isinstance(found, Files) and found.kind == "csv" and not trusted:
+        for path in found.paths:
+            _refuse_doubtful(path, found.paths, known)
+    return Look(opened.schema, opened.documents)
+
+
+def _refuse_doubtful(path: str, among: Sequence[str], known: Collection[str]) -> None:
+    """Refuse a CSV file whose first line may be a record."""
+    fields = first_line(path, among).fields
+    if not is_confirmed(fields, known) and not has_header(path):
+        shown = safe_path(path, among)
+        raise InputError(
+            f"source: the first line of {shown} may be a record, so none of it is shown "
+            f"({len(fields)} columns were found); add a header, or if the line is one, say so "
+            "with --trust-header."
+        )

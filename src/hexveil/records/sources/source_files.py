@@ -1,0 +1,405 @@
+"""What a source is: files of one kind, or a table in memory. Found, named, not yet read.
+
+Only names and the first bytes of files are looked at here; packed files are unpacked once, for
+only their end tells whether they are whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import gzip
+import os
+import re
+import zlib
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
+FileKind = Literal["parquet", "csv", "json"]
+
+_SUFFIXES: dict[str, FileKind] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+MEMORY_NAME = "in-memory table"
+FRAME_NAME = "Spark DataFrame"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""How a file's address begins, like `s3://`; one letter alone would be a drive."""
+_TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
+"""The name of a table."""
+_BLOCK = 1 << 20
+_EXACT = 2**53
+"""Floats below this in size are exact, if they are whole."""
+_SAYING = re.compile(r"(^|[/\\])([^/\\=]+)=[^/\\]+(?=[/\\])")
+"""A folder named key=value in a path."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of one kind.
+
+    Attributes
+    ----------
+    kind : "parquet", "csv" or "json"
+    paths : tuple of str
+        Sorted by name, unless listed one by one.
+    shown : str
+        The source as the caller wrote it.
+    listed : bool
+        Whether the caller named every file; then their columns may differ.
+    """
+
+    kind: FileKind
+    paths: tuple[str, ...]
+    shown: str
+    listed: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """PRIVATE. A table in memory; its repr shows nothing of it."""
+
+    data: pa.Table
+    shown: str = MEMORY_NAME
+
+    def __repr__(self) -> str:
+        return f"Table(columns={self.data.num_columns}, private)"
+
+
+@dataclass(frozen=True, repr=False)
+class Frame:
+    """PRIVATE. A Spark DataFrame, of which nothing is read yet; its repr shows nothing of it."""
+
+    data: Any
+    shown: str = FRAME_NAME
+
+    def __repr__(self) -> str:
+        return "Frame(private)"
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Files that only Spark can find, by their addresses.
+
+    Attributes
+    ----------
+    paths : tuple of str
+    shown : str
+        The source as the caller wrote it.
+    """
+
+    paths: tuple[str, ...]
+    shown: str
+
+
+def safe_path(path: str, among: Sequence[str] = ()) -> str:
+    """Return a path for messages, without the values of folders named key=value: they can be ids.
+
+    Where a value is left out, the position among all files identifies the file.
+
+    Examples
+    --------
+    >>> safe_path("days/1.csv")
+    "'days/1.csv'"
+    >>> safe_path("bus=7/1.csv", ["bus=6/1.csv", "bus=7/1.csv"])
+    "'bus=.../1.csv' (file 2 of 2)"
+    """
+    shown = _SAYING.sub(r"\1\2=...", path)
+    if shown == path or path not in among:
+        return repr(shown)
+    return f"{shown!r} (file {among.index(path) + 1} of {len(among)})"
+
+
+def is_spark(thing: object, kind: str) -> bool:
+    """Return whether a thing is of one of Spark's types, such as "DataFrame", which stays unloaded.
+
+    Examples
+    --------
+    >>> is_spark(7, "DataFrame")
+    False
+    """
+    return any(
+        base.__name__ == kind and base.__module__.startswith("pyspark.")
+        for base in type(thing).__mro__
+    )
+
+
+def find_for_spark(source: object) -> Files | Table | Frame | Remote:
+    """Return what the caller's source stands for, where Spark reads it.
+
+    Raises
+    ------
+    InputError
+        As `find` does, and if addresses and local files are mixed.
+    """
+    if is_spark(source, "DataFrame"):
+        return Frame(source)
+    names = source if isinstance(source, (list, tuple)) else [source]
+    remote = [name for name in names if isinstance(name, str) and _ADDRESS.match(name)]
+    if not remote:
+        _refuse_name_of_table(source)
+        return find(source)
+    if len(remote) < len(names):
+        raise InputError("source: addresses and local files cannot be combined; name one kind.")
+    return Remote(tuple(remote), ", ".join(remote))
+
+
+def _refuse_name_of_table(source: object) -> None:
+    if not isinstance(source, str) or not _TABLE.fullmatch(source):
+        return
+    if _kind(Path(source)) is None and not Path(source).exists():
+        raise InputError(
+            f"source: there is no file {source!r}; for a table of Spark's catalog pass "
+            f"spark.table({source!r})."
+        )
+
+
+def find(source: object, *, unpack: bool = True) -> Files | Table:
+    """Return what the caller's source stands for.
+
+    Parameters
+    ----------
+    source : str, path, list of them, or table
+        A file, folder or glob; a list of files; or a pandas, polars or Arrow table (anything
+        with the Arrow PyCapsule interface).
+    unpack : bool
+        Whether packed files are checked to their end (`check_pack`), or left to the caller.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or empty, no kind of file is recognised, or kinds are mixed.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return _files(str(source), _expand(str(source)), listed=False, unpack=unpack)
+    if isinstance(source, (list, tuple)):
+        if not source or not all(isinstance(s, (str, os.PathLike)) for s in source):
+            raise InputError("source, given as a list, must name one file or more.")
+        names = [str(s) for s in source]
+        paths = [path for name in names for path in _expand(name)]
+        return _files(", ".join(names), paths, listed=True, unpack=unpack)
+    return Table(_readable(_table(source)))
+
+
+def _readable(data: pa.Table) -> pa.Table:
+    """Return the table with columns of types that engines do not know as text or double."""
+    for i, column in enumerate(data.schema):
+        if pa.types.is_decimal256(column.type):
+            data = data.set_column(i, column.name, _decimal_texts(data.column(i)))
+        elif pa.types.is_float16(column.type):
+            data = data.set_column(i, column.name, data.column(i).cast(pa.float64()))
+    return data
+
+
+def _decimal_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return decimals as text: each number has one, whatever its scale (see `records.units`)."""
+    encoded = pa.concat_arrays([pa.array([], column.type), *column.chunks]).dictionary_encode()
+    spelled = pa.array([spell(number) for number in encoded.dictionary.to_pylist()], pa.string())
+    return pa.chunked_array([spelled.take(encoded.indices)])
+
+
+def spell(value: object) -> str:
+    """Return a value of a column of mixed types as text: each number has one, as an id must.
+
+    Examples
+    --------
+    >>> [spell(value) for value in (7, 7.0, Decimal("7.00"), -0.0, True, "7.0", 7.5)]
+    ['7', '7', '7', '0', 'true', '7.0', '7.5']
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return str(value).lower()
+    if isinstance(value, Decimal) and value.is_finite():
+        text = f"{value or abs(value):f}"  # minus zero is zero
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    if isinstance(value, (float, np.floating)) and abs(float(value)) < _EXACT:
+        whole = int(value)
+        return str(whole) if whole == value else str(value)
+    return str(value)
+
+
+def _expand(name: str) -> list[str]:
+    """Return the files that a name stands for."""
+    try:
+        return _found(name)
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise InputError(f"source: {name!r} cannot be looked up ({why}).") from None
+
+
+def _found(name: str) -> list[str]:
+    path = Path(name)
+    if path.is_dir():
+        _refuse_tables(path)
+        inside = (p for p in path.rglob("*") if p.is_file() and _kind(p) is not None)
+        found = [str(p) for p in inside if not p.name.startswith((".", "_"))]
+        if not found:
+            raise InputError(
+                f"source: the folder {name!r} holds no Parquet, CSV or JSON file; "
+                "name the folder or file that does."
+            )
+        return sorted(found)
+    if path.exists():
+        return [name]
+    found = [p for p in glob.glob(name, recursive=True) if Path(p).is_file()]  # noqa: PTH207
+    if not found and _ADDRESS.match(name):
+        raise InputError(
+            f'source: {name!r} is an address, which Spark alone reads; engine="spark".'
+        )
+    if not found:
+        what = "no file matches" if glob.has_magic(name) else "there is no file"
+        raise InputError(f"source: {what} {name!r}; check the path.")
+    return sorted(found)
+
+
+def _refuse_tables(folder: Path) -> None:
+    """Refuse a folder whose files are not all records now: a table's log says which are."""
+    for kind, sign in (("Delta", "_delta_log"), ("Iceberg", "metadata/version-hint.text")):
+        if (folder / sign).exists():
+            raise InputError(
+                f"source: the folder {str(folder)!r} is a {kind} table, whose log says which of "
+                "its files count; read it with Spark and pass the DataFrame, as "
+                f'spark.read.format("{kind.lower()}").load(...) returns it.'
+            )
+
+
+def _kind(path: Path) -> FileKind | None:
+    name = path.name.lower()
+    suffix = Path(name.removesuffix(".gz")).suffix
+    kind = _SUFFIXES.get(suffix)
+    return None if kind == "parquet" and name.endswith(".gz") else kind
+
+
+def _files(shown: str, paths: list[str], *, listed: bool, unpack: bool) -> Files:
+    kinds = set()
+    for path in paths:
+        kind = _kind(Path(path))
+        if kind is None:
+            raise InputError(
+                f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
+                ".parquet, .csv, .csv.gz, .json, .jsonl or .ndjson."
+            )
+        kinds.add(kind)
+        _check_name(path)
+        _check_filled(path, paths)
+        if unpack:
+            check_pack(path, paths)
+    if len(kinds) > 1:
+        raise InputError(
+            f"source: {shown!r} holds files of several kinds ({', '.join(sorted(kinds))}); "
+            "name files of one kind."
+        )
+    return Files(kinds.pop(), tuple(paths), shown, listed)
+
+
+def _check_name(path: str) -> None:
+    """Refuse a name that is no text: engines are told names in UTF-8."""
+    if _unicode(path) is None:
+        raise InputError(
+            f"source: the name of the file {safe_path(path)} is not in UTF-8; rename it."
+        )
+
+
+def _check_filled(path: str, among: Sequence[str]) -> None:
+    """Refuse a file without a byte, packed or not, or one that cannot be opened."""
+    if not _whole(path, among, lambda: first_bytes(path, 1)):
+        raise InputError(f"source: the file {safe_path(path, among)} is empty.")
+
+
+def check_pack(path: str, among: Sequence[str]) -> None:
+    """Refuse a packed file that is damaged.
+
+    Engines unpack without comparing checksums, so that a damaged file could become other records.
+    `among` are all files of the source, for the message.
+    """
+    if path.lower().endswith(".gz"):
+        _whole(path, among, lambda: _unpack(path))
+
+
+def _whole(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
+    """Return what some work with a file returns, or raise what goes wrong as a sentence.
+
+    The system's error holds the full path, so it is not kept as the context of ours.
+    """
+    with contextlib.suppress(OSError, EOFError, zlib.error):
+        return work()
+    raise InputError(
+        f"source: the file {safe_path(path, among)} cannot be opened or unpacked; it may be "
+        "damaged."
+    )
+
+
+def _unpack(path: str) -> None:
+    """Read a packed file to its end, where its checksum is compared."""
+    with gzip.open(path) as packed:
+        while packed.read(_BLOCK):
+            pass
+
+
+def first_bytes(path: str, size: int) -> bytes:
+    """Return the first bytes of a file, unpacked if its name ends in .gz."""
+    if path.lower().endswith(".gz"):
+        with gzip.open(path) as packed:
+            return packed.read(size)
+    with Path(path).open("rb") as plain:
+        return plain.read(size)
+
+
+def _table(source: object) -> pa.Table:
+    """Return an Arrow table of a table in memory; pandas and polars are never imported."""
+    if isinstance(source, pa.Table):
+        return source
+    if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+        return _from_pandas(source)
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise InputError(
+            "source must be a path, a list of paths, or a pandas, polars or Arrow table, "
+            f"got {type(source).__name__}."
+        )
+    # The exception may quote a value, so it is not shown, nor kept as the context of ours.
+    with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
+        return pa.table(source)
+    raise InputError(
+        "source: the table in memory cannot be handed over as Arrow; convert it first."
+    )
+
+
+def _from_pandas(frame: Any) -> pa.Table:  # noqa: ANN401  pandas is never imported
+    names = [str(name) for name in frame.columns]
+    if any(_unicode(name) is None for name in names):
+        raise InputError("source: the name of a column is not Unicode text; rename it.")
+    return pa.table([_series(frame.iloc[:, i]) for i in range(len(names))], names=names)
+
+
+def _series(series: Any) -> pa.Array:  # noqa: ANN401  pandas is never imported
+    """Return a pandas column; one of mixed types becomes text, so that no value is an error."""
+    try:
+        return pa.Array.from_pandas(series)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        missing = series.isna().to_numpy()
+        texts = [None if m else _unicode(spell(v)) for v, m in zip(series, missing, strict=True)]
+        return pa.array(texts, type=pa.string())
+
+
+def _unicode(text: str) -> str | None:
+    """Return text; None if it holds half a letter (a lone surrogate), as JSON and names may."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return None
+    return text

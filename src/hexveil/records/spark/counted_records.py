@@ -1,0 +1,59 @@
+"""Records counted and summed by Spark: pairs that stay there, what fits on the driver here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from hexveil.model.cells import CellTable
+    from hexveil.records.read_request import Request
+    from hexveil.records.units import Units
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counted:
+    """PRIVATE. Counts and sums of all pairs in the used cells.
+
+    Attributes
+    ----------
+    pairs : DataFrame
+        A row per pair, in no order, kept by Spark until `close`: `cell` INT and `unit` INT from 0,
+        `n` BIGINT, `q` BIGINT, and `qq` BIGINT where sums of squares fit. The same records give
+        the same rows, however they are parted.
+    n_pairs : int
+    cells : CellTable
+        The used cells, numbered as in `pairs`.
+    units : Units
+        Those of no used cell too; numbered as in `pairs`.
+    counts : mapping of str to int
+        How many records each rule left out; without what depends on `pairs`.
+    everything : int
+        Cells before selection.
+    squares : bool
+        Whether `pairs` has sums of squares.
+    request : Request
+    shown : str
+        The source as the caller wrote it.
+    """
+
+    pairs: DataFrame
+    n_pairs: int
+    cells: CellTable
+    units: Units
+    counts: Mapping[str, int]
+    everything: int
+    squares: bool
+    request: Request
+    shown: str
+
+    def __repr__(self) -> str:
+        return f"Counted(n_cells={len(self.cells)}, n_pairs={self.n_pairs}, private)"
+
+    def close(self) -> None:
+        """Let Spark forget the pairs."""
+        self.pairs.unpersist()

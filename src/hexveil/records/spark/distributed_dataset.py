@@ -1,0 +1,176 @@
+"""A data set whose pairs stay in Spark, in blocks; cells and users are on the driver.
+
+Blocks are kept in Spark's memory and on executors' disks, or checkpointed where the session has a
+folder for that. A block that is lost with its executor is made again from the records; should these
+have changed meanwhile, its digest differs from the first, and what was asked is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+from pyspark.storagelevel import StorageLevel
+
+from hexveil.base.errors import StorageError
+from hexveil.model.distributed_occupancy import SpreadOccupancy, cuts
+from hexveil.records.dataset import Dataset
+from hexveil.records.distributed_sums import SpreadSums
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.reading import facts_of
+from hexveil.records.spark import blocks
+from hexveil.records.spark.error_translation import apart
+from hexveil.records.spark.frames import collected, from_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
+
+    from hexveil.model.distributed_occupancy import Whole
+    from hexveil.model.occupancy import Arrays
+    from hexveil.model.public_metadata import ValueScale
+    from hexveil.records.spark.counted_records import Counted
+
+ROOM = 2**20
+"""Pairs of a block: some tens of megabytes."""
+_CHANGED = (
+    "the records changed while they were in use: a part of them was lost and, read again, is "
+    "another; read all of them again."
+)
+_TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.binary(): "binary"}
+
+
+def spread(counted: Counted, room: int = ROOM) -> Dataset:
+    """Return the data set of counted records without fetching its pairs.
+
+    Parameters
+    ----------
+    counted : Counted
+        Cells, units and rule counts are on the driver, the pairs in Spark.
+    room : int
+        Pairs of a block.
+    """
+    per_cell = _counts(counted.pairs, "cell")
+    per_unit = _counts(counted.pairs, "unit")
+    scale = counted.request.rules.scale
+    used = per_unit["unit"].to_numpy().astype(np.int64)
+    n_cells, n_users = len(counted.cells), used.size
+    pairs = _by_user_number(counted.pairs, used)
+    store = BlockStore(
+        {
+            "cells": _blocks(pairs, "cells", per_cell["pairs"].to_numpy(), room, scale),
+            "users": _blocks(pairs, "users", per_unit["pairs"].to_numpy(), room, scale),
+        },
+        {"cells": n_users, "users": n_cells},
+    )
+    counted.close()
+    occupancy = SpreadOccupancy(store, n_cells, n_users, counted.n_pairs)
+    # Both kinds of blocks are asked now, while they are of one reading: later answers are compared
+    # with these, so that losses, asked of users, are those of the sums, asked of cells.
+    if occupancy.records_per_user.sum() != occupancy.n_records:
+        raise StorageError(_CHANGED)
+    counts = dict(counted.counts)
+    counts.update(aggregation.cell_counts(counted.everything, n_cells, occupancy.n_records))
+    facts = facts_of(counted.shown, counted.request, occupancy, counted.cells, counts)
+    private = SpreadSums(store, squares=counted.squares)
+    return Dataset(facts, private, counted.units.take(used))
+
+
+class BlockStore:
+    """PRIVATE. Blocks of pairs in Spark, mapped over there (model/distributed_occupancy.py).
+
+    Parameters
+    ----------
+    tables : mapping of "cells" and "users" to DataFrame
+        Kept rows of `blocks.PACKED`.
+    others : mapping of "cells" and "users" to int
+        Users in all, for blocks of cells; cells in all, for blocks of users.
+    """
+
+    def __init__(self, tables: dict[Whole, DataFrame], others: dict[Whole, int]) -> None:
+        self._tables, self._others = tables, others
+        self._digests: dict[Whole, dict[int, bytes]] = {}
+
+    def __repr__(self) -> str:
+        return "BlockStore(private)"
+
+    def ask(
+        self, whole: Whole, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Return the answers of all blocks of a kind; see `DistributedOccupancy`."""
+        return self._asked(whole, (work, tuple(cells), tuple(users)), sums=False)
+
+    def ask_sums(
+        self, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Return the answers of blocks of cells with their sums: see `SumsStore`. PRIVATE."""
+        return self._asked("cells", (work, tuple(cells), tuple(users)), sums=True)
+
+    def _asked(
+        self, whole: Whole, question: blocks.Given, *, sums: bool
+    ) -> Iterator[tuple[NDArray[Any], ...]]:
+        table = self._tables[whole]
+        sent = table.sparkSession.sparkContext.broadcast(question)
+
+        def given() -> blocks.Given:
+            return sent.value
+
+        work = blocks.answering(whole, self._others[whole], given, sums=sums)
+        try:
+            rows = collected(table.mapInArrow(work, _shape(blocks.ANSWERED))).sort_by("block")
+        finally:
+            apart(sent.destroy)
+        numbers = rows["block"].to_pylist()
+        self._check(whole, dict(zip(numbers, rows["digest"].to_pylist(), strict=True)))
+        return (blocks.arrays_of(found) for found in rows["found"].to_pylist())
+
+    def _check(self, whole: Whole, digests: dict[int, bytes]) -> None:
+        """Refuse blocks that are not what they were when they were first asked."""
+        if self._digests.setdefault(whole, digests) != digests:
+            raise StorageError(_CHANGED)
+
+    def close(self) -> None:
+        """Let Spark forget the blocks."""
+        for table in self._tables.values():
+            table.unpersist()
+
+
+def _counts(pairs: DataFrame, name: str) -> pa.Table:
+    """Return the pairs of each cell or unit that has any, in the order of its number."""
+    return collected(pairs.groupBy(name).agg(F.count(F.lit(1)).alias("pairs"))).sort_by(name)
+
+
+def _by_user_number(pairs: DataFrame, used: NDArray[np.int64]) -> DataFrame:
+    """Return the pairs with users counted among those of used cells, in place of units."""
+    numbers = pa.table({"unit": used.astype(np.int32), "user": np.arange(used.size)})
+    known = from_arrow(pairs.sparkSession, numbers)
+    return pairs.join(known, "unit").drop("unit")
+
+
+def _blocks(
+    pairs: DataFrame, whole: Whole, size: NDArray[np.int64], room: int, scale: ValueScale
+) -> DataFrame:
+    """Return the rows of blocks, kept by Spark."""
+    own = "cell" if whole == "cells" else "user"
+    block = cuts(size, room)
+    kind = np.int32 if whole == "cells" else np.int64  # as the pairs have it
+    named = {own: np.arange(size.size).astype(kind), "block": block.astype(np.int32)}
+    numbers = from_arrow(pairs.sparkSession, pa.table(named))
+    columns = ["block", "cell", "user", "n"]
+    if whole == "cells":
+        columns += [name for name in ("q", "qq") if name in pairs.columns]
+    rows = pairs.join(numbers, own).select(*columns).repartition(int(block[-1]) + 1, "block")
+    packed = rows.groupBy("block").applyInArrow(blocks.packing(whole, scale), _shape(blocks.PACKED))
+    if pairs.sparkSession.sparkContext.getCheckpointDir() is not None:
+        return apart(packed.checkpoint)
+    packed = packed.persist(StorageLevel.MEMORY_AND_DISK)
+    apart(packed.count)
+    return packed
+
+
+def _shape(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {_TYPES[field.type]}" for field in schema)

@@ -1,0 +1,120 @@
+"""Counting the same records again on other grids, by Spark's tasks: what capacity asks.
+
+Kept records are listed once. Counts on the finest grids come to the driver, where they are added up
+as the DuckDB engine does; so there may be as many as pairs are fetched to the driver, no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+from hexveil.base.errors import InputError
+from hexveil.model.cells import Cells, Labels
+from hexveil.records.duckdb import aggregation, regrid
+from hexveil.records.duckdb.session import Session
+from hexveil.records.progress import shown
+from hexveil.records.spark import tasks
+from hexveil.records.spark.counting import by_user, kept, record_schema, refuse_failed
+from hexveil.records.spark.error_translation import apart
+from hexveil.records.spark.frames import collected, made_by
+from hexveil.records.spark.settings import ON_DRIVER, pairs_on_driver
+from hexveil.records.spark.source_rows import opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hexveil.model.public_metadata import PublicFacts, Unit
+    from hexveil.records.read_request import Request
+    from hexveil.records.sources.source_files import Files, Frame, Remote, Table
+    from hexveil.records.spark.source_rows import Opened
+
+
+@dataclass(frozen=True, repr=False)
+class Recounter:
+    """Counts the records of a source on other grids; see `hexveil.model.public_metadata.Recount`.
+
+    Attributes
+    ----------
+    engine : SparkSession
+    source : Files, Table, Frame or Remote
+    request : Request
+        As the data set was read.
+    facts : PublicFacts
+        Of the data set, without its own `recount`.
+    """
+
+    engine: SparkSession
+    source: Files | Table | Frame | Remote
+    request: Request
+    facts: PublicFacts
+
+    def __call__(
+        self, grids: tuple[Cells | Labels, ...], unit: Unit
+    ) -> tuple[PublicFacts | None, ...]:
+        """Return the public facts on each grid; None where no cell is left after selection.
+
+        Raises
+        ------
+        InputError
+            If there are more counts than may come to the driver.
+        """
+        request = replace(self.request, rules=replace(self.request.rules, unit=unit))
+        regrid.refuse_slots(grids, request)
+        found: dict[Cells | Labels, PublicFacts | None] = {}
+        with shown("Counting records"), Session(request.memory, scratch=request.scratch) as session:
+            there = opened(self.engine, session, self.source, request)
+            with kept(_listed(there, request)) as records:
+                failed = collected(records.where(f"why = {tasks.FAILED}").select("why", "note"))
+                refuse_failed(failed["note"], failed["why"].to_numpy())
+                for same in regrid.alike(grids):
+                    counts = self._fine(session, there, records, request, same)
+                    session.register(regrid.FINE, counts)
+                    for grid in same:
+                        found[grid] = regrid.facts_on(session, request, self.facts, grid)
+        return tuple(found[grid] for grid in grids)
+
+    def _fine(
+        self,
+        session: Session,
+        there: Opened,
+        records: DataFrame,
+        request: Request,
+        grids: list[Cells | Labels],
+    ) -> pa.Table:
+        """Return the counts from which all of these grids' are added up."""
+        keys = regrid.fine_keys(session, request, grids)
+        text = {name for name in keys if name == "u" or (there.records.labelled and name[0] == "p")}
+        kinds = {name: pa.string() if name in text else pa.int64() for name in keys}
+        columns = ", ".join(
+            f"CAST({key} AS {'VARCHAR' if name in text else 'BIGINT'}) AS {name}"
+            for name, key in keys.items()
+        )
+        names = ", ".join(keys)
+        query = (
+            f"SELECT {names}, CAST(count(*) AS BIGINT) AS n FROM "
+            f"(SELECT {columns} FROM {tasks.RECORDS} WHERE why = 0) GROUP BY {names}"
+        )
+        given = tasks.Input("columns", there.given.memory)
+        resolution = grids[0].resolution if isinstance(grids[0], Cells) else None
+        schema = pa.schema([*kinds.items(), ("n", pa.int64())])
+        work = tasks.querying(given, query, schema, resolution)
+        fine = made_by(records, work, schema).groupBy(*keys).agg(F.sum("n").alias("n"))
+        with kept(fine) as stored:
+            if apart(stored.count) > pairs_on_driver(self.engine):
+                raise InputError(
+                    "capacity: these grids have more counts than are fetched from Spark; ask for "
+                    f"coarser grids or longer timeslots, or raise {ON_DRIVER} where the driver has "
+                    "room."
+                )
+            return collected(stored)
+
+
+def _listed(there: Opened, request: Request) -> DataFrame:
+    schema = record_schema(there)
+    if aggregation.dedupes(request):
+        return by_user(there, schema, None)
+    return made_by(there.rows, tasks.listing(there.given, there.records.query, schema), schema)

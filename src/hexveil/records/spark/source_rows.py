@@ -1,0 +1,109 @@
+"""From a source to rows that tasks can read, and the query that checks the records in them.
+
+Columns are found, and everything about a source is refused, on the driver by the code of the
+DuckDB engine: it is shown an empty table with the columns of a frame, or the files themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hexveil.records.duckdb.expressions import identifier
+from hexveil.records.duckdb.source import open_source
+from hexveil.records.duckdb.validation import Checked, checked
+from hexveil.records.sources.source_files import Files, Frame, Remote, Table
+from hexveil.records.spark.frames import collected, from_arrow, packed, sent, some
+from hexveil.records.spark.parquet import local_parquet, remote_parquet
+from hexveil.records.spark.settings import task_memory
+from hexveil.records.spark.tasks import RECORDS, Input
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.duckdb.source import Relation
+    from hexveil.records.read_request import Request
+
+
+@dataclass(frozen=True, repr=False)
+class Opened:
+    """PRIVATE. Records that tasks can read.
+
+    Attributes
+    ----------
+    rows : DataFrame
+        What tasks are fed with.
+    given : Input
+        How they get at the records.
+    records : Checked
+        The queries that they run.
+    """
+
+    rows: DataFrame
+    given: Input
+    records: Checked
+
+    def __repr__(self) -> str:
+        return f"Opened(feed={self.given.feed!r}, private)"
+
+
+def opened(
+    spark: SparkSession, session: Session, source: Files | Table | Frame | Remote, request: Request
+) -> Opened:
+    """Return the records of a source; `session` then has an empty table of their columns.
+
+    Raises
+    ------
+    InputError
+        If the source or a column cannot be used.
+    """
+    memory = task_memory(spark)
+    if isinstance(source, Table):
+        records = checked(session, open_source(session, source), request)
+        return Opened(packed(spark, source.data), Input("tables", memory), records)
+    if isinstance(source, Files) and source.kind != "parquet":
+        return _of_files(spark, session, source, request, memory)
+    frame = sent(_frame(spark, session, source))
+    # Made from the types alone: that there are such columns is no reason to run what makes them.
+    empty = collected(spark.createDataFrame([], frame.schema))
+    records = checked(session, open_source(session, Table(empty)), request)
+    # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
+    used = [name for name in empty.column_names if identifier(name) in records.query]
+    return Opened(some(frame, used), Input("columns", memory), records)
+
+
+def _frame(spark: SparkSession, session: Session, source: Files | Frame | Remote) -> DataFrame:
+    if isinstance(source, Frame):
+        found: DataFrame = source.data
+        return found
+    if isinstance(source, Remote):
+        return remote_parquet(spark, source)
+    return local_parquet(spark, source, open_source(session, source), session)
+
+
+def _of_files(
+    spark: SparkSession, session: Session, source: Files, request: Request, memory: str
+) -> Opened:
+    """Return text files, one for each task, which opens it just as the driver does."""
+    relation = open_source(session, source, request.column_names)
+    session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
+    records = checked(session, replace(relation, query=f"SELECT * FROM {RECORDS}"), request)
+    scans = [_scan(session, relation, path) for path in source.paths]
+    rows = from_arrow(spark, pa.table({"scan": pa.array(scans, pa.string())}))
+    given = Input("files", memory, relation.skips)
+    return Opened(rows.repartition(len(scans)), given, records)
+
+
+def _scan(session: Session, relation: Relation, path: str) -> str:
+    """Return the query of one file, with the columns that it lacks and others have."""
+    assert relation.part is not None  # noqa: S101  every relation of files has parts
+    scan = relation.part([path])
+    if relation.documents:
+        return scan
+    there = session.types(scan)
+    lacking = [name for name in relation.schema if name not in there]
+    nulls = "".join(f", CAST(NULL AS VARCHAR) AS {identifier(name)}" for name in lacking)
+    return f"SELECT *{nulls} FROM ({scan})"

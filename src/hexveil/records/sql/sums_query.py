@@ -1,0 +1,343 @@
+"""One query that makes the table of `from_sums` from a table of records, in four dialects.
+
+By the rules of reading (DESIGN, "Rules that guard the proof"), as `records.duckdb.rules` has
+them: unusable records, then drop_values, hours, dates and box leave; of several with the same
+user and time the one of smallest place, on a tie of smallest value, stays; values are clamped,
+rounded to the quantum half away from zero, and clamped again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.model.cells import DAY, Cells
+from hexveil.records.decimals import decimals
+from hexveil.records.feasible_sums import squares_fit
+from hexveil.records.sql.dialects import Dialect, dialect_named
+from hexveil.records.sums_table import check_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hexveil.model.cells import Labels
+    from hexveil.records.read_request import Request, Rules
+
+_FILES = (".parquet", ".pq", ".csv", ".tsv", ".gz", ".json", ".jsonl", ".ndjson")
+_LARGEST = 1.7976931348623157e308
+
+
+@dataclass(frozen=True)
+class SumsQuery:
+    """The query that makes sums per (cell, user) from records.
+
+    Attributes
+    ----------
+    source : str
+        A table's name, dots between its parts; or a file, which DuckDB reads by itself and other
+        engines are assumed to have loaded into a table named like it.
+    request : Request
+        Columns and rules, as for reading.
+    """
+
+    source: str
+    request: Request
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.source, str) or not self.source:
+            raise InputError(f"source must be the name of one table or file, got {self.source!r}.")
+        check_labels(self.request.rules.cells)
+
+    def render(self, dialect: str) -> str:
+        """Return the query as text, for "duckdb", "postgres", "bigquery" or "spark".
+
+        Raises
+        ------
+        InputError
+            If there is no such dialect.
+        """
+        return _Writer(self, dialect_named(dialect), dialect).text()
+
+
+class _Writer:
+    """Writes one query in one dialect, step by step."""
+
+    def __init__(self, query: SumsQuery, dialect: Dialect, name: str) -> None:
+        self._query, self._sql, self._name = query, dialect, name
+        self._columns, self._rules = query.request.columns, query.request.rules
+        cells = self._rules.cells
+        self._grid = cells if isinstance(cells, Cells) else None
+        self._labels = () if isinstance(cells, Cells) else cells.columns
+        # The last steps hold the rounded value, in quanta and as a decimal, beside the labels.
+        self._k, self._x = (_apart(name, self._labels) for name in ("k", "x"))
+        self._placed = self._grid is not None or self._rules.select.box is not None
+        self._local = _needs_wall(self._rules)
+        self._decimals = decimals(self._rules.scale) if squares_fit(1, self._rules.scale) else None
+        self._dedupes = self._rules.repeats == "drop" and self._columns.time is not None
+
+    def text(self) -> str:
+        steps = {
+            "records": self._records(),
+            "identified": self._identified(),
+            "usable": self._usable(),
+            "selected": self._selected(),
+        }
+        if self._dedupes:
+            steps["ranked"] = self._ranked()
+        steps["keyed"] = self._keyed(next(reversed(steps)))
+        written = ",\n".join(f"{name} AS (\n{body}\n)" for name, body in steps.items())
+        return f"{self._comment()}\nWITH {written}\n{self._sums()};\n"
+
+    def _records(self) -> str:
+        """Return the columns of a record, by the names the later steps use."""
+        sql, columns = self._sql, self._columns
+        parts = {"v": sql.value.format(x=sql.name(columns.value), double=sql.double)}
+        parts["u"] = f"CAST({sql.name(columns.user)} AS {sql.text})"
+        parts["id_kind"] = sql.id_kind(sql.name(columns.user))
+        if columns.time is not None:
+            parts["t"] = f"CAST({sql.name(columns.time)} AS {sql.instant})"
+        if self._placed:
+            parts |= self._place()
+        parts |= {f"p{i}": self._label(name) for i, name in enumerate(self._labels)}
+        return _select(parts, self._from())
+
+    def _identified(self) -> str:
+        """Return the records with canonical ids: floats and decimals are texts of one form."""
+        placed = ["lat", "lon"] * self._placed
+        timed = ["t"] * (self._columns.time is not None)
+        parts = {name: name for name in ("v", *timed, *placed, *self._labelled())}
+        return _select({"u": self._sql.user_id("u", "id_kind")} | parts, "records")
+
+    def _label(self, name: str) -> str:
+        return f"NULLIF(CAST({self._sql.name(name)} AS {self._sql.text}), '')"
+
+    def _place(self) -> dict[str, str]:
+        sql, columns = self._sql, self._columns
+        if columns.location is not None:
+            whole = sql.name(columns.location)
+            lat, lon = (sql.element.format(x=whole, i=i) for i in (1, 0))
+        else:
+            lat, lon = sql.name(columns.lat or ""), sql.name(columns.lon or "")
+        return {"lat": f"CAST({lat} AS {sql.double})", "lon": f"CAST({lon} AS {sql.double})"}
+
+    def _from(self) -> str:
+        sql, source, user = self._sql, self._query.source, self._columns.user
+        if not _is_path(source):
+            return ".".join(sql.name(part) for part in source.split("."))
+        if self._name != "duckdb":
+            return sql.name(PurePath(source).name.partition(".")[0] or "records")
+        if not source.lower().endswith(_FILES):
+            raise InputError(
+                f"source: a query cannot read the folder {source!r}; name its files, for example "
+                f"{str(PurePath(source) / '*.parquet')!r}."
+            )
+        if source.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
+            # Guessed types would respell ids, such as 007.
+            return f"read_csv({sql.literal(source)}, types={{{sql.literal(user)}: 'VARCHAR'}})"
+        return sql.literal(source)
+
+    def _usable(self) -> str:
+        """Return the usable records, with `q`, the clamped value in quanta; and the wall clock."""
+        scale = self._rules.scale
+        low, high = (_number(float(bound)) for bound in (scale.lower, scale.upper))
+        top, bottom = (
+            _number(float(part)) for part in (scale.quantum.denominator, scale.quantum.numerator)
+        )
+        parts = self._kept(["t"] * self._dedupes)
+        if self._local:
+            zone = self._sql.literal(self._rules.clock or "")
+            parts["w"] = self._sql.wall.format(t="t", zone=zone)
+        parts["q"] = f"LEAST(GREATEST(v, {low}), {high}) * {top} / {bottom}"
+        return _select(parts, "identified", self._tests())
+
+    def _kept(self, more: list[str]) -> dict[str, str]:
+        """Return the columns that pass from step to step unchanged."""
+        return {name: name for name in ("u", *more, *self._places())}
+
+    def _labelled(self) -> list[str]:
+        return [f"p{i}" for i in range(len(self._labels))]
+
+    def _places(self) -> list[str]:
+        return self._labelled() or ["lat", "lon"]
+
+    def _tests(self) -> list[str]:
+        tests = [f"ABS(v) <= {_number(_LARGEST)}", "u IS NOT NULL"]
+        if self._columns.time is not None:
+            tests += [f"t >= {self._instant(1970)}", f"t < {self._instant(2100)}"]
+        tests += [f"{name} IS NOT NULL" for name in self._labelled()]
+        if self._placed:
+            tests += ["lat BETWEEN -90 AND 90", "lon BETWEEN -180 AND 180"]
+        select = self._rules.select
+        if select.drop_values:
+            odd = ", ".join(_number(float(value)) for value in select.drop_values)
+            tests.append(f"v NOT IN ({odd})")
+        if select.box is not None:
+            west, south, east, north = (_number(side) for side in select.box)
+            tests += [f"lon BETWEEN {west} AND {east}", f"lat BETWEEN {south} AND {north}"]
+        return tests
+
+    def _instant(self, year: int) -> str:
+        return f"CAST('{year}-01-01 00:00:00+00:00' AS {self._sql.instant})"
+
+    def _selected(self) -> str:
+        """Return the records at the hours and dates asked for, with `k`, the value rounded."""
+        sql, scale, select = self._sql, self._rules.scale, self._rules.select
+        parts = self._kept([*(["t"] * self._dedupes), *(["w"] * self._local)])
+        whole = f"CAST({sql.rounded.format(x='q')} AS {sql.whole})"
+        least, most = (int(bound / scale.quantum) for bound in (scale.lower, scale.upper))
+        parts["k"] = f"LEAST(GREATEST({whole}, {least}), {most})"
+        tests = []
+        if select.hours is not None:
+            # The start of the local hour, in seconds since midnight.
+            hours = ", ".join(str(hour * 3600) for hour in select.hours)
+            tests.append(f"MOD(w + {DAY}, {DAY}) - MOD(w + {DAY}, 3600) IN ({hours})")
+        if select.days is not None:
+            first, last = select.days
+            tests.append(f"w BETWEEN {first * DAY} AND {last * DAY + DAY - 1}")
+        return _select(parts, "usable", tests)
+
+    def _ranked(self) -> str:
+        """Return the records, those of one user and time numbered from the one that stays."""
+        collate = self._sql.by_bytes if self._labels else ""
+        places = ", ".join(f"{name}{collate}" for name in self._places())
+        first = f"ROW_NUMBER() OVER (PARTITION BY u, t ORDER BY {places}, k)"
+        parts = self._kept([*(["w"] * self._local), "k"])
+        return _select(parts | {"place_in_line": first}, "selected")
+
+    def _keyed(self, source: str) -> str:
+        """Return the records by cell and unit of privacy."""
+        parts = {self._sql.name(name): part for name, part in self._cell().items()}
+        parts |= {self._sql.name("user"): self._unit(), self._k: "k", **self._exact()}
+        return _select(parts, source, ["place_in_line = 1"] if self._dedupes else [])
+
+    def _cell(self) -> dict[str, str]:
+        cells = self._rules.cells
+        if not isinstance(cells, Cells):
+            return {name: f"p{i}" for i, name in enumerate(self._labels)}
+        place = {"lat": "lat", "lon": "lon", "resolution": cells.resolution}
+        parts = {"hexagon": self._sql.hexagon.format(**place)}
+        if cells.seconds is not None:
+            # Shifted by a day, since remainders of negative numbers are negative.
+            start = f"w - MOD(w + {DAY}, {cells.seconds})"
+            parts["slot"] = self._sql.starts[cells.slot].format(s=start)
+        return parts
+
+    def _unit(self) -> str:
+        """Return the id of the unit of privacy: the user, and its day or its week's Monday."""
+        unit = self._rules.unit
+        if unit == "user":
+            return "u"
+        # 1970-01-01 was a Thursday, three days after a Monday.
+        past, length = (DAY, DAY) if unit == "user-day" else (10 * DAY, 7 * DAY)
+        day = self._sql.starts["day"].format(s=f"w - MOD(w + {past}, {length})")
+        return f"CONCAT(u, ' ', {day})"
+
+    def _exact(self) -> dict[str, str]:
+        """Return the rounded value as a decimal, where its squares fit one."""
+        form = self._decimals
+        if form is None:
+            return {}
+        kinds = ((form.digits, 0), (form.width, form.places))
+        k, unit = (self._sql.decimal.format(width=w, places=p) for w, p in kinds)
+        quantum = decimal_text(self._rules.scale.quantum)
+        return {self._x: f"CAST(k AS {k}) * CAST('{quantum}' AS {unit})"}
+
+    def _squares(self) -> dict[str, str]:
+        """Return the sum of squares; none where from_sums could not keep it."""
+        sql, scale = self._sql, self._rules.scale
+        if not squares_fit(1, scale):
+            return {}
+        if self._decimals is not None:
+            return {sql.name("sum_sq"): f"SUM({self._x} * {self._x})"}
+        # No decimal text ends: as near as a double comes.
+        parts = (scale.quantum.numerator, scale.quantum.denominator)
+        top, bottom = (_number(float(part)) for part in parts)
+        k = f"CAST({self._k} AS {sql.double})"
+        return {sql.name("sum_sq"): f"SUM({k} * {k}) * {top} / {bottom} * {top} / {bottom}"}
+
+    def _sums(self) -> str:
+        sql, quantum = self._sql, self._rules.scale.quantum
+        names = [sql.name(name) for name in (*self._cell(), "user")]
+        top, bottom = _number(float(quantum.numerator)), _number(float(quantum.denominator))
+        summed = sql.total.format(k=self._k)
+        total = f"CAST({summed} AS {sql.double}) * {top} / {bottom}"
+        parts = {name: name for name in names} | {"n": "COUNT(*)", sql.name("sum"): total}
+        parts |= self._squares()
+        return f"{_select(parts, 'keyed', indent='')}\nGROUP BY {', '.join(names)}"
+
+    def _comment(self) -> str:
+        return "\n".join(f"-- {line}" for line in self._said())
+
+    def _said(self) -> Iterable[str]:
+        rules, columns = self._rules, self._columns
+        scale, select = rules.scale, rules.select
+        yield f"Sums per cell and {rules.unit}, for hexveil ({self._name}). Pass the result to:"
+        bounds = f"({decimal_text(scale.lower)}, {decimal_text(scale.upper)})"
+        yield (
+            f"  hv.from_sums(table, bounds={bounds}, quantum={decimal_text(scale.quantum)!r}, "
+            f"unit={rules.unit!r},"
+        )
+        yield f"               cells=hv.{_call(rules.cells)},"
+        top = "" if select.top is None else f", top={select.top}"
+        yield f"               min_users={select.min_users}{top})"
+        if isinstance(rules.cells, Cells):
+            yield f"Needs {self._sql.extension}"
+        yield f"{columns.value!r} must be a column of numbers: text is not parsed. Unusable records"
+        yield "are left out, however many they are (max_bad_rows is not applied)."
+        if columns.time is not None:
+            yield f"{columns.time!r} must hold instants (times with an offset, or in UTC)."
+        if columns.location is not None:
+            yield f"{columns.location!r} must be a list of numbers, longitude first."
+        yield f"{columns.user!r} may be text or numbers: 7, 7.0 and 7.00 are one user; floats that"
+        yield "are not whole, or not exact, are none; text is taken letter by letter."
+        if "." in columns.describe():
+            yield "A name with dots is taken as one column's: give nested fields a name in a view."
+        if self._decimals is not None:
+            yield "Keep sum_sq a decimal, or text, on its way: a double may be too short for it."
+        yield "min_users and top are applied by from_sums."
+
+
+def _apart(name: str, taken: Iterable[str]) -> str:
+    """Return a name that none of those taken is, whatever the case of its letters."""
+    while name in {other.lower() for other in taken}:
+        name += "_"
+    return name
+
+
+def _needs_wall(rules: Rules) -> bool:
+    """Return whether the local wall clock of a record is needed."""
+    slots = isinstance(rules.cells, Cells) and rules.cells.seconds is not None
+    chosen = rules.select.hours is not None or rules.select.dates is not None
+    return slots or chosen or rules.unit != "user"
+
+
+def _call(cells: Cells | Labels) -> str:
+    """Return the cells as they are written in Python."""
+    if isinstance(cells, Cells):
+        return repr(cells)
+    return f"Labels({', '.join(map(repr, cells.columns))})"
+
+
+def _is_path(source: str) -> bool:
+    """Return whether a source is a file or folder rather than a table."""
+    return source.lower().endswith(_FILES) or any(mark in source for mark in "/\\*")
+
+
+def _number(value: float) -> str:
+    """Return a double that every dialect reads back exactly, as a double."""
+    text = repr(value)
+    return text if "e" in text else f"{text}e0"
+
+
+def _select(
+    parts: dict[str, str], source: str, tests: Iterable[str] = (), indent: str = "  "
+) -> str:
+    """Return a SELECT, a line for each column and each test."""
+    named = (part if part == name else f"{part} AS {name}" for name, part in parts.items())
+    text = f"SELECT\n  {f',{chr(10)}  '.join(named)}\nFROM {source}"
+    where = "\n  AND ".join(tests)
+    text += f"\nWHERE {where}" if where else ""
+    return "\n".join(indent + line for line in text.split("\n"))

@@ -1,0 +1,118 @@
+"""The local clock as a public table: at which instants a time zone's offset changes.
+
+One table serves every engine and agrees with `cells.starts_at_utc`, which reads the same time
+zone data. Where a wall clock shows a time twice, the first is meant; a time that the clock skips
+is read with the offset before the skip (as Python's fold=0).
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hexveil.model.cells import DAY, zone
+
+if TYPE_CHECKING:
+    import zoneinfo
+
+END_OF_TIMES = 4_102_444_800
+"""2100-01-01T00:00Z in seconds: usable times run from 1970 to before it."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Offsets of one time zone from 1970 to 2100, in seconds east of UTC.
+
+    Attributes
+    ----------
+    timezone : str
+    first : int
+        Offset at 1970-01-01T00:00Z.
+    changes : tuple of (int, int, int)
+        Instant, offset before it, offset from it on; in order.
+    """
+
+    timezone: str
+    first: int
+    changes: tuple[tuple[int, int, int], ...]
+
+    def offsets(self) -> Steps:
+        """Return the offset as a step function of the UTC second."""
+        return Steps(self.first, tuple((at, after) for at, _, after in self.changes))
+
+    def wall_offsets(self) -> Steps:
+        """Return the offset as a step function of the local wall-clock second."""
+        return Steps(
+            self.first,
+            tuple((at + max(before, after), after) for at, before, after in self.changes),
+        )
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A step function: `first` before every step, then each step's value from its start on."""
+
+    first: int
+    steps: tuple[tuple[int, int], ...]
+
+
+@lru_cache(maxsize=32)
+def clock(timezone: str) -> Clock:
+    """Return the offsets of a time zone; raise InputError if there is none of that name."""
+    place = zone(timezone)
+    # Day by day: asking for the offset of an instant alone takes four times as long.
+    instant, day = datetime(1970, 1, 1, tzinfo=place), timedelta(days=1)
+    shift = place.fromutc(instant).utcoffset()
+    changes = []
+    for second in range(DAY, END_OF_TIMES + 2 * DAY, DAY):
+        instant += day
+        before, shift = shift, place.fromutc(instant).utcoffset()
+        if shift != before:
+            ends = _offset(place, second - DAY), _offset(place, second)
+            changes.append((_change(place, second - DAY, second), *ends))
+    return Clock(timezone, _offset(place, 0), tuple(changes))
+
+
+def _offset(place: zoneinfo.ZoneInfo, second: int) -> int:
+    shift = datetime.fromtimestamp(second, UTC).astimezone(place).utcoffset()
+    return 0 if shift is None else int(shift.total_seconds())
+
+
+def _change(place: zoneinfo.ZoneInfo, low: int, high: int) -> int:
+    """Return the first second in (low, high] with the offset at `high`."""
+    after = _offset(place, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _offset(place, middle) == after:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@lru_cache(maxsize=1)
+def _zone_places() -> dict[str, tuple[float, float]]:
+    text = (importlib.resources.files("tzdata") / "zoneinfo" / "zone.tab").read_text("utf-8")
+    rows = (line.split("\t") for line in text.splitlines() if line and line[0] != "#")
+    return {row[2]: _degrees(row[1]) for row in rows}
+
+
+def _degrees(written: str) -> tuple[float, float]:
+    """Return latitude and longitude written as +DDMM+DDDMM or +DDMMSS+DDDMMSS."""
+    found = re.fullmatch(r"([+-])(\d{2})(\d{2})(?:\d{2})?([+-])(\d{3})(\d{2})(?:\d{2})?", written)
+    if found is None:
+        return 0.0, 0.0
+    lat, lon = (int(found[i + 1]) + int(found[i + 2]) / 60 for i in (1, 4))
+    return (-lat if found[1] == "-" else lat), (-lon if found[4] == "-" else lon)
+
+
+def zone_place(timezone: str) -> tuple[float, float] | None:
+    """Return latitude and longitude of the city a time zone is named for, or None.
+
+    From the public table zone.tab of the time zone data.
+    """
+    return _zone_places().get(timezone)

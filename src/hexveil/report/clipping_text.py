@@ -1,0 +1,110 @@
+"""Sentences about clipping, from the privacy steps of a manifest.
+
+The strategies of two-stage releases, and what their numbers are about:
+docs/understand/intervals.md. The sentences themselves: templates/clipping.txt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hexveil.base.rational import exact
+from hexveil.report.manifest_view import NOUNS, format_rounded_up
+from hexveil.report.templates import render_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Step = Mapping[str, Any]
+    FormatAmount = Callable[[float], str]
+
+CUT_OFF = "cut off"
+"""Grade of a cell whose values may lie beyond the range they were clipped to."""
+_TEMPLATE = "clipping.txt"
+
+
+def get_step(steps: Sequence[Step], name: str) -> Step | None:
+    """Return the privacy step of a name; None if there is none."""
+    return next((step for step in steps if step["step"] == name), None)
+
+
+def get_strategy(steps: Sequence[Step]) -> str | None:
+    """Return the strategy that was selected; "direct" under one range, None without any.
+
+    Examples
+    --------
+    >>> get_strategy([{"step": "cells"}])
+    >>> get_strategy([{"step": "interval"}, {"step": "cells"}])
+    'direct'
+    """
+    if get_step(steps, "interval") is None:
+        return None
+    residuals = get_step(steps, "inside")
+    return "direct" if residuals is None else str(residuals["way"])
+
+
+def describe_clipping(steps: Sequence[Step], amount: FormatAmount, *, squares: bool = True) -> str:
+    """Return the averages that a release is about, after clipping.
+
+    Parameters
+    ----------
+    steps : sequence of mapping
+        The manifest's privacy steps, a clipping range among them.
+    amount : callable
+        Formats a number in value units.
+    squares : bool
+        Whether to name the range of second moments too, where there is one.
+
+    Examples
+    --------
+    >>> describe_clipping([{"step": "interval", "lower": 2.0, "upper": 5.0}], str)
+    'user averages clipped to 2.0 to 5.0, one range found privately for all cells'
+    """
+    return render_sentence(
+        _TEMPLATE,
+        "clipped_averages",
+        strategy=get_strategy(steps),
+        steps={step["step"]: step for step in steps},
+        amount=amount,
+        squares=squares,
+    )
+
+
+def describe_steps(steps: Sequence[Step], amount: FormatAmount) -> list[str]:
+    """Return each privacy step under a clipping range, its output and its epsilon."""
+    strategy = get_strategy(steps)
+    if strategy is None:
+        return []
+    return [
+        render_sentence(
+            _TEMPLATE,
+            "privacy_step",
+            step=step,
+            strategy=strategy,
+            amount=amount,
+            quantile=f"{float(exact(step.get('part', '0'), 'the quantile of residuals')):.0%}",
+            epsilon=format_rounded_up(float(exact(step["epsilon"], "the epsilon of a step")), 4),
+            share=f"{step['share']:.0%}",
+        )
+        for step in steps
+    ]
+
+
+def describe_cut_off(counts: Sequence[Step], cells: int) -> list[str]:
+    """Return the number of cells cut off, by statistic, a text each.
+
+    Examples
+    --------
+    >>> describe_cut_off([{"statistic": "mean", "cells": 3}], 40)[0][:36]
+    'Cut off (average): 3 of 40 cells. Th'
+    """
+    return [
+        render_sentence(
+            _TEMPLATE,
+            "cut_off",
+            statistic=NOUNS[count["statistic"]],
+            count=f"{count['cells']:,}",
+            cells=f"{cells:,}",
+        )
+        for count in counts
+    ]

@@ -1,0 +1,226 @@
+"""View of a manifest for the page: the facts that it needs, checked once and named."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
+"""Range of a statistic for bounds of width 1: quality grades are relative to it."""
+NOUNS = {"mean": "average", "variance": "variance", "sd": "standard deviation"}
+_NEEDED = ("dataset", "guarantee", "bounds", "grid", "plan")
+
+
+@dataclass(frozen=True)
+class ManifestView:
+    """Public facts of a release, as its manifest states them.
+
+    Attributes
+    ----------
+    manifest : mapping
+        The whole manifest, for facts that are only listed.
+    name, value, value_unit : str
+        Data set, value column and its unit of measure; "" where not stated.
+    lower, upper : float
+        Bounds of the values, in value units.
+    unit : str
+        The privacy unit: user, user-day or user-week.
+    promise : str
+        The promise, in a sentence.
+    label_columns : tuple of str
+        Columns that name a cell, with labels.
+    """
+
+    manifest: Mapping[str, Any]
+    name: str
+    value: str
+    value_unit: str
+    lower: float
+    upper: float
+    unit: str
+    promise: str
+    label_columns: tuple[str, ...]
+
+    def bound_limits(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the limits of each cell's true number, by the bound around its raw one.
+
+        Where estimates were smoothed, the limits in the table are those of a model.
+        """
+
+        def column(key: str) -> NDArray[np.float64]:
+            numbers = table[f"{self.statistic}_{key}"].to_numpy()
+            return np.asarray(numbers, dtype=np.float64)
+
+        if f"{self.statistic}_smoothed" not in table.column_names:
+            return column("low"), column("high")
+        raw, bound, span = column("raw"), column("bound95"), self.upper - self.lower
+        low, high = column("low"), column("high")
+        lowest, highest = {
+            "mean": (self.lower, self.upper),
+            "variance": (0.0, span**2 * RANGE["variance"]),
+            "sd": (0.0, span * RANGE["sd"]),
+        }[self.statistic]
+        # The interval of a cell that is cut off reaches to the bound in the table, too.
+        return (
+            np.where(low <= lowest, lowest, np.maximum(raw - bound, lowest)),
+            np.where(high >= highest, highest, np.minimum(raw + bound, highest)),
+        )
+
+    @property
+    def clipping_range(self) -> Mapping[str, Any] | None:
+        """The clipping range that was found privately; None if there is none."""
+        return next((step for step in self.steps if step["step"] == "interval"), None)
+
+    @property
+    def steps(self) -> tuple[Mapping[str, Any], ...]:
+        """The steps of the release that read values."""
+        return tuple(self.manifest["plan"].get("private_steps") or ())
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> ManifestView:
+        """Build from a manifest of schema version 1; raise InputError if a part is missing."""
+        missing = [section for section in _NEEDED if section not in manifest]
+        if missing:
+            raise InputError(
+                f"the manifest has no part {missing[0]!r}; "
+                "make the report from the manifest of a release folder."
+            )
+        dataset, guarantee, bounds = (
+            manifest[section] for section in ("dataset", "guarantee", "bounds")
+        )
+        return cls(
+            manifest=manifest,
+            name=str(dataset.get("name") or ""),
+            value=str(dataset.get("value") or "value"),
+            value_unit=str(dataset.get("value_unit") or ""),
+            lower=float(exact(bounds["lower"], "lower bound")),
+            upper=float(exact(bounds["upper"], "upper bound")),
+            unit=str(guarantee["unit"]),
+            promise=str(guarantee["promise"]),
+            label_columns=tuple(manifest["grid"].get("columns") or ()),
+        )
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The statistics published for each cell."""
+        return tuple(self.manifest["plan"].get("statistics") or ("mean",))
+
+    @property
+    def statistic(self) -> str:
+        """The statistic that the page shows: the first."""
+        return self.statistics[0]
+
+    @property
+    def noun(self) -> str:
+        """The noun of the statistic shown: "average"."""
+        return NOUNS[self.statistic]
+
+    @property
+    def heading(self) -> str:
+        """The statistic shown with the value: "Average speed", "Variance of speed"."""
+        return format_heading((self.statistic,), self.value)
+
+    @property
+    def unit_text(self) -> str:
+        """Unit of measure of the statistic shown; "" where not stated."""
+        return squared(self.value_unit) if self.statistic == "variance" else self.value_unit
+
+    @property
+    def constant(self) -> bool:
+        """Whether the release cost nothing: all numbers are constants, and no value was read."""
+        return bool(self.manifest["guarantee"].get("epsilon_spent") == "0")
+
+    @property
+    def range(self) -> float:
+        """Width of the statistic's range: the span, half of it, or a quarter of its square."""
+        span = self.upper - self.lower
+        return (span**2 if self.statistic == "variance" else span) * RANGE[self.statistic]
+
+    @property
+    def decimals(self) -> int:
+        """Digits shown after the point: a step is at most a five-hundredth of the range."""
+        return min(9, max(0, math.ceil(-math.log10(self.range / 200))))
+
+    @property
+    def planned_error(self) -> float | None:
+        """The mean planning error over the cells, in units of the statistic shown."""
+        return self.planned("mean_error")
+
+    def planned(self, key: str) -> float | None:
+        """Return a planning error of the manifest, in units of the statistic shown.
+
+        None for a root, which has none, and for a sum of errors in different units.
+        """
+        plan = self.manifest["plan"]
+        error = plan.get(key)
+        if self.statistic == "sd" or (plan.get("request") or {}).get("error") == "sum":
+            return None
+        error = error.get(self.statistic) if isinstance(error, dict) else error
+        return None if error is None else float(error)
+
+    def amount(self, number: float) -> str:
+        """Return a number with the digits shown and its unit of measure."""
+        return with_unit(f"{number:,.{self.decimals}f}", self.unit_text)
+
+    def amount_up(self, number: float) -> str:
+        """Return a number rounded up, with its unit: bounds must not be understated."""
+        scale = 10.0**self.decimals
+        return self.amount(math.ceil(number * scale - 1e-6) / scale)
+
+    def interval(self, low: float, high: float) -> str:
+        """Return "from to" rounded outwards, with the digits shown."""
+        scale = 10.0**self.decimals
+        start = math.floor(low * scale + 1e-6) / scale
+        return f"{start:,.{self.decimals}f} to {self.amount_up(high)}"
+
+
+def format_heading(statistics: Sequence[str], value: str) -> str:
+    """Return the statistics published, with the value.
+
+    Examples
+    --------
+    >>> format_heading(("mean",), "speed"), format_heading(("mean", "variance", "sd"), "speed")
+    ('Average speed', 'Average, variance and standard deviation of speed')
+    """
+    nouns = [NOUNS[name] for name in statistics]
+    listing = " and ".join([", ".join(nouns[:-1]), nouns[-1]] if len(nouns) > 1 else nouns)
+    return f"{listing.capitalize()}{'' if nouns == ['average'] else ' of'} {value}"
+
+
+def squared(unit: str) -> str:
+    """Return the square of a unit of measure.
+
+    Examples
+    --------
+    >>> squared("km/h"), squared("m"), squared("")
+    ('(km/h)²', 'm²', '')
+    """
+    if not unit:
+        return ""
+    return f"{unit}\u00b2" if unit.isalpha() else f"({unit})\u00b2"
+
+
+def with_unit(number: str, unit: str) -> str:
+    """Return number and unit, kept on one line."""
+    return f"{number}\u00a0{unit}" if unit else number
+
+
+def format_rounded_up(number: float, digits: int = 3) -> str:
+    """Return a positive number rounded up to significant digits, without exponent."""
+    if not math.isfinite(number) or number <= 0:
+        return "unlimited" if number > 0 else str(number)
+    places = max(0, digits - 1 - math.floor(math.log10(number)))
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(number)))
+    return f"{math.ceil(number * scale - 1e-9) / scale:,.{places}f}"

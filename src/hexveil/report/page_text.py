@@ -1,0 +1,193 @@
+"""Values of the page's template, with their numbers formatted.
+
+The privacy statement is written for a reader who knows no Greek; every number in it comes from the
+manifest or from the released table. The sentences: templates/report.html and templates/page/.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import exact
+from hexveil.model.public_metadata import UNITS
+from hexveil.report import clipping_text
+from hexveil.report.manifest_view import NOUNS, format_rounded_up, with_unit
+from hexveil.report.promise import exact_counts, in_common, presence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from hexveil.report.manifest_view import ManifestView
+
+_SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
+_PARTS = ("guarantee", "plan", "dataset", "bounds", "grid")
+_LOSSES = ("max", "p99", "p90", "median", "mean")
+
+
+def template_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
+    """Return everything that the sentences of the page name.
+
+    Raises
+    ------
+    InputError
+        If the manifest's privacy unit is not known.
+    """
+    if view.unit not in UNITS:
+        raise InputError(
+            f"the manifest's privacy unit must be one of {', '.join(UNITS)}, got {view.unit!r}."
+        )
+    manifest = view.manifest
+    return {
+        "view": view,
+        # A fact that a manifest leaves out is empty text, and its row is not shown.
+        **{section: defaultdict(str, manifest[section]) for section in _PARTS},
+        "software": manifest.get("software") or {},
+        "statistics": [NOUNS[name] for name in view.statistics],
+        "nothing_read": view.constant,
+        "presence": presence(),
+        "exact_counts": exact_counts(),
+        "in_common": in_common(),
+        "epsilon_spent": _epsilon(manifest["guarantee"].get("epsilon_spent")),
+        "naive_epsilon": _epsilon(manifest["guarantee"].get("composed_epsilon")),
+        **_counts(table, view),
+        **_clipping(view),
+        **_errors(table, view),
+        **_optimality(view),
+        **_losses(manifest.get("losses") or {}),
+        "smoothing": _smoothing(view),
+    }
+
+
+def qualities(table: pa.Table, view: ManifestView) -> list[dict[str, Any]]:
+    """Return each quality grade with its number of cells."""
+    grades = table[f"{view.statistic}_quality"].to_pylist()
+    names = ["good", "caution", clipping_text.CUT_OFF, "noise"]
+    if view.clipping_range is None:
+        names.remove(clipping_text.CUT_OFF)
+    return [{"name": name, "cells": grades.count(name)} for name in names]
+
+
+def _counts(table: pa.Table, view: ManifestView) -> dict[str, Any]:
+    """Return the numbers of cells, of hexagons, and of cells that are cut off."""
+    grades = table[f"{view.statistic}_quality"].to_pylist()
+    mapped = "hexagon" in table.column_names
+    return {
+        "cells": table.num_rows,
+        "hexagons": len(set(table["hexagon"].to_pylist())) if mapped else 0,
+        "cut_off_cells": grades.count(clipping_text.CUT_OFF),
+        "useful_cells": view.manifest["plan"].get("cells_better_than_constant"),
+        "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
+        "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
+    }
+
+
+def _clipping(view: ManifestView) -> dict[str, Any]:
+    """Return the strategy and the privacy steps of a release with a clipping range, in words."""
+    strategy = clipping_text.get_strategy(view.steps)
+    if strategy is None:
+        return {"strategy": "", "clipped_averages": "", "privacy_steps": []}
+    squares = view.statistic != "mean"
+
+    def amount(number: float) -> str:
+        return with_unit(f"{number:.6g}", view.value_unit) if squares else view.amount(number)
+
+    return {
+        "strategy": strategy,
+        "clipped_averages": clipping_text.describe_clipping(view.steps, amount, squares=squares),
+        "privacy_steps": clipping_text.describe_steps(view.steps, amount),
+    }
+
+
+def _errors(table: pa.Table, view: ManifestView) -> dict[str, str]:
+    """Return errors, bounds, noise scales and biases in units of the statistic shown."""
+    bound = _column(table, view, "bound95")
+    error, largest = view.planned_error, view.planned("max_error")
+    baseline = view.manifest["plan"].get("prior_miss")
+    strategy = clipping_text.get_strategy(view.steps)
+    return {
+        "planned_error": "" if error is None else view.amount_up(error),
+        "largest_error": "" if largest is None else view.amount_up(largest),
+        "error_model": {None: "bound", "cells": "declipped"}.get(strategy, "predicted"),
+        "bounds_text": f"{view.lower:g} to {with_unit(f'{view.upper:g}', view.value_unit)}",
+        "median_bound": view.amount_up(float(np.median(bound))),
+        "largest_bound": view.amount_up(float(bound.max())),
+        "noise_scale": _quartiles(table, view, "scale"),
+        "worst_case_bias": _quartiles(table, view, "bias"),
+        "baseline_error": ""
+        if baseline is None or view.statistic == "sd"
+        else view.amount(float(exact(baseline, "baseline error"))),
+    }
+
+
+def _column(table: pa.Table, view: ManifestView, key: str) -> np.ndarray:
+    return np.asarray(table[f"{view.statistic}_{key}"].to_numpy(), dtype=np.float64)
+
+
+def _quartiles(table: pa.Table, view: ManifestView, key: str) -> str:
+    """Return least, middle and largest number of a column; a root has no noise of its own."""
+    if view.statistic == "sd":
+        return ""
+    numbers = _column(table, view, key)
+    low, middle, high = (view.amount_up(float(np.quantile(numbers, q))) for q in (0, 0.5, 1))
+    return low if low == high else f"{low} to {high}, median {middle}"
+
+
+def _optimality(view: ManifestView) -> dict[str, Any]:
+    """Return the plan's distance from the best of its class; the bound is rounded down."""
+    plan = view.manifest["plan"]
+    bound, gap = plan.get("lower_bound"), plan.get("gap")
+    if bound is None or gap is None:
+        return {"lower_bound": ""}
+    several = "mean" in view.statistics and len(view.statistics) > 1
+    return {
+        "lower_bound": f"{Decimal(bound).normalize(_SIX_DOWN):f}",
+        "gap": format_rounded_up(100 * gap, 2) if gap > 0 else "0",
+        # Errors of several statistics are compared as shares of a constant's.
+        "bound_is_share": several
+        and plan["certifies"] != "loss"
+        and plan["request"]["error"] != "sum",
+    }
+
+
+def _smoothing(view: ManifestView) -> dict[str, Any]:
+    """Return the quality of the smoothed map of the statistic shown; empty if there is none."""
+    name = "variance" if view.statistic == "sd" else view.statistic
+    statements = view.manifest.get("smoothing") or ()
+    statement = next((entry for entry in statements if entry["statistic"] == name), None)
+    if statement is None:
+        return {}
+    epsilon = statement.get("epsilon_half_distinguishable")
+    return {
+        "signal_share": f"{statement['signal_share']:.0%}",
+        "distinguishable": statement["distinguishable"],
+        "epsilon_for_half": "" if epsilon is None else f"{epsilon:.2g}",
+        "model": statement["model"],
+    }
+
+
+def _losses(losses: Mapping[str, Any]) -> dict[str, Any]:
+    """Return quantiles of the units' losses, rounded up, and the numbers of units."""
+    return {
+        "losses": {
+            key: format_rounded_up(float(exact(losses[key], key)), 4)
+            for key in _LOSSES
+            if losses.get(key) is not None
+        },
+        "units": losses.get("users"),
+        "units_at_zero": losses.get("at_zero") or 0,
+    }
+
+
+def _epsilon(text: object) -> str:
+    """Return a loss rounded up to six digits: long decimals and ratios help no reader."""
+    if text is None:
+        return ""
+    number = float(exact(str(text), "epsilon"))
+    return str(text) if len(str(text)) <= 12 else f"at most {format_rounded_up(number, 6)}"

@@ -1,0 +1,222 @@
+"""Fixes as records of the ITMS feed: 13 columns, some nulls, some exact repeats.
+
+The columns are those of Surat's bus feed (IUDX class TransitManagement). Text is dictionary-encoded
+and times are instants with the city's time zone; `texts` turns both into what CSV and JSON hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hexveil.simulation.city import fleet, gps_fixes, motion
+from hexveil.simulation.city.routes import OUT, UP
+from hexveil.simulation.city.streets import to_degrees
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.simulation.city.fleet import Duties
+    from hexveil.simulation.city.motion import Drive
+    from hexveil.simulation.city.timetable import Ground, Runs
+
+TIMEZONE, OFFSET = "Asia/Kolkata", 19_800
+"""Of the city, and its seconds ahead of UTC, all year."""
+
+FEED = "hexveil.invented/simulated-city/bus-feed"
+"""Identifier of the feed, the same in every record."""
+
+NO_DELAY, NO_STOP_TIME = 0.005, 0.1
+"""Share of legs whose records lack trip_delay, or last_stop_arrival_time."""
+
+FIRST_STOP, FIRST_TRIP = 1_000, 10_000_000
+"""Lowest numbers of a stop and of a trip."""
+
+MOST_RUNS = 1000
+"""Of one bus on one day, so that numbers of trips do not meet."""
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_TIME = pa.timestamp("ms", TIMEZONE)
+SCHEMA = pa.schema(
+    [
+        ("id", _TEXT),
+        ("observationDateTime", _TIME),
+        ("license_plate", _TEXT),
+        ("vehicle_label", _TEXT),
+        ("route_id", _TEXT),
+        ("trip_id", _TEXT),
+        ("trip_direction", _TEXT),
+        ("actual_trip_start_time", _TIME),
+        ("trip_delay", pa.int32()),
+        ("last_stop_id", _TEXT),
+        ("last_stop_arrival_time", _TEXT),
+        ("location", pa.struct([("type", pa.string()), ("coordinates", pa.list_(pa.float64()))])),
+        ("speed", pa.float64()),
+    ]
+)
+"""Columns of a record in Arrow and Parquet."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What a block of buses has to do with one day: who, when, and how often it reports.
+
+    Attributes
+    ----------
+    users : slice
+        Numbers of the buses.
+    day : int
+        Days since the first.
+    midnight : int
+        Unix time of the day's first second, local.
+    interval : int
+        Seconds from fix to fix.
+    """
+
+    users: slice
+    day: int
+    midnight: int
+    interval: int
+
+
+def records(
+    city: Ground, sheet: Sheet, streets_today: NDArray[np.float32], generator: np.random.Generator
+) -> pa.RecordBatch:
+    """Return the records of some buses on one day, bus by bus, in order of time."""
+    sunday = is_sunday(sheet.midnight)
+    duties = fleet.duties(city.fleet, sheet.users, sunday=sunday, generator=generator)
+    if not duties.user.size:
+        return pa.RecordBatch.from_pylist([], schema=SCHEMA)
+    runs, driven = motion.drive(city, duties, streets_today, generator)
+    seen = gps_fixes.arriving(city, (duties, runs, driven), sheet.interval, generator)
+    columns = {
+        **_of_bus(city, sheet, duties.user[runs.duty][driven.run], seen),
+        **_of_run(city, sheet, (duties, runs, driven), seen),
+        **_of_stop(city, (runs, driven), seen, generator),
+        "observationDateTime": _times(sheet.midnight + seen.second),
+        "location": _places(seen),
+        "speed": pa.array(seen.speed),
+    }
+    return pa.record_batch([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def is_sunday(midnight: int) -> bool:
+    """Return whether a local day, named by its first second in Unix time, is a Sunday."""
+    return (midnight + OFFSET) // 86_400 % 7 == 3  # Unix time begins on a Thursday
+
+
+def _of_bus(
+    city: Ground, sheet: Sheet, user: NDArray[np.int64], seen: gps_fixes.Seen
+) -> dict[str, pa.Array]:
+    """Return the columns that stay the same of a bus."""
+    users = range(sheet.users.start, sheet.users.stop)
+    depots = city.network.depot[city.fleet.route[sheet.users]]
+    labels = [fleet.label(*each) for each in zip(users, depots.tolist(), strict=True)]
+    code = (user - sheet.users.start).astype(np.int32)[seen.of]
+    return {
+        "id": _coded(np.zeros(code.size, dtype=np.int32), [FEED]),
+        "license_plate": _coded(code, [fleet.plate(user) for user in users]),
+        "vehicle_label": _coded(code, labels),
+    }
+
+
+def _of_run(
+    city: Ground, sheet: Sheet, day: tuple[Duties, Runs, Drive], seen: gps_fixes.Seen
+) -> dict[str, pa.Array]:
+    """Return the columns that stay the same during a run; the way to the depot is one, too."""
+    duties, runs, driven = day
+    run = driven.run[seen.of]
+    up = (runs.way == UP) | (runs.way == OUT)
+    bus = duties.user[runs.duty]
+    route = 2 * city.fleet.route[bus] + up
+    names = [
+        f"{number // 2 + 1}{'DU'[number % 2]}" for number in range(2 * city.network.share.size)
+    ]
+    started = np.zeros(runs.way.size)
+    begins = np.flatnonzero(np.diff(driven.run, prepend=-1))
+    started[driven.run[begins]] = driven.start[begins]
+    number = np.arange(bus.size) - np.searchsorted(bus, bus)
+    trip = FIRST_TRIP + (sheet.day * fleet.MOST_USERS + bus) * MOST_RUNS + number
+    return {
+        "route_id": _coded(route.astype(np.int32)[run], names),
+        "trip_id": _coded(run.astype(np.int32), _digits(trip)),
+        "trip_direction": _coded(up.astype(np.int32)[run], ["DN", "UP"]),
+        "actual_trip_start_time": _times(sheet.midnight + started.astype(np.int64)[run]),
+    }
+
+
+def _of_stop(
+    city: Ground, day: tuple[Runs, Drive], seen: gps_fixes.Seen, generator: np.random.Generator
+) -> dict[str, pa.Array]:
+    """Return the columns of the last stop that was passed in the run; null before the first."""
+    runs, driven = day
+    number = city.network.legs.stop[driven.leg]
+    last, first = _last_stop(number, driven.run)
+    known = last >= first
+    last = np.maximum(last, 0)
+    arrival = driven.start[last] + driven.moving[last]
+    late = generator.normal(60.0, 120.0, runs.way.size)[driven.run]
+    # Late when it set out, and by how much more it has taken than the timetable says.
+    delay = late + (arrival - driven.start[first]) - (driven.due[last] - driven.due[first])
+    lacks = generator.random((2, last.size), dtype=np.float32)
+    no_delay = (~known | (lacks[0] < NO_DELAY))[seen.of]
+    no_time = (~known | (lacks[1] < NO_STOP_TIME))[seen.of]
+    stop, stop_code = _distinct(np.maximum(number[last], 0)[seen.of])
+    clock, clock_code = _distinct((arrival.astype(np.int64) % 86_400)[seen.of])
+    clock_words = pa.array(clock.astype(np.int32), pa.time32("s")).cast(pa.string())
+    return {
+        "trip_delay": pa.array(np.rint(delay).astype(np.int32)[seen.of], mask=no_delay),
+        "last_stop_id": _coded(stop_code, _digits(FIRST_STOP + stop), ~known[seen.of]),
+        "last_stop_arrival_time": _coded(clock_code, clock_words, no_time),
+    }
+
+
+def _distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the distinct small numbers in order, and for each number its place among them."""
+    there = np.zeros(int(numbers.max(initial=0)) + 1, dtype=bool)
+    there[numbers] = True
+    return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - 1)[numbers]
+
+
+def _last_stop(
+    stop: NDArray[np.int64], run: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the last driven leg before each that ends at a stop, and the first of its run."""
+    place = np.arange(stop.size)
+    begins = np.flatnonzero(np.diff(run, prepend=-1))
+    first = np.repeat(begins, np.diff(np.append(begins, stop.size)))
+    ended = np.maximum.accumulate(np.where(stop >= 0, place, -1))
+    return np.append(-1, ended[:-1]), first
+
+
+def _coded(
+    code: NDArray[np.int32], words: Sequence[str] | pa.Array, null: NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Return text by its number in a list of words."""
+    return pa.DictionaryArray.from_arrays(pa.array(code, mask=null), pa.array(words, pa.string()))
+
+
+def _digits(numbers: NDArray[np.int64]) -> pa.Array:
+    return pc.cast(pa.array(numbers), pa.string())
+
+
+def _times(unix: NDArray[np.int64]) -> pa.Array:
+    return pa.array(unix * 1000).view(_TIME)
+
+
+def _places(seen: gps_fixes.Seen) -> pa.Array:
+    """Return GeoJSON points: longitude first, six decimals."""
+    places = np.empty((seen.x.size, 2))
+    places[:, 1], places[:, 0] = to_degrees(seen.x, seen.y)
+    np.rint(np.multiply(places, 1e6, out=places), out=places)
+    places /= 1e6
+    ends = pa.array(np.arange(0, places.size + 1, 2, dtype=np.int32))
+    kind = pa.repeat(pa.scalar("Point"), seen.x.size)
+    pairs = pa.ListArray.from_arrays(ends, pa.array(places.ravel()))
+    return pa.StructArray.from_arrays([kind, pairs], ["type", "coordinates"])

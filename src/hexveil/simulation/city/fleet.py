@@ -1,0 +1,144 @@
+"""The buses: which route and depot, how much they work, how they are driven, how well they report.
+
+A few work double shifts all week (heavy users), many work one shift, some only in the rush hours,
+some a few hours now and then (light users). All of it is drawn once, from the seed; what happens on
+a day is drawn for that day.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.simulation.city.routes import Network
+
+DOUBLE, SINGLE, RUSH, LIGHT = range(4)
+"""How much a bus works: two shifts a day, one, the rush hours, a few hours now and then."""
+
+SHARES = (0.3, 0.4, 0.2, 0.1)
+OFF_DUTY = (0.05, 0.1, 0.05, 0.5)
+"""Chance to stay in the depot, by kind, on a day from Monday to Saturday."""
+
+SUNDAY_OFF = (0.25, 0.4, 0.9, 0.7)
+BREAKDOWN = 0.015
+"""Chance that a duty ends early, anywhere in it."""
+
+HOUR = 3600.0
+FIRST_HOUR, LAST_HOUR = 4.0, 27.0
+"""No bus reports from 3 to 4 at night, so that no day's records run into the next day's."""
+
+LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"
+NUMBERS = 9_000
+MOST_USERS = NUMBERS * len(LETTERS) ** 2
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """What stays the same of each bus.
+
+    Attributes
+    ----------
+    route : ndarray of int, shape (n_users,)
+    kind : ndarray of int, shape (n_users,)
+        DOUBLE, SINGLE, RUSH or LIGHT.
+    pace : ndarray of float, shape (n_users,)
+        Factor of the speed, for the bus and its driver.
+    missing : ndarray of float32, shape (n_users,)
+        Share of fixes that never arrive.
+    decimals : ndarray of bool, shape (n_users,)
+        Whether speeds come with a decimal; most come as whole km/h.
+    """
+
+    route: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    pace: NDArray[np.float64]
+    missing: NDArray[np.float32]
+    decimals: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Duties:
+    """Pieces of work of one day: a bus leaves the depot, and is due back.
+
+    Attributes
+    ----------
+    user : ndarray of int, shape (n_duties,)
+        Number of the bus, ascending.
+    start, end : ndarray of float, shape (n_duties,)
+        Seconds since local midnight, when it leaves and when it is due back.
+    until : ndarray of float, shape (n_duties,)
+        When it no longer reports, however late it is: at 3 o'clock in the next night, or when its
+        next duty begins.
+    """
+
+    user: NDArray[np.int64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    until: NDArray[np.float64]
+
+
+def buy(network: Network, users: int, generator: np.random.Generator) -> Fleet:
+    """Return the buses of the city."""
+    missing = generator.beta(1.2, 8.0, users)
+    # One bus in 25 has a unit that is hardly ever heard.
+    missing = np.where(generator.random(users) < 0.04, generator.uniform(0.6, 0.97, users), missing)
+    return Fleet(
+        route=generator.choice(network.share.size, users, p=network.share),
+        kind=generator.choice(len(SHARES), users, p=SHARES),
+        pace=np.exp(generator.normal(0.0, 0.18, users)),
+        missing=missing.astype(np.float32),
+        decimals=generator.random(users) < 0.02,
+    )
+
+
+def plate(user: int) -> str:
+    """Return the licence plate of a bus; ZZ is no state of India.
+
+    Examples
+    --------
+    >>> plate(0), plate(9_000)
+    ('ZZ01AA1000', 'ZZ01AB1000')
+    """
+    series, number = divmod(user, NUMBERS)
+    one, other = divmod(series, len(LETTERS))
+    return f"ZZ01{LETTERS[one]}{LETTERS[other]}{number + 1000}"
+
+
+def label(user: int, depot: int) -> str:
+    """Return the label of a bus that passengers see: its depot's letter and a number.
+
+    Examples
+    --------
+    >>> label(63, 15)
+    'R64'
+    """
+    return f"{LETTERS[depot]}{user + 1}"
+
+
+def duties(fleet: Fleet, users: slice, *, sunday: bool, generator: np.random.Generator) -> Duties:
+    """Return what some buses do on one day."""
+    kind = fleet.kind[users]
+    off = np.array(SUNDAY_OFF if sunday else OFF_DUTY)[kind]
+    works = generator.random(kind.size) >= off
+    late = generator.random(kind.size) < 0.5
+    spread = generator.normal(0.0, 0.4, (4, kind.size))
+    noon = generator.uniform(7.0, 19.0, kind.size)
+    # Hours of the first duty, and of the second, which only the rush hours have.
+    start = np.choose(kind, [5.7, np.where(late, 13.2, 5.9), 6.8, noon]) + spread[0]
+    end = np.choose(kind, [22.4, np.where(late, 22.6, 14.2), 10.8, noon + 2.5]) + spread[1]
+    again = works & (kind == RUSH)
+    user = np.arange(users.start, users.start + kind.size)
+    user = np.concatenate([user[works], user[again]])
+    start = np.concatenate([start[works], 15.0 + spread[2][again]])
+    end = np.concatenate([end[works], 20.3 + spread[3][again]])
+    broken = generator.random(user.size) < BREAKDOWN
+    end = np.where(broken, start + (end - start) * generator.random(user.size), end)
+    order = np.lexsort((start, user))
+    user, start, end = user[order], np.clip(start[order], FIRST_HOUR, None), end[order]
+    until = np.where(np.append(user[1:] == user[:-1], [False]), np.append(start[1:], 0), LAST_HOUR)
+    return Duties(user, start * HOUR, end * HOUR, until * HOUR)

@@ -1,0 +1,219 @@
+"""How buses move on a day: the legs they drive, and the halts between.
+
+A run is a chain of legs. On a leg a bus speeds up to its cruising speed, brakes, and halts or
+passes; a halt (passengers, a red light, the terminal) has speed exactly 0. Positions are the
+integral of speeds.
+
+The cruising speed is a product: the free speed of the street; the hour (rush hours are slower); the
+street at that hour of that day; the bus and its driver; the trip; and the last few legs. So speeds
+are alike along a street, along a trip and from one moment to the next. Everything is computed for
+all legs at once; nothing steps through time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.simulation.city import timetable
+from hexveil.simulation.city.fleet import HOUR
+from hexveil.simulation.city.routes import DOWN
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.simulation.city.fleet import Duties
+    from hexveil.simulation.city.timetable import Ground, Runs
+
+RUSH_HOURS = np.interp(
+    np.arange(48) % 24,
+    [0, 5, 7, 8, 9, 10, 12, 15, 17, 18, 19, 20, 22, 24],
+    [1.25, 1.25, 1.05, 0.86, 0.78, 0.86, 0.98, 0.95, 0.8, 0.76, 0.82, 0.95, 1.1, 1.25],
+)
+"""Factor of the speed by local hour; hours past midnight are those of the next day."""
+
+TRIP_SD, LEG_SD, STREET_SD, STREET_HOUR_SD = 0.2, 0.26, 0.15, 0.15
+"""Standard deviations of the logarithm of the speed."""
+
+MEMORY = np.array([0.3, 0.5, 0.65, 0.5, 0.3])
+"""Weights by which the noise of a leg is shared with the legs before and after it."""
+
+SLOWEST, FASTEST = 7.0, 63.0
+"""Cruising speeds in km/h."""
+
+ACCELERATION = 0.75
+"""Metres per second squared, speeding up and braking."""
+
+CORNER = 0.7
+"""Share of the slower leg's cruising speed at which a bus passes from leg to leg."""
+
+BUSY_BELOW = 26.0
+"""Free speed in km/h; on slower streets there are more halts than said below, on faster fewer."""
+
+SERVED, BOARDING = 0.75, (6.0, 9.0)
+"""Chance that a bus serves a stop, and for how many seconds: at least, and more on average."""
+
+RED, RED_SECONDS = 0.5, (4.0, 45.0)
+"""Chance that lights are red, and for how many seconds."""
+
+HOLD_UP, HOLD_UP_SECONDS = 0.12, 14.0
+"""Chance to come to a stand at the end of any other leg, and seconds there on average."""
+
+LAYOVER = (150.0, 190.0)
+"""Seconds at a terminal: at least, and more on average."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """The legs driven, in order of time within each duty. Times in seconds since local midnight.
+
+    Attributes
+    ----------
+    leg, run : ndarray of int, shape (n_driven,)
+        Which leg of the network, in which run.
+    start, end : ndarray of float, shape (n_driven,)
+        When it begins, and when the halt at its end is over.
+    moving : ndarray of float, shape (n_driven,)
+        Seconds from its beginning to its end; then the bus halts.
+    due : ndarray of float, shape (n_driven,)
+        When by the timetable the bus is at its end.
+    entry, top, leave : ndarray of float32, shape (n_driven,)
+        Speeds in metres per second: at the beginning, at most, at the end.
+    """
+
+    leg: NDArray[np.int64]
+    run: NDArray[np.int64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    moving: NDArray[np.float64]
+    due: NDArray[np.float64]
+    entry: NDArray[np.float32]
+    top: NDArray[np.float32]
+    leave: NDArray[np.float32]
+
+
+def drive(
+    city: Ground, duties: Duties, streets_today: NDArray[np.float32], generator: np.random.Generator
+) -> tuple[Runs, Drive]:
+    """Return the runs and the driven legs of some duties on one day.
+
+    Parameters
+    ----------
+    city : Ground
+    duties : Duties
+        At least one.
+    streets_today : ndarray of float32, shape (n_streets, 24)
+        Factor of the speed on each street in each hour of this day: see `street_factors`.
+    generator : numpy.random.Generator
+    """
+    legs = city.network.legs
+    seconds = timetable.leg_seconds(city)
+    runs = timetable.plan(city, duties, seconds)
+    chain = _chain(runs, duties)
+    leg = chain.leg
+    at_terminal = chain.last_of_run & (runs.way[chain.run] <= DOWN)
+    wait = timetable.LAYOVER * at_terminal
+    due = chain.clock(seconds[leg] + wait) - wait
+    street, hour = legs.street[leg], np.minimum(due / HOUR, RUSH_HOURS.size - 1).astype(np.int64)
+    cruise = city.streets.speed[street] * RUSH_HOURS[hour] * streets_today[street, hour % 24]
+    cruise *= city.fleet.pace[duties.user][runs.duty][chain.run]
+    cruise *= np.exp(_unevenness(runs.count.size, chain.run, generator))
+    cruise = np.clip(cruise, SLOWEST, FASTEST) / 3.6
+    halt = _halts(city, leg, at_terminal, generator)
+    passing = CORNER * np.minimum(cruise, np.append(cruise[1:], 0.0))
+    leave = np.where((halt > 0) | chain.last_of_run, 0.0, passing)
+    entry = np.append(0.0, leave[:-1])
+    top, moving = _top_speed(legs.length[leg].astype(np.float64), entry, cruise, leave)
+    end = chain.clock(moving + halt)
+    start = np.where(chain.first_of_duty, chain.start, np.append(0.0, end[:-1]))
+    speeds = (part.astype(np.float32) for part in (entry, top, leave))
+    return runs, Drive(leg, chain.run, start, end, moving, due, *speeds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Chain:
+    """The legs of some duties one after the other, before it is known how long each takes."""
+
+    leg: NDArray[np.int64]
+    run: NDArray[np.int64]
+    start: NDArray[np.float64]
+    first_of_duty: NDArray[np.bool_]
+    last_of_run: NDArray[np.bool_]
+
+    def clock(self, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return when each leg is done if it takes so many seconds."""
+        done = np.cumsum(seconds)
+        begins = np.flatnonzero(self.first_of_duty)
+        passed = done[begins] - seconds[begins]
+        return done - np.repeat(passed, np.diff(np.append(begins, done.size))) + self.start
+
+
+def _chain(runs: Runs, duties: Duties) -> _Chain:
+    """Return the legs of some runs; every duty has a trip, and every trip a leg."""
+    run = np.repeat(np.arange(runs.count.size), runs.count)
+    before = np.cumsum(runs.count) - runs.count
+    duty = runs.duty[run]
+    return _Chain(
+        leg=np.arange(run.size) + (runs.first - before)[run],
+        run=run,
+        start=duties.start[duty],
+        first_of_duty=np.append(np.ones(1, dtype=bool), duty[1:] != duty[:-1]),
+        last_of_run=np.append(run[1:] != run[:-1], np.ones(1, dtype=bool)),
+    )
+
+
+def _unevenness(
+    n_runs: int, run: NDArray[np.int64], generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return the noise of the logarithm of each leg's speed: of its trip, and of legs near it."""
+    log = generator.standard_normal(run.size + MEMORY.size - 1, dtype=np.float32)
+    weights = LEG_SD * MEMORY / np.sqrt((MEMORY**2).sum())
+    log = np.convolve(log, weights.astype(np.float32), "valid")
+    return np.asarray(log + generator.normal(0.0, TRIP_SD, n_runs)[run])
+
+
+def street_factors(n_streets: int, generator: np.random.Generator) -> NDArray[np.float32]:
+    """Return the factor of the speed on each street in each hour of a day: (n_streets, 24)."""
+    whole_day = generator.standard_normal((n_streets, 1), dtype=np.float32)
+    factors = generator.standard_normal((n_streets, 24), dtype=np.float32)
+    factors *= np.float32(STREET_HOUR_SD)
+    factors += np.float32(STREET_SD) * whole_day
+    return np.exp(factors, out=factors)
+
+
+def _halts(
+    city: Ground,
+    leg: NDArray[np.int64],
+    at_terminal: NDArray[np.bool_],
+    generator: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Return the seconds of the halt at the end of each leg, 0 for none."""
+    legs = city.network.legs
+    busy = np.clip((BUSY_BELOW / city.streets.speed) ** 1.5, 0.15, 1.5)[legs.street[leg]]
+    chance = generator.random(leg.size, dtype=np.float32) / busy
+    longer = generator.standard_exponential(leg.size, dtype=np.float32)
+    at_stop = (legs.stop[leg] >= 0) & (chance < SERVED)
+    at_red = legs.light[leg] & (chance < RED)
+    red = RED_SECONDS[0] + (RED_SECONDS[1] - RED_SECONDS[0]) * chance / RED
+    halt = np.where(chance < HOLD_UP, HOLD_UP_SECONDS * longer, 0.0)
+    halt = np.where(at_red, red, np.where(at_stop, BOARDING[0] + BOARDING[1] * longer, halt))
+    return np.asarray(np.where(at_terminal, LAYOVER[0] + LAYOVER[1] * longer, halt))
+
+
+def _top_speed(
+    length: NDArray[np.float64],
+    enter: NDArray[np.float64],
+    cruise: NDArray[np.float64],
+    leave: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the highest speed on each leg, and the seconds that it takes.
+
+    On a short leg a bus has to brake before it cruises: v² = a d + (enter² + leave²)/2.
+    """
+    reached = np.sqrt(ACCELERATION * length + (enter**2 + leave**2) / 2)
+    top = np.maximum(np.minimum(cruise, reached), np.maximum(enter, leave))
+    rest = length - (2 * top**2 - enter**2 - leave**2) / (2 * ACCELERATION)
+    seconds = (2 * top - enter - leave) / ACCELERATION + np.maximum(rest, 0.0) / top
+    return top, seconds

@@ -1,0 +1,215 @@
+"""Routes over the streets: two terminals, a depot, the ways between them, the stops on the way.
+
+A way is cut into legs of a few hundred metres, each on one street; a leg ends at a stop, at a
+crossing with or without lights, or in the middle of nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse.csgraph import dijkstra
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.simulation.city.streets import Streets
+
+UP, DOWN, OUT, HOME_FROM_FIRST, HOME_FROM_LAST = range(5)
+"""Ways of a route: to its last terminal and back; from the depot to the first, and home."""
+
+WAYS = 5
+LEG = 330.0
+"""Metres of a leg, about."""
+
+USERS_PER_ROUTE, MOST_ROUTES = 7, 400
+USERS_PER_DEPOT, MOST_DEPOTS = 100, 24
+SHORTEST, LONGEST = 5_000.0, 14_000.0
+"""Metres from one terminal to the other, as the crow flies, in a city that is large enough."""
+
+TURN = 0.9
+"""Standard deviation, in radians, of a route's direction from straight to the centre."""
+
+HUBS_WITHIN, HUB_REACH = 0.6, 0.12
+"""Hubs lie in the inner share of the city, and gather terminals from so far, in radii."""
+
+POPULARITY_SD, FRINGE = 0.7, 2.0
+"""Of the logarithm of a route's number of buses: standard deviation, and fall to the outskirts."""
+
+MOST_POPULAR = 3.0
+"""Buses of a route, at most, as a multiple of the mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class Legs:
+    """The legs of every way of every route, one after the other.
+
+    Attributes
+    ----------
+    x, y, dx, dy : ndarray of float32, shape (n_legs,)
+        Where a leg begins, in metres, and how far it goes.
+    length : ndarray of float32, shape (n_legs,)
+        Metres.
+    street : ndarray of int, shape (n_legs,)
+        Number of the street it is on.
+    stop : ndarray of int, shape (n_legs,)
+        Number of the stop at its end; -1 for none.
+    light : ndarray of bool, shape (n_legs,)
+        Whether it ends at traffic lights.
+    first, count : ndarray of int, shape (n_routes, WAYS)
+        Where a way's legs begin, and how many they are.
+    """
+
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+    dx: NDArray[np.float32]
+    dy: NDArray[np.float32]
+    length: NDArray[np.float32]
+    street: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    light: NDArray[np.bool_]
+    first: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Routes, and how many buses each has.
+
+    Attributes
+    ----------
+    legs : Legs
+    depot : ndarray of int, shape (n_routes,)
+        Number of the depot that serves a route.
+    share : ndarray of float, shape (n_routes,)
+        Of all buses; sums to one.
+    """
+
+    legs: Legs
+    depot: NDArray[np.int64]
+    share: NDArray[np.float64]
+
+
+def draw(streets: Streets, users: int, generator: np.random.Generator) -> Network:
+    """Return the routes of a city of so many buses."""
+    n_routes = min(max(round(users / USERS_PER_ROUTE), 2), MOST_ROUTES)
+    n_depots = min(max(round(users / USERS_PER_DEPOT), 1), MOST_DEPOTS)
+    first, last = _terminals(streets, n_routes, generator)
+    depots = _nearest(streets, *_scattered(streets, n_depots, generator))
+    depot = _closest(streets, first, depots)
+    legs = _legs(streets, _ways(streets, first, last, depots[depot]))
+    away = np.hypot(streets.x[first], streets.y[first]) / streets.radius
+    share = generator.lognormal(0.0, POPULARITY_SD, n_routes) * np.exp(-FRINGE * away)
+    share = np.minimum(share, MOST_POPULAR * share.mean())
+    return Network(legs, depot, share / share.sum())
+
+
+def _scattered(
+    streets: Streets, size: int, generator: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return places all over the city, denser in the centre."""
+    away = streets.radius * generator.beta(1.5, 2.6, size)
+    angle = generator.uniform(0.0, 2 * np.pi, size)
+    return away * np.cos(angle), away * np.sin(angle)
+
+
+def _nearest(
+    streets: Streets,
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    apart_from: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
+    """Return the crossing nearest to each place that is not the one to stay apart from."""
+    found = np.empty(x.size, dtype=np.int64)
+    for number in range(x.size):
+        far = np.hypot(streets.x - x[number], streets.y - y[number])
+        if apart_from is not None:
+            far[apart_from[number]] = np.inf
+        found[number] = far.argmin()
+    return found
+
+
+def _closest(
+    streets: Streets, of: NDArray[np.int64], among: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return which of some crossings is closest to each of others."""
+    x, y = streets.x, streets.y
+    far = np.hypot(x[of, None] - x[among], y[of, None] - y[among])
+    return np.asarray(far.argmin(axis=1))
+
+
+def _terminals(
+    streets: Streets, size: int, generator: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the two terminals of each route: one anywhere, the other some way off, inward.
+
+    Where the inward one falls near a hub of the city, such as its centre, it is that hub.
+    """
+    x, y = _scattered(streets, size, generator)
+    longest = min(LONGEST, 1.2 * streets.radius)
+    far = generator.uniform(min(SHORTEST, 0.6 * longest), longest, size)
+    inward = np.arctan2(-y, -x) + generator.normal(0.0, TURN, size)
+    to_x, to_y = x + far * np.cos(inward), y + far * np.sin(inward)
+    hub_x, hub_y = (HUBS_WITHIN * part for part in _scattered(streets, size // 6, generator))
+    hub_x, hub_y = np.append(0.0, hub_x), np.append(0.0, hub_y)
+    apart = np.hypot(to_x[:, None] - hub_x, to_y[:, None] - hub_y)
+    near, hub = apart.min(axis=1) < HUB_REACH * streets.radius, apart.argmin(axis=1)
+    first = _nearest(streets, x, y)
+    to_x, to_y = np.where(near, hub_x[hub], to_x), np.where(near, hub_y[hub], to_y)
+    return first, _nearest(streets, to_x, to_y, first)
+
+
+def _ways(
+    streets: Streets, first: NDArray[np.int64], last: NDArray[np.int64], depot: NDArray[np.int64]
+) -> list[NDArray[np.int64]]:
+    """Return the crossings of each way of each route in turn, by the quickest streets."""
+    roots, at = np.unique(first, return_inverse=True)
+    matrix, found = streets.matrix(), []
+    _, before = dijkstra(matrix, directed=False, indices=roots, return_predecessors=True)
+    homes, home = np.unique(depot, return_inverse=True)
+    _, homeward = dijkstra(matrix, directed=False, indices=homes, return_predecessors=True)
+    for route, (one, other) in enumerate(zip(first, last, strict=True)):
+        up = _path(before[at[route]], other)
+        out = _path(homeward[home[route]], one)
+        from_last = _path(homeward[home[route]], other)[::-1]
+        found += [up, up[::-1], out, out[::-1], from_last]
+    return found
+
+
+def _path(before: NDArray[np.int32], end: int) -> NDArray[np.int64]:
+    """Return the crossings from a root to an end."""
+    path = [int(end)]
+    while (step := int(before[path[-1]])) >= 0:
+        path.append(step)
+    return np.array(path[::-1], dtype=np.int64)
+
+
+def _legs(streets: Streets, ways: list[NDArray[np.int64]]) -> Legs:
+    """Return the legs of all ways; a way of one crossing (a terminal at the depot) has none."""
+    a, b = (np.concatenate([way[cut] for way in ways]) for cut in (slice(-1), slice(1, None)))
+    street = streets.between(a, b)
+    pieces = np.maximum(np.rint(streets.length[street] / LEG), 1).astype(np.int64)
+    edge = np.repeat(np.arange(a.size), pieces)
+    piece = np.arange(edge.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    of_edge = pieces[edge]
+    dx, dy = ((part[b] - part[a])[edge] / of_edge for part in (streets.x, streets.y))
+    way = np.repeat(np.arange(len(ways)), [path.size - 1 for path in ways])
+    count = np.bincount(way, weights=pieces, minlength=len(ways)).astype(np.int64)
+    served = (way % WAYS <= DOWN)[edge]
+    at_end = piece == of_edge - 1
+    # The stop of a street is in its middle, on either side another; a street of one leg has none.
+    has_stop = served & (piece == (of_edge - 1) // 2) & ~at_end
+    return Legs(
+        x=(streets.x[a][edge] + dx * piece).astype(np.float32),
+        y=(streets.y[a][edge] + dy * piece).astype(np.float32),
+        dx=dx.astype(np.float32),
+        dy=dy.astype(np.float32),
+        length=np.hypot(dx, dy).astype(np.float32),
+        street=street[edge],
+        stop=np.where(has_stop, 2 * street[edge] + (a < b)[edge], -1),
+        light=at_end & streets.lights[b][edge],
+        first=(np.cumsum(count) - count).reshape(-1, WAYS),
+        count=count.reshape(-1, WAYS),
+    )

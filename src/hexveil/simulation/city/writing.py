@@ -1,0 +1,204 @@
+"""The records of a city in one file: Parquet, CSV or JSON, by its suffix, batch by batch.
+
+In Parquet, times are instants and `location` is a structure, as in the JSON of the real feed. In
+CSV and JSON times are text with +05:30. In CSV the place is two columns, `location.type` and
+`location.coordinates`, the latter as text "[longitude, latitude]". A .json file is one array with a
+record a line; .ndjson and .jsonl have a record a line and nothing else.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from hexveil.base import atomic_files
+from hexveil.base.errors import InputError, StorageError
+from hexveil.simulation.city.feed import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+ZONE = "+05:30"
+"""Of the city's clock, all year."""
+
+NUMBERS = ("trip_delay", "speed")
+"""Columns that CSV and JSON hold as numbers."""
+
+AT_ONCE = 25_000
+"""Records that stand in memory as text."""
+
+
+class Writer(Protocol):
+    """What takes batch after batch."""
+
+    def __call__(self, batch: pa.RecordBatch) -> None:
+        """Write the records of a batch after those before."""
+
+
+def check(path: Path) -> None:
+    """Raise InputError if no file of records can have this name."""
+    if path.suffix not in WRITERS:
+        kinds = ", ".join(WRITERS)
+        raise InputError(f"{path.name}: the name of the file must end in one of {kinds}.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file.")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent}; make it, or name another.")
+
+
+def write(path: Path, batches: Iterable[pa.RecordBatch], progress: Callable[[int], None]) -> int:
+    """Write all records to a file and return how many; `progress` is told the batches done.
+
+    The file has a temporary name until it is whole, and then takes the place of any before it.
+
+    Raises
+    ------
+    InputError
+        If the suffix is unknown, or the path is a folder or in none.
+    StorageError
+        If the file cannot be written; then nothing of it stays.
+    """
+    check(path)
+    rows = 0
+    try:
+        with atomic_files.file(path) as temporary, WRITERS[path.suffix](temporary) as write_batch:
+            for number, batch in enumerate(batches, start=1):
+                write_batch(batch)
+                rows += batch.num_rows
+                progress(number)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({atomic_files.reason(error)}); make room or name "
+            f"another file."
+        ) from None
+    return rows
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Writer]:
+    """Yield a writer of Parquet, a row group per batch; an empty batch has none."""
+    with pyarrow.parquet.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        yield lambda batch: writer.write_batch(batch) if batch.num_rows else None
+
+
+@contextmanager
+def _csv(path: Path) -> Iterator[Writer]:
+    """Yield a writer of CSV with a heading."""
+    empty = _csv_table(pa.RecordBatch.from_pylist([], schema=SCHEMA))
+    options = pyarrow.csv.WriteOptions(quoting_style="needed")
+    with pyarrow.csv.CSVWriter(path, empty.schema, write_options=options) as writer:
+
+        def write_batch(batch: pa.RecordBatch) -> None:
+            for start in range(0, batch.num_rows, AT_ONCE):
+                writer.write_batch(_csv_table(batch.slice(start, AT_ONCE)))
+
+        yield write_batch
+
+
+@contextmanager
+def _lines(path: Path) -> Iterator[Writer]:
+    """Yield a writer of JSON, a record a line."""
+    with path.open("wb") as file:
+
+        def write_batch(batch: pa.RecordBatch) -> None:
+            for lines in _json(batch, "", "\n"):
+                file.write(lines)
+
+        yield write_batch
+
+
+@contextmanager
+def _array(path: Path) -> Iterator[Writer]:
+    """Yield a writer of one JSON array, a record a line."""
+    with path.open("wb") as file:
+        file.write(b"[")
+        skip = 1  # no comma before the first record
+
+        def write_batch(batch: pa.RecordBatch) -> None:
+            nonlocal skip
+            for lines in _json(batch, ",\n", ""):
+                file.write(lines[skip:])
+                skip = 0
+
+        yield write_batch
+        file.write(b"\n]\n")
+
+
+WRITERS: dict[str, Callable[[Path], AbstractContextManager[Writer]]] = {
+    ".parquet": _parquet,
+    ".csv": _csv,
+    ".ndjson": _lines,
+    ".jsonl": _lines,
+    ".json": _array,
+}
+"""How each kind of file is written, by suffix."""
+
+
+def _texts(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """Return every column as text, null where it is null."""
+    return {
+        name: _coordinates(batch) if name == "location" else _text(batch[name])
+        for name in SCHEMA.names
+    }
+
+
+def _text(column: pa.Array) -> pa.Array:
+    """Return a column as text: times by the local clock, numbers in their shortest form."""
+    if pa.types.is_dictionary(column.type):
+        return column.dictionary_decode()
+    if not pa.types.is_timestamp(column.type):
+        return pc.cast(column, pa.string())
+    # Few distinct seconds stand in many rows; each is put into words once.
+    seconds = pc.local_timestamp(column).cast(pa.timestamp("s")).dictionary_encode()
+    words = pc.strftime(seconds.dictionary, format=f"%Y-%m-%dT%H:%M:%S{ZONE}")
+    return words.take(seconds.indices)
+
+
+def _coordinates(batch: pa.RecordBatch) -> pa.Array:
+    """Return places as text, "[longitude, latitude]"."""
+    pairs = batch["location"].field("coordinates")
+    lon, lat = (pc.cast(pc.list_element(pairs, part), pa.string()) for part in (0, 1))
+    return _between("[", pc.binary_join_element_wise(lon, lat, ", "), "]")
+
+
+def _csv_table(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch as CSV has it: text and numbers, and two columns for the place."""
+    columns: dict[str, pa.Array] = {}
+    for name, text in _texts(batch).items():
+        if name == "location":
+            columns["location.type"] = batch["location"].field("type")
+        key = "location.coordinates" if name == "location" else name
+        columns[key] = batch[name] if name in NUMBERS else text
+    return pa.record_batch(columns)
+
+
+def _json(batch: pa.RecordBatch, before: str, after: str) -> Iterator[memoryview]:
+    """Yield the records as JSON objects in turn, each between two pieces of text."""
+    for start in range(0, batch.num_rows, AT_ONCE):
+        lines = _objects(batch.slice(start, AT_ONCE), before, after)
+        size = pc.sum(pc.binary_length(lines)).as_py()
+        yield memoryview(lines.buffers()[2])[:size]
+
+
+def _objects(batch: pa.RecordBatch, before: str, after: str) -> pa.Array:
+    """Return each record as a JSON object; nothing in the city's text needs an escape."""
+    parts: list[pa.Array | str] = [before + "{"]
+    for name, text in _texts(batch).items():
+        value = text if name in NUMBERS else _between('"', text, '"')
+        if name == "location":
+            value = _between('{"type": "Point", "coordinates": ', text, "}")
+        comma = "" if len(parts) == 1 else ", "
+        parts += [f'{comma}"{name}": ', pc.fill_null(value, "null")]
+    return pc.binary_join_element_wise(*parts, "}" + after, "")
+
+
+def _between(before: str, text: pa.Array, after: str) -> pa.Array:
+    """Return text between two pieces of text; null stays null."""
+    return pc.binary_join_element_wise(before, text, after, "")

@@ -1,0 +1,275 @@
+"""Mean absolute error of mechanisms on one cell, by simulation.
+
+The noise is simulated floating-point noise, for study only: nothing here is a release. Values are
+drawn (nothing private), handed in, or those of a cell of own records; then the table is as private
+as the records are, and says so in its metadata (`own`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.accounting.sensitivity import check_counts
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, bounds_pair, positive
+from hexveil.mechanisms.priors import (
+    Values,
+    check_values,
+    draw_user_means,
+    numbers_per_trial,
+)
+from hexveil.simulation.private_study_output import own_cell, stamped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from fractions import Fraction
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from hexveil.mechanisms.cell_plan import CellPlan, Mechanism
+    from hexveil.records.dataset import Dataset
+
+    Floats = NDArray[np.float64]
+    Chunks = Iterator[tuple[Floats, int]]
+    Progress = Callable[[float], None]
+
+_BLOCK = 500_000
+"""Numbers drawn at once: 4 MB."""
+_CHUNK = 100_000
+"""User means that a mechanism is handed at once: 0.8 MB, which a processor's cache holds."""
+_TRIALS = 1_000_000
+"""Trials of one set of user means at once: 8 MB."""
+_MOST = 10**8
+"""Numbers of one trial: 800 MB."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Setting:
+    """Counts, bounds, and where the values of a trial come from."""
+
+    counts: NDArray[np.int64]
+    bounds: tuple[Fraction, Fraction]
+    source: Floats | Values
+    private: bool = False
+
+    def chunks(self, trials: int, seed: int) -> Chunks:
+        """Yield user means, of all trials or a row for each, with the number of trials."""
+        if isinstance(self.source, np.ndarray):
+            for start in range(0, trials, _TRIALS):
+                yield self.source, min(_TRIALS, trials - start)
+            return
+        generator = np.random.default_rng([seed, 0])
+        step = max(1, _CHUNK // self.counts.size)
+        for start in range(0, trials, step):
+            size = min(step, trials - start)
+            yield self._drawn(self.source, generator, size), size
+
+    def _drawn(self, values: Values, generator: np.random.Generator, trials: int) -> Floats:
+        """Return user means of each trial, drawn in blocks that a processor's cache holds."""
+        lower, upper = map(float, self.bounds)
+        means = np.empty((trials, self.counts.size))
+        step = max(1, _BLOCK // numbers_per_trial(values, self.counts))
+        for start in range(0, trials, step):
+            rows = means[start : start + step]
+            rows[:] = draw_user_means(values, self.counts, (lower, upper), generator, len(rows))
+        return means
+
+
+def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
+    mechanisms: Sequence[Mechanism],
+    *,
+    counts: ArrayLike | None = None,
+    user_means: ArrayLike | None = None,
+    values: Values | None = None,
+    data: Dataset | None = None,
+    cell: str | int | None = None,
+    bounds: object = None,
+    epsilons: Sequence[Number],
+    trials: int = 10_000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> pa.Table:
+    """Return each mechanism's mean absolute error against the mean of the cell's samples.
+
+    Give `counts`, `bounds` and either `user_means` or `values`; or `data` and `cell`, which are
+    then compared on their own values, or with `values` on simulated ones at their public counts.
+
+    Parameters
+    ----------
+    mechanisms : sequence of Mechanism
+        What to compare.
+    counts : array_like of int, shape (n_users,), optional
+        Samples per user. Public.
+    user_means : array_like of float, shape (n_users,), optional
+        Values that stay the same in every trial.
+    values : Normal, Uniform or alike, optional
+        Values redrawn in every trial, the same for all mechanisms.
+    data : Dataset, optional
+        Own records.
+    cell : str or int, optional
+        Name or number of a cell of `data`.
+    bounds : pair of numbers, optional
+        Of a value; `data` has its own.
+    epsilons : sequence of numbers
+        Losses to compare at.
+    trials : int
+        At least 2.
+    seed : int
+        The same seed gives the same table.
+    progress : callable, optional
+        Is told now and then which share of the work is done, from 0 to 1.
+
+    Returns
+    -------
+    pyarrow.Table
+        mechanism, epsilon, mae, standard_error, trials. In value units.
+
+    Raises
+    ------
+    InputError
+        On an argument that is not as described.
+
+    Privacy
+    -------
+    With `data` and without `values` the table is computed from private values, has no protection,
+    and carries the entry hexveil.private in its schema's metadata. With `user_means` it is as
+    private as these are. Otherwise only public counts are read. Choices made from a table of own
+    values on the records to be released are not covered by the guarantee.
+
+    Examples
+    --------
+    >>> import hexveil as hv
+    >>> table = evaluate([hv.Baseline()], counts=[2, 1, 1], user_means=[20, 30, 40],
+    ...                  bounds=(0, 65), epsilons=[1], trials=1000)
+    >>> abs(table["mae"][0].as_py() - 65 * 2 / 4) < 5 * table["standard_error"][0].as_py()
+    True
+    """
+    given: dict[str, Any] = {"counts": counts, "bounds": bounds, "user_means": user_means}
+    given["values"] = values
+    _check_size(mechanisms, epsilons, trials, seed)
+    setting = _simulated(**given) if data is None else _of_records(data, cell, **given)
+    if data is None and cell is not None:
+        raise InputError("a cell is one of records; name the records, too, or leave it out.")
+    tell = progress or _silent
+    rows = [(one, positive(epsilon, "epsilon")) for one in mechanisms for epsilon in epsilons]
+    plans = []
+    for one, epsilon in rows:
+        plans.append(one.plan(setting.counts, bounds=setting.bounds, epsilon=epsilon))
+        tell(0.0)
+    mae, error = _errors(plans, setting, trials, seed, tell)
+    table = pa.table(
+        {
+            "mechanism": [one.name for one, _ in rows],
+            "epsilon": [float(epsilon) for _, epsilon in rows],
+            "mae": mae,
+            "standard_error": error,
+            "trials": [trials] * len(rows),
+        }
+    )
+    return stamped(table) if setting.private else table
+
+
+def _check_size(
+    mechanisms: Sequence[Mechanism], epsilons: Sequence[Number], trials: int, seed: int
+) -> None:
+    for what, given in (("mechanisms", mechanisms), ("epsilons", epsilons)):
+        if isinstance(given, str) or not hasattr(given, "__len__"):
+            raise InputError(f"{what} must be a list of at least one, got {given!r}.")
+        if not len(given):
+            raise InputError(f"{what} must be a list of at least one, got none.")
+    for name, number, least in (("trials", trials, 2), ("seed", seed, 0)):
+        whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+        if not whole or number < least:
+            raise InputError(f"{name} must be a whole number of at least {least}, got {number!r}.")
+
+
+def _simulated(
+    *,
+    counts: ArrayLike | None,
+    user_means: ArrayLike | None,
+    values: Values | None,
+    bounds: object,
+) -> _Setting:
+    """Return a setting without records."""
+    if counts is None or bounds is None:
+        raise InputError("evaluate needs counts and bounds, or data and a cell of it.")
+    if (user_means is None) == (values is None):
+        raise InputError("evaluate needs either user_means or values; give exactly one of them.")
+    sizes, pair = check_counts(counts), bounds_pair(bounds)
+    if values is not None:
+        return _Setting(sizes, pair, _drawable(values, sizes))
+    return _Setting(sizes, pair, _means(user_means, sizes, pair))
+
+
+def _means(
+    given: ArrayLike | None, counts: NDArray[np.int64], bounds: tuple[Fraction, Fraction]
+) -> Floats:
+    """Return user means that were handed in, checked; a message shows none of them."""
+    lower, upper = map(float, bounds)
+    try:
+        means = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        means = np.empty(0)
+    if means.shape != counts.shape or not ((means >= lower) & (means <= upper)).all():
+        raise InputError("user_means needs one number per count, each within the bounds.")
+    return means
+
+
+def _of_records(
+    data: Dataset, cell: str | int | None, *, values: Values | None, **other: object
+) -> _Setting:
+    """Return a setting of a cell of records: its own values, or simulated ones at its counts."""
+    double = [name for name, given in other.items() if given is not None]
+    if double:
+        raise InputError(f"data and {double[0]} cannot be combined: the records have their own.")
+    if cell is None:
+        raise InputError("evaluate needs a cell of the data: give its name or its number.")
+    own = own_cell(data, cell)
+    if values is not None:
+        return _Setting(own.counts, own.bounds, _drawable(values, own.counts))
+    return _Setting(own.counts, own.bounds, own.user_means, private=True)
+
+
+def _drawable(values: Values, counts: NDArray[np.int64]) -> Values:
+    """Return the distribution, if one trial of its numbers fits into memory."""
+    check_values(values, "values")
+    numbers = numbers_per_trial(values, counts)
+    if numbers > _MOST:
+        raise InputError(
+            f"the cell needs {numbers:,} values a trial, more than the {_MOST:,} that can be drawn "
+            "at once; give user_means instead."
+        )
+    return values
+
+
+def _errors(
+    plans: list[CellPlan], setting: _Setting, trials: int, seed: int, tell: Progress
+) -> tuple[Floats, Floats]:
+    """Return mean and standard error of |estimate - true mean| of each plan.
+
+    Chunks are merged by their mean and their sum of squares about it, so that memory does not
+    grow with the trials and nothing is lost to rounding.
+    """
+    generators = [np.random.default_rng([seed, 1, i]) for i in range(len(plans))]
+    share = setting.counts / setting.counts.sum()
+    mean, squares = np.zeros(len(plans)), np.zeros(len(plans))
+    done = 0
+    for means, size in setting.chunks(trials, seed):
+        truth = means @ share
+        for i, (plan, generator) in enumerate(zip(plans, generators, strict=True)):
+            missed = np.abs(plan.simulate(means, generator, size) - truth)
+            here = float(missed.mean())
+            gap = here - mean[i]
+            mean[i] += gap * size / (done + size)
+            squares[i] += float(((missed - here) ** 2).sum()) + gap**2 * done * size / (done + size)
+            tell((done + size * (i + 1) / len(plans)) / trials)
+        done += size
+    return mean, np.sqrt(squares / (trials - 1) / trials)
+
+
+def _silent(_: float) -> None:
+    """Tell nobody."""

@@ -1,0 +1,184 @@
+"""A cell of one's own records in a study: its user means, and the stamp of what is made of them.
+
+A study draws simulated noise and books nothing, so its results on own records are as private as
+the records are: every file and text made of them says PRIVATE, is readable by its owner alone, and
+stays out of release folders. Their privacy is the caller's to keep; no guarantee covers them, nor
+a choice (of a mechanism, a cap, an ε) that they led to on the records to be released.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base import atomic_files
+from hexveil.base.errors import InputError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from hexveil.records.dataset import Dataset
+
+STAMP = "PRIVATE: computed from the values of own records; not for publication."
+"""The first line of whatever is made of own records."""
+
+NOT_COVERED = (
+    "Choices made from these numbers on the records to be released are not covered by the "
+    "guarantee."
+)
+
+_KEY = b"hexveil.private"
+SHOWN = 3
+"""Cells that a message names as examples."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnCell:
+    """One cell of own records.
+
+    Attributes
+    ----------
+    name : str
+        Of the cell. Public.
+    counts : ndarray of int64, shape (n_users,)
+        Samples per user. Public.
+    bounds : pair of Fraction
+        Of a value. Public.
+    user_means : ndarray of float, shape (n_users,)
+        PRIVATE. Mean of each user's samples, in value units.
+    """
+
+    name: str
+    counts: NDArray[np.int64]
+    bounds: tuple[Fraction, Fraction]
+    user_means: NDArray[np.float64] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"OwnCell({self.name!r}, n_users={self.counts.size}, means private)"
+
+
+def own_cell(data: Dataset, cell: str | int) -> OwnCell:
+    """Return the counts and user means of a cell.
+
+    Parameters
+    ----------
+    data : Dataset
+    cell : str or int
+        Its name, or its number from 0.
+
+    Raises
+    ------
+    InputError
+        If there is no such cell.
+
+    Privacy
+    -------
+    Nothing is protected here: the means are exact up to the quantum, for use in a study whose
+    result the caller keeps.
+    """
+    facts = data.public
+    names = facts.cells.names()
+    number = cell_number(names, cell)
+    of_cell = facts.occupancy.cell == number
+    counts = facts.occupancy.n[of_cell]
+    scale = facts.scale
+    # In [0, 1] before it is stretched, so that rounding cannot leave the bounds.
+    share = data.sums.total[of_cell] / (counts * float(scale.steps))
+    low, high = float(scale.lower), float(scale.upper)
+    means = np.clip(low + (high - low) * share, low, high)
+    return OwnCell(names[number], counts, (scale.lower, scale.upper), means)
+
+
+def cell_number(names: tuple[str, ...], cell: str | int) -> int:
+    """Return the number of a cell that is named, or numbered from 0; refuse another."""
+    if isinstance(cell, str) and cell in names:
+        return names.index(cell)
+    whole = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
+    if whole and 0 <= int(cell) < len(names):
+        return int(cell)
+    raise InputError(f"there is no cell {cell!r}; {some_cells(names)}.")
+
+
+def some_cells(names: tuple[str, ...]) -> str:
+    """Return how to name a cell, with the first few as examples.
+
+    Examples
+    --------
+    >>> some_cells(("17/06:00", "17/07:00", "18/06:00", "18/07:00"))
+    'name one of 4 (17/06:00, 17/07:00, 18/06:00, ...), or its number from 0'
+    """
+    some = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+    return f"name one of {len(names)} ({some}), or its number from 0"
+
+
+def stamped(table: pa.Table) -> pa.Table:
+    """Return a table whose metadata says that it is private."""
+    known = table.schema.metadata or {}
+    return table.replace_schema_metadata({**known, _KEY: f"{STAMP} {NOT_COVERED}".encode()})
+
+
+def is_private(table: pa.Table) -> bool:
+    """Return whether a table was made of own records."""
+    return _KEY in (table.schema.metadata or {})
+
+
+def check_folder(folder: str | Path) -> None:
+    """Raise InputError if a folder is a release's, stands anywhere inside one, or is a file.
+
+    A release folder is one that holds a manifest.json of a release. One that cannot be read is
+    taken for such.
+    """
+    if Path(folder).is_file():
+        raise InputError(f"{folder} is a file; name a folder.")
+    for place in (Path(folder).resolve(), *Path(folder).resolve().parents):
+        if _is_release(place):
+            raise InputError(
+                f"{folder} lies in the release folder {place.name}, which is published and never "
+                "changes; name a folder outside it."
+            )
+
+
+def _is_release(folder: Path) -> bool:
+    try:
+        found = json.loads((folder / "manifest.json").read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):
+        return True
+    return isinstance(found, dict) and {"guarantee", "schema_version"} <= found.keys()
+
+
+def write_files(folder: str | Path, files: Mapping[str, bytes], *, private: bool) -> list[Path]:
+    """Write files to a folder, which is made if need be, and return their paths.
+
+    Each stands under a temporary name until it is whole; one of the same name is replaced.
+    Private files are named PRIVATE-..., and they and a folder made for them are their owner's
+    alone.
+
+    Raises
+    ------
+    InputError
+        If the folder lies in a release folder, or is a file.
+    StorageError
+        If the folder or a file cannot be written.
+    """
+    place = Path(folder)
+    check_folder(place)
+    mode = 0o600 if private else 0o666
+    try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
+        return [
+            atomic_files.write(place / (f"PRIVATE-{name}" if private else name), content, mode=mode)
+            for name, content in files.items()
+        ]
+    except OSError as error:
+        why = atomic_files.reason(error)
+        raise StorageError(f"{place} cannot be written ({why}); name another folder.") from None

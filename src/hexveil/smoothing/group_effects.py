@@ -1,0 +1,257 @@
+"""Joint posterior of all random effects, given a precision per cell.
+
+Model: y = mu + sum of effects + error of precision p, mu flat; effects of an independent effect
+k are normal with variance s_k / w_j for label j (so that they may be heavy-tailed), those of a
+correlated one with s_k times its correlation. The largest independent effect is eliminated
+first (its block is diagonal); the others form one dense system of at most `MAX_DENSE_EFFECTS`
+values. Effects that would not fit are left out, the later ones first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil.smoothing.random_effects import RandomEffect
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+MAX_DENSE_EFFECTS = 1_000
+_MAX_SLICE_NUMBERS = 2_000_000
+"""Largest dense slice of the eliminated effect's regression."""
+_MAX_DENSE_REGRESSION = 20_000
+"""Largest regression that is a dense matrix: much faster on a small map than a sparse one."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Posterior of the effects, given all cells.
+
+    Attributes
+    ----------
+    mean, variance : ndarray of float, shape (n_cells,)
+        Mean and variance of each cell's mu plus effects.
+    energy, variance_energy : ndarray of float, shape (n_groupings,)
+        Sum of squares of the effects' means, and of their variances, in the metric of the
+        effect's weights or correlation.
+    squares : tuple of ndarray of float
+        Per effect the expected square of each label's value.
+    """
+
+    mean: Floats
+    variance: Floats
+    energy: Floats
+    variance_energy: Floats
+    squares: tuple[Floats, ...]
+
+
+@dataclass(frozen=True)
+class EffectBlock:
+    """An effect inside the dense system: its index, its rows, and its prior precision."""
+
+    effect: int
+    start: int
+    stop: int
+    precision: NDArray[np.floating] | None
+
+
+class Design:
+    """All random effects as one system of equations, built once and solved often.
+
+    Parameters
+    ----------
+    effects : sequence of RandomEffect
+    n_cells : int
+
+    Attributes
+    ----------
+    fits : tuple of int
+        The effects that take part.
+    sizes : ndarray of float, shape (n_groupings,)
+        Number of labels of each effect.
+    independent : tuple of bool
+        Whether an effect is without correlation.
+    """
+
+    def __init__(self, effects: Sequence[RandomEffect], n_cells: int) -> None:
+        index = [np.unique(g.label, return_inverse=True)[1].astype(np.int64) for g in effects]
+        sizes = [int(i.max()) + 1 for i in index]
+        self.sizes: Floats = np.array(sizes, dtype=np.float64)
+        self.independent = tuple(g.correlation is None for g in effects)
+        self.eliminated, inside = _choose_eliminated(self.independent, sizes)
+        self.fits = tuple(
+            sorted([*inside, *([] if self.eliminated is None else [self.eliminated])])
+        )
+        self.eliminated_label = (
+            np.zeros(n_cells, np.int64) if self.eliminated is None else index[self.eliminated]
+        )
+        self.n_eliminated = 1 if self.eliminated is None else sizes[self.eliminated]
+        columns, blocks, stop = [np.zeros(n_cells, np.int64)], [], 1
+        for k in inside:
+            correlation = effects[k].correlation
+            inverse = None if correlation is None else np.linalg.inv(correlation)
+            blocks.append(EffectBlock(k, stop, stop + sizes[k], inverse))
+            columns.append(index[k] + stop)
+            stop += sizes[k]
+        self.columns: Ints = np.stack(columns, axis=1)
+        self.blocks, self.n_dense = tuple(blocks), stop
+        # Index of each pair of a cell's effects in the flattened system.
+        self.flat = (self.columns[:, :, None] * stop + self.columns[:, None, :]).ravel()
+        self.crossed = (self.eliminated_label[:, None] * stop + self.columns).ravel()
+
+    def solve(self, y: Floats, p: Floats, s: Floats, weights: tuple[Floats, ...]) -> Effects:
+        """Return the posterior of the effects.
+
+        Parameters
+        ----------
+        y, p : ndarray of float, shape (n_cells,)
+            Numbers and their precisions, 0 where a cell carries no information.
+        s : ndarray of float, shape (n_groupings,)
+            Variances of the effects.
+        weights : tuple of ndarray of float
+            Per effect the w of each label; 1 for normal effects.
+        """
+        eliminated_precision: Floats = np.bincount(
+            self.eliminated_label, p, self.n_eliminated
+        ).astype(np.float64)
+        eliminated_precision = (
+            np.full(1, np.inf)
+            if self.eliminated is None
+            else eliminated_precision + weights[self.eliminated] / s[self.eliminated]
+        )
+        regression = self._regression(p, eliminated_precision)
+        finite_precision = np.where(np.isinf(eliminated_precision), 0.0, eliminated_precision)[
+            :, None
+        ]
+        covariance = np.linalg.inv(
+            self._dense(p, s, weights) - _array(regression.T @ (regression * finite_precision))
+        )
+        covariance = (covariance + covariance.T) / 2.0
+        eliminated_sums = np.bincount(self.eliminated_label, p * y, self.n_eliminated)
+        dense_sums = np.zeros(self.n_dense)
+        for column in self.columns.T:
+            dense_sums += np.bincount(column, p * y, self.n_dense)
+        dense_mean = covariance @ (dense_sums - regression.T @ eliminated_sums)
+        eliminated_mean = eliminated_sums / eliminated_precision - regression @ dense_mean
+        mean = eliminated_mean[self.eliminated_label] + dense_mean[self.columns].sum(axis=1)
+        variance, eliminated_variance = self._variances(
+            covariance, regression, eliminated_precision
+        )
+        return Effects(
+            mean,
+            variance,
+            *self._sizes((dense_mean, covariance), (eliminated_mean, eliminated_variance), weights),
+        )
+
+    def _regression(self, p: Floats, eliminated_precision: Floats) -> Any:  # noqa: ANN401  scipy is not typed
+        """Return the eliminated effect's regression on the dense ones; sparse where large."""
+        n = self.columns.shape[1]
+        shape = (self.n_eliminated, self.n_dense)
+        if self.n_eliminated * self.n_dense <= _MAX_DENSE_REGRESSION:
+            products = np.bincount(self.crossed, np.repeat(p, n), self.n_eliminated * self.n_dense)
+            return products.reshape(shape) / eliminated_precision[:, None]
+        from scipy import sparse  # noqa: PLC0415  importing hexveil must stay light
+
+        rows = np.repeat(self.eliminated_label, n)
+        crossed = sparse.csr_array((np.repeat(p, n), (rows, self.columns.ravel())), shape=shape)
+        return sparse.csr_array(crossed * (1.0 / eliminated_precision[:, None]))
+
+    def _dense(self, p: Floats, s: Floats, weights: tuple[Floats, ...]) -> Floats:
+        """Return the precision of the dense effects, before the elimination."""
+        n = self.n_dense
+        products = np.repeat(p, self.columns.shape[1] ** 2)
+        total: Floats = np.bincount(self.flat, products, n * n).astype(np.float64).reshape(n, n)
+        for b in self.blocks:
+            rows = slice(b.start, b.stop)
+            prior = np.diag(weights[b.effect]) if b.precision is None else b.precision
+            total[rows, rows] += prior / s[b.effect]
+        return total
+
+    def _variances(
+        self,
+        covariance: Floats,
+        regression: Any,  # noqa: ANN401  scipy is not typed
+        eliminated_precision: Floats,
+    ) -> tuple[Floats, Floats]:
+        """Return the variance of each cell, and of each eliminated effect."""
+        inside = np.zeros(self.columns.shape[0])
+        inside += covariance.ravel()[self.flat].reshape(inside.size, -1).sum(axis=1)
+        if self.eliminated is None:
+            return inside, np.zeros(1)
+        order = np.argsort(self.eliminated_label, kind="stable")
+        step = max(1, _MAX_SLICE_NUMBERS // self.n_dense)
+        eliminated_variance = 1.0 / eliminated_precision
+        for start in range(0, self.n_eliminated, step):
+            rows = regression[start : start + step]
+            mixed = rows @ covariance
+            eliminated_variance[start : start + step] += np.asarray(
+                (rows * mixed).sum(axis=1)
+            ).ravel()
+            start_cell, stop_cell = np.searchsorted(
+                self.eliminated_label[order], [start, start + step]
+            )
+            cells = order[start_cell:stop_cell]
+            offset = self.eliminated_label[cells] - start
+            inside[cells] -= 2.0 * mixed[offset[:, None], self.columns[cells]].sum(axis=1)
+        return inside + eliminated_variance[self.eliminated_label], eliminated_variance
+
+    def _sizes(
+        self,
+        dense: tuple[Floats, Floats],
+        eliminated: tuple[Floats, Floats],
+        weights: tuple[Floats, ...],
+    ) -> tuple[Floats, Floats, tuple[Floats, ...]]:
+        """Return energy, energy of the variances and squares of every effect."""
+        energy, variance_energy = np.zeros(self.sizes.size), np.zeros(self.sizes.size)
+        squares = [np.ones(int(n)) for n in self.sizes]
+        dense_mean, covariance = dense
+        for b in self.blocks:
+            u, inside = dense_mean[b.start : b.stop], covariance[b.start : b.stop, b.start : b.stop]
+            metric = np.diag(weights[b.effect]) if b.precision is None else b.precision
+            energy[b.effect], variance_energy[b.effect] = u @ metric @ u, np.sum(metric * inside)
+            squares[b.effect] = u**2 + np.diag(inside)
+        if self.eliminated is not None:
+            u, eliminated_variance = eliminated
+            w = weights[self.eliminated]
+            energy[self.eliminated], variance_energy[self.eliminated] = (
+                w @ u**2,
+                w @ eliminated_variance,
+            )
+            squares[self.eliminated] = u**2 + eliminated_variance
+        return energy, variance_energy, tuple(squares)
+
+
+def _array(matrix: Any) -> Floats:  # noqa: ANN401  scipy is not typed
+    """Return a matrix, sparse or not, as an array."""
+    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
+
+
+def _choose_eliminated(
+    independent: tuple[bool, ...], sizes: list[int]
+) -> tuple[int | None, list[int]]:
+    """Return the effect to eliminate and those in the dense system.
+
+    Of all choices the one that keeps the earliest effects; among equals the largest is eliminated.
+    """
+    best: tuple[list[bool], int, int | None, list[int]] | None = None
+    candidates: list[int | None] = [
+        k for k, eliminated_variance in enumerate(independent) if eliminated_variance
+    ]
+    for eliminated in candidates or [None]:
+        inside, stop = [], 1
+        for k, size in enumerate(sizes):
+            if k != eliminated and stop + size <= MAX_DENSE_EFFECTS:
+                inside.append(k)
+                stop += size
+        left_out = [k != eliminated and k not in inside for k in range(len(sizes))]
+        choice = (left_out, 0 if eliminated is None else -sizes[eliminated], eliminated, inside)
+        best = choice if best is None or choice[:2] < best[:2] else best
+    return (None, []) if best is None else best[2:]

@@ -1,0 +1,87 @@
+"""Formulas: arrays in, numbers out. Public facts only; numpy only."""
+
+from hexveil.accounting.bias import (
+    best_offset,
+    clipping_bias,
+    linear_bias,
+    linear_error,
+    truncation_mean_bias,
+    truncation_variance_bias,
+)
+from hexveil.accounting.clipping_rank import Clipping, clipping_rank, optimal_clipping
+from hexveil.accounting.noise_floor import noise_floor
+from hexveil.accounting.privacy_loss import privacy_loss
+from hexveil.accounting.pseudo_user_caps import (
+    exact_cap,
+    kept_total,
+    median_cap,
+    minimax_cap,
+    sqrt_cap,
+    surrogate_cap,
+    surrogate_objective,
+)
+from hexveil.accounting.pseudo_users import Grouping, best_fit, wrap_around
+from hexveil.accounting.sensitivity import (
+    mean_sensitivity,
+    user_mean_sensitivity,
+    user_variance_sensitivity,
+    variance_sensitivity,
+)
+from hexveil.accounting.suppression.clip_user import Suppression, clip_user
+from hexveil.accounting.suppression.residual_cap import CellCaps, cap_after_suppression
+from hexveil.accounting.suppression.suppression_stages import Stage
+from hexveil.accounting.suppression_bias import (
+    kept_weights,
+    midpoint_mean_bias,
+    midpoint_variance_bias,
+    midpoint_variance_offset,
+    reweighted_mean_bias,
+    reweighted_variance_bias,
+    user_midpoint_mean_sensitivity,
+    user_midpoint_variance_sensitivity,
+    user_reweighted_mean_sensitivity,
+    user_reweighted_variance_sensitivity,
+)
+
+__all__ = [
+    "CellCaps",
+    "Clipping",
+    "Grouping",
+    "Stage",
+    "Suppression",
+    "best_fit",
+    "best_offset",
+    "cap_after_suppression",
+    "clip_user",
+    "clipping_bias",
+    "clipping_rank",
+    "exact_cap",
+    "kept_total",
+    "kept_weights",
+    "linear_bias",
+    "linear_error",
+    "mean_sensitivity",
+    "median_cap",
+    "midpoint_mean_bias",
+    "midpoint_variance_bias",
+    "midpoint_variance_offset",
+    "minimax_cap",
+    "noise_floor",
+    "optimal_clipping",
+    "privacy_loss",
+    "reweighted_mean_bias",
+    "reweighted_variance_bias",
+    "sqrt_cap",
+    "surrogate_cap",
+    "surrogate_objective",
+    "truncation_mean_bias",
+    "truncation_variance_bias",
+    "user_mean_sensitivity",
+    "user_midpoint_mean_sensitivity",
+    "user_midpoint_variance_sensitivity",
+    "user_reweighted_mean_sensitivity",
+    "user_reweighted_variance_sensitivity",
+    "user_variance_sensitivity",
+    "variance_sensitivity",
+    "wrap_around",
+]

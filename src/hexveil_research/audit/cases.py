@@ -1,0 +1,250 @@
+"""What is audited: a plan or a choice, a near-tight pair of neighbours, and events fixed by hand.
+
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Every number here was chosen from public facts and from exact laws (`laws`), before anything was
+drawn: no event depends on the sample it is counted in.
+
+Why the pairs are tight.
+One Laplace noise: the user of largest sensitivity has all its values at one bound, or all at the
+other. Beyond both noiseless estimates the ratio of densities is e^ε everywhere.
+A choice: moving a value down raises every count of values at or below a candidate between its old
+and new place. Of two rivals, one short of the target and one at it, the first's cost falls and
+the second's rises, while the other candidates are too far off to be chosen. With two candidates
+of costs (c, 0) the first is chosen with chance exp(-c/scale)/2, exactly e^-ε of its chance
+when the costs are (c - 1, 1) and c > 1.
+Choices and noise together: the rivals are placed so that every choice loses its part in one and
+the same direction as the noise, and so that the estimate tells which rivals won, at least in the
+event: by far-off means (LEVY, FIXEDQUANTILE), or because a wider interval has the longer tail
+(AKMV, OPTIMIZEDQUANTILE).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.rational import float_up
+from hexveil.mechanisms import (
+    AKMV,
+    ArrayAveraging,
+    Baseline,
+    FixedQuantile,
+    Levy,
+    OptArrayAveraging,
+    OptimalClipping,
+    OptimizedQuantile,
+)
+from hexveil.mechanisms.arrays import array_means
+from hexveil_research.audit.laws import Event
+from hexveil_research.audit.twins import NOISE, SCALES, SCORES, Twin
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.clipped_range import IntervalPlan
+    from hexveil.mechanisms.selection import Choice
+    from hexveil.mechanisms.single_cell_plan import LaplacePlan
+    from hexveil_research.audit.laws import Subject
+
+    Floats = NDArray[np.float64]
+    Pair = tuple[Floats, Floats]
+
+COUNTS = (9, 7, 7, 5, 4, 4, 3, 2, 2, 2, 1, 1)
+BOUNDS = (-3, 5)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One claim, and how it might be refuted.
+
+    Attributes
+    ----------
+    name : str
+    claim : float
+        The loss claimed, rounded up.
+    subject : CellPlan or Choice
+    pair : pair of ndarray of float
+        Neighbouring inputs: user means for a plan, values to rank for a choice.
+    events : tuple of Event
+    catches : tuple of Twin
+        The broken twins that this pair and these events are sharp enough for.
+    """
+
+    name: str
+    claim: float
+    subject: Subject
+    pair: Pair
+    events: tuple[Event, ...]
+    catches: tuple[Twin, ...]
+
+
+def suite() -> tuple[Case, ...]:
+    """Return every case: plans of one noise, plans with choices, and choices alone."""
+    return (*_one_noise(), *_fixed_quantiles(), *_wrapped(), *_levy(), *_optimized(), *_akmv())
+
+
+def _one_noise() -> list[Case]:
+    cases = []
+    for mechanism in (
+        Baseline(),
+        OptimalClipping(),
+        ArrayAveraging("best_fit", "sqrt"),
+        ArrayAveraging("wrap_around", "sqrt"),
+        OptArrayAveraging("minimax"),
+        OptArrayAveraging("surrogate"),
+    ):
+        plan: LaplacePlan = mechanism.plan(COUNTS, bounds=BOUNDS, epsilon=1)
+        low = np.ones(len(COUNTS))
+        high = low.copy()
+        # The first user has the most samples, so nobody has more weight.
+        low[0], high[0] = BOUNDS
+        ends = [float(plan.noiseless(means)) for means in (low, high)]
+        events = (
+            Event(low=ends[1]),
+            Event(high=ends[0]),
+            Event(low=ends[1] + plan.noise_scale),
+        )
+        cases.append(
+            Case(mechanism.name, float_up(plan.epsilon), plan, (low, high), events, (SCALES,))
+        )
+    return cases
+
+
+def _fixed_quantiles() -> list[Case]:
+    """Return a plan of 150 arrays of one user each, and its choice of the lower end alone.
+
+    The ends are chosen from 5 points 0 to 4. Per end two points are rivals: 0 and 1, 2 and 3.
+    """
+    mechanism = FixedQuantile("1/3", "2/3", cap=1, candidates=4)
+    plan = mechanism.plan([1] * 150, bounds=(0, 4), epsilon=2)
+    means = np.repeat([4.0, 0.0, 1.0, 2.0, 3.0], [50, 48, 2, 48, 2])
+    pair = _moved(means, 0.0)
+    # The least estimate before the noise: both ends at their lower rival.
+    least = float(np.clip(pair[1], 0.0, 2.0).mean())
+    events = (Event(high=least), Event(high=least + 0.01))
+    every = (SCALES, NOISE, SCORES)
+    part = (plan.epsilon - plan.mean_epsilon) / 2
+    return [
+        Case(mechanism.name, float_up(plan.epsilon), plan, pair, events, every),
+        _choice(f"{mechanism.name}: low", part, plan.low, pair, Event(high=0.0)),
+        _choice_on_a_fine_grid(),
+    ]
+
+
+def _choice_on_a_fine_grid() -> Case:
+    """Return a choice among runs of many points: 4 and 28 rivals of 65 points."""
+    mechanism = FixedQuantile("1/2", 1, cap=1, candidates=64)
+    plan = mechanism.plan([1] * 150, bounds=(0, 64), epsilon=2)
+    means = np.repeat([64.0, 0.0, 4.0, 32.0], [1, 71, 4, 74])
+    part = (plan.epsilon - plan.mean_epsilon) / 2
+    return _choice(f"{mechanism.name}: low", part, plan.low, _moved(means, 0.0), Event(high=3.5))
+
+
+def _wrapped() -> list[Case]:
+    """Return WRAPAROUND, where the user who moves is in two arrays, a third of each.
+
+    Its arrays are at U/3 or at 0. Per end two points are rivals, each cost moves by 2.
+    """
+    mechanism = FixedQuantile("1/3", "2/3", grouping="wrap_around", cap=3, candidates=12)
+    plan = mechanism.plan([2] * 270, bounds=(0, 12), epsilon=2)
+    # Users come in threes that fill two arrays; values just below a point count as at it.
+    threes = np.repeat([0.0, 0.9, 1.9, 2.9, 3.9], [28, 2, 28, 2, 29])
+    means = np.concatenate(([0.0, 12.0, 0.0], np.repeat(threes, 3)))
+    pair = _moved(means, 0.0, user=1)
+    arrays = _arrays(plan, pair)
+    least = float(np.clip(arrays[1], 0.0, 2.0).mean())
+    part = (plan.epsilon - plan.mean_epsilon) / 2
+    every = (SCALES, NOISE, SCORES)
+    return [
+        Case(mechanism.name, float_up(plan.epsilon), plan, pair, (Event(high=least),), every),
+        _choice(f"{mechanism.name}: low", part, plan.low, arrays, Event(high=0.0)),
+        _levy_wrapped(),
+    ]
+
+
+def _levy_wrapped() -> Case:
+    """Return a choice of bins; the user who moves takes both arrays from the second to the first.
+
+    With K arrays the third bin and those above cost K, the rivals about K/2.
+    """
+    mechanism = Levy(gamma=1, grouping="wrap_around", cap=24)
+    plan = mechanism.plan([16] * 150, bounds=(0, 12), epsilon=2)
+    threes = np.repeat([1.5, 4.5], [24, 25])
+    means = np.concatenate(([1.5, 12.0, 1.5], np.repeat(threes, 3)))
+    arrays = _arrays(plan, _moved(means, 0.0, user=1))
+    part = plan.epsilon - plan.mean_epsilon
+    return _choice(f"{mechanism.name}: middle", part, plan.choice, arrays, Event(high=3.0))
+
+
+def _levy() -> list[Case]:
+    """Return three bins and 40 arrays at either bound: outer bins are far-off rivals."""
+    mechanism = Levy(gamma=1, cap=19)
+    plan = mechanism.plan([19] * 40, bounds=(0, 3), epsilon=2)
+    pair = _moved(np.repeat([3.0, 0.0], [23, 17]), 0.0)
+    part = plan.epsilon - plan.mean_epsilon
+    events = (Event(high=1.12), Event(high=1.1))
+    every = (SCALES, NOISE, SCORES)
+    return [
+        Case(mechanism.name, float_up(plan.epsilon), plan, pair, events, every),
+        _choice(f"{mechanism.name}: middle", part, plan.choice, pair, Event(high=2.0)),
+    ]
+
+
+def _optimized() -> list[Case]:
+    """Return two plans: one spends most of ε on the noise, one most of it on the ends.
+
+    In the second both ends are the median, and the event is that both fall on the lower bound.
+    """
+    noisy = OptimizedQuantile(split="0.25", cap=1, candidates=4)
+    plan = noisy.plan([1] * 4, bounds=(0, 4), epsilon=2)
+    up = _moved(np.array([0.0, 4.0, 4.0, 4.0]), 4.0)
+    choosy = OptimizedQuantile(split="0.9", cap=1, candidates=2)
+    other = choosy.plan([1] * 10, bounds=(0, 2), epsilon=2)
+    down = _moved(np.repeat([2.0, 0.0, 1.0], [5, 3, 2]), 0.0)
+    part = (other.epsilon - other.mean_epsilon) / 2
+    both, one = (SCALES, NOISE), (SCALES, SCORES)
+    return [
+        Case(noisy.name, float_up(plan.epsilon), plan, up, (Event(low=4.01),), both),
+        Case(choosy.name, float_up(other.epsilon), other, down, (Event(0.0, 0.0),), one),
+        _choice(f"{choosy.name}: low", part, other.low, down, Event(high=0.0)),
+    ]
+
+
+def _akmv() -> list[Case]:
+    """Return two plans: one spends most of ε on the noise, one most of it on the threshold."""
+    noisy = AKMV(split="0.25", candidates=3)
+    plan = noisy.plan([1] * 60, bounds=(0, 3), epsilon=2)
+    down = _moved(np.repeat([3.0, 1.0, 2.0], [1, 55, 4]), 0.0)
+    choosy = AKMV(split="0.85", candidates=12)
+    other = choosy.plan([1] * 60, bounds=(0, 12), epsilon=2)
+    up = _moved(np.repeat([0.0, 1.0, 2.0], [1, 55, 4]), 12.0)
+    part = other.epsilon - other.mean_epsilon
+    both, one = (SCALES, NOISE), (SCALES, SCORES)
+    return [
+        Case(noisy.name, float_up(plan.epsilon), plan, down, (Event(high=0.975),), both),
+        Case(choosy.name, float_up(other.epsilon), other, up, (Event(low=1.34),), one),
+        _choice(f"{choosy.name}: threshold", part, other.choice, up, Event(low=2.0)),
+    ]
+
+
+def _choice(name: str, part: Fraction, choice: Choice | None, pair: Pair, event: Event) -> Case:
+    """Return a choice alone: it claims its part of ε."""
+    if choice is None:
+        raise ValueError(f"{name}: this plan makes no choice, so there is none to audit.")
+    return Case(name, float_up(part), choice, pair, (event,), (SCALES, SCORES))
+
+
+def _moved(means: Floats, to: float, user: int = 0) -> Pair:
+    """Return values, and the same with those of one user changed."""
+    other = means.copy()
+    other[user] = to
+    return means, other
+
+
+def _arrays(plan: IntervalPlan, pair: Pair) -> Pair:
+    """Return array means of neighbouring user means."""
+    return array_means(plan.groups, pair[0]), array_means(plan.groups, pair[1])

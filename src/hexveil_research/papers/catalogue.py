@@ -1,0 +1,19 @@
+"""Every study by its name, in the order of the papers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil_research.papers import beyond, city, comp, iot, rw, wc
+
+if TYPE_CHECKING:
+    from hexveil_research.papers.study import Study
+
+STUDIES: tuple[Study, ...] = (
+    *iot.STUDIES,
+    *rw.STUDIES,
+    *comp.STUDIES,
+    *wc.STUDIES,
+    *beyond.STUDIES,
+    *city.STUDIES,
+)

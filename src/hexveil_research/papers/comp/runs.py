@@ -1,0 +1,196 @@
+"""COMP's algorithms run on one occupancy at one ε, its true loss, and the joint plan beside it.
+
+Source: COMP sections V-B and VI; the loss itself: ERRATA 3; what constants miss: ERRATA 4.
+Symbols: U the width of the bounds, ε the loss of one cell (half for the mean, half for the
+variance), G_1 the most cells of a user, K the same after CLIP-USER, E the largest error over cells
+before it, Ē after it and the caps. Errors are COMP's sum of value units and squared ones.
+
+What the paper leaves open: the values of ε; taken are eleven of equal ratio from 0.1 to 1, and
+three more up to 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil import theory
+from hexveil.accounting.sensitivity import variance_share
+from hexveil.model.occupancy import Occupancy
+from hexveil.planning import plan
+from hexveil_research.papers.comp_setting import SPAN, comp_setting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from hexveil_research.papers.study import Setting
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+EPSILONS = tuple(f"{10 ** (-1 + step / 10):.3g}" for step in range(11))
+"""0.1 to 1, for figures 3 to 8."""
+WIDER = (*EPSILONS, "1.26", "1.58", "2")
+"""0.1 to 2, for figures 1 and 2."""
+DRAWS = 10
+GAMMAS = (3, 6, 9)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the paper's algorithms make of one occupancy at one ε, and what it really loses.
+
+    Attributes
+    ----------
+    epsilon : float
+        ε.
+    cells : int
+        G_1.
+    degradation : int
+        K.
+    bound : float
+        E.
+    largest : float
+        Largest error over cells after CLIP-USER.
+    raised : int
+        Cells whose error is larger after CLIP-USER than before.
+    capped : float
+        Ē.
+    plain_loss : float
+        Loss of the most exposed user with nothing suppressed, by exact accounting.
+    kept_loss : float
+        The same after CLIP-USER.
+    """
+
+    epsilon: float
+    cells: int
+    degradation: int
+    bound: float
+    largest: float
+    raised: int
+    capped: float
+    plain_loss: float
+    kept_loss: float
+
+    @property
+    def counted(self) -> float:
+        """Loss by counting cells, before CLIP-USER: G_1 ε (Corollary II.1)."""
+        return self.cells * self.epsilon
+
+    @property
+    def claimed(self) -> float:
+        """Loss by counting cells, after CLIP-USER: K ε (Proposition V.1)."""
+        return self.degradation * self.epsilon
+
+
+def constants_error(span: float) -> float:
+    """Return what the constants U/2 and U²/8 miss at most: U/2 + U²/8, at no loss (ERRATA 4).
+
+    Examples
+    --------
+    >>> constants_error(65.0)
+    560.625
+    """
+    return span / 2 + span**2 / 8
+
+
+def run(occupancy: Occupancy, span: float, epsilon: str) -> Run:
+    """Return what CLIP-USER and the caps after it make of an occupancy.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    span : float
+        U, in value units.
+    epsilon : str
+        ε as decimal text.
+    """
+    done = theory.clip_user(occupancy, span, epsilon)
+    start = initial_errors(occupancy, span, float(epsilon))
+    after = done.mean_errors + done.variance_errors
+    return Run(
+        epsilon=float(epsilon),
+        cells=int(occupancy.cells_per_user.max()),
+        degradation=done.degradation,
+        bound=float(start.max()),
+        largest=float(after.max()),
+        raised=int((after > start * (1 + 1e-9)).sum()),
+        capped=theory.cap_after_suppression(occupancy, done.kept, span, epsilon).max_error,
+        plain_loss=exact_loss(occupancy, span, float(epsilon)),
+        kept_loss=exact_loss(kept_part(occupancy, done.kept), span, float(epsilon)),
+    )
+
+
+def kept_part(occupancy: Occupancy, kept: Ints) -> Occupancy:
+    """Return the occupancy of what is kept; a user of whom nothing is kept is left out."""
+    live = kept > 0
+    _, user = np.unique(occupancy.user[live], return_inverse=True)
+    return Occupancy.from_coo(occupancy.cell[live], user, kept[live])
+
+
+def sensitivities(occupancy: Occupancy, span: float) -> tuple[Floats, Floats]:
+    """Return each cell's sensitivity of the mean and of the variance (eq. (5), Prop. III.1)."""
+    top, total = occupancy.kth_largest(1), occupancy.records_per_cell
+    return span * top / total, span**2 * variance_share(top, total)
+
+
+def initial_errors(occupancy: Occupancy, span: float, epsilon: float) -> Floats:
+    """Return each cell's error with nothing suppressed: eq. (12) with all of Prop. III.1."""
+    mean, variance = sensitivities(occupancy, span)
+    return 2.0 * (mean + variance) / epsilon
+
+
+def exact_loss(occupancy: Occupancy, span: float, epsilon: float) -> float:
+    """Return the most exposed user's loss under the noise of BASELINE (ERRATA 3).
+
+    The scales are 2 Δ/ε; a variance of one record is 0 and needs no noise.
+    """
+    mean, variance = (
+        np.where(moved > 0, 2.0 * moved / epsilon, np.inf)
+        for moved in sensitivities(occupancy, span)
+    )
+    return float(theory.privacy_loss(occupancy, mean, variance, span).max())
+
+
+def least_loss(occupancy: Occupancy, span: float, error: float) -> float:
+    """Return the joint plan's loss where no cell's error is above `error`."""
+    made = plan(occupancy, bounds=(0, span), target_error=error, error="sum", advise=False)
+    return float(made.epsilon)
+
+
+def least_error(occupancy: Occupancy, span: float, loss: float) -> float:
+    """Return the joint plan's largest error over cells within a loss."""
+    made = plan(
+        occupancy, bounds=(0, span), epsilon=loss, error="sum", objective="max", advise=False
+    )
+    return float(made.judged_errors().max())
+
+
+@cache
+def synthetic_run(gamma: int, seed: int, epsilon: str) -> Run:
+    """Return the run on one draw of the synthetic setting; made once, used by several studies."""
+    return run(comp_setting(gamma, seed), SPAN, epsilon)
+
+
+def seeds(setting: Setting) -> range:
+    """Return the seeds of the draws: ten, or fewer where fewer trials are asked for."""
+    first = setting.seed * DRAWS
+    return range(first, first + max(1, min(DRAWS, setting.trials)))
+
+
+def synthetic_runs(setting: Setting, gamma: int) -> tuple[tuple[Run, ...], ...]:
+    """Return the runs on all draws, a row each, at every ε of `EPSILONS`."""
+    return tuple(
+        tuple(synthetic_run(gamma, seed, epsilon) for epsilon in EPSILONS)
+        for seed in seeds(setting)
+    )
+
+
+def column(runs: Sequence[Sequence[Run]], name: str) -> Floats:
+    """Return a number of each run by its name; shape (n_draws, n_epsilons)."""
+    return np.array([[float(getattr(one, name)) for one in row] for row in runs])

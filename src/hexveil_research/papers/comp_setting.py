@@ -1,0 +1,45 @@
+"""COMP's synthetic setting: who reported how often in twelve cells.
+
+Source: COMP section VI-A.2. Counts only, all of them drawn and public; there are no values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hexveil.model.occupancy import Occupancy
+
+SPAN = 65.0
+"""U, the width of the bounds, in km/h (COMP section VI-A.1)."""
+CELLS = 12
+"""G, the cells; the user in most of them is in all."""
+
+
+def comp_setting(gamma: int, seed: int, q: float = 0.01, cells: int = CELLS) -> Occupancy:
+    """Return a drawn occupancy of 2^G - 1 users in G cells.
+
+    The users numbered 2^j to 2^(j+1) - 1 (from 1) are in G - j cells, taken at random. Counts are
+    geometric; in each cell the first of the largest is multiplied by 1 + gamma.
+
+    Parameters
+    ----------
+    gamma : int
+        How much heavier the heavy hitter of each cell becomes.
+    seed : int
+    q : float
+        Parameter of the geometric distribution; the mean count is 1/q.
+    cells : int
+        G.
+
+    Examples
+    --------
+    >>> comp_setting(3, seed=0).cells_per_user[:4].tolist()
+    [12, 11, 11, 10]
+    """
+    draw = np.random.default_rng(seed)
+    degree = np.repeat(cells - np.arange(cells), 2 ** np.arange(cells))
+    rank = draw.random((degree.size, cells)).argsort(axis=1).argsort(axis=1)
+    counts = np.where(rank < degree[:, None], draw.geometric(q, rank.shape), 0)
+    heavy = counts.argmax(axis=0), np.arange(cells)
+    counts[heavy] = counts[heavy] * (1 + gamma)
+    return Occupancy.from_dense(counts)

@@ -1,0 +1,249 @@
+"""IOT's figures 1 to 4: simulated errors on cells like the published one, and scaled.
+
+Source: IOT section IV, with ERRATA 7 for the noise of WRAPAROUND. Cells and ε are in `setting`.
+As in the paper: BESTFIT but for figure 1, gamma = 0.2 of LEVY, the median as cap of
+ARRAY-AVERAGING but for figure 4, where it is that of eq. (9).
+Ours in the same axes: Foresight, and Auto with its own prior, neither tuned to what is drawn here.
+Auto is left out of figure 4, where its planning takes longest.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.mechanisms import (
+    ArrayAveraging,
+    Auto,
+    Baseline,
+    FixedQuantile,
+    Foresight,
+    Levy,
+    OptimizedQuantile,
+)
+from hexveil_research.papers import itms
+from hexveil_research.papers.iot import shown
+from hexveil_research.papers.iot.setting import (
+    EPSILONS,
+    Cell,
+    Curve,
+    ends,
+    mixed_cell,
+    sample_scaled_cell,
+    seeds,
+    simulated,
+    user_scaled_cell,
+)
+from hexveil_research.papers.study import Claim, Outcome, Panel, Study
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.cell_plan import Mechanism
+    from hexveil_research.papers.iot.setting import Curves
+    from hexveil_research.papers.study import Setting
+
+    Floats = NDArray[np.float64]
+
+CELL_LOSS = "privacy loss ε"
+ERROR = "mean |error|, km/h"
+BASELINE, FORESIGHT, AUTO = Baseline(), Foresight(), Auto()
+CLIPPING: dict[str, Mechanism] = {
+    "ARRAY-AVERAGING": ArrayAveraging(),
+    "LEVY": Levy(),
+    "FIXEDQUANTILE": FixedQuantile(),
+    "OPTIMIZEDQUANTILE": OptimizedQuantile(),
+}
+"""The paper's algorithms that clip, by its names."""
+GROUPED: dict[str, tuple[Mechanism, Mechanism]] = {
+    "ARRAY-AVERAGING": (ArrayAveraging("wrap_around"), ArrayAveraging()),
+    "LEVY": (Levy(grouping="wrap_around"), Levy()),
+    "FIXEDQUANTILE": (FixedQuantile(grouping="wrap_around"), FixedQuantile()),
+}
+"""Under WRAPAROUND, and under BESTFIT."""
+SHARES = (0.1, 0.5)
+"""Parts of the variance between users that the claims of figures 1 and 2 are tried at, too."""
+
+
+def printed_wrap(cell: Cell) -> Floats:
+    """Return ARRAY-AVERAGING's error under WRAPAROUND with the printed noise, at every ε.
+
+    The noise has the scale b = 2U/(K ε) (IOT section III-C); what it errs by without noise, d,
+    makes the mean absolute error |d| + b exp(-|d|/b).
+
+    Parameters
+    ----------
+    cell : Cell
+    """
+    found = []
+    for epsilon in EPSILONS:
+        plan = ArrayAveraging("wrap_around").plan(cell.counts, bounds=itms.BOUNDS, epsilon=epsilon)
+        d = abs(float(plan.noiseless(cell.means)) - cell.truth)
+        b = 2 * itms.SPAN / (plan.groups.n_arrays * float(epsilon))
+        found.append(d + b * np.exp(-d / b))
+    return np.array(found)
+
+
+def grouping_curves(setting: Setting, share: float = itms.SHARE) -> dict[str, tuple[Curve, Curve]]:
+    """Return for each algorithm its errors under WRAPAROUND and under BESTFIT."""
+    both = [one for pair in GROUPED.values() for one in pair]
+    curves = simulated(both, setting, partial(mixed_cell, share=share))
+    return {name: (curves[a.name], curves[b.name]) for name, (a, b) in GROUPED.items()}
+
+
+def grouping(setting: Setting) -> Outcome:
+    """Return IOT figure 1: the two grouping strategies under three algorithms."""
+    curves = grouping_curves(setting)
+    setting.tell(0.3)
+    exact = np.array([printed_wrap(mixed_cell(seed)) for seed in seeds(setting)])
+    printed = Curve(exact, np.zeros_like(exact))
+    ours = simulated([FORESIGHT], setting, mixed_cell, _part(setting, 0.3, 0.7))[FORESIGHT.name]
+    panels = []
+    for name, (wrapped, fitted) in curves.items():
+        lines = [wrapped.line("WRAPAROUND"), fitted.line("BESTFIT"), ours.line("Foresight", "ours")]
+        if name == "ARRAY-AVERAGING":
+            lines.insert(1, printed.line("WRAPAROUND, noise 2U/K as printed"))
+        title = f"IOT figure 1: {name}, cell like ITMS"
+        panels.append(Panel(title, CELL_LOSS, ERROR, tuple(lines), ends=ends(setting)))
+    other = {share: grouping_curves(setting, share) for share in SHARES}
+    setting.tell(1.0)
+    claims = (
+        shown.published_facts([itms.facts(itms.counts(seed)) for seed in seeds(setting)]),
+        *shown.noise_claims([mixed_cell(seed).counts for seed in seeds(setting)]),
+        *shown.grouping_claims(curves, printed, other),
+    )
+    return Outcome(tuple(panels), claims)
+
+
+def _part(setting: Setting, start: float, end: float) -> Callable[[float], None]:
+    """Return what tells a setting of a part of the whole work."""
+    return lambda share: setting.tell(start + (end - start) * share)
+
+
+def _named(
+    setting: Setting,
+    cell: Callable[[int], Cell],
+    papers: dict[str, Mechanism],
+    tell: Callable[[float], None] = lambda _: None,
+) -> Curves:
+    """Return errors of several algorithms by the names given."""
+    by_name = simulated(list(papers.values()), setting, cell, tell)
+    return {name: by_name[one.name] for name, one in papers.items()}
+
+
+def _panel(title: str, setting: Setting, papers: Curves, ours: Curves) -> Panel:
+    lines = (
+        *(one.line(name) for name, one in papers.items()),
+        *(one.line(name, "ours") for name, one in ours.items()),
+    )
+    return Panel(title, CELL_LOSS, ERROR, lines, log_y=True, ends=ends(setting))
+
+
+def compared(
+    setting: Setting,
+    title: str,
+    cell: Callable[[int], Cell],
+    clipping: dict[str, Mechanism],
+    ours: dict[str, Mechanism],
+) -> tuple[Panel, Curves, Curves]:
+    """Return the panel of BASELINE, the clipping algorithms and ours, with both their curves."""
+    papers = _named(setting, cell, {"BASELINE": BASELINE, **clipping}, _part(setting, 0.0, 0.2))
+    found = _named(setting, cell, ours, _part(setting, 0.2, 1.0))
+    return _panel(title, setting, papers, found), papers, found
+
+
+def like_itms(setting: Setting) -> Outcome:
+    """Return IOT figure 2: all algorithms on a cell like the published one."""
+    title = "IOT figure 2: cell like ITMS, BESTFIT"
+    panel, papers, ours = compared(setting, title, mixed_cell, CLIPPING, {
+        "Foresight": FORESIGHT, "Auto": AUTO,
+    })  # fmt: skip
+    other = {
+        share: _named(setting, partial(mixed_cell, share=share), {"BASELINE": BASELINE, **CLIPPING})
+        for share in SHARES
+    }
+    noise = [
+        Baseline().plan(mixed_cell(seed).counts, bounds=itms.BOUNDS, epsilon=1).noise_scale
+        for seed in seeds(setting)
+    ]
+    claims = (
+        shown.baseline_claim(papers["BASELINE"], noise),
+        shown.clipping_claim("Section IV-B, figure 2", "cell like ITMS", papers, other),
+        shown.little_difference(papers, other),
+        *shown.ours_claims("Figure 2", "cell like ITMS", papers, ours),
+    )
+    return Outcome((panel,), claims)
+
+
+def sample_scaling(setting: Setting) -> Outcome:
+    """Return IOT figure 3: ten times as many samples of each user."""
+    title, where = "IOT figure 3: sample scaling, λ = 10", "sample scaling"
+    panel, papers, ours = compared(setting, title, sample_scaled_cell, CLIPPING, {
+        "Foresight": FORESIGHT, "Auto": AUTO,
+    })  # fmt: skip
+    place = "Section IV-C, figure 3"
+    claims: tuple[Claim, ...] = (
+        shown.clipping_claim(place, where, papers),
+        shown.order_claim(place, "LEVY errs less than all other algorithms", papers, ("LEVY",)),
+        *shown.ours_claims("Figure 3", where, papers, ours),
+    )
+    return Outcome((panel,), claims)
+
+
+def user_scaling(setting: Setting) -> Outcome:
+    """Return IOT figure 4: ten times as many users."""
+    title, where = "IOT figure 4: user scaling, λ = 10", "user scaling"
+    clipping = {**CLIPPING, "ARRAY-AVERAGING": ArrayAveraging(cap="sqrt")}
+    panel, papers, ours = compared(
+        setting, title, user_scaled_cell, clipping, {"Foresight": FORESIGHT}
+    )
+    place = "Section IV-C, figure 4"
+    claims: tuple[Claim, ...] = (
+        shown.clipping_claim(place, where, papers),
+        shown.order_claim(
+            place, "FIXEDQUANTILE errs less than all other algorithms", papers, ("FIXEDQUANTILE",)
+        ),
+        shown.order_claim(
+            place, "ARRAY-AVERAGING is second after FIXEDQUANTILE", papers,
+            ("FIXEDQUANTILE", "ARRAY-AVERAGING"),
+        ),
+        *shown.ours_claims("Figure 4", where, papers, ours),
+    )  # fmt: skip
+    return Outcome((panel,), claims)
+
+
+STUDIES: tuple[Study, ...] = (
+    Study(
+        name="iot:fig1",
+        place="IOT, figure 1",
+        title="WRAPAROUND and BESTFIT under three algorithms",
+        make=grouping,
+        seconds=26.0,
+    ),
+    Study(
+        name="iot:fig2",
+        place="IOT, figure 2",
+        title="All algorithms on a cell like the published one",
+        make=like_itms,
+        seconds=15.0,
+    ),
+    Study(
+        name="iot:fig3",
+        place="IOT, figure 3",
+        title="Ten times as many samples of each user",
+        make=sample_scaling,
+        seconds=13.0,
+    ),
+    Study(
+        name="iot:fig4",
+        place="IOT, figure 4",
+        title="Ten times as many users",
+        make=user_scaling,
+        seconds=28.0,
+    ),
+)
+"""Figures 1 to 4."""

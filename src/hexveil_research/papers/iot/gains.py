@@ -1,0 +1,294 @@
+"""What IOT states in sections II and III: sensitivities, arrays, the gain of a cap, LEVY's width.
+
+Source: IOT Theorem II.1, Proposition II.1, eq. (2) to (9), Lemmas III.1 and III.2 (RW sections II
+and III, appendices A to C), with the median as in docs/understand/errata.md.
+Symbols as in `lemmas`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil import theory
+from hexveil.mechanisms import ArrayAveraging, Baseline, Levy
+from hexveil_research.papers import itms
+from hexveil_research.papers.comp import small
+from hexveil_research.papers.iot.lemmas import (
+    CLOSE,
+    caps_of,
+    few_caps,
+    gain,
+    kept,
+    largest_gain,
+    listed,
+)
+from hexveil_research.papers.study import Claim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hexveil_research.papers.iot.lemmas import CapRule, Counts
+
+GAMMA = 0.2
+DELTAS = (0.5, 0.1, 0.01)
+SURE = 4.5
+"""Standard errors; a normal deviation is above once in a hundred thousand times."""
+BLOCK = 200
+"""Data sets drawn to see whether array means concentrate."""
+
+
+def moved_claim(formula: Callable[[Counts, float], float] = theory.mean_sensitivity) -> Claim:
+    """Return eq. (2), by search over small cells."""
+    cells = small.cells(5)
+    apart = [
+        abs(small.largest_move(small.means(counts), counts) - formula(counts, 1.0))
+        for counts in cells
+    ]
+    return Claim(
+        "IOT",
+        "Section II-D, eq. (2)",
+        "The mean of all samples has the user-level sensitivity U m*/N",
+        f"search over all data sets on a grid differs by at most {max(apart):.1e} U in "
+        f"{len(cells)} cells of up to five samples",
+        max(apart) <= CLOSE,
+    )
+
+
+def private_claim(noise: float = 1.0) -> Claim:
+    """Return Theorem II.1 on a cell like ITMS.
+
+    Parameters
+    ----------
+    noise : float
+        In parts of Δ/ε; for a test.
+    """
+    m = itms.counts()
+    losses = []
+    for epsilon in ("0.5", "1", "2"):
+        plan = Baseline().plan(m, bounds=itms.BOUNDS, epsilon=epsilon)
+        b, step = noise * plan.noise_scale, plan.sensitivity
+        x = np.linspace(-5 * step, 5 * step, 1001)
+        # Logarithm of the ratio of the densities of two estimates a sensitivity apart.
+        losses.append(float(np.abs(np.abs(x - step) - np.abs(x)).max() / b) / float(plan.epsilon))
+    return Claim(
+        "IOT",
+        "Theorem II.1",
+        "Laplace noise of scale Δ/ε loses ε",
+        f"largest log ratio of densities over ε, at ε = 0.5, 1, 2: "
+        f"{', '.join(f'{loss:.4f}' for loss in losses)}",
+        all(abs(loss - 1) <= CLOSE for loss in losses),
+    )
+
+
+def tail_claim(trials: int, seed: int, factor: float = 1.0) -> Claim:
+    """Return Proposition II.1, by simulation.
+
+    Parameters
+    ----------
+    trials, seed : int
+    factor : float
+        Of the noise; for a test.
+    """
+    plan = Baseline().plan(itms.counts(), bounds=itms.BOUNDS, epsilon=1)
+    middle = np.full(itms.PUBLISHED.users, itms.MEAN)
+    generator = np.random.default_rng([seed, 21])
+    missed = factor * np.abs(plan.simulate(middle, generator, trials) - itms.MEAN)
+    shares = [float((missed >= plan.noise_scale * np.log(1 / d)).mean()) for d in DELTAS]
+    room = [SURE * (d * (1 - d) / trials) ** 0.5 for d in DELTAS]
+    each = ", ".join(f"{share:.4f} at δ = {d}" for share, d in zip(shares, DELTAS, strict=True))
+    return Claim(
+        "IOT",
+        "Proposition II.1",
+        "The error is at least Δ ln(1/δ)/ε with a chance of at most δ",
+        f"share of {trials} simulated releases on a cell like ITMS: {each}",
+        all(s <= d + more for s, d, more in zip(shares, DELTAS, room, strict=True)),
+    )
+
+
+def arrays_claim(cells: Sequence[Counts]) -> Claim:
+    """Return what section III-A says of the two grouping strategies."""
+    fewest, fitted, wrapped = 0, 0, 0
+    tried = [(counts, cap) for counts in cells for cap in few_caps(counts)]
+    for counts, cap in tried:
+        wrap, fit = theory.wrap_around(counts, cap), theory.best_fit(counts, cap)
+        fewest = min(fewest, fit.n_arrays - wrap.n_arrays)
+        fitted, wrapped = max(fitted, fit.most_arrays), max(wrapped, wrap.most_arrays)
+    return Claim(
+        "IOT",
+        "Section III-A",
+        "BESTFIT makes at least as many arrays as WRAPAROUND; a user has samples in one array "
+        "under BESTFIT, in at most two under WRAPAROUND",
+        f"{len(tried)} groupings of {len(cells)} random cells: K̄ - K at least {fewest}, at most "
+        f"{fitted} and {wrapped} arrays of a user",
+        fewest >= 0 and fitted == 1 and wrapped <= 2,
+    )
+
+
+def proxy_claim(cells: Sequence[Counts]) -> Claim:
+    """Return Lemma III.1."""
+    least = min(gain(counts, cap) for counts in cells for cap in caps_of(counts))
+    return Claim(
+        "IOT",
+        "Lemma III.1",
+        "A cap of at most m* never raises the sensitivity: Δ >= Δ̃",
+        f"the least Δ/Δ̃ over all whole caps of {len(cells)} random cells is {float(least):.4f}",
+        least >= 1,
+    )
+
+
+def gain_claim(cells: Sequence[Counts]) -> Claim:
+    """Return eq. (5), with where its two bounds are met."""
+    above = elsewhere = 0
+    for counts in cells:
+        low, high, most = min(counts), max(counts), largest_gain(counts)
+        for cap in caps_of(counts):
+            found, alpha = gain(counts, cap), Fraction(high, cap)
+            above += found > min(alpha, most)
+            elsewhere += (found == alpha) != (cap == high) or (found == most) != (cap == low)
+    return Claim(
+        "IOT",
+        "Section III-C, eq. (5)",
+        "The gain Δ/Δ̃ is at most m*/m_UB, met at m* only, and at most OPT = m* L/N, met at m_* "
+        "only",
+        f"over all whole caps of {len(cells)} random cells: above a bound {above} times, a bound "
+        f"met elsewhere or missed {elsewhere} times",
+        not above and not elsewhere,
+    )
+
+
+def median_claim(cells: Sequence[Counts], rule: CapRule = theory.median_cap) -> Claim:
+    """Return Lemma III.2."""
+    shares = [gain(counts, rule(counts)) / largest_gain(counts) for counts in cells]
+    m = tuple(itms.counts().tolist())
+    here = gain(m, rule(m)) / largest_gain(m)
+    return Claim(
+        "IOT",
+        "Lemma III.2",
+        "ARRAY-AVERAGING with the median cap has at least half the optimal gain",
+        f"at least {float(min(shares)):.3f} of OPT in {len(cells)} random cells; "
+        f"{float(here):.3f} of it on a cell like ITMS",
+        min(*shares, here) >= Fraction(1, 2),
+    )
+
+
+def clipped_claim(cells: Sequence[Counts], rule: CapRule = theory.median_cap) -> Claim:
+    """Return that the median cap errs less by clipping than m_*, which has the largest gain."""
+    tried = [counts for counts in cells if theory.median_cap(counts) > min(counts)]
+    wrong = 0
+    for counts in tried:
+        at_rule, at_least = _clipped(counts, rule(counts)), _clipped(counts, min(counts))
+        wrong += at_rule[0] >= at_least[0] or at_rule[1] > at_least[1] + CLOSE
+    m = tuple(itms.counts().tolist())
+    here, least = (itms.SPAN * np.array(_clipped(m, cap)) for cap in (rule(m), min(m)))
+    return Claim(
+        "IOT",
+        "Section III-C",
+        "A cap of m_* errs more by clipping than the median does",
+        f"worst-case bias on a cell like ITMS: {least[0]:.1f} km/h at m_*, {here[0]:.1f} at the "
+        f"median if arrays were full, {least[1]:.1f} and {here[1]:.1f} as BESTFIT fills them with "
+        f"user means; not so in {wrong} of {len(tried)} random cells",
+        not wrong and bool((here < least).all()),
+    )
+
+
+def _clipped(counts: Counts, cap: int) -> tuple[float, float]:
+    """Return the worst-case bias of a cap for U = 1: of full arrays, and as BESTFIT fills them."""
+    weights = theory.best_fit(counts, cap).weights
+    full = float(1 - kept(counts, cap) / sum(counts))
+    return full, theory.linear_bias(weights, counts, 1.0)
+
+
+def exact_median_claims(counts: Counts = (5, 5, 5)) -> tuple[Claim, Claim]:
+    """Return whether a median exists as section II-A defines it, and what does in its place."""
+    half = -(-len(counts) // 2)
+    numbers = sorted({n + step for n in counts for step in (0, 1)})
+    reached = {sum(m >= n for m in counts) for n in numbers}
+    cap = theory.median_cap(counts)
+    return (
+        Claim(
+            "IOT",
+            "Section II-A",
+            "Counts have a median: a number that exactly ⌈L/2⌉ of them are not below",
+            f"counts {listed(counts)}: {half} are asked for, and "
+            f"{' or '.join(map(str, sorted(reached)))} are not below a number",
+            half in reached,
+        ),
+        Claim(
+            "IOT",
+            "Section II-A",
+            "The ⌈L/2⌉-th largest count always exists, and Lemma III.2 holds with it "
+            "(docs/understand/errata.md)",
+            f"counts {listed(counts)}: it is {cap}, with a gain of {float(gain(counts, cap)):.3f} "
+            f"where OPT is {float(largest_gain(counts)):.3f}",
+            2 * gain(counts, cap) >= largest_gain(counts),
+            "corrected",
+        ),
+    )
+
+
+def narrow_claim(counts: Counts | None = None) -> Claim:
+    """Return that LEVY's noise is below ARRAY-AVERAGING's exactly if its interval is below U/2."""
+    m = itms.counts() if counts is None else np.array(counts)
+    plans = []
+    for scale in (1, 2, 3, 4, 6, 8, 10, 20):
+        levy = Levy(GAMMA).plan(scale * m, bounds=itms.BOUNDS, epsilon=1)
+        plain = ArrayAveraging(cap="sqrt").plan(scale * m, bounds=itms.BOUNDS, epsilon=1)
+        plans.append((scale, levy.widest, levy.noise_scale < plain.noise_scale))
+    narrow = [width < itms.SPAN / 2 for _, width, _ in plans]
+    each = ", ".join(f"{width:.1f} (λ = {scale})" for scale, width, _ in plans[:4])
+    return Claim(
+        "IOT",
+        "Section III-D",
+        "Where LEVY's interval is narrower than U/2, its noise is below ARRAY-AVERAGING's with "
+        "the same arrays",
+        f"on a cell like ITMS with λ times the samples it is {each} km/h wide; noise is less at "
+        f"{sum(less for *_, less in plans)} of {len(plans)} λ, narrower at {sum(narrow)}",
+        any(narrow) and all(less for (*_, less), n in zip(plans, narrow, strict=True) if n),
+    )
+
+
+def concentrated_claim(seed: int, radius: float = 1.0) -> Claim:
+    """Return eq. (7): full arrays of i.i.d. samples are within τ with a chance of 1 - gamma.
+
+    Parameters
+    ----------
+    seed : int
+    radius : float
+        In parts of τ; for a test.
+    """
+    plan = Levy(GAMMA).plan(itms.counts(), bounds=itms.BOUNDS, epsilon=1)
+    arrays, cap = plan.groups.n_arrays, plan.groups.cap
+    draw = np.random.default_rng([seed, 7])
+    # Values at either bound, equally likely, spread most.
+    means = itms.SPAN * draw.binomial(cap, 0.5, (BLOCK, arrays)) / cap
+    out = float((np.abs(means - itms.SPAN / 2).max(axis=1) > radius * plan.radius).mean())
+    return Claim(
+        "IOT",
+        "Section III-D, eq. (7)",
+        f"All means of full arrays of i.i.d. samples lie within τ of their expected value with a "
+        f"chance of at least 1 - gamma = {1 - GAMMA}",
+        f"{arrays} arrays of {cap} samples, each 0 or U: outside τ = {plan.radius:.1f} km/h in "
+        f"{out:.3f} of {BLOCK} draws",
+        out <= GAMMA + SURE * (GAMMA * (1 - GAMMA) / BLOCK) ** 0.5,
+    )
+
+
+def root_claim(cells: Sequence[Counts], rule: CapRule = theory.sqrt_cap) -> Claim:
+    """Return that eq. (9) is maximised at one of the counts, by search over all whole caps."""
+    wrong = 0
+    for counts in cells:
+        squared = {cap: Fraction(sum(min(m, cap) for m in counts) ** 2, cap) for cap in
+                   caps_of(counts)}  # fmt: skip
+        cap = rule(counts)
+        wrong += squared[cap] < max(squared.values()) or cap not in counts
+    return Claim(
+        "IOT",
+        "Section III-D, eq. (9)",
+        "The cap of eq. (9) maximises ΣΓ/√m_UB, and trying the counts is enough to find it",
+        f"a search over all whole caps of {len(cells)} random cells finds a larger value in "
+        f"{wrong}",
+        not wrong,
+    )

@@ -1,0 +1,162 @@
+"""What IOT states of the convex surrogate Ē of the worst-case error, in section VI.
+
+Source: IOT eq. (19), Lemma VI.2, the procedure and the remark after it (RW section VI, appendix
+I), with ERRATA 6 and docs/understand/errata.md. Symbols as in `lemmas`; q = N/m*,
+m_q the q-th largest count.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hexveil import theory
+from hexveil_research.papers import itms
+from hexveil_research.papers.iot.lemmas import listed
+from hexveil_research.papers.study import Claim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hexveil_research.papers.iot.lemmas import Counts
+
+    Rule = Callable[[Counts], float]
+
+FLAT: Counts = (6, 4, 1, 1)
+"""q = 2: Ē is constant from the mean, 3, to m_2 = 4."""
+
+
+def ends_claim(cells: Sequence[Counts]) -> Claim:
+    """Return the remark on Ē at both ends of the caps."""
+    wrong = 0
+    for counts in cells:
+        low, total = min(counts), sum(counts)
+        mean = Fraction(total, len(counts))
+        wrong += theory.surrogate_objective(counts, Fraction(max(counts))) != 1
+        at_low = 1 - Fraction(low * len(counts), total) + mean / max(counts)
+        wrong += theory.surrogate_objective(counts, Fraction(low)) != at_low
+    return Claim(
+        "IOT",
+        "Section VI, remark",
+        "Ē(m*) = 1 and Ē(m_*) = (1 - ΣΓ/N) + m̄/m*",
+        f"another value in {wrong} of {2 * len(cells)} cases, exactly",
+        not wrong,
+    )
+
+
+def undecided_claim(cells: Sequence[Counts]) -> Claim:
+    """Return the remark that either end can be the better one."""
+    lower = sum(theory.surrogate_objective(c, Fraction(min(c))) < 1 for c in cells)
+    higher = sum(theory.surrogate_objective(c, Fraction(min(c))) > 1 for c in cells)
+    return Claim(
+        "IOT",
+        "Section VI, remark",
+        "Which of Ē(m_*) and Ē(m*) is smaller depends on the counts",
+        f"of {len(cells)} random cells Ē(m_*) is smaller in {lower}, larger in {higher}",
+        lower > 0 and higher > 0,
+    )
+
+
+def stationary_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
+    """Return Lemma VI.2: its stationary points, and what is true of the cap it names."""
+    quarters = [Fraction(k, 4) for k in range(13, 16)]
+    flat = {theory.surrogate_objective(FLAT, cap) for cap in quarters}
+    named = [(counts, cap) for counts in (*map(padded, cells), FLAT) if (cap := _named(counts))]
+    worse = sum(
+        theory.surrogate_objective(counts, Fraction(cap)) > _least(counts) for counts, cap in named
+    )
+    return (
+        Claim(
+            "IOT",
+            "Lemma VI.2",
+            "The derivative of Ē is zero only at m_q, for a whole q with m_q >= m̄",
+            f"counts {listed(FLAT)}: Ē at the caps 3.25, 3.5 and 3.75 is "
+            f"{', '.join(sorted(map(str, flat)))}; the lemma names 4 alone",
+            len(flat) > 1,
+        ),
+        Claim(
+            "IOT",
+            "Lemma VI.2",
+            "The cap that it names minimises Ē, where there is one (docs/understand/errata.md)",
+            f"a smaller Ē exists in {worse} of {len(named)} random cells with such a cap",
+            not worse and bool(named),
+            "corrected",
+        ),
+    )
+
+
+def rule_claims(
+    cells: Sequence[Counts],
+    printed: Rule = lambda counts: theory.surrogate_cap(counts, rule="printed"),
+    exact: Rule = theory.surrogate_cap,
+) -> tuple[Claim, Claim]:
+    """Return the procedure after Lemma VI.2: as printed, and ERRATA 6.
+
+    Parameters
+    ----------
+    cells : sequence of counts
+    printed, exact : callable
+        The two rules; others in a test.
+    """
+    missed = [_value(counts, printed) / _least(counts) for counts in cells]
+    wrong = sum(_value(counts, exact) > _least(counts) for counts in cells)
+    m = tuple(itms.counts().tolist())
+    here = tuple(float(_value(m, rule)) for rule in (printed, exact))
+    return (
+        Claim(
+            "IOT",
+            "Section VI, procedure after Lemma VI.2",
+            "m_q where the lemma names it, else the better of m_* and m*, minimises Ē",
+            f"it misses the minimum in {sum(part > 1 for part in missed)} of {len(cells)} random "
+            f"cells, by up to {float(max(missed) - 1):.0%}; on a cell like ITMS Ē = {here[0]:.3f} "
+            f"at its cap {printed(m):g}, {here[1]:.3f} at {exact(m):.1f}",
+            max(missed) <= 1,
+        ),
+        Claim(
+            "IOT",
+            "Section VI, procedure after Lemma VI.2",
+            "The best of the counts and their mean minimises Ē (ERRATA 6)",
+            f"a search over halves and hundredths about the mean finds a smaller Ē in {wrong} of "
+            f"{len(cells)} random cells",
+            not wrong,
+            "corrected",
+        ),
+    )
+
+
+def padded(counts: Counts) -> Counts:
+    """Return counts with users of one sample added until q is whole.
+
+    Examples
+    --------
+    >>> padded((4, 1))
+    (4, 1, 1, 1, 1)
+    """
+    return counts + (1,) * (-sum(counts) % max(counts))
+
+
+def _named(counts: Counts) -> int | None:
+    """Return m_q if Lemma VI.2 names it."""
+    q = Fraction(sum(counts), max(counts))
+    if q.denominator != 1:
+        return None
+    found = sorted(counts, reverse=True)[int(q) - 1]
+    return found if found * len(counts) >= sum(counts) else None
+
+
+def _least(counts: Counts) -> Fraction:
+    """Return the least Ē on a grid of caps that has all its kinks but for the mean, and the mean.
+
+    The grid is what makes it a search; the kinks alone would be the rule that it is to judge.
+    """
+    mean = Fraction(sum(counts), len(counts))
+    grid = {Fraction(k, 2) for k in range(2 * min(counts), 2 * max(counts) + 1)}
+    near = {mean + Fraction(k, 100) for k in range(-3, 4)} if max(counts) > min(counts) else {mean}
+    caps = {cap for cap in grid | near if min(counts) <= cap <= max(counts)}
+    return min(theory.surrogate_objective(counts, cap) for cap in caps)
+
+
+def _value(counts: Counts, rule: Rule) -> Fraction:
+    """Return Ē at a rule's cap, which may be a rounded mean."""
+    cap = Fraction(rule(counts)).limit_denominator(len(counts))
+    return theory.surrogate_objective(counts, cap)

@@ -1,0 +1,175 @@
+"""Many studies at once, in processes of their own; what is made already is not made again.
+
+Workers hand their result to the one process that writes, so that stopping them leaves nothing
+half-written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing
+import os
+import signal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hexveil.simulation import figure_style
+from hexveil_research.papers import catalogue, drawing, files
+from hexveil_research.papers.study import chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from hexveil_research.papers.study import Outcome, Setting, Study
+
+    Made = tuple[Outcome, dict[str, bytes]]
+
+LOOK = 0.2
+"""Seconds between two looks at how far the workers are."""
+USUAL_TRIALS = 10_000
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A study that is made.
+
+    Attributes
+    ----------
+    study : Study
+    folder : Path
+    kept : bool
+        Whether an earlier run had made it.
+    """
+
+    study: Study
+    folder: Path
+    kept: bool
+
+
+def run(
+    studies: Sequence[Study],
+    setting: Setting,
+    out: Path,
+    *,
+    jobs: int = 1,
+    tell: Callable[[float], None] = lambda _: None,
+) -> tuple[Report, ...]:
+    """Make the studies that are not made yet and return all of them.
+
+    Parameters
+    ----------
+    studies : sequence of Study
+        Of the catalogue.
+    setting : Setting
+    out : Path
+        Folder of the results; made if need be.
+    jobs : int
+        Processes.
+    tell : callable
+        Is told the share of the work that is done, from 0 to 1.
+
+    Raises
+    ------
+    InputError
+        If a library is missing, or the folder is not one to write to.
+    StorageError
+        If a result cannot be written.
+    """
+    figure_style.check_installed()
+    files.check(out)
+    kept = {one.name for one in studies if files.is_made(out, one, setting)}
+    todo = [one for one in studies if one.name not in kept]
+    for study, made in _made(todo, setting, jobs, tell):
+        files.write(out, study, setting, *made)
+        files.write_claims(out, catalogue.STUDIES)
+    files.write_claims(out, catalogue.STUDIES)
+    return tuple(Report(one, files.place(out, one), one.name in kept) for one in studies)
+
+
+def _made(
+    studies: list[Study], setting: Setting, jobs: int, tell: Callable[[float], None]
+) -> Iterator[tuple[Study, Made]]:
+    """Yield each study with what it found, as they finish; the longest begins first."""
+    costs = [_cost(study, setting) for study in studies]
+    order = sorted(range(len(studies)), key=lambda i: -costs[i])
+    total = sum(costs) or 1.0
+    if jobs == 1 or len(studies) == 1:
+        for rank, i in enumerate(order):
+            before = sum(costs[k] for k in order[:rank])
+            told = functools.partial(_part, tell, before / total, costs[i] / total)
+            yield studies[i], make(studies[i], replace(setting, tell=told))
+            told(1.0)
+        return
+    context = multiprocessing.get_context("spawn")
+    shares: Any = context.Array("d", len(studies))
+    plain = replace(setting, tell=_silent)
+    with _one_thread_each(), context.Pool(jobs, _begin, (shares,)) as pool:
+        running = {i: pool.apply_async(_work, (studies[i].name, i, plain)) for i in order}
+        while running:
+            for i in [i for i, result in running.items() if result.ready()]:
+                yield studies[i], running.pop(i).get()
+            tell(sum(s * c for s, c in zip(shares, costs, strict=True)) / total)
+            if running:
+                next(iter(running.values())).wait(LOOK)
+
+
+def make(study: Study, setting: Setting) -> Made:
+    """Return what a study finds, and its figure."""
+    outcome = study.make(setting)
+    return outcome, drawing.images(study.title, outcome)
+
+
+def _cost(study: Study, setting: Setting) -> float:
+    """Return about how long a study takes; only what draws grows with the trials."""
+    if not study.draws:
+        return study.seconds
+    return study.seconds * max(setting.trials / USUAL_TRIALS, 0.1)
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Let each worker compute in one thread: the processes share the cores already."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+_shares: Any = None
+"""In a worker: how far each study is; the process that asked reads it."""
+
+
+def _begin(shares: Any) -> None:  # noqa: ANN401  a shared array has no public type
+    """Set a worker up: an interruption is the asking process's to handle."""
+    global _shares  # noqa: PLW0603  a pool hands its workers no other place
+    _shares = shares
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _work(name: str, number: int, setting: Setting) -> Made:
+    """Make a study in a worker, which knows it by its name."""
+
+    def tell(share: float) -> None:
+        _shares[number] = share
+
+    (study,) = chosen(catalogue.STUDIES, [name])
+    made = make(study, replace(setting, tell=tell))
+    tell(1.0)
+    return made
+
+
+def _part(tell: Callable[[float], None], before: float, size: float, share: float) -> None:
+    """Tell how far the whole is when a share of one part of it is done."""
+    tell(before + size * share)
+
+
+def _silent(_: float) -> None:
+    """Tell nobody; unlike a lambda it can be sent to a worker."""

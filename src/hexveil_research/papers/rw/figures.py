@@ -1,0 +1,223 @@
+"""RW's studies: figure 1, figure 2 with its two panels, and the claims without a figure.
+
+Source: RW section IV-B and appendix E, figures 1, 2a and 2b. RW's LEVY and OPT-ARRAY-AVERAGING are
+in `variants` (ERRATA 15); its ε-DEPENDENTQUANTILE is IOT's OPTIMIZEDQUANTILE. Cells, ε and what
+counts as a difference are those of IOT's figures (`iot.setting`, `iot.shown`).
+RW describes OPT-ARRAY-AVERAGING and does not plot it; here it is in all axes.
+Ours in the same axes: Foresight, and Auto with its own prior but for figure 2b, where its planning
+takes longest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hexveil.mechanisms import (
+    ArrayAveraging,
+    Auto,
+    Baseline,
+    FixedQuantile,
+    Foresight,
+    Levy,
+    OptimizedQuantile,
+)
+from hexveil_research.papers import itms
+from hexveil_research.papers.iot import shown
+from hexveil_research.papers.iot.setting import (
+    X,
+    ends,
+    mixed_cell,
+    sample_scaled_cell,
+    seeds,
+    simulated,
+    user_scaled_cell,
+)
+from hexveil_research.papers.rw.claims import of_rw, stated
+from hexveil_research.papers.rw.variants import FreeLevy, Optimised
+from hexveil_research.papers.study import Claim, Outcome, Panel, Study
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms import Mechanism
+    from hexveil_research.papers.iot.setting import Cell, Curves
+    from hexveil_research.papers.study import Setting
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+CELL_LOSS = "privacy loss ε"
+ERROR = "mean |error|, km/h"
+LIKE = "cell like ITMS"
+CLIPPING: dict[str, Mechanism] = {
+    "ARRAY-AVERAGING": ArrayAveraging(),
+    "LEVY": FreeLevy(),
+    "FIXEDQUANTILE": FixedQuantile(),
+    "ε-DEPENDENTQUANTILE": OptimizedQuantile(),
+}
+"""The algorithms that RW plots beside BASELINE, by its names."""
+OPTIMISED: dict[str, Mechanism] = {
+    "OPT-ARRAY-AVERAGING, eq. (4)": Optimised(),
+    "OPT-ARRAY-AVERAGING, Lemma VI.2": Optimised("Lemma VI.2"),
+}
+OURS: dict[str, Mechanism] = {"Foresight": Foresight(), "Auto": Auto()}
+
+
+def curves_of(
+    setting: Setting,
+    cell: Callable[[int], Cell],
+    named: dict[str, Mechanism],
+    tell: Callable[[float], None] = lambda _: None,
+) -> Curves:
+    """Return the errors of mechanisms, by the names given."""
+    found = simulated(list(named.values()), setting, cell, tell)
+    return {name: found[one.name] for name, one in named.items()}
+
+
+def axes(title: str, setting: Setting, plotted: Curves, optimised: Curves, ours: Curves) -> Panel:
+    """Return the errors of RW's algorithms and ours in one pair of axes."""
+    lines = (
+        *(one.line(name) for name, one in (plotted | optimised).items()),
+        *(one.line(name, "ours") for name, one in ours.items()),
+    )
+    return Panel(title, CELL_LOSS, ERROR, lines, log_y=True, ends=ends(setting))
+
+
+def compared(
+    setting: Setting,
+    title: str,
+    cell: Callable[[int], Cell],
+    clipping: dict[str, Mechanism],
+    ours: dict[str, Mechanism],
+) -> tuple[Panel, Curves, Curves, Curves]:
+    """Return the panel, and the curves of what RW plots, of OPT-ARRAY-AVERAGING and of ours."""
+    plotted = curves_of(setting, cell, {"BASELINE": Baseline(), **clipping})
+    optimised = curves_of(setting, cell, OPTIMISED)
+    mine = curves_of(setting, cell, ours)
+    return axes(title, setting, plotted, optimised, mine), plotted, optimised, mine
+
+
+def like_itms(setting: Setting) -> Outcome:
+    """Return RW figure 1: all algorithms on cells like the published one."""
+    panel, plotted, optimised, ours = compared(
+        setting, "RW figure 1: cell like ITMS, BESTFIT", mixed_cell, CLIPPING, OURS
+    )
+    setting.tell(0.6)
+    papers = {"BASELINE": Baseline(), **CLIPPING}
+    other = {
+        share: curves_of(setting, partial(mixed_cell, share=share), papers) for share in (0.1, 0.5)
+    }
+    place = "Appendix E, figure 1"
+    found = [itms.facts(itms.counts(seed)) for seed in seeds(setting)]
+    like_iot = curves_of(setting, mixed_cell, {"LEVY": Levy()})["LEVY"]
+    claims = (
+        replace(shown.published_facts(found), place="Appendix E"),
+        shown.clipping_claim(place, LIKE, plotted, other),
+        replace(shown.little_difference(plotted, other), place=place),
+        levy_claim(plotted["LEVY"].error, like_iot.error),
+        not_typical(plotted, optimised),
+        *shown.ours_claims(place, LIKE, plotted | optimised, ours),
+    )
+    return Outcome((panel,), tuple(map(of_rw, claims)))
+
+
+def levy_claim(free: Floats, clamped: Floats) -> Claim:
+    """Return what the two papers' forms of LEVY differ by, as mean absolute errors."""
+    ratio = free.mean(axis=0) / clamped.mean(axis=0)
+    return Claim(
+        "RW",
+        "Appendix C",
+        "RW's LEVY, whose interval may leave the bounds and whose τ takes K, errs about as much as "
+        "IOT's (ERRATA 15)",
+        f"on cells like ITMS {ratio.min():.3f} to {ratio.max():.3f} times as much over ε; similar "
+        f"is within {shown.SIMILAR}",
+        bool((ratio <= shown.SIMILAR).all() and (ratio >= 1 / shown.SIMILAR).all()),
+        "ours",
+    )
+
+
+def not_typical(plotted: Curves, optimised: Curves) -> Claim:
+    """Return RW's remark that a minimax choice need not be good on typical records."""
+    name = next(iter(OPTIMISED))
+    chosen, median = optimised[name], plotted["ARRAY-AVERAGING"]
+    ratio = chosen.mean / median.mean
+    worse = median.below(chosen)
+    return Claim(
+        "RW",
+        "Section VI",
+        "The cap of eq. (4) is the best in the worst case, not necessarily on typical records",
+        f"on cells like ITMS it errs {ratio.min():.2f} to {ratio.max():.2f} times as much as the "
+        f"median cap, more beyond noise at {worse.sum()} of {X.size} ε",
+        bool(worse.any()),
+    )
+
+
+def scaling(setting: Setting) -> Outcome:
+    """Return RW figure 2: ten times the samples of each user, and ten times the users."""
+    first = compared(
+        setting, "RW figure 2a: sample scaling, λ = 10", sample_scaled_cell, CLIPPING, OURS
+    )
+    setting.tell(0.3)
+    second = compared(
+        setting,
+        "RW figure 2b: user scaling, λ = 10",
+        user_scaled_cell,
+        {**CLIPPING, "ARRAY-AVERAGING": ArrayAveraging(cap="sqrt")},
+        {"Foresight": OURS["Foresight"]},
+    )
+    claims = (*sample_claims(*first[1:]), *user_claims(*second[1:]))
+    return Outcome((first[0], second[0]), tuple(map(of_rw, claims)))
+
+
+def sample_claims(plotted: Curves, optimised: Curves, ours: Curves) -> tuple[Claim, ...]:
+    """Return what is said of figure 2a."""
+    place, where = "Section IV-B, figure 2a", "sample scaling"
+    return (
+        shown.clipping_claim(place, where, plotted),
+        shown.order_claim(place, "LEVY errs less than all other algorithms", plotted, ("LEVY",)),
+        *shown.ours_claims(place, where, plotted | optimised, ours),
+    )
+
+
+def user_claims(plotted: Curves, optimised: Curves, ours: Curves) -> tuple[Claim, ...]:
+    """Return what is said of figure 2b."""
+    place, where = "Section IV-B, figure 2b", "user scaling"
+    best = ("FIXEDQUANTILE", "ARRAY-AVERAGING")
+    return (
+        shown.order_claim(
+            place, "FIXEDQUANTILE errs less than all other algorithms", plotted, best[:1]
+        ),
+        shown.order_claim(place, "ARRAY-AVERAGING is second after FIXEDQUANTILE", plotted, best),
+        *shown.ours_claims(place, where, plotted | optimised, ours),
+    )
+
+
+STUDIES: tuple[Study, ...] = (
+    Study(
+        name="rw:fig1",
+        place="RW, figure 1",
+        title="RW's algorithms on a cell like the published one",
+        make=like_itms,
+        seconds=18.0,
+    ),
+    Study(
+        name="rw:fig2",
+        place="RW, figure 2",
+        title="RW's algorithms with ten times the samples, and ten times the users",
+        make=scaling,
+        seconds=50.0,
+    ),
+    Study(
+        name="rw:claims",
+        place="RW, lemmas, propositions and remarks",
+        title="What RW states beside its figures",
+        make=stated,
+        seconds=6.0,
+    ),
+)
+"""What the catalogue lists."""

@@ -1,0 +1,245 @@
+"""What a study of a paper is: data for a figure, and claims with what was measured.
+
+A study is made of public or simulated facts. Where it reads real records that the reader has
+(`Setting.records`), it states errors only, never a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+Reading = Literal["as printed", "corrected", "ours"]
+Verdict = Literal["holds", "fails", "not tried"]
+Look = Literal["line", "steps", "points"]
+Whose = Literal["paper", "reference", "ours"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence that can be false, and what was found.
+
+    Attributes
+    ----------
+    paper : str
+        "IOT", "RW", "COMP", "WC", or "hexveil" for what goes past them.
+    place : str
+        Where it stands, as "Lemma III.2".
+    says : str
+        The claim, in our words.
+    measured : str
+        What was computed, with numbers.
+    holds : bool or None
+        None if it could not be tried, and `measured` says why.
+    reading : str
+        "as printed"; "corrected", where the printed one fails (with the erratum); or "ours".
+    """
+
+    paper: str
+    place: str
+    says: str
+    measured: str
+    holds: bool | None
+    reading: Reading = "as printed"
+
+    def __post_init__(self) -> None:
+        if self.holds is not None:
+            object.__setattr__(self, "holds", bool(self.holds))  # numpy's own kind is no JSON
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it holds, in a word."""
+        return "not tried" if self.holds is None else "holds" if self.holds else "fails"
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One line of a panel.
+
+    Attributes
+    ----------
+    name : str
+    x, y : ndarray of float, shape (n_points,)
+    low, high : ndarray of float, shape (n_points,), optional
+        Ends of the error bars, or of the band where it is drawn as one.
+    whose : str
+        "paper", "ours" (drawn heavier), or "reference" (a grey rule: a bound, a constant).
+    look : str
+        "line", "steps" (constant after each point), or "points".
+    """
+
+    name: str
+    x: Floats
+    y: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+    whose: Whose = "paper"
+    look: Look = "line"
+
+    def __post_init__(self) -> None:
+        ends = [end for end in (self.low, self.high) if end is not None]
+        if any(part.shape != self.x.shape for part in (self.y, *ends)) or len(ends) == 1:
+            raise InputError(f"the line {self.name} has parts of different lengths.")
+
+
+def line(
+    name: str,
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    low: ArrayLike | None = None,
+    high: ArrayLike | None = None,
+    whose: Whose = "paper",
+    look: Look = "line",
+) -> Line:
+    """Return a line of any sequences of numbers.
+
+    Examples
+    --------
+    >>> line("constant", [1, 2], [5, 5]).y
+    array([5., 5.])
+    """
+    first, second = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    ends = [None if end is None else np.asarray(end, dtype=float) for end in (low, high)]
+    return Line(name, first, second, ends[0], ends[1], whose, look)
+
+
+def band(
+    name: str,
+    x: ArrayLike,
+    draws: ArrayLike,
+    *,
+    whose: Whose = "paper",
+    look: Look = "line",
+) -> Line:
+    """Return the mean over draws, with the smallest and largest draw as its ends.
+
+    Parameters
+    ----------
+    name : str
+    x : array_like, shape (n_points,)
+    draws : array_like, shape (n_draws, n_points)
+    whose, look : str
+    """
+    drawn = np.asarray(draws, dtype=float)
+    ends = {"low": drawn.min(axis=0), "high": drawn.max(axis=0)}
+    return line(name, x, drawn.mean(axis=0), **ends, whose=whose, look=look)
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One pair of axes.
+
+    Attributes
+    ----------
+    title : str
+    x_label, y_label : str
+        With units.
+    lines : tuple of Line
+    log_x, log_y : bool
+    ends : str
+        What the ends of the lines are: "95% interval of the simulation", "smallest and largest of
+        10 draws"; empty if there are none.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...]
+    log_x: bool = False
+    log_y: bool = False
+    ends: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a study found. Without panels it has claims alone."""
+
+    panels: tuple[Panel, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a study is made.
+
+    Attributes
+    ----------
+    trials : int
+        Simulated releases of each mechanism.
+    seed : int
+    records : Path or None
+        A folder that may hold surat_itms.parquet and warsaw_buses.parquet.
+    tell : callable
+        Is told now and then which share of the study is done, from 0 to 1.
+    """
+
+    trials: int = 10_000
+    seed: int = 0
+    records: Path | None = None
+    tell: Callable[[float], None] = field(default=lambda _: None, compare=False, repr=False)
+
+    def file(self, name: str) -> Path | None:
+        """Return a file of the reader's records, or None where it is not."""
+        path = None if self.records is None else self.records / name
+        return path if path is not None and path.is_file() else None
+
+
+@dataclass(frozen=True)
+class Study:
+    """A figure or a set of claims of a paper.
+
+    Attributes
+    ----------
+    name : str
+        As "iot:fig3": what the command is told.
+    place : str
+        As "IOT, figure 3".
+    title : str
+    make : callable
+        Makes the study.
+    seconds : float
+        What it costs about, at 10^4 trials: for the time left only.
+    draws : bool
+        Whether it depends on trials and seed.
+    records : bool
+        Whether it says more with the reader's records.
+    """
+
+    name: str
+    place: str
+    title: str
+    make: Callable[[Setting], Outcome] = field(compare=False, repr=False)
+    seconds: float = 5.0
+    draws: bool = True
+    records: bool = False
+
+
+def chosen(studies: Sequence[Study], names: Sequence[str]) -> tuple[Study, ...]:
+    """Return the studies of these names, or of all whose name begins with "iot:" for "iot".
+
+    Raises
+    ------
+    InputError
+        On a name that no study has.
+    """
+    found: dict[str, Study] = {}
+    for name in names:
+        here = [one for one in studies if name in (one.name, one.name.split(":")[0])]
+        if not here:
+            known = ", ".join(one.name for one in studies)
+            raise InputError(f"there is no study {name!r}; name one of {known}.")
+        found |= {one.name: one for one in here}
+    return tuple(found.values())

@@ -1,0 +1,178 @@
+"""WC's figures: errors on the worst-case data set, and on simulated samples.
+
+Source: WC sections IV-C and IV-D, with ERRATA 5 for the optimal error. What the paper leaves open
+is in `setting`, and the collection of figure 1: the geometric one, M = 6. All errors are drawn on a
+logarithmic axis, which the paper has in figure 3 alone: they lie far apart.
+Ours in the same axes: Foresight, tuned on other sets but judged on these collections among others
+(docs/how-to/own-mechanism.md), and Auto with its usual prior.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil import theory
+from hexveil.mechanisms import AKMV, Auto, Baseline, Foresight, OptimalClipping
+from hexveil.mechanisms.priors import Uniform
+from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
+from hexveil_research.papers.wc import clipping, program, shown, thresholds
+from hexveil_research.papers.wc.setting import (
+    BOUNDS,
+    ENDS,
+    EPSILONS,
+    SPAN,
+    Curve,
+    ProjectedNormal,
+    X,
+    exactly,
+    extreme,
+    geometric,
+    simulated,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.cell_plan import Mechanism
+    from hexveil.mechanisms.priors import Values
+    from hexveil_research.papers.study import Setting
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Curves = dict[str, Curve]
+
+LAPLACE, OPTIMAL, HALVES = Baseline(), OptimalClipping(), AKMV()
+FORESIGHT, AUTO = Foresight(), Auto()
+NAMES = {
+    LAPLACE.name: "plain Laplace",
+    OPTIMAL.name: "OPT-worst-case",
+    HALVES.name: "AKMV",
+    FORESIGHT.name: "Foresight",
+    AUTO.name: "Auto",
+}
+CELL_LOSS = "privacy loss ε"
+MIDDLE = SPAN / 2
+"""The worst-case error of the constant U/2, which loses no privacy."""
+
+
+def optimal_error(counts: Ints) -> Floats:
+    """Return E^OPT at every ε: worst-case bias plus expected |noise| (Theorem III.1, ERRATA 5)."""
+    return np.array([theory.optimal_clipping(counts, SPAN, e).worst_case_error for e in EPSILONS])
+
+
+def akmv_error(counts: Ints, setting: Setting) -> Curve:
+    """Return E_AKMV on the data set of samples U, at every ε: section IV-C's estimate of it."""
+    generator = np.random.default_rng([setting.seed, 2])
+    reach, total = (SPAN * counts).astype(np.float64), counts.sum()
+    found = []
+    for epsilon in EPSILONS:
+        plan = HALVES.plan(counts, bounds=BOUNDS, epsilon=epsilon)
+        top = plan.choice.simulate(reach, generator, max(2, setting.trials))
+        lost = np.maximum(reach - top[:, None], 0).sum(axis=1)
+        each = (lost + top / float(plan.mean_epsilon)) / total
+        found.append((each.mean(), each.std(ddof=1) / each.size**0.5))
+    error, noise = np.array(found).T
+    return Curve(error, noise)
+
+
+def worst_case(setting: Setting) -> Outcome:
+    """Return WC figure 1: errors on the data set whose samples are all U."""
+    counts = geometric()
+    optimal, akmv = exactly(optimal_error(counts)), akmv_error(counts, setting)
+    tried: list[Mechanism] = [LAPLACE, OPTIMAL, HALVES, FORESIGHT, AUTO]
+    means = np.full(counts.size, SPAN)
+    real = simulated(tried, setting, setting.tell, counts=counts, user_means=means)
+    lines = (
+        line("optimal clipping, E", X, optimal.error),
+        akmv.line("AKMV, E"),
+        real[FORESIGHT.name].line("Foresight, simulated", "ours"),
+        real[AUTO.name].line("Auto, simulated", "ours"),
+        line("the constant U/2", X, np.full(X.size, MIDDLE), whose="reference"),
+    )
+    title = "WC figure 1: all samples are U, geometric collection, M = 6"
+    label = "bias + expected |noise|, or mean |error|, km/h"
+    panel = Panel(title, CELL_LOSS, label, lines, log_y=True, ends=ENDS)
+    return Outcome((panel,), shown.worst_case_claims(optimal, akmv, real))
+
+
+def average_panel(title: str, curves: Curves, optimal: Floats) -> Panel:
+    """Return mean absolute errors over ε, beside the optimal worst-case error."""
+    ours = {FORESIGHT.name, AUTO.name}
+    lines = (
+        *(
+            one.line(NAMES[name], "ours" if name in ours else "paper")
+            for name, one in curves.items()
+        ),
+        line("OPT-worst-case, E at worst", X, optimal, whose="reference"),
+    )
+    return Panel(title, CELL_LOSS, "mean |error|, km/h", lines, log_y=True, ends=ENDS)
+
+
+def average(
+    setting: Setting, *, number: int, where: str, cells: tuple[tuple[str, Values], ...]
+) -> Outcome:
+    """Return WC figure 2 or 3: errors on simulated samples, a panel for each kind of them."""
+    counts = geometric() if number == 2 else extreme()
+    optimal = optimal_error(counts)
+    tried: list[Mechanism] = [LAPLACE, OPTIMAL, HALVES, FORESIGHT, AUTO]
+    panels: list[Panel] = []
+    claims: list[Claim] = []
+    for done, (kind, values) in enumerate(cells):
+        tell = partial(_part, setting, done, len(cells))
+        curves = simulated(tried, setting, tell, counts=counts, values=values)
+        panels.append(average_panel(f"WC figure {number}: {where}, {kind}", curves, optimal))
+        claims += shown.average_claims(f"Figure {number}", kind, curves, optimal)
+    return Outcome(tuple(panels), tuple(claims))
+
+
+def _part(setting: Setting, done: int, parts: int, share: float) -> None:
+    setting.tell((done + share) / parts)
+
+
+def stated(setting: Setting) -> Outcome:
+    """Return what WC states beside its figures."""
+    first = (*clipping.claims(), *program.claims(setting.seed))
+    setting.tell(0.5)
+    return Outcome(claims=(*first, *thresholds.claims(setting)))
+
+
+_UNIFORM = (("uniform samples", Uniform()),)
+_NORMAL = tuple(
+    (f"normal samples, {word} U/4", ProjectedNormal(SPAN / 2, sd, 0.0, SPAN))
+    for word, sd in (("variance", (SPAN / 4) ** 0.5), ("standard deviation", SPAN / 4))
+)
+
+STUDIES: tuple[Study, ...] = (
+    Study(
+        name="wc:fig1",
+        place="WC, figure 1",
+        title="Error on the worst-case data set",
+        make=worst_case,
+        seconds=2.0,
+    ),
+    Study(
+        name="wc:fig2",
+        place="WC, figure 2",
+        title="Average error, geometric collection, uniform samples",
+        make=partial(average, number=2, where="geometric collection", cells=_UNIFORM),
+        seconds=4.0,
+    ),
+    Study(
+        name="wc:fig3",
+        place="WC, figure 3",
+        title="Average error, extreme-valued collection, projected normal samples",
+        make=partial(average, number=3, where="extreme-valued collection", cells=_NORMAL),
+        seconds=7.0,
+    ),
+    Study(
+        name="wc:claims",
+        place="WC, theorems, lemmas and remarks",
+        title="What WC states beside its figures",
+        make=stated,
+        seconds=3.0,
+    ),
+)
+"""What the catalogue lists."""

@@ -1,0 +1,39 @@
+"""Make the pictures: `python -m hexveil_research.pictures FOLDER [NAME ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from hexveil.base.errors import HexveilError
+from hexveil.simulation import figure_style
+from hexveil_research.pictures import gallery, privacy
+
+
+def main(words: list[str] | None = None) -> None:
+    """Write all pictures, or those named, into a folder."""
+    names = [*gallery.NAMES, *privacy.NAMES]
+    parser = argparse.ArgumentParser(prog="pictures", description=__doc__)
+    parser.add_argument("folder", type=Path, help="for the pictures")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(names)}; all if none is named")
+    parser.add_argument("--work", type=Path, help="keep records and releases here")
+    given = parser.parse_args(words)
+    if unknown := sorted(set(given.names) - set(names)):
+        parser.error(f"there is no picture {unknown[0]}")
+    figure_style.check_installed()
+    wanted = given.names or names
+    given.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as own:
+        work = given.work or Path(own)
+        work.mkdir(parents=True, exist_ok=True)
+        gallery.make(given.folder, work, [name for name in wanted if name in gallery.NAMES])
+    privacy.make(given.folder, [name for name in wanted if name in privacy.NAMES])
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (HexveilError, OSError) as error:
+        sys.exit(str(error))

@@ -1,0 +1,48 @@
+"""A release of labels as a table of colours: one column per airport, one row per hour."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.simulation import figure_style
+from hexveil_research.pictures.maps import PALETTE, SIZE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+    from hexveil_research.pictures.settings import Picture
+
+DARK = 0.5
+"""Part of the scale up to which letters on it are white."""
+
+
+def draw(picture: Picture, table: pa.Table) -> Figure:
+    """Return the picture: each released number, with its bound, rounded up."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
+
+    origins = sorted(set(table["origin"].to_pylist()))
+    hours = sorted({int(hour) for hour in table["hour"].to_pylist()})
+    low, high = picture.ends
+    with figure_style.style():
+        figure = Figure(figsize=(5.8, 6.2), layout="constrained")
+        axes = figure.subplots()
+        for row in table.select(["origin", "hour", "mean_raw", "mean_bound95"]).to_pylist():
+            x, y = origins.index(row["origin"]), hours.index(int(row["hour"]))
+            text = f"{row['mean_raw']:.0f} ± {np.ceil(row['mean_bound95']):.0f}"
+            dark = row["mean_raw"] < low + DARK * (high - low)
+            ink = "white" if dark else "black"
+            axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=SIZE - 1)
+        grid = np.full((len(hours), len(origins)), np.nan)
+        for row in table.select(["origin", "hour", "mean_raw"]).to_pylist():
+            grid[hours.index(int(row["hour"])), origins.index(row["origin"])] = row["mean_raw"]
+        shown = axes.imshow(grid, cmap=PALETTE, vmin=low, vmax=high, aspect="auto")
+        axes.set_xticks(range(len(origins)), origins, fontsize=SIZE)
+        axes.set_yticks(range(len(hours)), [f"{hour}:00" for hour in hours], fontsize=SIZE - 1)
+        axes.xaxis.tick_top()
+        axes.spines[:].set_visible(False)
+        bar = figure.colorbar(shown, ax=axes, location="bottom", aspect=40, pad=0.02, extend="both")
+        bar.set_label(picture.what, fontsize=SIZE)
+    return figure

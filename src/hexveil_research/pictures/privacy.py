@@ -1,0 +1,250 @@
+"""Pictures of user-level privacy: neighbours, beliefs, units, many cells, clipping, pseudo-users.
+
+Every number that is drawn comes from the package's own functions, on the counts in `fleet`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.privacy_loss import privacy_loss
+from hexveil.accounting.suppression_bias import midpoint_mean_bias, user_midpoint_mean_sensitivity
+from hexveil.mechanisms import ArrayAveraging, Baseline
+from hexveil.simulation import figure_style
+from hexveil_research.pictures import fleet
+from hexveil_research.pictures.files import save
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+SIZE = 11.0
+"""Of letters: a picture is shown at two thirds of its width on a phone."""
+BLUE, RED, GREEN, PINK, BLACK, SKY, ORANGE = figure_style.COLOURS
+GREY = "#b8bec6"
+
+
+def make(out: Path, names: Sequence[str]) -> None:
+    """Write the named pictures into a folder."""
+    for name in names:
+        with figure_style.style():
+            figure = PICTURES[name]()
+        save(figure, out / f"{name}.png")
+
+
+def _figure(height: float, across: int = 1) -> tuple[Figure, list[Axes]]:
+    """Return an empty figure of the pictures' width, and its axes side by side."""
+    import matplotlib as mpl  # noqa: PLC0415  an extra, loaded where it draws
+    from matplotlib.figure import Figure  # noqa: PLC0415  as above
+
+    mpl.rcParams.update({"font.size": SIZE})
+    figure = Figure(figsize=(5.8, height), layout="constrained")
+    return figure, list(figure.subplots(1, across, squeeze=False).flat)
+
+
+def _plain(axes: Axes) -> None:
+    """Draw axes in the project's style, with rules behind the bars."""
+    figure_style.plain_axes(axes)
+    axes.set_axisbelow(True)
+
+
+def neighbours() -> Figure:
+    """Return two data sets that differ in all values of one bus, and in nothing else."""
+    rng = np.random.default_rng(3)
+    buses, cells, changed = "ABCDE", ("1", "2", "3", "4"), 2
+    counts = rng.integers(0, 4, (len(buses), len(cells)))
+    counts[changed] = (2, 3, 1, 2)
+    figure, panels = _figure(3.5, 2)
+    values = {(b, c): rng.uniform(5, 60, n) for (b, c), n in np.ndenumerate(counts)}
+    for axes, title in zip(panels, ("One data set", "A neighbour of it"), strict=True):
+        if axes is panels[1]:
+            fresh = {key: rng.uniform(5, 60, v.size) for key, v in values.items()}
+            values |= {key: v for key, v in fresh.items() if key[0] == changed}
+        for (bus, cell), some in values.items():
+            x = cell + (np.arange(some.size) - (some.size - 1) / 2) * 0.26
+            shown = axes.scatter(
+                x, np.full(some.size, bus), c=some, vmin=0, vmax=65, cmap="viridis", s=42
+            )
+        axes.set(xlim=(-0.6, len(cells) - 0.4), ylim=(len(buses) - 0.5, -0.5))
+        axes.axhspan(changed - 0.45, changed + 0.45, facecolor="none", edgecolor=RED, linewidth=1.6)
+        axes.set_xticks(range(len(cells)), cells)
+        axes.set_yticks(range(len(buses)), buses)
+        axes.set_title(title, fontsize=SIZE + 1)
+        axes.set_xlabel("cell")
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+    panels[0].set_ylabel("bus")
+    bar = figure.colorbar(shown, ax=panels, location="bottom", aspect=40, shrink=0.8)
+    bar.set_label("speed of a record, km/h")
+    bar.outline.set_visible(False)
+    return figure
+
+
+def belief(before: Floats, epsilon: float) -> Floats:
+    """Return the most that an insider can be believed after a release, as a probability.
+
+    The insider knows the values of all other buses. Then the chances of two possibilities for one
+    bus change, one against the other, by a factor of at most e^ε.
+
+    Examples
+    --------
+    >>> belief(np.array([0.5]), 1.0).round(3).tolist()
+    [0.731]
+    """
+    return np.asarray(1 / (1 + math.exp(-epsilon) * (1 - before) / before), dtype=np.float64)
+
+
+def beliefs() -> Figure:
+    """Return what an insider can be believed after a release, against what it believed before."""
+    figure, (axes,) = _figure(4.2)
+    before = np.linspace(0.001, 0.999, 200)
+    for epsilon, colour in ((5.0, "#dbe7f3"), (3.0, "#b3cfe6"), (1.0, "#6fa3cf"), (0.3, BLUE)):
+        most, least = belief(before, epsilon), belief(before, -epsilon)
+        axes.fill_between(before, least, most, color=colour, linewidth=0)
+        axes.plot([], [], color=colour, linewidth=9, label=f"ε = {epsilon:g}")
+    axes.plot(before, before, color=BLACK, linewidth=1)
+    top = float(belief(np.array([0.5]), 1.0)[0])
+    shown = math.ceil(1000 * top) / 10
+    axes.annotate(
+        f"50 % becomes at\nmost {shown:.1f} % at ε = 1",
+        (0.5, top), xytext=(0.56, 0.2), arrowprops={"arrowstyle": "-", "color": BLACK},
+    )  # fmt: skip
+    figure_style.plain_axes(axes)
+    ticks = np.linspace(0, 1, 6)
+    axes.set_xticks(ticks, [f"{100 * t:.0f} %" for t in ticks])
+    axes.set_yticks(ticks, [f"{100 * t:.0f} %" for t in ticks])
+    axes.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        xlabel="believed before, knowing all other buses",
+        ylabel="can be believed after",
+    )
+    axes.legend(loc="upper left", frameon=False, handlelength=1.0)
+    return figure
+
+
+def record_or_user() -> Figure:
+    """Return each bus's loss where noise hides one record, and where it hides a bus."""
+    occupancy = fleet.fleet()
+    per_record = fleet.SPAN / occupancy.records_per_cell  # hides one record at ε = 1
+    record = np.sort(privacy_loss(occupancy, per_record, None, fleet.SPAN))
+    user = np.sort(fleet.planned().losses())
+    figure, (axes,) = _figure(3.9)
+    rank = np.arange(1, record.size + 1)
+    axes.plot(rank, record, color=RED, linewidth=2.2, linestyle=(0, (5, 2)))
+    axes.plot(rank, user, color=BLUE, linewidth=2.2)
+    axes.set_yscale("log")
+    ticks = [0.01, 0.1, 1, 10, 100, 1000]
+    axes.set_yticks(ticks, [f"{t:g}" for t in ticks])
+    axes.minorticks_off()
+    axes.set_ylim(min(float(user[0]), 0.01) / 1.5, float(record[-1]) * 2)
+    axes.text(55, float(record[55]) * 2.2, "noise that hides a record", color=RED, ha="center")
+    axes.text(75, float(user[75]) * 0.3, "noise that hides a bus", color=BLUE, ha="center")
+    figure_style.plain_axes(axes)
+    axes.set(xlabel="buses, the least exposed first", ylabel="loss of a bus, ε")
+    return figure
+
+
+def many_cells() -> Figure:
+    """Return what three buses lose, cell by cell, and what counting cells would say."""
+    occupancy, made = fleet.fleet(), fleet.planned()
+    visited = occupancy.cells_per_user
+    chosen = [int(np.flatnonzero(visited == n)[0]) for n in (1, 4, int(visited.max()))]
+    figure, (axes,) = _figure(3.4)
+    colours = [BLUE, SKY]
+    for row, bus in enumerate(chosen):
+        mine = np.flatnonzero(occupancy.user == bus)
+        losses = made.pair_losses()[mine]
+        starts = np.cumsum(losses) - losses
+        for place, (start, loss) in enumerate(zip(starts, losses, strict=True)):
+            axes.barh(row, loss, left=start, color=colours[place % 2], height=0.5)
+        records = int(occupancy.n[mine].sum())
+        text = f"{mine.size} cell{'s' * (mine.size > 1)}, {records} records: {losses.sum():.2f}"
+        axes.text(0.0, row + 0.38, text, va="center")
+    axes.axvline(1.0, color=RED, linestyle=(0, (5, 2)), linewidth=1.4)
+    axes.text(0.98, 0.0, "asked: at most 1", color=RED, ha="right", va="center")
+    axes.set(xlim=(0, 1.12), ylim=(-0.5, 2.7), yticks=range(3), xlabel="loss, ε")
+    axes.set_yticklabels(["bus K", "bus L", "bus M"])
+    _plain(axes)
+    axes.grid(visible=False, axis="y")
+    return figure
+
+
+def clipping() -> Figure:
+    """Return the records of a cell's buses with what is kept, and the error for each limit."""
+    counts = np.array(fleet.ONE_CELL)
+    limits = np.arange(1, counts.max() + 1)
+    bias = np.array([midpoint_mean_bias(np.minimum(counts, t), counts, fleet.SPAN) for t in limits])
+    kept = [np.minimum(counts, t) for t in limits]
+    noise = np.array([user_midpoint_mean_sensitivity(k, counts, fleet.SPAN).max() for k in kept])
+    best = int(np.argmin(bias + noise))
+    figure, (left, right) = _figure(3.7, 2)
+    left.bar(range(counts.size), counts, color=GREY, width=0.75, label="cut off")
+    left.bar(range(counts.size), kept[best], color=BLUE, width=0.75, label="kept")
+    left.axhline(limits[best], color=BLACK, linewidth=1)
+    left.set(xlabel="buses of one cell", ylabel="records", xticks=[])
+    right.plot(limits, noise, color=RED, linestyle=(0, (5, 2)), label="noise")
+    right.plot(limits, bias, color=GREEN, linestyle=(0, (1, 1.5)), label="worst bias", linewidth=2)
+    right.plot(limits, bias + noise, color=BLUE, linewidth=2.2, label="together")
+    right.plot(limits[best], (bias + noise)[best], "o", color=BLUE)
+    right.set(xlabel="kept of a bus at most", ylabel="km/h", ylim=(0, None))
+    for axes in (left, right):
+        _plain(axes)
+        axes.legend(frameon=False, handlelength=1.6, fontsize=SIZE - 1)
+    return figure
+
+
+def pseudo_users() -> Figure:
+    """Return the records of a cell's buses as they are, and put into arrays of one length."""
+    counts = fleet.ONE_CELL
+    made = ArrayAveraging(grouping="best_fit", cap=6).plan(
+        counts, bounds=(0, fleet.SPAN), epsilon=1
+    )
+    plain = Baseline().plan(counts, bounds=(0, fleet.SPAN), epsilon=1)
+    groups = made.groups
+    figure, (left, right) = _figure(4.0, 2)
+    colours = [
+        *figure_style.COLOURS[:4],
+        *figure_style.COLOURS[5:],
+        "#8c6d31",
+        "#7f7f7f",
+        "#bcbd22",
+        "#393b79",
+    ]
+    for bus, count in enumerate(counts):
+        left.barh(bus, count, color=colours[bus], height=0.8)
+    at = np.zeros(groups.n_arrays)
+    for user, array, size in zip(
+        groups.piece_user, groups.piece_array, groups.piece_size, strict=True
+    ):
+        right.barh(array, size, left=at[array], color=colours[user], height=0.8, edgecolor="white")
+        at[array] += size
+    left.set_title(f"{len(counts)} buses: noise {plain.noise_scale:.0f} km/h", fontsize=SIZE)
+    right.set_title(f"{groups.n_arrays} pseudo-users: {made.noise_scale:.0f} km/h", fontsize=SIZE)
+    for axes in (left, right):
+        axes.invert_yaxis()
+        axes.set(yticks=[], xlabel="records")
+        _plain(axes)
+        axes.grid(visible=False, axis="y")
+    right.set_xlim(left.get_xlim())
+    return figure
+
+
+PICTURES: dict[str, Callable[[], Figure]] = {
+    "privacy-neighbours": neighbours,
+    "privacy-belief": beliefs,
+    "privacy-units": record_or_user,
+    "privacy-cells": many_cells,
+    "privacy-clipping": clipping,
+    "privacy-pseudo-users": pseudo_users,
+}
+NAMES = tuple(PICTURES)

@@ -1,0 +1,96 @@
+"""Releases for the gallery, made by the command in a folder of their own; and true averages.
+
+Each release is kept in the folder under a name made of its options, so that two panels of one
+release are of one draw of noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from hexveil.base.errors import HexveilError
+from hexveil.model.cells import Cells
+from hexveil.records import Select, read
+from hexveil.simulation import flights
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+TRUE = ("true", "true_sd")
+"""What is known of the invented city alone: average and standard deviation of a cell."""
+
+
+def prepare_city(folder: Path, options: str, run: str) -> None:
+    """Write the city's records and streets, and its run file, into a folder."""
+    if not (folder / "city.parquet").exists():
+        command(folder, "simulate", *options.split())
+    (folder / "buses.toml").write_text(run, "utf-8")
+
+
+def prepare_flights(folder: Path, run: str) -> None:
+    """Write the flights, by airport and scheduled hour, and their run file into a folder."""
+    pq.write_table(flights.departures(), folder / "flights.parquet")
+    (folder / "flights.toml").write_text(run, "utf-8")
+
+
+def release(folder: Path, run: str, options: str) -> pa.Table:
+    """Return the cells of a release, made in the folder unless it is there."""
+    name = hashlib.sha256(f"{run} {options}".encode()).hexdigest()[:12]
+    if not (folder / name).exists():
+        command(folder, "release", run, *options.split(), "--out", name)
+    return pq.read_table(folder / name / "cells.parquet")
+
+
+def command(folder: Path, *words: str) -> None:
+    """Run the command in a folder.
+
+    Raises
+    ------
+    HexveilError
+        What the command said, if it failed.
+    """
+    done = subprocess.run(  # noqa: S603  this package, with words of `settings`
+        [sys.executable, "-m", "hexveil", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise HexveilError(f"hexveil {' '.join(words)}: {done.stderr.strip()}")
+
+
+def truth(folder: Path, cells: list[str], resolution: int) -> dict[str, NDArray[np.float64]]:
+    """Return, by the names in `TRUE`, what is true of each named cell of the invented city."""
+    grid = Cells(resolution, timeslot="6h", timezone="Asia/Kolkata", slot="pooled")
+    data: Any = read(
+        folder / "city.parquet",
+        user="license_plate",
+        value="speed",
+        bounds=(0, 65),
+        location="location.coordinates",
+        time="observationDateTime",
+        cells=grid,
+        quantum="0.1",
+        select=Select(min_users=1),
+    )
+    occupancy, scale = data.public.occupancy, float(data.public.scale.steps) / 65.0
+    sums = (data.sums.total, data.sums.total_sq)
+    first, second = (
+        np.bincount(occupancy.cell, weights=one) / occupancy.records_per_cell for one in sums
+    )
+    places = {name: place for place, name in enumerate(data.public.cells.names())}
+    at = [places[cell] for cell in cells]
+    mean = first / scale
+    found = (mean, np.sqrt(second / scale**2 - mean**2))
+    return {name: numbers[at] for name, numbers in zip(TRUE, found, strict=True)}

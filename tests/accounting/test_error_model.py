@@ -1,0 +1,148 @@
+"""What a plan states of loss and bias, against every data set of tiny cells."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.accounting.error_model import in_quanta
+from small_cells import GRID, SPAN, owners, values
+
+BOTH = ("mean", "variance")
+TWO_CELLS = (
+    [[1, 2], [2, 1]],
+    [[1, 1], [1, 2], [1, 1]],
+    [[3, 1], [1, 3]],
+    [[2, 0], [1, 2], [1, 2]],
+    [[4, 1], [1, 1]],
+)
+FACTORS = ((1.0, 1.0, 1.0), (0.5, 1.0, 0.25), (1.0, 0.0, 0.5), (0.125, 0.5, 0.5))
+
+
+def with_factors(dense, factor, statistics, noise=(0.4, 0.15)):
+    """Return a plan of these factors, with noise that differs by cell."""
+    occupancy = hv.Occupancy.from_dense(dense)
+    plan = hv.plan(
+        occupancy, bounds=(0, SPAN), epsilon=1, statistics=statistics, objective="max", advise=False
+    )
+    most, total = occupancy.kth_largest(1), occupancy.records_per_cell
+    wide = 1.0 + np.arange(occupancy.n_cells)
+    mean, variance = ("mean" in statistics), ("variance" in statistics)
+    rows = replace(
+        plan.rows,
+        kept=most * mean,
+        noise_records=noise[0] * wide * total * mean,
+        variance_kept=most * variance,
+        variance_noise=noise[1] * wide * variance,
+        factor=np.array(factor[: occupancy.n_users]),
+    )
+    return replace(plan, rows=rows)
+
+
+def published(counts, factor):
+    """Return mean and variance as they are published, without noise, of every data set.
+
+    Means of users are projected around the middle; of the variance a part is put at the middle.
+    """
+    x, who, m = values(sum(counts)), owners(counts), np.array(counts)
+    kept, total = m * factor, sum(counts)
+    own = np.stack([x[:, who == user].mean(axis=1) for user in range(len(counts))], axis=1)
+    half = SPAN * kept / m / 2
+    mean = np.clip(own, SPAN / 2 - half, SPAN / 2 + half) @ (m / total)
+    mass = np.asarray(factor)[who] / total
+    away = 1.0 - mass.sum()
+    centre = x - SPAN / 2
+    variance = centre**2 @ mass - (centre @ mass) ** 2
+    low, high = (-0.25, 0.75) if away <= 0.5 else (-0.25, None)
+    spread = away * (1 - away)
+    top = high * spread if high is not None else 1 - spread
+    top = top if high is not None else top / 4
+    return mean, variance + SPAN**2 * (low * spread + top) / 2
+
+
+def furthest(counts, user, statistics, scales):
+    """Return the largest log density ratio of a cell when one user's values change."""
+    rest = np.flatnonzero(owners(counts) != user)
+    own = np.flatnonzero(owners(counts) == user)
+
+    def by_own(statistic):
+        cube = statistic.reshape((len(GRID),) * sum(counts)).transpose(*rest, *own)
+        return cube.reshape(-1, len(GRID) ** len(own))
+
+    moved = 0.0
+    for statistic, scale in zip(statistics, scales, strict=True):
+        table = by_own(statistic)
+        moved = moved + np.abs(table[:, :, None] - table[:, None, :]) / scale
+    return float(np.max(moved))
+
+
+def exact_losses(plan, dense, factor):
+    """Return each user's largest log density ratio over all neighbouring data sets.
+
+    Values of a user in different cells are free of each other, so cells add up.
+    """
+    lost = np.zeros(len(dense))
+    for cell, counts in enumerate(np.transpose(dense)):
+        here = np.flatnonzero(counts)
+        mean, variance = published(counts[here].tolist(), np.array(factor)[here])
+        given = {"mean": mean, "variance": variance}
+        statistics = [given[name] for name in plan.parts]
+        scales = [part.scale[cell] for part in plan.parts.values()]
+        for place, user in enumerate(here):
+            lost[user] += furthest(counts[here].tolist(), place, statistics, scales)
+    return lost
+
+
+@pytest.mark.parametrize("dense", TWO_CELLS)
+@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.parametrize("statistics", [("mean",), ("variance",), BOTH])
+def test_stated_loss_is_never_exceeded(dense, factor, statistics):
+    """No neighbouring data sets have a larger log density ratio than the plan states."""
+    plan = with_factors(dense, factor, statistics)
+    true = exact_losses(plan, dense, factor)
+    assert (true <= plan.losses() * (1 + 1e-12)).all()
+    if statistics == ("mean",):
+        assert true == pytest.approx(plan.losses(), rel=1e-9)
+
+
+@pytest.mark.parametrize("dense", TWO_CELLS)
+def test_stated_loss_is_exact_where_nobody_is_reduced(dense):
+    """A user of at most half of every cell, rounded up, loses exactly what is stated."""
+    whole = (1.0,) * len(dense)
+    plan = with_factors(dense, whole, BOTH)
+    true, stated = exact_losses(plan, dense, whole), plan.losses()
+    counts = np.array(dense)
+    modest = (counts <= np.ceil(counts.sum(axis=0) / 2)).all(axis=1)
+    assert true[modest] == pytest.approx(stated[modest], rel=1e-7)
+    assert (true <= stated).all()
+
+
+@pytest.mark.parametrize("dense", TWO_CELLS)
+@pytest.mark.parametrize("factor", FACTORS)
+def test_stated_bias_is_never_exceeded(dense, factor):
+    """The worst error before noise is the mean's stated bias, and within the variance's."""
+    plan = with_factors(dense, factor, BOTH)
+    for cell, counts in enumerate(np.transpose(dense)):
+        here = np.flatnonzero(counts)
+        own = counts[here].tolist()
+        mean, variance = published(own, np.array(factor)[here])
+        x = values(sum(own))
+        worst = np.abs(mean - x.mean(axis=1)).max()
+        assert worst == pytest.approx(plan.parts["mean"].bias[cell], rel=1e-9, abs=1e-12)
+        worst = np.abs(variance - x.var(axis=1)).max()
+        assert worst <= plan.parts["variance"].bias[cell] + 1e-12
+
+
+def test_constants_miss_half_and_an_eighth():
+    """Without noise the middle of the bounds misses half the span, 1/8 an eighth of its square."""
+    plan = with_factors([[1, 2], [2, 1]], (1.0, 1.0), BOTH, noise=(0.0, 0.0))
+    assert plan.parts["mean"].error.tolist() == [SPAN / 2] * 2
+    assert plan.parts["variance"].error.tolist() == [SPAN**2 / 8] * 2
+    assert plan.epsilon == 0
+
+
+def test_only_parts_of_samples_are_rounded_to_quanta():
+    """Whole samples stay; a part of one is rounded down to a whole quantum."""
+    kept = in_quanta(np.array([3.0, 0.0, 2.59, 0.05]), np.array([10.0, 10.0, 10.0, 10.0]))
+    assert kept == pytest.approx([3.0, 0.0, 2.5, 0.0])

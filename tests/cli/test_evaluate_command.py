@@ -1,0 +1,196 @@
+"""`hexveil evaluate`: simulated cells in the open, own records stamped PRIVATE."""
+
+import csv
+import json
+import stat
+
+import pytest
+
+from hexveil.simulation import figure_style
+from hexveil.simulation.private_study_output import NOT_COVERED, STAMP
+
+SIMULATED = ("evaluate", "--counts", "counts.json", "--values", "normal:20,10", "--bounds", "0,65")
+OWN = ("evaluate", "run.toml", "--cell", "0")
+FEW = ("--trials", "50")
+QUICK = (*FEW, "--mechanism", "Baseline", "--mechanism", "Levy")
+
+
+@pytest.fixture
+def here(here):
+    """Stand beside the buses, with counts of a cell."""
+    (here / "counts.json").write_text("[9, 3, 1, 1, 1, 5]")
+    return here
+
+
+def names(folder):
+    """Return the files of a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_every_mechanism_is_compared(here, call):
+    """By default each mechanism is a line at four values of epsilon, within 100 letters."""
+    said = call(*SIMULATED, *FEW)
+    assert (said.code, said.err) == (0, "")
+    for name in ("Baseline()", "Levy(gamma=0.2)", "FixedQuantile(0.1, 0.9)", "OptimalClipping()"):
+        assert name in said.out
+    assert max(map(len, said.out.splitlines())) <= 100
+    shown = said.out.split()
+    assert all(loss in shown for loss in ("0.25", "0.5", "1", "2"))
+    assert "PRIVATE" not in said.out
+    assert names(here) == ["buses.parquet", "counts.json", "run.toml"]
+
+
+def test_json_has_the_rows(here, call):
+    """--json prints a row per mechanism and epsilon; a seed repeats it."""
+    chosen = ("--mechanism", "Levy(gamma=0.1)", "--mechanism", "Baseline", "--epsilon", "0.5,1")
+    arguments = (*SIMULATED, *FEW, *chosen, "--epsilon", "4", "--json", "--seed")
+    one, same, other = (call(*arguments, seed).out for seed in (5, 5, 6))
+    said = json.loads(one)
+    assert [(row["mechanism"], row["epsilon"]) for row in said["rows"]] == [
+        (name, loss) for name in ("Levy(gamma=0.1)", "Baseline()") for loss in (0.5, 1.0, 4.0)
+    ]
+    assert "private" not in said
+    assert said["files"] == []
+    assert one == same
+    assert one != other
+
+
+def test_simulated_results_are_written_in_the_open(here, call):
+    """Table and figure have plain names, and no word of privacy."""
+    said = call(*SIMULATED, *QUICK, "--epsilon", "1,2", "--out", "new/study")
+    assert said.code == 0, said.err
+    assert names(here / "new" / "study") == ["evaluate.csv", "evaluate.png", "evaluate.svg"]
+    with (here / "new" / "study" / "evaluate.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert set(rows[0]) == {"mechanism", "epsilon", "mae", "standard_error", "trials"}
+    assert b"PRIVATE" not in (here / "new" / "study" / "evaluate.svg").read_bytes()
+    assert "evaluate.png" in said.out
+
+
+def test_own_records_are_stamped_everywhere(here, call):
+    """PRIVATE stands in file names, image and first lines, and files are the owner's alone."""
+    said = call(*OWN, *QUICK, "--out", "study")
+    assert said.code == 0, said.err
+    assert said.out.splitlines()[0] == STAMP
+    assert NOT_COVERED in " ".join(said.out.split())
+    folder = here / "study"
+    assert names(folder) == [f"PRIVATE-evaluate.{kind}" for kind in ("csv", "png", "svg")]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    first, header, *rows = (folder / "PRIVATE-evaluate.csv").read_text().splitlines()
+    assert first == f"# {STAMP} {NOT_COVERED}"
+    assert header.startswith('"mechanism"')
+    assert len(rows) == said.out.count("±") - 1  # one stands in the heading
+    assert STAMP.encode() in (folder / "PRIVATE-evaluate.svg").read_bytes()
+    assert not (here / "ledger.sqlite").exists()
+
+
+def test_json_of_own_records_begins_with_the_stamp(here, call):
+    """The first entry says that the rows are private, before any of them."""
+    said = json.loads(call(*OWN, *QUICK, "--json").out)
+    assert next(iter(said)) == "private"
+    assert said["private"] == f"{STAMP} {NOT_COVERED}"
+
+
+def test_a_runs_price_is_where_own_records_are_compared(here, call):
+    """Without --epsilon a run file's own is used."""
+    said = json.loads(call(*OWN, *QUICK, "--json").out)
+    assert [row["epsilon"] for row in said["rows"]] == [1.0, 1.0]
+
+
+def test_own_counts_with_simulated_values_are_open(here, call):
+    """With --values the records give their public counts only."""
+    said = call(*OWN, *QUICK, "--values", "uniform:0,65", "--out", "study")
+    assert said.code == 0, said.err
+    assert "PRIVATE" not in said.out
+    assert names(here / "study") == ["evaluate.csv", "evaluate.png", "evaluate.svg"]
+
+
+def test_a_cell_has_a_name_or_a_number(here, call):
+    """A cell's name gives what its number gives."""
+    told = call("evaluate", "run.toml", *QUICK)
+    assert told.code == 2
+    assert told.err.startswith("hexveil: --cell is needed: name one of 3 (")
+    name = told.err.split("(")[1].split(",")[0]
+    chosen = (*QUICK, "--json")
+    assert call(*OWN, *chosen).out == call("evaluate", "run.toml", "--cell", name, *chosen).out
+
+
+@pytest.mark.parametrize("command", [SIMULATED, OWN])
+@pytest.mark.parametrize("out", ["map", "map/inner/study", "./map/../map/study"])
+def test_release_folders_stay_untouched(here, call, command, out):
+    """Nothing of a study is written to a release's folder or below it, and nothing is read."""
+    assert call("release", "run.toml", "--json").code == 0
+    before = names(here / "map")
+    said = call(*command, *QUICK, "--out", out)
+    assert said.code == 2
+    assert "lies in the release folder map" in said.err
+    assert said.err.count("\n") == 1
+    assert names(here / "map") == before
+
+
+def test_paths_start_where_the_command_is_called(here, call, monkeypatch):
+    """A run file elsewhere does not move --counts or --out."""
+    (here / "below").mkdir()
+    monkeypatch.chdir(here / "below")
+    said = call("evaluate", "../run.toml", "--cell", "0", *QUICK, "--out", "study")
+    assert said.code == 0, said.err
+    assert len(names(here / "below" / "study")) == 3
+
+
+def test_without_matplotlib_there_is_a_table_only(here, call, monkeypatch):
+    """A figure is refused before any work, with the line that installs it; a table needs none."""
+    monkeypatch.setattr(figure_style, "find_spec", lambda _: None)
+    assert call(*SIMULATED, *QUICK).code == 0
+    said = call(*SIMULATED, *QUICK, "--out", "study")
+    assert said.code == 2
+    assert said.err == 'hexveil: a figure needs matplotlib: pip install "hexveil[plots]".\n'
+    assert not (here / "study").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("evaluate",), "name counts (--counts), or records and a cell of them (--cell)"),
+        ((*OWN, "--counts", "counts.json"), "--counts and records cannot be combined"),
+        ((*SIMULATED, "--cell", "0"), "--counts and --cell cannot be combined"),
+        (SIMULATED[:3], "--counts needs --values"),
+        (SIMULATED[:5], "--counts needs --bounds"),
+        ((*SIMULATED, "--mechanism", "Laplace"), "there is no 'Laplace'; known are "),
+        ((*SIMULATED, "--mechanism", "exit()"), "there is no 'exit'"),
+        ((*SIMULATED, "--epsilon", "0"), "epsilon must be positive"),
+        ((*SIMULATED, "--epsilon", "a"), "epsilon must be a finite number"),
+        ((*SIMULATED, "--epsilon", ","), "epsilons must be a list of at least one, got none"),
+        ((*SIMULATED, "--trials", "1"), "trials must be a whole number of at least 2"),
+        ((*SIMULATED, "--trials", "x"), "--trials"),
+        ((*SIMULATED, "--values", "cauchy:1"), "values must be one of"),
+        ((*SIMULATED, "--counts", "none.json"), "there is no file"),
+        ((*OWN[:3], "9"), "there is no cell"),
+        ((*OWN[:3], "-1"), "there is no cell"),
+        ((*SIMULATED, "--out", "counts.json"), "is a file; name a folder"),
+    ],
+)
+def test_wrong_use_is_one_sentence(here, call, arguments, message):
+    """What is wrong is one line on stderr, and nothing is written."""
+    said = call(arguments[0], *QUICK, *arguments[1:])
+    assert said.code == 2, said.err
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+    assert names(here) == ["buses.parquet", "counts.json", "run.toml"]
+
+
+def test_help_shows_an_example(call):
+    """The command explains itself."""
+    said = call("evaluate", "--help")
+    assert said.code == 0
+    assert "Example:  hexveil evaluate" in said.out
+    for flag in ("--mechanism", "--epsilon", "--trials", "--seed", "--counts", "--json", "--user"):
+        assert flag in said.out
+
+
+@pytest.mark.slow
+def test_the_command_runs_in_a_process_of_its_own(here, spawn):
+    """As a person calls it: a table, no warning, no progress where no terminal is."""
+    said = spawn(*SIMULATED, *QUICK, "--out", "study", cwd=here)
+    assert (said.code, said.err) == (0, "")
+    assert "Baseline()" in said.out

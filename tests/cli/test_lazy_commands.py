@@ -1,0 +1,174 @@
+"""Help by what one wants to do, and completion: both without the libraries of the commands."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from hexveil.cli.app import PANELS, app
+from hexveil.cli.lazy_commands import LaterCommand
+
+HEAVY = (
+    "duckdb", "opendp", "sqlalchemy", "pyspark", "bokeh", "matplotlib", "scipy", "pandas",
+    "polars", "pyarrow", "numpy", "jinja2", "jsonschema", "h3ronpy",
+)  # fmt: skip
+NAMES = [one.name for several in PANELS.values() for one in several]
+
+
+def completed(words, shell="bash", **more):
+    """Return what the command offers a shell where the last of some words begins."""
+    line = " ".join(words)
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_TYPER_COMPLETE_ARGS": line}
+    env = os.environ | asked | {"_HEXVEIL_COMPLETE": f"complete_{shell}"} | more
+    done = subprocess.run(
+        [sys.executable, "-m", "hexveil"], env=env, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout.split("\n"), done.stderr
+
+
+def test_help_groups_commands_by_what_one_wants(call):
+    """Each panel is shown with its commands and one line for each of them."""
+    said = call("--help")
+    assert said.code == 0
+    at = [said.out.index(panel) for panel in PANELS]
+    assert at == sorted(at)
+    assert list(PANELS) == ["Publish", "Read what was published", "Study", "Keep the ledger"]
+    for several in PANELS.values():
+        for one in several:
+            (line,) = (text for text in said.out.splitlines() if text.startswith(f"│ {one.name} "))
+            assert one.purpose in line
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("plum",)])
+def test_what_needs_no_command_loads_none(arguments):
+    """Help, the version and a slip of the pen load no library of any command."""
+    code = (
+        "import sys; from hexveil.cli import main; main(sys.argv[2:]); "
+        "print(*(p for p in sys.argv[1].split() if p in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, " ".join(HEAVY), *arguments],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (("plum",), "hexveil"),
+        (("inspect", "--lat-e", "3"), "hexveil inspect"),
+        (("ledger", "shw"), "hexveil ledger"),
+        (("ledger", "show"), "hexveil ledger show"),
+    ],
+)
+def test_a_slip_is_answered_with_the_page_that_helps(call, words, where):
+    """What cannot be read is one sentence, which names the help of that very command."""
+    said = call(*words)
+    assert (said.code, said.out) == (2, "")
+    assert re.search(rf"(; s|\? S)ee {where} --help\.\n$", said.err)
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_command_is_that_of_its_file(name):
+    """A command has the name it is known by, help of its own, and an example that begins so."""
+    command = typer.main.get_command(app).commands[name]
+    assert (command.name, isinstance(command, TyperGroup)) == (name, name == "ledger")
+    assert command.help
+    assert command.callback is not None
+    (known,) = (one for several in PANELS.values() for one in several if one.name == name)
+    assert known.example.startswith(f"hexveil {name} ")
+    if name != "ledger":
+        assert command.epilog == f"Example:  {known.example}"
+
+
+def test_a_command_is_loaded_once_and_when_it_is_used():
+    """Its name and purpose are there before; an attribute that it lacks is missing as always."""
+    loads = []
+
+    def load():
+        loads.append(1)
+        made = typer.Typer(add_completion=False)
+        made.command("new")(lambda: None)
+        return typer.main.get_command(made)
+
+    command = LaterCommand("new", "Be new.", "Publish", load)
+    assert (command.name, command.get_short_help_str(), loads) == ("new", "Be new.", [])
+    assert command.params == []
+    assert not hasattr(command, "colour")
+    assert command.callback is not None
+    assert (loads, command.rich_help_panel) == ([1], "Publish")
+
+
+@pytest.mark.slow
+def test_completion_offers_commands():
+    """Commands are offered by what they begin with, in bash, zsh and fish."""
+    assert completed(["hexveil", ""]) == (0, [*NAMES, ""], "")
+    assert completed(["hexveil", "re"])[1] == ["release", "reproduce", ""]
+    assert completed(["hexveil", "ledger", "re"])[1] == ["resolve", ""]
+    assert '"plan"' in completed(["hexveil", "pl"], "zsh")[1][0]
+    fish = completed(["hexveil", "pl"], "fish", _TYPER_COMPLETE_FISH_ACTION="get-args")
+    assert fish[1][0].startswith("plan\t")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("inspect", "--in"), ["--init", "--interval-share", "--intervals"]),
+        (
+            ("release", "run.toml", "--e"),
+            ["--edition", "--engine", "--epsilon", "--error", "--estimates"],
+        ),
+        (("verify", "--j"), ["--json"]),
+        (("ledger", "show", "--d"), ["--dataset"]),
+        (("--v",), ["--version"]),
+    ],
+)
+def test_completion_offers_options(words, offered):
+    """Options of a command, or of the whole, are offered by what they begin with."""
+    code, found, err = completed(["hexveil", *words])
+    assert (code, sorted(found), err) == (0, ["", *offered], "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("inspect", "b"), ("plan", "--curve", "b"), ("verify", "m")])
+def test_completion_leaves_files_to_the_shell(words):
+    """Where a file may stand nothing is offered, and the shell's own file names take over."""
+    assert not any(completed(["hexveil", *words])[1])
+    assert "_files" in completed(["hexveil", *words], "zsh")[1][0]
+
+
+def test_completion_works_in_bash(here):
+    """The script for bash completes commands, options and names of files."""
+    bash = shutil.which("bash")
+    env = os.environ | {"_HEXVEIL_COMPLETE": "source_bash"}
+    script = subprocess.run(
+        [sys.executable, "-m", "hexveil"], env=env, capture_output=True, text=True, check=True
+    ).stdout
+    assert "complete -o default -F _hexveil_completion hexveil" in script
+    (here / "hexveil").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hexveil "$@"\n')
+    (here / "hexveil").chmod(0o755)
+    ask = "COMP_WORDS=(hexveil sim); COMP_CWORD=1; _hexveil_completion ./hexveil"
+    ask += '; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(
+        [bash, "--norc", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "simulate\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_has_a_script(shell):
+    """The script that a shell is told to run names the command."""
+    env = os.environ | {"_HEXVEIL_COMPLETE": f"source_{shell}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "hexveil"], env=env, capture_output=True, text=True, check=True
+    )
+    assert "hexveil" in done.stdout
+    assert "_HEXVEIL_COMPLETE" in done.stdout

@@ -1,0 +1,419 @@
+"""`hexveil publish`: a day's map that may be asked for again and again."""
+
+import json
+import zoneinfo
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cli.conftest import city
+from hexveil.base.errors import StorageError
+from hexveil.cli.commands import publish_command, release_command
+from hexveil.ledger import Ledger
+from hexveil.publishing.verification import verify
+
+DAYS = ("2022-01-01", "2022-01-02", "2022-01-03")
+RUN = """\
+source = "buses.parquet"
+
+[columns]
+user = "bus"
+value = "speed"
+lat = "lat"
+lon = "lon"
+time = "time"
+
+[values]
+bounds = [0, 65]
+value_unit = "km/h"
+
+[cells]
+resolution = 6
+timeslot = "none"
+timezone = "Asia/Kolkata"
+
+[plan]
+epsilon = 1
+
+[release]
+out = "maps"
+accept_noise = true
+
+[ledger]
+url = "ledger.sqlite"
+dataset = "buses"
+budget = 2
+"""
+
+
+def records(*days, late=0):
+    """Return the buses of the given days; `late` buses more on each."""
+    parts = []
+    for day in days:
+        table = city(400 + late)
+        times = [text.replace("2022-01-01", day) for text in table["time"].to_pylist()]
+        parts.append(table.set_column(table.column_names.index("time"), "time", pa.array(times)))
+    return pa.concat_tables(parts)
+
+
+@pytest.fixture
+def daily(tmp_path, monkeypatch):
+    """Stand in a folder with three days of buses and their run file, a week later."""
+    pq.write_table(records(*DAYS), tmp_path / "buses.parquet")
+    (tmp_path / "run.toml").write_text(RUN)
+    monkeypatch.chdir(tmp_path)
+    set_clock(monkeypatch, "2022-01-10T00:00")
+    return tmp_path
+
+
+def set_clock(monkeypatch, text):
+    """Let the command read this time, UTC."""
+    monkeypatch.setattr(
+        publish_command, "now", lambda: datetime.fromisoformat(text).replace(tzinfo=UTC)
+    )
+
+
+def spent():
+    """Return what the book says."""
+    return Ledger("ledger.sqlite", dataset="buses").spent
+
+
+def folders(where):
+    """Return the release folders of a data set, by day."""
+    return sorted(str(path.parent.relative_to(where)) for path in where.rglob("receipt.json"))
+
+
+def test_a_day_is_published_once(daily, call):
+    """The folder stands under its day, both pointers name it, and the second time costs nothing."""
+    first = call("publish", "run.toml", "--date", DAYS[0])
+    assert first.code == 0, first.err + first.out
+    assert "published: " in first.out
+    before = spent()
+    assert 0 < before <= 1
+    (folder,) = folders(daily / "maps" / "buses")
+    assert folder.startswith(f"{DAYS[0]}/")
+    for pointer in ("latest.json", f"{DAYS[0]}/latest.json"):
+        assert json.loads((daily / "maps" / "buses" / pointer).read_text())["path"] == folder
+    assert verify.problems(daily / "maps" / "buses" / folder) == ()
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert (again.code, spent()) == (0, before)
+    assert "published before" in again.out
+    assert folders(daily / "maps" / "buses") == [folder]
+
+
+def test_two_data_sets_are_published_side_by_side(daily, call):
+    """Names that are alike in ASCII, or have none of it, have a folder each, and both are there."""
+    names = ("a/b", "a-b", "Автобусы", "बसें", "A-B", "..", "x" * 300)
+    for name in names:
+        said = call("publish", "run.toml", "--date", DAYS[0], "--dataset", name)
+        assert (said.code, "published: " in said.out) == (0, True), said.out + said.err
+    found = [json.loads(path.read_text()) for path in Path("maps").glob("*/*/*/manifest.json")]
+    assert sorted(one["dataset"]["name"] for one in found) == sorted(names)
+    assert len(list(Path("maps").iterdir())) == len(names)
+
+
+def test_days_are_published_in_steps(daily, call):
+    """With the steps asked for in the run file each day is booked once and its folder verifies."""
+    run = Path("run.toml").read_text().replace("epsilon = 1", 'epsilon = 1\nintervals = "adaptive"')
+    Path("run.toml").write_text(run)
+    said = call("publish", "run.toml", "--from", DAYS[0], "--to", DAYS[1], "--json")
+    assert said.code == 0, said.err + said.out
+    assert [one["state"] for one in json.loads(said.out)] == ["published", "published"]
+    assert spent() == pytest.approx(2, rel=1e-6)
+    before = spent()
+    for folder in folders(daily / "maps" / "buses"):
+        assert verify.problems(daily / "maps" / "buses" / folder) == ()
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert (again.code, spent()) == (0, before)
+
+
+def test_a_range_is_a_day_at_a_time_until_the_budget_ends(daily, call):
+    """The third day does not fit: it is refused with exit 3, and the first two stand."""
+    said = call("publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2], "--json")
+    found = json.loads(said.out)
+    assert [one["state"] for one in found] == ["published", "published", "refused"]
+    assert said.code == 3
+    assert len(folders(daily / "maps" / "buses")) == 2
+    newest = json.loads((daily / "maps" / "buses" / "latest.json").read_text())
+    assert newest["day"] == DAYS[1]
+
+
+def test_user_days_do_not_use_each_other_up(daily, call):
+    """Each day has its own units: three days fit a budget of one; the owner's loss adds up."""
+    said = call(
+        "publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2], "--unit", "user-day",
+        "--budget", "1", "--json",
+    )  # fmt: skip
+    assert [one["state"] for one in json.loads(said.out)] == ["published"] * 3
+    spend = Ledger("ledger.sqlite", dataset="buses").spend()
+    assert spend.window <= 1 < spend.lifetime <= 3
+
+
+def test_an_older_day_does_not_become_the_newest(daily, call):
+    """A day that is filled in later has its own pointer and leaves the newest alone."""
+    for day in (DAYS[1], DAYS[0]):
+        assert call("publish", "run.toml", "--date", day).code == 0
+    place = daily / "maps" / "buses"
+    assert json.loads((place / "latest.json").read_text())["day"] == DAYS[1]
+    assert json.loads((place / DAYS[0] / "latest.json").read_text())["day"] == DAYS[0]
+
+
+def test_late_records_wait_or_are_paid_for(daily, call):
+    """What is published stands when more vehicles turn up; a revision costs, and then counts."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    place = daily / "maps" / "buses"
+    first, before = (place / DAYS[0] / "latest.json").read_text(), spent()
+    pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")
+    kept = call("publish", "run.toml", "--date", DAYS[0])
+    assert (kept.code, spent()) == (0, before)
+    assert "kept: records have come since" in kept.out
+    assert (place / DAYS[0] / "latest.json").read_text() == first
+    revised = call("publish", "run.toml", "--date", DAYS[0], "--revise")
+    assert revised.code == 0, revised.out
+    assert spent() > before
+    assert (place / DAYS[0] / "latest.json").read_text() != first
+    assert len(folders(place)) == 2
+
+
+def test_changed_values_are_the_same_request(daily, call):
+    """Who reported how often where is the same, so the stored answer stands, at no cost."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    before, table = spent(), records(*DAYS)
+    slower = pa.array([speed / 2 for speed in table["speed"].to_pylist()])
+    index = table.column_names.index("speed")
+    pq.write_table(table.set_column(index, "speed", slower), daily / "buses.parquet")
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert (again.code, spent()) == (0, before)
+    assert "published before" in again.out
+
+
+@pytest.mark.parametrize("step", ["write", "commit", "point"])
+def test_one_that_stopped_goes_on(daily, call, monkeypatch, step):
+    """After a failure at any step the same command finishes with the same numbers, at one price."""
+    places = {"write": release_command, "commit": Ledger, "point": publish_command.Archive}
+    place = places[step], "publish" if step == "write" else step
+    whole = getattr(*place)
+
+    def fails(*given, **named):
+        if step == "write":
+            whole(*given, **named)
+        raise StorageError("the disk is full.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(*place, fails)
+        said = call("publish", "run.toml", "--date", DAYS[0])
+        assert said.code == 1
+        assert "the disk is full" in said.out
+    before = spent()
+    assert before > 0
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert (again.code, spent()) == (0, before)
+    assert "at no further cost" in again.out
+    (booking,) = Ledger("ledger.sqlite", dataset="buses").entries()
+    assert booking.state == "committed"
+    (folder,) = folders(daily / "maps" / "buses")
+    assert verify.problems(daily / "maps" / "buses" / folder) == ()
+
+
+DAMAGE = {
+    "report.html is missing": lambda place: (place / "report.html").unlink(),
+    "cells.csv was changed": lambda place: (place / "cells.csv").write_text("cell\n"),
+    "README.txt was changed": lambda place: (place / "README.txt").write_text(" "),
+    "receipt.json is missing": lambda place: (place / "receipt.json").unlink(),
+    "manifest.json is missing": lambda place: [one.unlink() for one in place.glob("[!r]*")],
+}
+
+
+@pytest.mark.parametrize("where", ["maps", "bucket"])
+@pytest.mark.parametrize("sentence", DAMAGE)
+def test_a_damaged_folder_is_noticed_and_restored(daily, call, sentence, where):
+    """What is missing or changed is said; the same bytes stand again, at no cost."""
+    out = ["--out", (daily / where).as_uri() if where == "bucket" else where]
+    assert call("publish", "run.toml", "--date", DAYS[0], *out).code == 0
+    (folder,) = folders(daily / where / "buses")
+    place = daily / where / "buses" / folder
+    whole, before = contents(place), spent()
+    DAMAGE[sentence](place)
+    again = call("publish", "run.toml", "--date", DAYS[0], *out)
+    said = " ".join(again.out.split())
+    assert (again.code, spent()) == (0, before), again.out
+    assert "restored: " in said
+    assert sentence in said
+    assert contents(place) == whole
+    assert verify.problems(place) == ()
+    assert [one.name for one in place.parent.iterdir() if one.is_dir()] == [place.name]
+    assert "published before" in call("publish", "run.toml", "--date", DAYS[0], *out).out
+
+
+def test_a_folder_that_is_gone_is_written_again(daily, call):
+    """Where all of a folder is deleted, or a crash came as it was exchanged, it is made anew."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    (folder,) = folders(daily / "maps" / "buses")
+    place = daily / "maps" / "buses" / folder
+    whole, before = contents(place), spent()
+    place.rename(place.with_name(f".{place.name}.partial-01234567"))
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert (again.code, spent()) == (0, before), again.out
+    assert "at no further cost" in " ".join(again.out.split())
+    assert contents(place) == whole
+    assert [one.name for one in place.parent.iterdir() if one.is_dir()] == [place.name]
+
+
+def contents(place):
+    """Return the bytes of each file of a folder."""
+    return {path.name: path.read_bytes() for path in place.iterdir()}
+
+
+def test_a_damaged_folder_of_other_records_is_not_restored(daily, call):
+    """Where records have changed since, a damaged folder fails with a sentence, nothing spent."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    (folder,) = folders(daily / "maps" / "buses")
+    (daily / "maps" / "buses" / folder / "report.html").unlink()
+    before = spent()
+    pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")
+    said = call("publish", "run.toml", "--date", DAYS[0])
+    words = " ".join(said.out.split())
+    assert (said.code, spent()) == (1, before)
+    assert "report.html is missing, and it cannot be written anew" in words
+    assert "restore the folder from a copy" in words
+
+
+def test_a_restoration_draws_nothing(daily, call, monkeypatch):
+    """Where the ledger has no numbers of a damaged folder it is refused, and nothing is booked."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    (folder,) = folders(daily / "maps" / "buses")
+    (daily / "maps" / "buses" / folder / "report.html").unlink()
+    before = spent()
+    monkeypatch.setattr(Ledger, "find", lambda *_: None)
+    said = call("publish", "run.toml", "--date", DAYS[0])
+    assert said.code == 1
+    assert "the ledger does not have its numbers" in " ".join(said.out.split())
+    monkeypatch.undo()
+    assert Ledger(str(daily / "ledger.sqlite"), dataset="buses").spent == before
+
+
+def test_published_folders_are_signed(daily, call):
+    """With a key in the run file each folder is signed, also one written anew or signed late."""
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+    assert call("ledger", "keygen", "signing.pem").code == 0
+    run = daily / "run.toml"
+    run.write_text(
+        run.read_text().replace("accept_noise = true", 'sign = "signing.pem"\naccept_noise = true')
+    )
+    late = call("publish", "run.toml", "--date", DAYS[0])
+    assert late.code == 0
+    assert "signature.json is missing; written anew" in " ".join(late.out.split())
+    (folder,) = folders(daily / "maps" / "buses")
+    place = daily / "maps" / "buses" / folder
+    signed = contents(place)
+    assert call("verify", str(place), "--key", "signing.pem.pub").code == 0
+    (place / "signature.json").write_text("{}")
+    again = call("publish", "run.toml", "--date", DAYS[0])
+    assert "signature.json was changed" in " ".join(again.out.split())
+    assert contents(place) == signed
+    before = spent()
+    (daily / "signing.pem").chmod(0o644)
+    refused = call("publish", "run.toml", "--date", DAYS[1])
+    assert (refused.code, spent()) == (2, before)
+    assert "can be read or changed by others" in refused.err
+
+
+def test_a_dry_run_says_price_and_end(daily, call):
+    """Nothing is booked, no file is made, and the date is the one that arithmetic gives."""
+    said = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
+    assert said.code == 0
+    words = " ".join(said.out.split())
+    assert "at that price a day the budget is gone on 2022-01-03, after 2 days" in words
+    assert not (daily / "ledger.sqlite").exists()
+    assert not (daily / "maps").exists()
+    other = call("publish", "run.toml", "--date", DAYS[0], "--dry-run", "--unit", "user-day")
+    assert "not used up by others" in " ".join(other.out.split())
+
+
+def test_a_dry_run_writes_to_no_ledger(daily, call):
+    """A book that does not know the data set is left as it is; without a budget no end is told."""
+    Ledger("ledger.sqlite", dataset="trams", budget=3)
+    before = (daily / "ledger.sqlite").read_bytes()
+    said = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
+    assert (said.code, (daily / "ledger.sqlite").read_bytes()) == (0, before)
+    text = (daily / "run.toml").read_text().replace("budget = 2\n", "")
+    (daily / "run.toml").write_text(text.replace("ledger.sqlite", "none.sqlite"))
+    other = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
+    assert other.code == 0
+    assert "no budget is said" in " ".join(other.out.split())
+    assert not (daily / "none.sqlite").exists()
+
+
+def test_a_day_waits_for_late_records(daily, call, monkeypatch):
+    """A day is ready when it is over by the local clock, and its wait with it."""
+    set_clock(monkeypatch, "2022-01-02T00:29")
+    early = call("publish", "run.toml", "--date", DAYS[0])
+    assert early.code == 2
+    assert "not ready: is complete at 2022-01-02 00:30 UTC" in early.out
+    set_clock(monkeypatch, "2022-01-02T00:30")
+    assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
+
+
+def test_the_run_file_says_how_long_a_day_waits_and_what_late_records_do(daily, call, monkeypatch):
+    """`wait` and `late` stand in [publish]; an option takes their place."""
+    run = daily / "run.toml"
+    run.write_text(run.read_text() + '\n[publish]\nwait = "3d"\nlate = "revise"\n')
+    set_clock(monkeypatch, "2022-01-02T00:30")
+    early = call("publish", "run.toml", "--date", DAYS[0])
+    assert early.code == 2
+    assert "is complete at 2022-01-04 18:30 UTC" in early.out
+    assert call("publish", "run.toml", "--date", DAYS[0], "--wait", "0h").code == 0
+    before = spent()
+    pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")
+    kept = call("publish", "run.toml", "--date", DAYS[0], "--wait", "0h", "--late", "keep")
+    assert (kept.code, spent()) == (0, before)
+    assert call("publish", "run.toml", "--date", DAYS[0], "--wait", "0h").code == 0
+    assert spent() > before
+
+
+def test_a_day_without_records_does_not_stop_the_others(daily, call):
+    """It fails with a sentence, and the days after it are published."""
+    said = call("publish", "run.toml", "--from", "2021-12-31", "--to", DAYS[0], "--json")
+    found = json.loads(said.out)
+    assert [one["state"] for one in found] == ["failed", "published"]
+    assert said.code == 2
+
+
+def test_an_address_is_a_place_too(daily, call):
+    """A file system by its address gets folders, and the pointer that counts."""
+    address = (daily / "bucket").as_uri()
+    assert call("publish", "run.toml", "--date", DAYS[0], "--out", address).code == 0
+    assert len(folders(daily / "bucket" / "buses")) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "name a day (--date), or the first and the last"),
+        (["--date", DAYS[0], "--from", DAYS[0]], "name a day (--date)"),
+        (["--from", DAYS[0]], "name a day (--date)"),
+        (["--date", "tomorrow"], "a day reads like 2026-11-20"),
+        (["--from", DAYS[1], "--to", DAYS[0]], "is no span"),
+        (["--date", DAYS[0], "--wait", "soon"], "wait must be a time as 30min, 6h or 2d"),
+        (["--date", DAYS[0], "--wait", "-2h"], "wait must be a time as 30min, 6h or 2d"),
+        (["--date", DAYS[0], "--late", "perhaps"], "late must be"),
+        (["--date", DAYS[0], "--dates", "2022-01-01,2022-01-02"], "cannot be combined"),
+        (["--date", DAYS[0], "--out", "nowhere://maps"], "no place that can be written to"),
+    ],
+)
+def test_wrong_use_is_a_sentence(daily, call, arguments, sentence):
+    """Refused with exit 2 before anything is read or booked."""
+    said = call("publish", "run.toml", *arguments)
+    assert said.code == 2
+    assert sentence in said.err
+    assert not Path("ledger.sqlite").exists()
+
+
+def test_days_are_local():
+    """A day of Kolkata ends at half past six in the evening, UTC."""
+    ready = {"clock": zoneinfo.ZoneInfo("Asia/Kolkata"), "wait": timedelta(0)}
+    at = publish_command.ready_at(datetime(2022, 1, 1, tzinfo=UTC).date(), **ready)
+    assert at == datetime(2022, 1, 1, 18, 30, tzinfo=UTC)

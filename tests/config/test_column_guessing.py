@@ -1,0 +1,115 @@
+"""Which column is what, by names and types alone."""
+
+import pyarrow as pa
+import pytest
+
+from hexveil.config.column_guessing import propose
+from hexveil.records.sources.columns import Kind
+from hexveil.records.sources.schema_preview import Look
+
+KINDS = {"n": "number", "t": "text", "T": "time", "b": "boolean", "j": "json", "l": "list"}
+
+
+def seen(columns, *, documents=False):
+    """Return columns from text like "bus:t speed:n"."""
+    pairs = (part.rsplit(":", 1) for part in columns.split())
+    return Look({name: Kind(KINDS[kind]) for name, kind in pairs}, documents)
+
+
+def roles(look, known=None):
+    """Return the proposed name of each role."""
+    return {role: found.name for role, found in propose(look, known).items()}
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (
+            "bus:t lat:n lon:n time:T speed:n",
+            {"user": "bus", "lat": "lat", "lon": "lon", "time": "time", "value": "speed"},
+        ),
+        (
+            "VehicleID:t Latitude:n Longitude:n RecordedAt:t PM2.5:n",
+            {
+                "user": "VehicleID", "lat": "Latitude", "lon": "Longitude", "time": "RecordedAt",
+                "value": "PM2.5",
+            },
+        ),
+        (
+            "id:t license_plate:t trip_delay:n speed:n observationDateTime:t location:t",
+            {
+                "user": "license_plate", "value": "speed", "time": "observationDateTime",
+                "location": "location",
+            },
+        ),
+        (
+            "plate:t location/type:t location/coordinates/0:n location/coordinates/1:n ts:n aqi:n",
+            {"user": "plate", "location": "location/coordinates", "time": "ts", "value": "aqi"},
+        ),
+        ("tailnum:t of:t cost:n seen:T", {"user": "tailnum", "value": "cost", "time": "seen"}),
+        ("device:t ward:t reading:n", {"user": "device", "value": "reading", "labels": "ward"}),
+        ("speed:b bus:T", {"time": "bus"}),
+        ("foo:t bar:t", {}),
+    ],
+)  # fmt: skip
+def test_columns_are_found_by_name_and_type(columns, expected):
+    """The likeliest column of each role is proposed; a wrong type is no candidate."""
+    assert roles(seen(columns)) == expected
+
+
+def test_what_else_it_could_be_is_named():
+    """Other candidates follow, the likelier first, and no column has two roles."""
+    look = seen("time:t vehicle_label:t speed:n start_time:t bus_id:t id:t trip_delay:n")
+    found = propose(look)
+    assert (found["user"].name, found["user"].others) == ("bus_id", ("vehicle_label", "id"))
+    assert (found["time"].name, found["time"].others) == ("time", ("start_time",))
+    assert (found["value"].name, found["value"].others) == ("speed", ("trip_delay",))
+
+
+def test_latitude_and_longitude_are_of_the_same_place():
+    """Of several pairs both halves are taken from one."""
+    look = seen("dropoff_lon:n pickup_lat:n pickup_lon:n dropoff_lat:n")
+    assert roles(look) == {"lat": "pickup_lat", "lon": "pickup_lon"}
+
+
+def test_fields_inside_fields_are_found():
+    """Nested fields are proposed by their path."""
+    place = Kind(
+        "struct", {"type": Kind("text"), "coordinates": Kind("list", element=Kind("number"))}
+    )
+    inner = Kind("struct", {"speed": Kind("number"), "vehicle_id": Kind("text")})
+    found = roles(Look({"location": place, "data": inner, "time": Kind("time")}, documents=False))
+    assert found == {
+        "location": "location.coordinates", "user": "data.vehicle_id", "value": "data.speed",
+        "time": "time",
+    }  # fmt: skip
+
+
+def test_known_roles_are_left_out():
+    """What the caller named is not proposed again, in no role."""
+    look = seen("bus:t speed:n velocity:n lat:n lon:n location:t time:T")
+    assert roles(look, {"value": "speed", "location": "location"}) == {
+        "time": "time",
+        "user": "bus",
+    }
+
+
+def test_keys_that_can_be_data_are_not_named():
+    """Of JSON documents only names of known words are returned: a key can be an id or a value."""
+    look = seen("bus_kr7731:j speed_of_kr7731:j speed:j kr7731_time:j", documents=True)
+    assert {name: found.others for name, found in propose(look).items()} == {"value": ()}
+    assert roles(look) == {"value": "speed"}
+
+
+def test_objects_of_documents_are_no_values():
+    """A JSON object is a column of nothing but a place."""
+    look = Look({"speed": Kind("json", {"value": Kind("json")})}, documents=True)
+    assert roles(look) == {"value": "speed.value"}
+
+
+def test_types_of_a_table_are_those_that_are_declared():
+    """A look at a table has its columns and types."""
+    from hexveil.records.sources.schema_preview import look  # noqa: PLC0415  loads the engine
+
+    table = pa.table({"bus": ["a"], "speed": [1.5], "place": [[1.0, 2.0]]})
+    assert [kind.name for kind in look(table).schema.values()] == ["text", "number", "list"]

@@ -1,0 +1,339 @@
+"""The ledger's databases: what is refused, what is durable, and what stays closed."""
+
+import os
+import sqlite3
+import stat
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+import hexveil as hv
+from hexveil.base.errors import BudgetError, InputError, StorageError
+from hexveil.ledger.storage import databases, timeouts
+from hexveil.ledger.storage.databases import MEMORY, connect, transaction, where
+from hexveil.ledger.storage.tables import datasets, metadata
+from ledger.books import publish, schema, spend
+
+THIRD = Fraction(1, 4)
+ROW = {"dataset": "d", "account": "a"}
+
+
+def open_ledger(url, **options):
+    """Open a ledger by path or URL."""
+    return hv.Ledger(url, dataset="buses", budget=1, **options)
+
+
+def book(ledger, name="a"):
+    """Book a quarter."""
+    return spend(ledger, name, {"x": THIRD})
+
+
+@pytest.mark.parametrize("name", ["ledger.sqlite", "a b?c=d%20#é.db", "ledger"])
+def test_any_file_name_is_one(tmp_path, name):
+    """A path is taken byte for byte, whatever it holds; its key is beside it."""
+    book(open_ledger(tmp_path / name))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, f"{name}.key"]
+    assert open_ledger(str(tmp_path / name)).spent == THIRD
+
+
+def test_a_url_and_a_path_are_the_same_ledger(tmp_path):
+    """sqlite:/// and the file's path reach the same book."""
+    book(open_ledger(f"sqlite:///{tmp_path}/l.sqlite"))
+    assert open_ledger(tmp_path / "l.sqlite").spent == THIRD
+
+
+@pytest.mark.parametrize("mask", [0, 0o022, 0o077])
+def test_a_new_ledger_is_its_owners_alone(tmp_path, mask):
+    """The file, SQLite's own beside it and the key have mode 0600, whatever the umask."""
+    before = os.umask(mask)
+    try:
+        ledger = open_ledger(tmp_path / "ledger.sqlite")
+        with transaction(ledger._engine) as connection:
+            connection.execute(sa.insert(datasets).values(**ROW))
+            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    names = {f"ledger.sqlite{end}" for end in ("", "-wal", "-shm", ".key")}
+    assert modes == dict.fromkeys(names, 0o600)
+
+
+@pytest.mark.parametrize("url", ["l.sqlite", "sqlite:///l.sqlite"])
+def test_a_relative_ledger_stays_where_it_was(tmp_path, monkeypatch, url):
+    """Moving to another folder between two bookings does not split the ledger."""
+    monkeypatch.chdir(tmp_path)
+    ledger = open_ledger(url)
+    book(ledger, "a")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    book(ledger, "b")
+    assert ledger.spent == 2 * THIRD
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file:x?uri=true"])
+def test_memory_is_no_ledger(url):
+    """A database that forgets is refused unless asked for by its own name."""
+    with pytest.raises(InputError, match="must be a file"):
+        open_ledger(url)
+
+
+@pytest.mark.parametrize("url", ["://", "sqlite+nothing:///ledger.sqlite"])
+def test_an_address_that_is_none_is_refused(url):
+    """An address that SQLAlchemy does not know is one clear sentence."""
+    with pytest.raises(InputError, match="address is not usable"):
+        open_ledger(url)
+
+
+@pytest.mark.parametrize("url", ["mysql://host/db", "nonsense://x"])
+def test_other_databases_are_refused(url):
+    """Only the locks of SQLite and PostgreSQL are relied on."""
+    with pytest.raises(InputError, match="an SQLite file or a PostgreSQL database, not a"):
+        open_ledger(url)
+
+
+def test_a_file_that_is_no_ledger_is_refused_untouched(tmp_path):
+    """A text file is not a ledger, and stays as it was."""
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database")
+    with pytest.raises(InputError, match="is not a ledger"):
+        open_ledger(path)
+    assert path.read_text() == "not a database"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [("photos", "database of another program"), ("hexveil_bookings", "of an earlier version")],
+)
+def test_another_programs_database_gets_no_table_of_ours(tmp_path, table, said):
+    """An SQLite file with other tables, or those of an old ledger, is refused."""
+    path = tmp_path / "other.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute(f"CREATE TABLE {table} (name TEXT)")
+    with pytest.raises(InputError, match=said):
+        open_ledger(path)
+    assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [(table,)]
+    connection.close()
+
+
+def test_folders_are_refused(tmp_path):
+    """A folder, or a file in a folder that does not exist, is refused; no folder is made."""
+    with pytest.raises(InputError, match="is a folder"):
+        open_ledger(tmp_path)
+    with pytest.raises(InputError, match="does not exist"):
+        open_ledger(tmp_path / "none" / "ledger.sqlite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_a_storage_error():
+    """Where no file can be made, the reason and the place are one sentence."""
+    with pytest.raises(StorageError, match=r"the ledger /proc/ledger\.sqlite cannot be made ."):
+        open_ledger("/proc/ledger.sqlite")
+
+
+def test_a_pipe_is_refused(tmp_path):
+    """A pipe would wait for ever for its other end; it is refused instead."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="device or a pipe"):
+        open_ledger(tmp_path / "pipe")
+
+
+def test_a_name_too_long_is_a_storage_error(tmp_path):
+    """A name that no file can have is one sentence."""
+    with pytest.raises(StorageError, match=r"cannot be read .File name too long"):
+        open_ledger(tmp_path / ("x" * 300))
+
+
+def test_no_connection_stays_open(tmp_path):
+    """After any call the file is closed: nothing is left for the end of the program to close."""
+    path = tmp_path / "ledger.sqlite"
+    ledger = open_ledger(path)
+    publish(ledger, "a", {"x": THIRD})
+    with pytest.raises(BudgetError):
+        spend(ledger, "b", {"x": 1})
+    held = [str(handle.resolve()) for handle in Path("/proc/self/fd").iterdir()]
+    assert held
+    assert not [name for name in held if name.startswith(str(path))]
+
+
+def test_a_corrupt_file_is_a_storage_error(tmp_path):
+    """A ledger whose pages are damaged is one sentence, not a traceback of the database."""
+    path = tmp_path / "ledger.sqlite"
+    book(open_ledger(path))
+    data = bytearray(path.read_bytes())
+    data[100:4096] = os.urandom(3996)
+    path.write_bytes(data)
+    with pytest.raises(StorageError, match="nothing was published") as error:
+        open_ledger(path).entries()
+    assert error.value.exit_code == 1
+    assert error.value.__suppress_context__
+
+
+def spoil(path):
+    """Write something else into the file."""
+    path.write_text("not a database" * 100)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [(spoil, "cannot be used .file is not a database."), (Path.unlink, "is gone")],
+)
+def test_a_file_changed_behind_an_open_ledger_is_a_storage_error(tmp_path, change, reason):
+    """A ledger whose file is overwritten or removed spends nothing and says so."""
+    path = tmp_path / "ledger.sqlite"
+    ledger = open_ledger(path)
+    book(ledger)
+    change(path)
+    with pytest.raises(StorageError, match=f"ledger.sqlite {reason}; nothing was"):
+        book(ledger, "b")
+    assert path.exists() == (change is spoil)
+
+
+def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
+    """Where another program keeps the file locked, the wait ends in one sentence."""
+    monkeypatch.setenv(timeouts.VARIABLE, "0.1")
+    path = tmp_path / "ledger.sqlite"
+    ledger = open_ledger(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StorageError, match="locked"):
+        book(ledger)
+    other.execute("ROLLBACK")
+    other.close()
+    assert book(ledger).cost == THIRD
+
+
+def test_an_unreadable_file_is_a_storage_error(tmp_path, monkeypatch):
+    """A file that may not be read is one sentence."""
+    path = tmp_path / "ledger.sqlite"
+    open_ledger(path)
+
+    def refused(_path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(databases, "_first_bytes", refused)
+    with pytest.raises(StorageError, match="Permission denied"):
+        open_ledger(path)
+
+
+def test_a_failed_transaction_leaves_nothing(place):
+    """An error inside a transaction rolls it back and frees the lock."""
+    engine = place.open()._engine
+
+    def crash_midway():
+        with transaction(engine) as connection:
+            connection.execute(sa.insert(datasets).values(**ROW))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        crash_midway()
+    with transaction(engine) as connection:
+        assert len(connection.execute(sa.select(datasets)).all()) == 1
+
+
+def test_an_error_of_the_database_leaves_nothing_and_frees_the_lock(place):
+    """The database itself refuses a second row of the same key, in one line, and goes on."""
+    engine = place.open()._engine
+    with transaction(engine) as connection:
+        connection.execute(sa.insert(datasets).values(**ROW))
+
+    def twice():
+        with transaction(engine) as connection:
+            connection.execute(sa.insert(datasets).values(dataset="e", account="a"))
+            connection.execute(sa.insert(datasets).values(**ROW))
+
+    with pytest.raises(StorageError, match=r"(?i)unique") as error:
+        twice()
+    assert "\n" not in str(error.value)
+    with transaction(engine) as connection:
+        assert len(connection.execute(sa.select(datasets)).all()) == 2
+
+
+def test_every_commit_reaches_the_disk(tmp_path):
+    """Transactions take the write lock at their start and are synced before they return."""
+    engine = connect(tmp_path / "ledger.sqlite")
+    with transaction(engine) as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        other = sqlite3.connect(tmp_path / "ledger.sqlite", timeout=0, isolation_level=None)
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        other.close()
+
+
+def test_one_transaction_in_memory_waits_for_the_other(monkeypatch):
+    """Two at once would share a connection; the second waits, and says so when it waited long."""
+    monkeypatch.setenv(timeouts.VARIABLE, "0.1")
+    engine = connect(MEMORY)
+    with transaction(engine):
+        inner = transaction(engine)
+        with pytest.raises(StorageError, match="cannot be used"):
+            inner.__enter__()
+    with transaction(engine) as connection:
+        assert connection.execute(sa.select(datasets)).all() == []
+
+
+def test_two_books_in_memory_are_two(tmp_path):
+    """Each ledger in memory has a book of its own, whose key is no secret."""
+    first, second = open_ledger(MEMORY), open_ledger(MEMORY)
+    book(first)
+    assert (first.spent, second.spent) == (THIRD, 0)
+    assert where(first._engine) == "in memory"
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_a_server_with_a_stricter_level_is_asked_for_ours(postgres, level):
+    """What a transaction reads dates from after the wait for the lock, whatever the default."""
+    address = schema(postgres)
+    strict = f"{address}%20-cdefault_transaction_isolation%3D{level.replace(' ', '%5C%20')}"
+    engine = connect(strict)
+    with transaction(engine) as connection:
+        asked = "SHOW default_transaction_isolation", "SHOW transaction_isolation"
+        shown = [connection.exec_driver_sql(sql).scalar() for sql in asked]
+        assert shown[1] == "read committed"
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+
+
+def test_a_transaction_on_a_server_holds_the_lock(postgres, monkeypatch):
+    """A second writer waits, and its wait ends in one sentence; other tables may be there."""
+    monkeypatch.setenv(timeouts.VARIABLE, "2")
+    engine = connect(schema(postgres))
+    with transaction(engine) as connection:
+        connection.exec_driver_sql("CREATE TABLE photos (name text)")
+    with transaction(engine):
+        inner = transaction(engine)
+        with pytest.raises(StorageError, match="lock timeout"):
+            inner.__enter__()
+    assert connect(engine.url.render_as_string()).dialect.name == "postgresql"
+
+
+def test_a_server_needs_the_file_of_a_key(postgres):
+    """Where no file is beside the book, the key has to be named."""
+    with pytest.raises(InputError, match="needs the file of the holder's key"):
+        open_ledger(schema(postgres))
+
+
+def test_a_server_that_is_not_there_is_a_storage_error(postgres, tmp_path):
+    """The address is said without its password."""
+    url = f"postgresql://me:hunter2@/postgres?host={tmp_path}"
+    with pytest.raises(StorageError, match="nothing was published") as error:
+        connect(url)
+    assert "hunter2" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_tables_are_those_of_the_metadata(place):
+    """A new book has all tables and no others."""
+    engine = place.open()._engine
+    with transaction(engine) as connection:
+        assert set(sa.inspect(connection).get_table_names()) == set(metadata.tables)
+
+
+def test_without_a_driver_its_extra_is_named(monkeypatch):
+    """A ledger on PostgreSQL needs psycopg, and the sentence says how to have it."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(InputError, match=r'needs psycopg: pip install "hexveil\[postgres\]"'):
+        connect("postgresql://host/name")

@@ -1,0 +1,155 @@
+"""Room for a result is there before its draw, or nothing is drawn: whatever the numbers are."""
+
+import os
+import resource
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import StorageError
+from hexveil.ledger.storage import disk_space
+from ledger.books import draw, spend
+
+MANY = 9_000
+RESULTS = {
+    "zero": np.zeros(MANY, dtype=np.int64),
+    "large": np.arange(MANY, dtype=np.int64) - 2**62,
+    "any": np.random.default_rng(3).integers(-(2**63), 2**63 - 1, MANY, dtype=np.int64),
+}
+STATES = ("refused", "lost", "stored")
+
+
+def book_of(folder):
+    """Open the ledger of a folder."""
+    return hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=5)
+
+
+def ending(folder, most, result):
+    """Return how a stage ends in a process whose files may have so many bytes."""
+    book = book_of(folder)
+    child = os.fork()
+    if not child:
+        state = 3
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+            state = _stage(book, result)
+        finally:
+            os._exit(state)
+    return STATES[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]
+
+
+def _stage(book, result):
+    try:
+        entry = book.begin_draw("r", "cells", result.size)
+    except StorageError:
+        return 0
+    try:
+        book.store("r", entry, result)
+    except StorageError:
+        return 1
+    return 2
+
+
+@pytest.fixture(params=[0, 12], ids=["a small ledger", "one that others fill"])
+def booked(request, tmp_path):
+    """Return the folder of a ledger with a booking, and perhaps with others."""
+    folder = tmp_path / "booked"
+    folder.mkdir()
+    book = book_of(folder)
+    for k in range(request.param):
+        spend(book, f"other {k}", {f"v{n}": "0.01" for n in range(300)})
+    spend(book, "r", {"a": "0.5"})
+    return folder
+
+
+def tried(booked, most, result):
+    """Return how a stage ends, and the ledger then, in a copy of a folder."""
+    with tempfile.TemporaryDirectory(dir=booked.parent) as name:
+        for file in booked.iterdir():
+            shutil.copy(file, name)
+        ended, book = ending(Path(name), most, result), book_of(Path(name))
+        return ended, book.find("r"), book.verify().problems
+
+
+@pytest.mark.slow
+def test_a_stage_stops_before_its_draw_or_is_stored(booked, monkeypatch):
+    """At every limit on files, with any numbers: refused while reserved, or measured.
+
+    With a margin of one page the limits around the row are tried; the margin of the package moves
+    where it begins to fit.
+    """
+    page, row = 4096, disk_space.WIDTH * MANY
+    for margin in (disk_space.MARGIN, 2 * page * 16):
+        monkeypatch.setattr(disk_space, "MARGIN", margin)
+        seen = set()
+        top = 2 * row + margin + 16 * page
+        for most in {*range(8 * page, top, row // 2), *range(top - 24 * page, top, 6 * page)}:
+            found = {name: tried(booked, most, result) for name, result in RESULTS.items()}
+            states = {ended for ended, _, _ in found.values()}
+            assert len(states) == 1, most  # whatever is stored
+            (state,) = states
+            for name, (_, booking, problems) in found.items():
+                assert problems == ()
+                assert booking.state == {"refused": "reserved", "stored": "measured"}[state]
+                stored = RESULTS[name].tolist() if state == "stored" else None
+                assert list(booking.stages.get("cells", ())) == (stored or [])
+            seen |= states
+        assert seen == {"refused", "stored"}
+
+
+@pytest.mark.slow
+def test_without_room_a_draw_would_be_lost(booked, monkeypatch):
+    """The room is what prevents it: without, there are limits between the event and the result."""
+    monkeypatch.setattr(disk_space, "hold", lambda *_: None)
+    limits = range(8 * 4096, 4 * disk_space.WIDTH * MANY, disk_space.WIDTH * MANY // 8)
+    assert "lost" in {tried(booked, most, RESULTS["large"])[0] for most in limits}
+
+
+def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
+    """The booking stands, nothing was drawn; with room the stage begins."""
+    book = book_of(booked)
+    with monkeypatch.context() as full:
+        full.setattr(disk_space, "Room", _full)
+        with pytest.raises(StorageError, match=r"no room for what would be drawn \(No space left"):
+            book.begin_draw("r", "cells", 5)
+    assert book.find("r").state == "reserved"
+    draw(book, "r", (1, 2))
+    assert book.find("r").state == "measured"
+
+
+def _full(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_the_room_is_held_until_the_store_and_leaves_nothing(tmp_path):
+    """The file has no name, is as large as two rows and more, and is closed by then."""
+    book = book_of(tmp_path)
+    spend(book, "r", {"a": "0.5"})
+    entry = book.begin_draw("r", "cells", 1000)
+    held = book._room[entry]
+    stat = os.fstat(held.number)
+    assert stat.st_size >= 2 * 8 * 1000 + disk_space.MARGIN
+    assert stat.st_nlink == 0
+    assert stat.st_blocks * 512 >= stat.st_size
+    book.store("r", entry, np.ones(1000, dtype=np.int64))
+    assert held.closed
+    assert book._room == {}
+    assert {file.name for file in tmp_path.iterdir()} <= {"ledger.sqlite", "ledger.sqlite.key"}
+
+
+def test_a_draw_that_may_not_begin_holds_no_room(tmp_path, monkeypatch):
+    """The file is closed when the event is refused."""
+    book, held, real = book_of(tmp_path), [], disk_space.hold
+    monkeypatch.setattr(disk_space, "hold", lambda *given: held.append(real(*given)) or held[-1])
+    with pytest.raises(hv.InputError, match="is not in the ledger"):
+        book.begin_draw("r", "cells", 5)
+    assert [one.closed for one in held] == [True]
+
+
+def test_books_elsewhere_need_no_room_here():
+    """A book in memory holds none."""
+    assert disk_space.hold(hv.Ledger("memory://", dataset="d", budget=1)._engine, 5) is None

@@ -1,0 +1,166 @@
+"""A server that is stopped, slow or busy ends a run in a sentence, and loses nothing."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from attack.crash_server import Server
+from hexveil.base.errors import InputError, StorageError
+from hexveil.ledger import ledger
+from hexveil.ledger.storage import timeouts
+from hexveil.ledger.storage.databases import connect, transaction
+from hexveil.ledger.storage.timeouts import Patience, patience
+from hexveil.ledger.unit_losses import make_key
+from ledger.books import Place, publish, schema, spend
+
+psycopg = pytest.importorskip("psycopg")
+
+
+@pytest.fixture(scope="module")
+def own(postgres_programs):
+    """Return a server that tests may stop."""
+    with Server(postgres_programs) as server:
+        yield server
+
+
+@pytest.fixture
+def place(own, tmp_path, monkeypatch):
+    """Return where a ledger is whose server must answer in two seconds."""
+    monkeypatch.setenv(timeouts.VARIABLE, "2")
+    make_key(tmp_path / "holder.key")
+    return Place(schema(own.address), key=f"{tmp_path}/holder.key")
+
+
+class Stopped:
+    """A server whose processes all stand still."""
+
+    def __init__(self, server):
+        main = int(Path(server._data, "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        self.processes = [main, *map(int, children)]
+
+    def __enter__(self):
+        for one in self.processes:
+            os.kill(one, signal.SIGSTOP)
+
+    def __exit__(self, *_):
+        for one in reversed(self.processes):
+            os.kill(one, signal.SIGCONT)
+
+
+def test_a_stopped_server_cannot_be_reached(own, place):
+    """A new connection is given up in a sentence, and all is there afterwards."""
+    book = place.open()
+    publish(book, "a", {"x": "0.25"})
+    with Stopped(own), pytest.raises(StorageError, match="nothing was published"):
+        spend(book, "b", {"x": "0.25"})
+    assert publish(book, "a", {"x": "0.25"}, numbers=(7,)) == {"cells": (1,)}
+    publish(book, "b", {"x": "0.25"})
+    assert float(book.spent) == 0.5
+    assert book.verify().problems == ()
+
+
+def test_a_server_that_stops_midway_loses_nothing(own, place, monkeypatch):
+    """In a transaction, or while it is committed, the wait ends; the request then goes on."""
+    book = place.open()
+    real = ledger.events.add
+
+    def stopping(*given, **named):
+        made = real(*given, **named)
+        stopped.__enter__()
+        return made
+
+    for request in ("a", "b"):
+        with transaction(book._engine) as connection:
+            connection.exec_driver_sql("SELECT 1")
+            # The connection's own process is among those that are stopped.
+        stopped = _Later(own)
+        monkeypatch.setattr(ledger.events, "add", stopping)
+        try:
+            with pytest.raises(StorageError, match=r"no answer in 2\.5 s"):
+                spend(book, request, {"x": "0.25"})
+        finally:
+            stopped.__exit__()
+            monkeypatch.setattr(ledger.events, "add", real)
+        publish(book, request, {"x": "0.25"})
+    assert float(book.spent) == 0.5
+    assert book.verify().problems == ()
+
+
+class _Later(Stopped):
+    """A server that is stopped when it is told, with the connections that it has then."""
+
+    def __init__(self, server):
+        self.server = server
+
+    def __enter__(self):
+        super().__init__(self.server)
+        super().__enter__()
+
+
+def test_a_statement_that_runs_long_is_ended_by_the_server(place):
+    """The server itself ends it, and says why."""
+    engine = place.open()._engine
+    with (
+        pytest.raises(StorageError, match="statement timeout"),
+        transaction(engine) as connection,
+    ):
+        connection.exec_driver_sql("SELECT pg_sleep(60)")
+    with transaction(engine) as connection:
+        assert connection.exec_driver_sql("SELECT 1").scalar() == 1
+
+
+def test_every_transaction_has_limits(place):
+    """A statement, a wait for a lock and an idle transaction all have an end at the server."""
+    engine = place.open()._engine
+    with transaction(engine) as connection:
+        shown = {
+            name: connection.exec_driver_sql(f"SHOW {name}").scalar()
+            for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+        }
+        parameters = connection.connection.driver_connection.info.get_parameters()
+    assert shown == {
+        "statement_timeout": "2s",
+        "lock_timeout": "1s",
+        "idle_in_transaction_session_timeout": "20s",
+    }
+    assert parameters["connect_timeout"] == "1"
+    assert parameters["tcp_user_timeout"] == "2000"
+    assert parameters["keepalives_idle"] == "1"
+
+
+def test_what_the_address_says_counts(own, monkeypatch):
+    """An address with limits of its own keeps them."""
+    monkeypatch.setenv(timeouts.VARIABLE, "2")
+    engine = connect(f"{schema(own.address)}&connect_timeout=7&tcp_user_timeout=9000")
+    with transaction(engine) as connection:
+        parameters = connection.connection.driver_connection.info.get_parameters()
+    assert (parameters["connect_timeout"], parameters["tcp_user_timeout"]) == ("7", "9000")
+
+
+def test_an_index_that_hides_a_request_is_noticed(place, monkeypatch):
+    """A server's index can be damaged, as by a new sort order of texts: nothing is booked again."""
+    book = place.open()
+    spend(book, "a", {"x": "0.25"})
+    monkeypatch.setattr(ledger.events, "of_request", lambda *_: ())
+    with pytest.raises(StorageError, match="index hexveil_events_of_request does not agree"):
+        spend(book, "a", {"x": "0.25"})
+    monkeypatch.undo()
+    assert float(book.spent) == 0.25
+
+
+@pytest.mark.parametrize("said", ["soon", "0", "-1", "nan", "inf", "1e9"])
+def test_a_wait_that_is_none_is_refused(monkeypatch, said):
+    """Only seconds above 0, at most a day, are a wait."""
+    monkeypatch.setenv(timeouts.VARIABLE, said)
+    with pytest.raises(InputError, match=f"{timeouts.VARIABLE} must be a number of seconds"):
+        patience()
+
+
+def test_without_a_word_there_are_limits(monkeypatch):
+    """A server has a minute to answer, and its own limits come before those of the connection."""
+    monkeypatch.delenv(timeouts.VARIABLE, raising=False)
+    assert patience() == Patience(60.0)
+    assert Patience(60.0).lock < Patience(60.0).answer < Patience(60.0).silence

@@ -1,0 +1,238 @@
+"""Hashes and losses of units, and the key: nothing told, nothing rounded down."""
+
+import hashlib
+import os
+import pickle
+import stat
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hexveil.base.errors import InputError, StorageError
+from hexveil.ledger import Key, Losses, losses_of, unit_losses
+from hexveil.ledger.unit_losses import MOST, PARTS, SIZE, make_key, of_blob, parts_up, read_key
+
+KEY = Key(b"a secret of thirty-two bytes ...")
+ONE = Fraction(1)
+names = st.lists(st.binary(max_size=40), unique=True, max_size=12)
+reals = st.floats(0, 50, allow_subnormal=True)
+
+
+def made(ids, key=KEY, parts=None, **options):
+    """Return losses of one epsilon each."""
+    losses = np.ones(len(ids)) if parts is None else np.array(parts, dtype=float)
+    return losses_of(ids, losses, key, most=Fraction(100), **options)
+
+
+def oracle(user, label="", key=KEY):
+    """Return a unit's hash, spelled out."""
+    text = user + b"\x1f" + label.encode()
+    return hashlib.blake2b(text, key=key.secret, digest_size=16, person=b"unit").digest()
+
+
+@given(names)
+def test_hashes_are_keyed_distinct_and_sorted(ids):
+    """Each id has one hash of 16 bytes under a key; the order of the ids does not show."""
+    losses = made(ids)
+    assert losses.hashes == sorted(map(oracle, ids))
+    assert len(set(losses.hashes)) == len(ids)
+    assert {len(one) for one in losses.hashes} <= {SIZE}
+    assert made(ids[::-1]).blob() == losses.blob()
+
+
+@given(names)
+def test_another_key_makes_other_hashes(ids):
+    """Under two keys no unit has the same hash."""
+    assert set(made(ids).hashes).isdisjoint(made(ids, Key(b"another secret ....")).hashes)
+
+
+@given(st.lists(st.tuples(st.binary(max_size=4), st.sampled_from(["2026-11-20", "2026-11-21"])),
+                unique=True, max_size=12))  # fmt: skip
+def test_a_user_on_two_days_is_two_units(rows):
+    """The period is part of what is hashed, and stands beside the hash."""
+    ids, labels = [row[0] for row in rows], [row[1] for row in rows]
+    losses = made(ids, periods=labels)
+    of = {oracle(*row): row[1] for row in rows}
+    assert losses.hashes == sorted(of)
+    assert [losses.periods[k] for k in losses.period] == [of[one] for one in losses.hashes]
+
+
+@given(st.dictionaries(st.binary(max_size=8), st.floats(0, 40), max_size=12))
+def test_each_unit_keeps_its_own_loss(losses):
+    """After sorting, each hash stands beside its unit's parts; who loses nothing is left out."""
+    found = made(list(losses), parts=list(losses.values()))
+    expected = {oracle(name): parts_up(np.array([loss]), Fraction(100))[0]
+                for name, loss in losses.items() if loss}  # fmt: skip
+    assert dict(zip(found.hashes, found.parts.tolist(), strict=True)) == expected
+    assert found.largest == max(expected.values(), default=0)
+
+
+def test_a_unit_that_comes_twice_loses_both():
+    """Two rows of one unit add up: more is booked, never less."""
+    losses = made([b"a", b"b", b"a"], parts=[1, 2, 3])
+    parts = dict(zip(losses.hashes, losses.parts.tolist(), strict=True))
+    assert parts == {
+        oracle(b"a"): parts_up(np.array([1.0]), Fraction(9))[0]
+        + parts_up(np.array([3.0]), Fraction(9))[0],
+        oracle(b"b"): parts_up(np.array([2.0]), Fraction(9))[0],
+    }
+
+
+@given(st.lists(reals, max_size=20), st.fractions(Fraction(1, 10**6), 60))
+def test_parts_are_never_below_the_true_loss_nor_above_the_most(losses, most):
+    """Rounded up against exact fractions, by at most two parts or ulps, capped by the proof."""
+    parts = parts_up(np.array(losses, dtype=float), most)
+    top = -(-(most * PARTS) // 1)
+    for loss, found in zip(losses, parts.tolist(), strict=True):
+        true = Fraction(loss) * PARTS
+        assert found >= min(true, top)
+        assert found <= top
+        assert found <= true * (1 + Fraction(1, 2**51)) + 2
+        assert (found == 0) == (loss == 0)
+
+
+@pytest.mark.parametrize("most", [Fraction(1, 3), ONE, Fraction(9007199254740993, PARTS),
+                                  Fraction(2**61 + 1, PARTS)])  # fmt: skip
+def test_the_cap_is_exact(most):
+    """The most that no unit exceeds is kept to the part, also where doubles have gaps."""
+    above = float(most) * 1.01
+    assert parts_up(np.array([above]), most).tolist() == [-(-(most * PARTS) // 1)]
+
+
+def test_a_loss_that_no_book_counts_is_refused():
+    """What would leave 64 bits is refused rather than wrapped around to a refund."""
+    with pytest.raises(InputError, match="no ledger takes a loss above epsilon"):
+        losses_of([b"a"], np.array([1e8]), KEY, most=Fraction(10**8))
+    most = Fraction(MOST, PARTS)
+    assert losses_of([b"a"], np.array([1e200]), KEY, most=most).largest == MOST
+
+
+@given(names, st.data())
+def test_a_blob_comes_back(ids, data):
+    """Hashes, parts and periods survive as bytes."""
+    labels = data.draw(st.lists(st.sampled_from("xyz"), min_size=len(ids), max_size=len(ids)))
+    losses = made(ids, periods=labels)
+    again = of_blob(losses.blob(), losses.periods)
+    assert (again.hashes, again.periods) == (losses.hashes, losses.periods)
+    assert again.parts.tolist() == losses.parts.tolist()
+    assert again.period.tolist() == losses.period.tolist()
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [b"x", made([b"a", b"b"]).blob()[:-1], made([b"a"]).blob() * 2, b"\0" * 28, b"\xff" * 28],
+)
+def test_bytes_that_are_no_losses_are_refused(blob):
+    """A wrong length, hashes out of order, and parts of nothing or below it are no losses."""
+    with pytest.raises(ValueError, match="losses"):
+        of_blob(blob, ("",))
+
+
+@pytest.mark.parametrize(
+    ("hashes", "parts"), [([b"b", b"a"], [1, 1]), ([b"a", b"a"], [1, 1]), ([b"a"], [1, 1]),
+                          ([b"a"], [0]), ([b"a"], [-1]), ([b"a"], [MOST + 1])]
+)  # fmt: skip
+def test_losses_are_valid_once_made(hashes, parts):
+    """Twice the same unit, another order, and losses of nothing or below it are refused."""
+    numbers = np.array(parts, dtype=np.int64)
+    with pytest.raises(InputError, match="losses"):
+        Losses(hashes, numbers, np.zeros_like(numbers))
+
+
+def test_a_release_without_a_loss_is_empty():
+    """Where nobody loses anything there is nothing to book."""
+    losses = made([b"a"], parts=[0])
+    assert (losses.hashes, losses.largest, losses.blob()) == ([], 0, b"")
+    assert made([]).periods == ("",)
+
+
+def test_a_new_key_is_the_owners_alone(tmp_path):
+    """A key's file has rights 0600 whatever the umask, and is never overwritten."""
+    before = os.umask(0)
+    try:
+        key = make_key(tmp_path / "k")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "k").stat().st_mode) == 0o600
+    assert read_key(tmp_path / "k") == key
+    assert len(key.secret) == 32
+    assert [path.name for path in tmp_path.iterdir()] == ["k"]
+    content = (tmp_path / "k").read_bytes()
+    with pytest.raises(InputError, match="never overwritten"):
+        make_key(tmp_path / "k")
+    assert (tmp_path / "k").read_bytes() == content
+    assert make_key(tmp_path / "other") != key
+
+
+def test_a_new_key_is_on_the_disk_before_a_book_pins_it(tmp_path, monkeypatch):
+    """File and folder are synced, so that a power cut leaves no book without its key."""
+    synced = []
+    monkeypatch.setattr(unit_losses.atomic, "settle", synced.append)
+    make_key(tmp_path / "k")
+    file, folder = synced
+    assert file.name.startswith(".k.partial-")
+    assert folder == tmp_path
+
+
+def test_a_lost_key_is_said_plainly(tmp_path):
+    """A key that is not there is asked for; what its loss means is said."""
+    with pytest.raises(InputError, match=r"is not there.*If it is lost, .* begin a new ledger"):
+        read_key(tmp_path / "k")
+
+
+@pytest.mark.parametrize("text", ["", "abc", "zz" * 32, "ab" * 8 + "\xe9", "ab" * 15, "ab" * 65])
+def test_a_file_that_holds_no_key_is_refused(tmp_path, text):
+    """Too short, too long, or no hex: one sentence that does not quote the file."""
+    (tmp_path / "k").write_text(text, "utf-8")
+    (tmp_path / "k").chmod(0o600)
+    with pytest.raises(InputError, match=r"no key|64 bytes") as refusal:
+        read_key(tmp_path / "k")
+    assert not text or text not in str(refusal.value)
+
+
+def test_a_key_that_cannot_be_written_is_a_storage_error(tmp_path):
+    """The reason is one sentence."""
+    with pytest.raises(StorageError, match=r"cannot be written .No such file"):
+        make_key(tmp_path / "none" / "k")
+
+
+def test_a_key_shows_its_fingerprint_alone():
+    """Neither repr nor fingerprint holds the secret, and a key is not pickled."""
+    for shown in (repr(KEY), str(KEY), KEY.fingerprint):
+        assert KEY.secret.hex() not in shown
+        assert "secret of" not in shown
+    assert len(KEY.fingerprint) == 16
+    assert Key(b"x" * 32).fingerprint != KEY.fingerprint
+    with pytest.raises(InputError, match="not pickled"):
+        pickle.dumps(KEY)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o660, 0o601])
+def test_a_key_that_others_can_read_is_refused(tmp_path, mode):
+    """Rights of a group or of others are refused, and the sentence says how to take them away."""
+    key = make_key(tmp_path / "the key")
+    (tmp_path / "the key").chmod(mode)
+    with pytest.raises(InputError, match=r"by others.*chmod 600 '.*the key'") as refusal:
+        read_key(tmp_path / "the key")
+    assert key.secret.hex() not in str(refusal.value)
+    (tmp_path / "the key").chmod(0o400)
+    assert read_key(tmp_path / "the key") == key
+
+
+@pytest.mark.parametrize(("mode", "taken"), [(0o440, True), (0o640, True), (0o644, False)])
+def test_a_group_may_read_a_key_that_root_gave_it(tmp_path, monkeypatch, mode, taken):
+    """As a container's secrets are given: root's, for a group that the process is in."""
+    key = make_key(tmp_path / "k")
+    (tmp_path / "k").chmod(mode)
+    owner = (tmp_path / "k").stat()
+    given = os.stat_result([*owner[:4], 0, *owner[5:]])
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    monkeypatch.setattr("pathlib.Path.stat", lambda *_, **__: given)
+    if taken:
+        assert read_key(tmp_path / "k") == key
+    else:
+        with pytest.raises(InputError, match="by others"):
+            read_key(tmp_path / "k")

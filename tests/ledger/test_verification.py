@@ -1,0 +1,264 @@
+"""Damage to a book, done by SQL: each kind is found and named, and no unit is shown."""
+
+import hashlib
+import json
+import sqlite3
+
+import pytest
+import sqlalchemy as sa
+
+import hexveil as hv
+from hexveil.base.errors import StorageError
+from hexveil.ledger.integrity import hash_chain
+from hexveil.ledger.integrity.verification import verify
+from hexveil.ledger.storage.databases import transaction
+from hexveil.ledger.storage.tables import events, metadata
+from ledger.books import damage, draw, losses, publish, spend
+
+
+def filled(place):
+    """Return a ledger with some of everything: 14 entries of one account, 4 of another."""
+    book = place.open(window="month")  # 1 opened, 2 joined
+    spend(book, "r", {"a": "0.5", "b": "0.25"})  # 3 unit, 4
+    draw(book, "r", (4, 5))  # 5 marked, 6 measured
+    book.complete("r")  # 7
+    spend(book, "s", {"a": "0.5"})  # 8
+    book.give_back("s")  # 9
+    book.set_budget(2)  # 10
+    spend(book, "t", {"b": "1.5"})  # 11
+    book.begin_draw("t", "cells", 2)  # 12
+    book.abandon("t")  # 13
+    spend(book, "u", {"c": 1})  # 14
+    days = place.open("trams", 3, account="trams")  # 15 opened, 16 joined
+    spend(days, "r", {"a": 1}, unit="user-day", periods=["2026-11-16"])  # 17 unit, 18
+    return book
+
+
+def rechain(book):
+    """Write the chain anew over what stands there, as who knows its rule can."""
+    with transaction(book._engine) as connection:
+        last = hash_chain.START
+        for row in connection.execute(sa.select(events).order_by(events.c.entry)).all():
+            last = hash_chain.link(last, row._asdict())
+            connection.execute(
+                sa.update(events).where(events.c.entry == row.entry).values(chain=last)
+            )
+
+
+def test_a_book_that_hangs_together_has_no_problem(place):
+    """Entries are counted, the head is the last hash, and nothing is found."""
+    book = filled(place)
+    verdict = book.verify()
+    with transaction(book._engine) as connection:
+        head = connection.execute(sa.select(events.c.chain).where(events.c.entry == 18)).scalar()
+    assert (verdict.entries, verdict.head, verdict.problems) == (18, head, ())
+    assert verify(book._engine) == verdict
+
+
+def test_an_empty_book_hangs_together(plain):
+    """Before the first entry the head is the start."""
+    book = plain.open()
+    for table in metadata.tables:
+        damage(book, f"DELETE FROM {table}")
+    assert (book.verify().entries, book.verify().head) == (0, hash_chain.START)
+    assert book.verify().problems == ()
+
+
+CHANGES = [
+    ("UPDATE hexveil_events SET body = '{ }' WHERE entry = 9", "Entry 9 is not what was written"),
+    ("UPDATE hexveil_events SET body = ' {}' WHERE entry = 12", "Entry 12 is not what was written"),
+    ("UPDATE hexveil_events SET dataset = 'x' WHERE entry = 7", "Entry 7 is not what was written"),
+    ("UPDATE hexveil_journal SET row = zeroblob(16) WHERE entry = 5", "The result of entry 6 is"),
+    ("UPDATE hexveil_journal SET row = zeroblob(8) WHERE entry = 12", "The result of entry 12 is"),
+    ("DELETE FROM hexveil_journal WHERE entry = 5", "The result of entry 6 is not what was stored"),
+    ("DELETE FROM hexveil_journal WHERE entry = 12", "The result of entry 12 is not what was"),
+    ("UPDATE hexveil_journal SET entry = 4 WHERE entry = 5", "The result 4 belongs to no entry"),
+    ("UPDATE hexveil_plans SET content = zeroblob(3) WHERE part = 0", "is not what was booked"),
+    ("DELETE FROM hexveil_plans", "is not what was booked"),
+    ("UPDATE hexveil_events SET chain = 'ff' WHERE entry = 18", "Entry 18 is not what was written"),
+    ("UPDATE hexveil_events SET units = NULL WHERE entry = 8", "Entry 8 is not what was written"),
+    ("UPDATE hexveil_events SET at = '2020-01-01T00:00:00Z' WHERE entry = 5", "Entry 5 is dated"),
+    ("UPDATE hexveil_events SET body = '{' WHERE entry = 4", "Entry 4 is damaged"),
+    ("UPDATE hexveil_events SET body = '[]' WHERE entry = 4", "Entry 4 is damaged"),
+    ("DELETE FROM hexveil_events WHERE entry = 9", "Entry 9 is missing."),
+    ("DELETE FROM hexveil_events WHERE entry IN (1, 2)", "Entries 1 to 2 are missing."),
+    ("UPDATE hexveil_events SET kind = 'gift' WHERE entry = 9", "of an unknown kind, 'gift'"),
+    ("DELETE FROM hexveil_events WHERE entry >= 17", "The totals of 'trams' for ever are not"),
+    ("DELETE FROM hexveil_events WHERE entry >= 17", "Balances of 'trams' for ever are not"),
+    ("DELETE FROM hexveil_events WHERE entry >= 15", "The account 'trams' is not what the events"),
+    ("DELETE FROM hexveil_events WHERE entry >= 15", "The data set 'trams' does not spend from"),
+    ("UPDATE hexveil_balances SET spent = 1 WHERE \"window\" = ''", "Balances of 'buses' for ever"),
+    ("DELETE FROM hexveil_balances WHERE \"window\" <> ''", "Balances of 'buses' in 20"),
+    ("UPDATE hexveil_totals SET largest = 0 WHERE account = 'buses' AND \"window\" <> ''",
+     "The totals of 'buses' in 20"),
+    ("UPDATE hexveil_totals SET units = 9 WHERE account = 'buses' AND \"window\" = ''",
+     "The totals of 'buses' for ever"),
+    ("UPDATE hexveil_totals SET exhausted = 9 WHERE account = 'buses'", "The totals of 'buses' in"),
+    ("UPDATE hexveil_totals SET largest = 0 WHERE period <> '*'", "The totals of 'trams' for ever"),
+    ("DELETE FROM hexveil_totals WHERE account = 'trams'", "The totals of 'trams' for ever"),
+    ("UPDATE hexveil_accounts SET budget = '99' WHERE account = 'buses'", "The account 'buses' is"),
+    ("UPDATE hexveil_accounts SET key = 'x' WHERE account = 'buses'", "The account 'buses' is not"),
+    ("DELETE FROM hexveil_accounts WHERE account = 'trams'", "The account 'trams' is not"),
+    ("UPDATE hexveil_datasets SET account = 'trams'", "The data set 'buses' does not spend"),
+    ("INSERT INTO hexveil_datasets VALUES ('new', 'buses')", "The data set 'new' does not spend"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "said"), CHANGES)
+def test_a_change_behind_the_ledgers_back_is_named(plain, sql, said):
+    """Each change, removal or addition is found; one of a single entry is said by its number."""
+    book = filled(plain)
+    damage(book, sql)
+    problems = book.verify().problems
+    assert any(part in one for part in said.split("|") for one in problems), problems
+
+
+@pytest.mark.parametrize(("sql", "said"), CHANGES[-1:] + CHANGES[:1] + CHANGES[16:17])
+def test_damage_is_found_in_every_database(place, sql, said):
+    """What is found does not depend on the database."""
+    book = filled(place)
+    damage(book, sql)
+    assert any(part in one for part in said.split("|") for one in book.verify().problems)
+
+
+def test_a_new_order_is_found(plain):
+    """Two entries that change places are both named."""
+    book = filled(plain)
+    for old, new in ((11, 99), (12, 11), (99, 12)):
+        damage(book, "UPDATE hexveil_events SET entry = :new WHERE entry = :old", old=old, new=new)
+    problems = book.verify().problems
+    assert [one[:9] for one in problems[:2]] == ["Entry 11 ", "Entry 12 "]
+    assert any("says marked, of a request that was not in the ledger" in one for one in problems)
+
+
+REWRITES = [
+    ("UPDATE hexveil_events SET kind = 'returned' WHERE entry = 13", "request that was marked"),
+    ("UPDATE hexveil_events SET kind = 'stored' WHERE entry = 14", "was not in the ledger"),
+    ("UPDATE hexveil_events SET account = 'trams' WHERE entry = 5", "from another account than"),
+    ("UPDATE hexveil_events SET account = 'none' WHERE entry = 4", "does not hold what an entry"),
+    ("UPDATE hexveil_events SET units = NULL WHERE entry = 14", "names another cost than"),
+    ("UPDATE hexveil_events SET kind = 'unit' WHERE entry = 10", "does not hold what an entry"),
+    ("UPDATE hexveil_events SET account = 'buses' WHERE entry = 15", "a second time"),
+    ("UPDATE hexveil_events SET account = 'none' WHERE entry = 2", "join where it cannot"),
+    ("UPDATE hexveil_events SET account = 'buses' WHERE entry = 17", "changes the unit of 'buses'"),
+    ("UPDATE hexveil_events SET body = '{\"budget\":\"0.1\"}' WHERE entry = 10",
+     "took 1 units above the budget of its time"),
+    ("UPDATE hexveil_events SET body = '{\"budget\":\"much\"}' WHERE entry = 10",
+     "does not hold what an entry 'budget' needs"),
+    ("UPDATE hexveil_events SET at = '2099-01-01T00:00:00Z' WHERE entry >= 14",
+     "was booked in another window than its time's"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "said"), REWRITES)
+def test_what_cannot_have_happened_is_found_behind_a_new_chain(plain, sql, said):
+    """Who writes the chain anew cannot bring in what the ledger would have refused."""
+    book = filled(plain)
+    damage(book, sql)
+    rechain(book)
+    problems = book.verify().problems
+    assert not any("is not what was written" in one for one in problems)
+    assert any(said in one for one in problems), problems
+
+
+def test_a_refund_is_found(plain):
+    """A reservation whose losses were lowered behind a new chain does not fit the balances."""
+    book = filled(plain)
+    less = losses(book, {"c": "0.5"}).blob()
+    body = {"facts": {}, "parts": 5 * 10**11, "periods": [""]}
+    with transaction(book._engine) as connection:
+        row = connection.execute(sa.select(events).where(events.c.entry == 14)).one()
+        body |= {name: json.loads(row.body)[name] for name in ("window", "plan")}
+        connection.execute(
+            sa.update(events)
+            .where(events.c.entry == 14)
+            .values(units=less, body=hash_chain.canonical(body))
+        )
+    rechain(book)
+    found = book.verify().problems
+    assert all(one.startswith("Balances of 'buses'") for one in found[:2])
+    assert all(one.endswith("(1 of them).") for one in found[:2])
+
+
+def test_the_last_entry_removed_with_its_sums_needs_a_receipt(plain):
+    """A book put back whole is sound by itself; its head is older than a receipt's."""
+    book = filled(plain)
+    before = book.verify()
+    spend(book, "v", {"d": 1})
+    after = book.verify()
+    book.give_back("v")
+    damage(book, "DELETE FROM hexveil_events WHERE entry > 18")
+    again = book.verify()
+    assert (again.head, again.problems) == (before.head, ())
+    assert after.head != again.head
+
+
+def test_no_unit_is_shown(plain):
+    """Sentences name entries, accounts and numbers of units, never a hash of one."""
+    book = filled(plain)
+    hashes = losses(book, {"a": 1, "b": 1, "c": 1}).hashes
+    damage(book, "UPDATE hexveil_balances SET spent = spent + 1")
+    damage(book, "UPDATE hexveil_events SET units = :units WHERE entry = 4", units=b"\0" * 7)
+    said = repr(book.verify())
+    assert "of them)." in said
+    for one in hashes:
+        assert one.hex() not in said
+        assert repr(one)[2:-1] not in said
+
+
+def test_the_head_is_the_sha256_of_the_last_entry(plain):
+    """The head can be recomputed by hand from the last entry and the hash before it."""
+    book = filled(plain)
+    with transaction(book._engine) as connection:
+        rows = connection.execute(sa.select(events).order_by(events.c.entry)).all()
+    last = rows[-1]._asdict() | {"units": hashlib.sha256(rows[-1].units).hexdigest()}
+    del last["chain"]
+    text = f"{rows[-2].chain}\n{hash_chain.canonical(last)}"
+    assert hashlib.sha256(text.encode()).hexdigest() == book.verify().head
+
+
+def test_a_book_that_is_gone_is_a_storage_error(tmp_path):
+    """Where the database cannot be read there is no verdict."""
+    from ledger.books import Place  # noqa: PLC0415  one place of its own
+
+    book = Place(f"{tmp_path}/ledger.sqlite").open()
+    (tmp_path / "ledger.sqlite").unlink()
+    with pytest.raises(StorageError, match=r"ledger\.sqlite is gone"):
+        book.verify()
+
+
+def test_a_damaged_index_is_named(tmp_path):
+    """SQLite's own check finds an index that lacks what its table has; the chain alone does not."""
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=1)
+    publish(book, "r", {"a": "0.5"})
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
+        (root,) = connection.execute(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'hexveil_events_of_request'"
+        ).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    content = bytearray((tmp_path / "ledger.sqlite").read_bytes())
+    # The number of cells on the index's page, one less: its last entry is gone.
+    content[(root - 1) * size + 4] -= 1
+    (tmp_path / "ledger.sqlite").write_bytes(content)
+    problems = book.verify().problems
+    assert all(one.startswith("The file is damaged: ") for one in problems)
+    assert any("hexveil_events_of_request" in one for one in problems)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("at", None), ("chain", b"\xff"), ("kind", 7), ("body", b"\xff\xfe"), ("units", 2**60)],
+)
+def test_a_column_of_another_kind_is_a_problem(tmp_path, column, value):
+    """Whatever stands in a column, verify ends in problems and not in an error of the program."""
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=1)
+    publish(book, "r", {"a": "0.5"})
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_schema SET sql = replace(sql, ' NOT NULL', '')")
+    connection.close()
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
+        connection.execute(f"UPDATE hexveil_events SET {column} = ? WHERE entry = 4", [value])
+    connection.close()
+    assert book.verify().problems

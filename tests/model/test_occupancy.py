@@ -1,0 +1,178 @@
+import dataclasses
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hexveil import InputError, Occupancy
+from strategies import occupancies
+
+
+def dense_of(occupancy):
+    """Return the table of counts, users down and cells across, by a plain loop."""
+    dense = np.zeros((occupancy.n_users, occupancy.n_cells), dtype=int)
+    for cell, user, n in zip(occupancy.cell, occupancy.user, occupancy.n, strict=True):
+        dense[user, cell] += n
+    return dense
+
+
+@given(occupancies())
+def test_dense_table_round_trip(occupancy):
+    """A table of counts becomes pairs and the pairs give the table back."""
+    again = Occupancy.from_dense(dense_of(occupancy))
+    assert again.fingerprint == occupancy.fingerprint
+    assert dense_of(again).tolist() == dense_of(occupancy).tolist()
+
+
+@given(occupancies(), st.randoms(use_true_random=False))
+def test_order_of_pairs_does_not_matter(occupancy, random):
+    """Pairs in any order make the same occupancy, sorted by cell, then user."""
+    order = random.sample(range(occupancy.n_pairs), occupancy.n_pairs)
+    again = Occupancy.from_coo(occupancy.cell[order], occupancy.user[order], occupancy.n[order])
+    assert again.fingerprint == occupancy.fingerprint
+    assert sorted(zip(again.cell, again.user, strict=True)) == list(
+        zip(again.cell, again.user, strict=True)
+    )
+
+
+def test_equal_pairs_are_added_up():
+    """Counts of the same cell and user given twice are added."""
+    occupancy = Occupancy.from_coo([1, 0, 1, 1], [0, 0, 0, 1], [2, 1, 3, 4])
+    assert dense_of(occupancy).tolist() == [[1, 5], [0, 4]]
+
+
+@given(occupancies(users=6, cells=5))
+def test_figures_agree_with_the_dense_table(occupancy):
+    """Users, records and cells agree with sums over the table of counts."""
+    dense = dense_of(occupancy)
+    assert occupancy.users_per_cell.tolist() == (dense > 0).sum(axis=0).tolist()
+    assert occupancy.records_per_cell.tolist() == dense.sum(axis=0).tolist()
+    assert occupancy.cells_per_user.tolist() == (dense > 0).sum(axis=1).tolist()
+    assert occupancy.n_pairs == (dense > 0).sum()
+    assert occupancy.start.tolist() == [0, *np.cumsum((dense > 0).sum(axis=0)).tolist()]
+
+
+@given(occupancies(users=6, cells=5), st.integers(1, 8))
+def test_kth_largest_agrees_with_sorting(occupancy, k):
+    """The k-th largest count of each cell is that of its sorted counts, 0 beyond its users."""
+    slow = []
+    for column in dense_of(occupancy).T:
+        counts = sorted(column[column > 0], reverse=True)
+        slow.append(counts[k - 1] if k <= len(counts) else 0)
+    assert occupancy.kth_largest(k).tolist() == slow
+
+
+@given(occupancies(), occupancies())
+def test_fingerprint_tells_occupancies_apart(one, two):
+    """Equal fingerprints mean equal tables, and the other way round."""
+    same = dense_of(one).tolist() == dense_of(two).tolist()
+    assert (one.fingerprint == two.fingerprint) == same
+
+
+def test_fingerprint_is_the_same_everywhere():
+    """The fingerprint of a known table never changes: ledgers remember it."""
+    numbers = (0, 0, 1, 0, 1, 1, 3, 1, 2)  # cells, users, counts; 8 bytes each, little-endian
+    known = b"2,2;" + b"".join(i.to_bytes(8, "little") for i in numbers)
+    occupancy = Occupancy.from_dense([[3, 0], [1, 2]])
+    assert occupancy.fingerprint == hashlib.sha256(known).hexdigest()
+
+
+def test_arrays_cannot_be_changed():
+    """The caller's arrays are copied, and ours are read-only in a frozen value."""
+    counts = np.array([[1, 2]])
+    occupancy = Occupancy.from_dense(counts)
+    counts[0, 0] = 9
+    assert occupancy.n.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="read-only"):
+        occupancy.n[0] = 9
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        occupancy.n_cells = 3
+
+
+def test_repr_shows_sizes_only():
+    """The repr names sizes, no counts."""
+    assert repr(Occupancy.from_dense([[7, 9]])) == "Occupancy(n_cells=2, n_users=1, n_pairs=2)"
+
+
+def test_no_pairs_at_all():
+    """An empty occupancy is valid and has no cells."""
+    empty = Occupancy.from_coo([], [], [])
+    assert (empty.n_cells, empty.n_users, empty.n_pairs) == (0, 0, 0)
+    assert empty.records_per_cell.tolist() == empty.kth_largest(1).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([1, 2], "a table, users down and cells across"),
+        ([[1, -2]], "counts must be 0 or above, got -2"),
+        ([[1.5]], "counts must hold whole numbers, got float64"),
+        ([["a"]], "counts must hold whole numbers"),
+        ([[1, 0], [2, 0]], "cell 1 has no records; leave it out"),
+        ([[1, 1], [0, 0]], "user 1 has no records; leave it out"),
+    ],
+)
+def test_bad_tables_are_refused(counts, message):
+    """A table with an empty cell or user, or with anything but counts, is refused."""
+    with pytest.raises(InputError, match=message):
+        Occupancy.from_dense(counts)
+
+
+@pytest.mark.parametrize(
+    ("cell", "user", "n", "message"),
+    [
+        ([0, 0], [0], [1], "equally long"),
+        ([0], [0], [0], "counts must be 1 or above, got 0"),
+        ([0, 2], [0, 0], [1, 1], "cell 1 has no records"),
+        ([-1], [0], [1], "0 or above"),
+        ([0.5], [0], [1], "cell must hold whole numbers"),
+        ([[0]], [[0]], [[1]], "one-dimensional"),
+    ],
+)
+def test_bad_pairs_are_refused(cell, user, n, message):
+    """Pairs that are no counts of numbered cells and users are refused."""
+    with pytest.raises(InputError, match=message):
+        Occupancy.from_coo(cell, user, n)
+
+
+@pytest.mark.parametrize(
+    ("cell", "user", "message"),
+    [
+        ([1, 0], [0, 0], "sorted by cell, then user"),
+        ([0, 0], [1, 0], "sorted by cell, then user"),
+        ([0, 0], [0, 0], "each must occur once"),
+        ([0, 2], [0, 1], "cell number 2 is beyond the 2 declared"),
+    ],
+)
+def test_unsorted_pairs_are_refused(cell, user, message):
+    """The constructor takes sorted pairs only, so that two of the same are equal."""
+    arrays = (np.array(a) for a in (cell, user, [1, 1]))
+    with pytest.raises(InputError, match=message):
+        Occupancy(*arrays, 2, 2)
+
+
+def _largest_and_last(pairs, bonus, factor, extra):
+    first = pairs.start[:-1]
+    weighed = pairs.n * factor[pairs.user] + extra + bonus[pairs.cell]
+    return np.maximum.reduceat(weighed, first), pairs.user[pairs.start[1:] - 1]
+
+
+@given(occupancies(), st.integers(1, 12))
+def test_what_is_asked_of_cells_is_asked_run_by_run(occupancy, block):
+    """Where pairs are many a function of cells gets runs of whole cells: the same answers."""
+    draw = np.random.default_rng(block)
+    sizes = occupancy.n_cells, occupancy.n_users, occupancy.n_pairs
+    arrays = [[draw.random(size)] for size in sizes]
+    at_once = occupancy.of_cells(_largest_and_last, *arrays)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hexveil.model.occupancy.BLOCK", block)
+        seen = []
+        found = occupancy.of_cells(_largest_and_last, *arrays)
+        occupancy.of_cells(lambda some: seen.append(some.n_cells) or some.start[1:])
+    assert sum(seen) == occupancy.n_cells
+    assert min(seen) > 0
+    assert len(seen) <= -(-occupancy.n_pairs // block)
+    for one, other in zip(at_once, found, strict=True):
+        assert (one == other).all()

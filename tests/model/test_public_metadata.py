@@ -1,0 +1,65 @@
+from fractions import Fraction
+
+import pytest
+
+from hexveil import InputError, Labels, Occupancy
+from hexveil.model.cells import CellTable
+from hexveil.model.public_metadata import PublicFacts, ValueScale
+
+
+def test_scale_counts_in_quanta():
+    """Span and steps follow from bounds and quantum, exactly."""
+    scale = ValueScale.of((-5, "60.5"), "0.1")
+    assert (scale.lower, scale.upper, scale.quantum) == (-5, Fraction(121, 2), Fraction(1, 10))
+    assert (scale.span, scale.steps) == (Fraction(131, 2), 655)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "quantum", "message"),
+    [
+        ((0.05, 1), "0.1", r"the lower bound 0\.05 is not a multiple of the quantum 0\.1"),
+        ((0, 0.25), "0.1", r"the upper bound 0\.25 is not a multiple of the quantum 0\.1"),
+        ((0, 65), 0, "quantum must be positive"),
+        ((65, 0), 1, "smaller to the larger"),
+    ],
+)
+def test_bad_scales_are_refused(bounds, quantum, message):
+    """Bounds off the lattice of the quantum are refused by name."""
+    with pytest.raises(InputError, match=message):
+        ValueScale.of(bounds, quantum)
+
+
+def test_narrower_bounds_are_counted_in_quanta():
+    """Bounds of one cell become whole steps above the lower bound."""
+    scale = ValueScale.of((-10, 65), "0.5")
+    assert [scale.to_steps(v, "bound") for v in (-10, 0, "0.5", 65)] == [0, 20, 21, 150]
+
+
+@pytest.mark.parametrize("value", ["0.25", -11, 66])
+def test_bounds_off_the_lattice_are_refused(value):
+    """A bound between two steps, or outside the bounds the records were read with, is refused."""
+    with pytest.raises(
+        InputError, match=f"cell bound {value} must be a multiple of the quantum 0.5"
+    ):
+        ValueScale.of((-10, 65), "0.5").to_steps(value, "cell bound")
+
+
+def test_facts_hold_public_things_only():
+    """The fields of what a plan may see are these: a new one has to be thought about here."""
+    assert set(PublicFacts.__dataclass_fields__) == {
+        "occupancy",
+        "cells",
+        "scale",
+        "unit",
+        "value",
+        "value_unit",
+        "rules",
+        "identity",
+        "recount",
+    }
+    facts = PublicFacts(
+        Occupancy.from_dense([[1]]),
+        CellTable(Labels("a"), labels={"a": ("x",)}),
+        ValueScale.of((0, 1), 1),
+    )
+    assert (facts.unit, facts.recount) == ("user", None)

@@ -1,0 +1,73 @@
+"""The methods side by side."""
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.planning.comparison import compare, same_request, shrunk
+from hexveil_research.papers.comp_setting import comp_setting
+
+
+def test_within_a_loss_every_method_has_a_line():
+    """Each stays within the loss; the joint plans have the least average and largest error."""
+    plan = hv.plan(comp_setting(3, 0, cells=8), bounds=(0, 65), epsilon=2, advise=False)
+    lines = {(line.method, line.objective): line for line in compare(plan)}
+    assert all(line.trouble is None and line.epsilon <= 2 for line in lines.values())
+    largest, average = lines["joint", "max"], lines["joint", "mean"]
+    assert largest.worst == min(line.worst for line in lines.values())
+    assert average.gap >= 0
+    assert 0 <= largest.gap < 0.01
+    assert (largest.certifies, average.certifies) == ("max error", "mean error")
+    assert largest.lower_bound == pytest.approx(largest.worst * (1 - largest.gap))
+    assert average.lower_bound <= average.average == min(line.average for line in lines.values())
+    assert lines["per-cell", "max"].gap is None
+    assert lines["composition", "max"].epsilon < lines["per-cell", "max"].epsilon
+
+
+@pytest.mark.slow
+def test_with_a_target_the_joint_plan_is_the_cheapest():
+    """The question is turned round: prices at the same errors."""
+    plan = hv.plan(comp_setting(3, 1), bounds=(0, 65), target_error="4%", advise=False)
+    lines = compare(plan)
+    assert [line.method for line in lines] == ["joint", "per-cell", "clip-user", "composition"]
+    assert all(line.worst <= 0.04 * 65 * (1 + 1e-9) for line in lines)
+    assert lines[0].epsilon == min(line.epsilon for line in lines)
+    assert lines[0].epsilon < lines[2].epsilon < lines[2].claimed
+
+
+def test_a_method_that_cannot_says_why():
+    """CLIP-USER needs one span; its line says so and the others have their figures."""
+    occupancy = hv.Occupancy.from_dense([[2, 1], [1, 3], [1, 1]])
+    plan = hv.plan(occupancy, bounds=(0, 1), epsilon=1, advise=False)
+    wide = hv.planning.Plan(
+        occupancy, plan.lower, np.array([1.0, 2.0]), plan.rows, plan.request, plan.prior_miss
+    )
+    lines = {(line.method, line.objective): line for line in compare(wide)}
+    assert "same bounds" in lines["clip-user", "max"].trouble
+    assert lines["clip-user", "max"].epsilon is None
+    assert lines["joint", "mean"].trouble is None
+
+
+@pytest.mark.parametrize("statistics", [("mean",), ("mean", "variance"), ("sd",)])
+def test_users_shrunk_are_those_not_kept_whole(statistics):
+    """A user counts once, however many of its cells keep less than all."""
+    plan = hv.plan(
+        comp_setting(3, 0), bounds=(0, 65), epsilon=1, statistics=statistics, advise=False
+    )
+    occupancy, cut = plan.occupancy, set()
+    for name, part in plan.parts.items():
+        kept = plan.kept_mean if name == "mean" else plan.kept_variance
+        for cell, user, n, k in zip(occupancy.cell, occupancy.user, occupancy.n, kept, strict=True):
+            if part.live[cell] and k < n:
+                cut.add(int(user))
+    assert shrunk(plan) == len(cut)
+    assert 0 < len(cut) < occupancy.n_users
+
+
+def test_the_same_request_keeps_what_was_asked():
+    """Only method and objective change."""
+    plan = hv.plan(comp_setting(3, 0, cells=8), bounds=(0, 65), epsilon=2, advise=False)
+    other = same_request(plan, "per-cell", "max")
+    assert other.method == "per-cell"
+    assert (other.asked, other.statistics) == (plan.asked, plan.statistics)
+    assert same_request(plan, "joint", "mean") is plan

@@ -1,0 +1,134 @@
+"""Grids beside a data set's own: levels of labels, by brute force, and what cannot be had."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from examples import examples
+from hexveil.planning.feasibility.grids import counted, grids_to_try, label_levels, merged
+
+
+def sums(rows, min_users=1):
+    """Return public facts of (route, hour, user, n), with a column of labels for each."""
+    route, hour, user, n = zip(*rows, strict=True)
+    table = pa.table({"route": route, "hour": hour, "user": user, "n": n, "sum": [0.0] * len(rows)})
+    cells = hv.Labels("route", "hour")
+    return hv.from_sums(table, bounds=(0, 10), cells=cells, min_users=min_users).public
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from("aäb"), st.sampled_from(["7", "8", "10"]), st.sampled_from("uvwx"),
+        st.integers(1, 5),
+    ),
+    min_size=1, max_size=12,
+)  # fmt: skip
+
+
+@examples(20)
+@given(ROWS, st.sampled_from([("route",), ("hour",), ("route", "hour")]))
+def test_merged_cells_are_counted_as_by_hand(rows, columns):
+    """Users and records of each label of a level are those that a plain loop counts."""
+    facts = merged(sums(rows), hv.Labels(*columns))
+    by_hand = {}
+    for route, hour, user, n in rows:
+        label = tuple({"route": route, "hour": hour}[name] for name in columns)
+        of_cell = by_hand.setdefault(label, {})
+        of_cell[user] = of_cell.get(user, 0) + n
+    names = list(zip(*(facts.cells.labels[name] for name in columns), strict=True))
+    assert names == sorted(by_hand, key=lambda label: [one.encode() for one in label])
+    occupancy = facts.occupancy
+    assert occupancy.users_per_cell.tolist() == [len(by_hand[name]) for name in names]
+    for cell, name in enumerate(names):
+        counts = occupancy.n[occupancy.cell == cell]
+        assert sorted(counts.tolist()) == sorted(by_hand[name].values())
+
+
+@examples(15)
+@given(ROWS)
+def test_a_level_is_what_reading_by_it_counts(rows):
+    """Merging cells gives the facts that sums by fewer labels give, where none was left out."""
+    table = pa.table(
+        {
+            "route": [row[0] for row in rows],
+            "user": [row[2] for row in rows],
+            "n": [row[3] for row in rows],
+            "sum": [0.0] * len(rows),
+        }
+    )
+    level = hv.Labels("route")
+    read = hv.from_sums(table, bounds=(0, 10), cells=level, min_users=1).public
+    found = merged(sums(rows), level)
+    assert found.occupancy.fingerprint == read.occupancy.fingerprint
+    assert found.cells.labels == read.cells.labels
+
+
+def test_merged_cells_keep_enough_users():
+    """What selection asked of each cell holds for merged ones."""
+    rows = [(route, hour, user, 1) for route in "ab" for hour in "78" for user in "uvw"]
+    facts = sums([*rows, ("c", "7", "u", 1)], min_users=3)
+    for level in label_levels(facts.cells.grid):
+        assert merged(facts, level).occupancy.users_per_cell.min() >= 3
+
+
+def test_levels_are_every_choice_of_columns():
+    """Most columns first; of many columns those of most."""
+    names = [one.columns for one in label_levels(hv.Labels("a", "b", "c"))]
+    assert names[0] == ("a", "b", "c")
+    assert len(set(names)) == len(names) == 7
+    many = label_levels(hv.Labels(*map(str, range(9))))
+    assert len(many) == 63
+    assert {len(one.columns) for one in many[:10]} == {9, 8}
+
+
+def test_levels_that_are_asked_for():
+    """Their columns are put in the order of the cells'; one name alone is one column."""
+    facts = sums([("a", "7", "u", 1)])
+    found = grids_to_try(facts, levels=(("hour", "route"), "hour"))
+    assert [one.columns for one in found] == [("route", "hour"), ("hour",)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"levels": (("stop",),)}, "levels: 'stop' is not one of the columns .* route, hour"),
+        ({"levels": ((),)}, "at least one column"),
+        ({"resolutions": (5,)}, "go with cells of places.*give levels"),
+        ({"timeslots": ("1h",)}, "go with cells of places.*give levels"),
+    ],
+)
+def test_what_labels_do_not_have(asked, said):
+    """Unknown columns, and resolutions of labels, are refused in a sentence."""
+    with pytest.raises(hv.InputError, match=said):
+        hv.capacity(sums([("a", "7", "u", 1)]), epsilon=1, **asked)
+
+
+def test_sums_hold_one_unit_of_privacy():
+    """Sums per user cannot be counted per day."""
+    facts = sums([("a", "7", "u", 1)])
+    with pytest.raises(hv.InputError, match="per user-day is counted from records"):
+        counted(facts, (hv.Labels("route"),), "user-day")
+
+
+def test_hexagons_have_no_levels():
+    """Levels of places are resolutions and timeslots."""
+    table = pa.table({"hexagon": ["861f53527ffffff"], "user": ["u"], "n": [1], "sum": [1.0]})
+    cells = hv.Cells(6, None)
+    facts = hv.from_sums(table, bounds=(0, 10), cells=cells, min_users=1).public
+    with pytest.raises(hv.InputError, match="these cells are hexagons: give resolutions"):
+        grids_to_try(facts, levels=(("route",),))
+    with pytest.raises(hv.InputError, match="records with places"):
+        grids_to_try(facts)
+
+
+def test_labels_of_one_column_have_themselves():
+    """One column leaves one level; nothing else is compared."""
+    table = pa.table({"cell": ["x"] * 30, "user": list(map(str, range(30))), "n": np.full(30, 2),
+                      "sum": np.zeros(30)})  # fmt: skip
+    found = hv.capacity(hv.from_sums(table, bounds=(0, 10)), epsilon=1)
+    assert [one.labels for one in found.offers] == [("cell",)]
+    assert found.proposed is None
+    assert found.sentence == "no grid tried leaves a map of three cells."

@@ -1,0 +1,84 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from examples import examples
+from hexveil import theory
+from hexveil_research.papers.comp_setting import SPAN, comp_setting
+from strategies import occupancies
+
+BOTH = ("mean", "variance")
+
+
+def planned(occupancy, **options):
+    """Return a plan of cells apart by Baseline, without advice."""
+    usual = {"bounds": (0, SPAN), "method": "composition", "mechanism": hv.Baseline()}
+    return hv.plan(occupancy, **usual | {"statistics": BOTH, "advise": False} | options)
+
+
+@examples(50)
+@given(occupancies(), st.sampled_from(["0.2", "0.5", "0.9"]), st.sampled_from([1, 6]))
+def test_a_split_divides_a_cells_loss(occupancy, split, epsilon):
+    """Nothing reduced, the noise is sensitivity / (part of the cell's loss) of each statistic.
+
+    The variance of one record takes no part: the mean has all of it.
+    """
+    plan = planned(occupancy, epsilon=epsilon, split=split)
+    loss = float(epsilon) / int(occupancy.cells_per_user.max())
+    for cell in range(occupancy.n_cells):
+        counts = occupancy.n[occupancy.cell == cell]
+        part = 1.0 if counts.sum() == 1 else float(split)
+        mean = theory.mean_sensitivity(counts, SPAN) / (part * loss)
+        assert plan.parts["mean"].scale[cell] >= mean * (1 - 1e-9)
+        assert plan.parts["mean"].scale[cell] == pytest.approx(mean, rel=1e-6)
+        own = theory.user_variance_sensitivity(counts, SPAN)[counts.argmax()]
+        variance = own / ((1 - float(split)) * loss)
+        assert plan.parts["variance"].scale[cell] == pytest.approx(variance, rel=1e-6, abs=1e-12)
+
+
+@examples(25)
+@given(occupancies(), st.sampled_from([1, 8]))
+def test_the_best_split_is_no_worse_than_any_other(occupancy, epsilon):
+    """COMP's sum of errors is least, per cell, at the split that is chosen by default."""
+    best = planned(occupancy, epsilon=epsilon, error="sum").judged_errors()
+    for split in ("0.05", "0.3", "0.5", "0.8"):
+        other = planned(occupancy, epsilon=epsilon, error="sum", split=split).judged_errors()
+        assert (best <= other * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("statistics", [BOTH, ("variance",)])
+def test_per_cell_takes_the_largest_common_loss(statistics):
+    """The common cell loss is used up: a little more would be above ε."""
+    plan = planned(comp_setting(3, 0), epsilon=2, method="per-cell", statistics=statistics)
+    assert Fraction(2) * Fraction(999, 1000) <= plan.epsilon <= 2
+    composed = planned(comp_setting(3, 0), epsilon=2, statistics=statistics)
+    assert (plan.error <= composed.error * (1 + 1e-9)).all()
+
+
+def test_clipping_puts_samples_at_the_middle():
+    """CLIP keeps at most t samples of a user and states the bias of the rest."""
+    occupancy = comp_setting(9, 0)
+    plan = planned(occupancy, epsilon=6, method="per-cell", mechanism=hv.OptimalClipping())
+    reduced = (occupancy.n > plan.kept[occupancy.cell]).any()
+    assert reduced
+    assert (plan.parts["mean"].bias > 0).any()
+    assert (plan.parts["variance"].bias > 0).any()
+    assert np.array_equal(plan.kept, plan.rows.variance_kept)
+
+
+def test_clip_user_suppresses_whole_pairs():
+    """CLIP-USER drops (cell, user) pairs, keeps others whole, and is charged exactly."""
+    occupancy = comp_setting(3, 0)
+    plan = hv.plan(
+        occupancy, bounds=(0, SPAN), epsilon=1, method="clip-user", error="sum", advise=False
+    )
+    dropped = plan.rows.dropped
+    assert dropped.any()
+    assert not plan.kept_mean[dropped].any()
+    assert np.array_equal(plan.kept_mean[~dropped], occupancy.n[~dropped])
+    assert plan.epsilon <= 1
+    assert plan.composed_epsilon > 2 * plan.epsilon

@@ -1,0 +1,230 @@
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import hexveil as hv
+import plan_grid
+from examples import examples
+from hexveil import theory
+from hexveil.planning.optimizers.minimax import refuted
+from hexveil.planning.optimizers.user_factors import Exposure
+from hexveil_research.papers.comp_setting import SPAN, comp_setting
+from strategies import occupancies
+
+BOTH = ("mean", "variance")
+CLOSE = 3e-3
+"""The width at which a search ends (2e-3), and what its last steps leave undecided."""
+TINY = (
+    [[3, 1], [2, 2]],
+    [[5, 0], [1, 1], [1, 4]],
+    [[9, 2], [1, 2], [2, 0]],
+    [[1, 6], [4, 2]],
+)
+
+
+def planned(dense, **options):
+    """Return the joint plan on bounds of width 1 unless told, without advice."""
+    occupancy = dense if isinstance(dense, hv.Occupancy) else hv.Occupancy.from_dense(dense)
+    return hv.plan(occupancy, **{"bounds": (0, 1), "advise": False} | options)
+
+
+@pytest.mark.parametrize("dense", TINY)
+@pytest.mark.parametrize("target", [0.05, 0.2, 0.33, 0.45, 0.499])
+def test_no_factors_reach_a_mean_target_at_less_loss(dense, target):
+    """Of all factors on a grid none loses less than the bound, or than the plan less its gap."""
+    plan = planned(dense, target_error=target)
+    least = plan_grid.least_loss(dense, plan_grid.factor_grid(len(dense), 21), mean=target)
+    assert plan.lower_bound <= least
+    assert float(plan.epsilon) <= least * (1 + CLOSE)
+    assert 0 <= plan.gap <= CLOSE
+
+
+@pytest.mark.parametrize("dense", TINY)
+@pytest.mark.parametrize(
+    "targets", [(0.3, 0.05), (0.45, 0.12), (0.2, 0.2), (0.6, 0.1), (0.1, 0.02)]
+)
+def test_no_factors_reach_both_targets_at_less_loss(dense, targets):
+    """With a target for each statistic, the bound holds for all factors on a grid."""
+    mean, variance = targets
+    plan = planned(dense, target_error={"mean": mean, "variance": variance}, statistics=BOTH)
+    grid = plan_grid.factor_grid(len(dense), 21)
+    least = plan_grid.least_loss(dense, grid, mean, variance)
+    assert plan.lower_bound <= least * (1 + 1e-12)
+    assert float(plan.epsilon) * (1 - plan.gap) <= least * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("dense", TINY)
+@pytest.mark.parametrize("target", [0.01, 0.06, 0.11])
+def test_no_factors_reach_a_variance_target_at_less_loss(dense, target):
+    """The bound holds for the variance alone, users of more than half a cell included."""
+    plan = planned(dense, target_error=target, statistics=("variance",))
+    least = plan_grid.least_loss(dense, plan_grid.factor_grid(len(dense), 21), variance=target)
+    assert plan.lower_bound <= least * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("dense", TINY)
+@pytest.mark.parametrize("span", [1.0, 8.0])
+@pytest.mark.parametrize("part", [0.1, 0.7, 0.9, 0.99, 1.0])
+def test_no_choice_reaches_a_total_at_less_loss(dense, span, part):
+    """COMP's sum of errors: constants for one statistic, both, or noise in any split."""
+    most = span / 2 + span**2 / 8
+    plan = planned(dense, target_error=part * most, error="sum", bounds=(0, span))
+    grid = plan_grid.factor_grid(len(dense), 7)
+    least = plan_grid.least_total_loss(dense, grid, span, part * most, splits=2)
+    assert plan.lower_bound <= least * (1 + 1e-12)
+    assert (float(plan.epsilon) == 0) == (part == 1.0)
+
+
+@pytest.mark.parametrize("dense", TINY)
+@pytest.mark.parametrize("epsilon", [0.3, 1, 4, 20])
+@pytest.mark.parametrize("statistics", [("mean",), ("variance",), BOTH])
+def test_no_factors_reach_less_error_within_a_loss(dense, epsilon, statistics):
+    """Below the error that is proved impossible, all factors on a grid lose more than asked."""
+    plan = planned(dense, epsilon=epsilon, objective="max", statistics=statistics)
+    below, grid = plan.lower_bound, plan_grid.factor_grid(len(dense), 21)
+    if len(statistics) == 2:
+        least = plan_grid.least_loss(dense, grid, below / 2, below / 8)
+    elif statistics == ("mean",):
+        least = plan_grid.least_loss(dense, grid, mean=below)
+        assert plan.gap <= CLOSE
+    else:
+        least = plan_grid.least_loss(dense, grid, variance=below)
+    assert least >= epsilon * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("dense", TINY)
+@pytest.mark.parametrize("epsilon", [2, 9])
+def test_no_choice_reaches_less_total_error_within_a_loss(dense, epsilon):
+    """Below the total that is proved impossible, every choice on a grid loses more than asked."""
+    plan = planned(dense, epsilon=epsilon, objective="max", error="sum", bounds=(0, 8))
+    grid = plan_grid.factor_grid(len(dense), 7)
+    least = plan_grid.least_total_loss(dense, grid, 8.0, plan.lower_bound, splits=2)
+    assert least >= epsilon * (1 - 1e-12)
+
+
+@examples(40)
+@given(occupancies(), st.floats(0.01, 0.6), st.floats(0.001, 0.15), st.sampled_from([1, 65]))
+def test_targets_are_met_in_every_cell(occupancy, mean, variance, span):
+    """No cell's error is above its target, and the loss is never below its own bound."""
+    targets = {"mean": mean * span, "variance": variance * span**2}
+    plan = planned(occupancy, target_error=targets, statistics=BOTH, bounds=(0, span))
+    for name, target in targets.items():
+        assert (plan.parts[name].error <= target * (1 + 1e-12)).all() or target >= {
+            "mean": span / 2,
+            "variance": span**2 / 8,
+        }[name]
+    assert plan.epsilon >= plan.lower_bound
+
+
+@examples(40)
+@given(occupancies(), st.floats(0.02, 1.1))
+def test_totals_are_met_in_every_cell(occupancy, part):
+    """With one target for the sum of both errors, no cell's is above it."""
+    target = part * (SPAN / 2 + SPAN**2 / 8)
+    plan = planned(occupancy, target_error=target, error="sum", bounds=(0, SPAN))
+    assert (plan.judged_errors() <= target * (1 + 1e-12)).all()
+    assert plan.epsilon >= plan.lower_bound
+
+
+@examples(40)
+@given(occupancies(), st.sampled_from([0.05, 0.5, 1, 3, 30]), st.sampled_from(["max", "mean"]))
+def test_nobody_loses_more_than_asked(occupancy, epsilon, objective):
+    """The loss of every user is within ε, and the error is not below the bound."""
+    plan = planned(occupancy, epsilon=epsilon, objective=objective)
+    assert plan.epsilon <= plan.asked
+    assert plan.gap >= 0
+
+
+@examples(30)
+@given(occupancies(), st.sampled_from([3, 50, "1000000"]), st.sampled_from(["max", "mean"]))
+def test_the_loss_is_used_up(occupancy, epsilon, objective):
+    """Unless all cells are constants, what is left of the loss is given back as less noise."""
+    plan = planned(occupancy, epsilon=epsilon, objective=objective)
+    if plan.kept.any():
+        assert plan.epsilon >= plan.asked * Fraction(999_999_999, 10**9)
+    else:
+        assert plan.epsilon == 0
+
+
+@examples(40)
+@given(occupancies(users=8, cells=1), st.floats(0.03, 0.49))
+def test_one_cell_is_optimal_clipping(occupancy, target):
+    """For one cell a factor is a threshold: the error is that of optimal clipping at the loss."""
+    plan = planned(occupancy, target_error=target)
+    assume(plan.epsilon > 0)
+    best = theory.optimal_clipping(occupancy.n, 1.0, plan.epsilon * (1 - 2 * CLOSE))
+    assert target <= best.worst_case_error * (1 + 1e-6)
+    least = theory.optimal_clipping(occupancy.n, 1.0, plan.epsilon)
+    assert least.worst_case_error <= plan.max_error * (1 + 1e-9)
+
+
+@examples(40)
+@given(occupancies(users=8, cells=1), st.sampled_from([0.3, 1, 2.5, 7]))
+def test_one_cell_within_a_loss_is_optimal_clipping(occupancy, epsilon):
+    """For one cell the least error within a loss is optimal clipping's, within the gap."""
+    best = theory.optimal_clipping(occupancy.n, 1.0, epsilon).worst_case_error
+    plan = planned(occupancy, epsilon=epsilon, objective="max")
+    assert plan.max_error <= best * (1 + CLOSE)
+    assert plan.lower_bound <= best
+    average = planned(occupancy, epsilon=epsilon, objective="mean")
+    assert best * (1 - 1e-9) <= average.max_error
+
+
+def test_more_epsilon_never_means_more_error():
+    """The largest error falls as the loss grows, up to the width at which a search ends."""
+    errors = [
+        planned(comp_setting(3, 1, cells=6), epsilon=e, objective="max").max_error
+        for e in np.geomspace(0.1, 30, 12)
+    ]
+    assert all(b <= a * (1 + CLOSE) for a, b in itertools.pairwise(errors))
+
+
+def test_tighter_targets_never_cost_less():
+    """The loss grows as the target shrinks, up to the width at which a search ends."""
+    losses = [
+        float(planned(comp_setting(3, 1, cells=6), target_error=t).epsilon)
+        for t in np.linspace(0.5, 0.02, 12)
+    ]
+    assert losses[0] == 0
+    assert all(a <= b * (1 + CLOSE) for a, b in itertools.pairwise(losses))
+
+
+@examples(40)
+@given(occupancies(), st.floats(0.03, 0.5))
+def test_names_do_not_matter(occupancy, target):
+    """Renumbering users and cells leaves the loss and the bound as they are."""
+    turned = hv.Occupancy.from_coo(
+        occupancy.n_cells - 1 - occupancy.cell, occupancy.n_users - 1 - occupancy.user, occupancy.n
+    )
+    one, other = planned(occupancy, target_error=target), planned(turned, target_error=target)
+    assert float(other.epsilon) == pytest.approx(float(one.epsilon), rel=1e-6)
+    assert other.lower_bound == pytest.approx(one.lower_bound, rel=1e-6)
+
+
+@examples(40)
+@given(occupancies(), st.floats(0.03, 0.5), st.integers(2, 1000))
+def test_only_shares_matter(occupancy, target, times):
+    """Each count times the same number leaves the loss as it is."""
+    more = hv.Occupancy.from_coo(occupancy.cell, occupancy.user, occupancy.n * times)
+    one, other = planned(occupancy, target_error=target), planned(more, target_error=target)
+    assert float(other.epsilon) == pytest.approx(float(one.epsilon), rel=1e-6)
+
+
+def test_a_proof_needs_no_slack():
+    """A loss well above what a plan needs is never refuted, one well below is."""
+    occupancy = comp_setting(6, 3, cells=6)
+    plan = planned(occupancy, target_error=0.1)
+    exposure = Exposure(occupancy)
+    from hexveil.planning.target_errors import Separate  # noqa: PLC0415  shown beside its use
+
+    goal = Separate(np.full(6, 0.1), np.full(6, np.inf))
+
+    def impossible(loss):
+        return refuted(exposure, lambda d: goal.least_rates(d, exposure.largest), loss)
+
+    assert impossible(float(plan.epsilon) * 0.99)
+    assert not impossible(float(plan.epsilon) * 1.0001)

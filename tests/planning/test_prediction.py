@@ -1,0 +1,150 @@
+"""Quick predictions against plans in full, and the loss that an error needs."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from examples import examples
+from hexveil.model.cells import CellTable
+from hexveil.model.public_metadata import PublicFacts, ValueScale
+from hexveil.planning.clipping_range import fast_prediction, private_range
+from hexveil.planning.clipping_range.fast_prediction import Prediction
+from hexveil.planning.feasibility.prediction import LARGEST, Predictor, loss_for, predicted
+
+
+def facts(dense):
+    """Return public facts of a table of counts, users down."""
+    occupancy = hv.Occupancy.from_dense(dense)
+    labels = {"cell": tuple(f"{i:03d}" for i in range(occupancy.n_cells))}
+    cells = CellTable(hv.Labels("cell"), labels=labels)
+    return PublicFacts(occupancy, cells, ValueScale.of((0, 60), "0.001"))
+
+
+def crowd(seed, users=300, cells=12):
+    """Return a fleet whose users differ."""
+    rng = np.random.default_rng(seed)
+    dense = rng.poisson(rng.gamma(0.4, 4.0, (users, 1)) * rng.gamma(1.0, 1.0, (1, cells)))
+    dense[np.arange(cells), np.arange(cells)] += 1
+    return dense[dense.sum(axis=1) > 0]
+
+
+SETTINGS = ("none", "global", "auto")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("intervals", SETTINGS)
+@pytest.mark.parametrize("epsilon", ["0.3", "1", "5"])
+def test_a_prediction_is_near_the_plan(intervals, epsilon):
+    """Within a few percent of the error of the plan in full, and hardly below it."""
+    for seed in (1, 2):
+        known = facts(crowd(seed))
+        made = hv.plan(known, epsilon=epsilon, intervals=intervals, advise=False)
+        quick_error = Predictor(made, known).at(Fraction(epsilon)).mean
+        ratio = quick_error / made.mean_error
+        assert ratio > 0.98
+        # What steps would gain is left out.
+        assert ratio < 1.08 or made.rows.steps is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("intervals", SETTINGS)
+def test_the_loss_that_is_named_is_enough(intervals):
+    """Planned in full there, the error is small enough; at four fifths of it, it is not."""
+    known = facts(crowd(3))
+    made = hv.plan(known, epsilon=1, intervals=intervals, advise=False)
+    for error in (1.0, 3.0):
+        needed = Predictor(made, known).needed(error)
+        at = [
+            hv.plan(known, epsilon=needed * part, intervals=intervals, advise=False).mean_error
+            for part in (1.0, 0.8)
+        ]
+        assert at[0] <= error * 1.01
+        assert at[1] > error
+
+
+@examples(25)
+@given(
+    st.integers(0, 1000),
+    st.sampled_from(SETTINGS),
+    st.sampled_from([0.2, 1.0, 4.0]),
+    st.sampled_from([("joint", None), ("per-cell", None), ("composition", None), ("joint", "max")]),
+)
+def test_no_plan_is_below_the_floor(seed, intervals, epsilon, way):
+    """The error of every plan is at or above what is said to be certain, where that is little."""
+    method, objective = way
+    if way != ("joint", None):
+        intervals = "none"
+    known = facts(crowd(seed, users=40, cells=5))
+    made = hv.plan(
+        known, epsilon=epsilon, intervals=intervals, method=method, objective=objective,
+        advise=False,
+    )  # fmt: skip
+    predictor = Predictor(made, known)
+    error = made.mean_error
+    assert predictor.floor(epsilon) <= error * (1 + 1e-9)
+    assert predictor.least(error * (1 + 1e-9)) <= epsilon
+
+
+def test_other_requests_are_planned_in_full():
+    """Of what has no quick way the plan itself is the prediction; nothing is certain of it."""
+    known = facts(crowd(4, users=60, cells=4))
+    for asked in ({"method": "per-cell"}, {"objective": "max"}, {"statistics": ("mean", "sd")}):
+        made = hv.plan(known, epsilon=2, advise=False, **asked)
+        predictor = Predictor(made, known)
+        assert predictor.ways == ()
+        assert predictor.at(Fraction(2)).mean == pytest.approx(predicted(made).mean)
+    assert predictor.floor(2.0) == predictor.least(1.0) == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(4)])
+@pytest.mark.parametrize("users", [30, 300, 3000])
+def test_a_plan_chooses_what_is_predicted_to_be_best(users, epsilon):
+    """Nearly: no pair of quantiles and stretch makes a plan that is better by a tenth."""
+    seed = np.random.default_rng(users)
+    occupancy = hv.Occupancy.from_dense(1 + seed.poisson(2, (users, 3)) * seed.integers(1, 9, 3))
+    made = hv.plan(occupancy, epsilon=epsilon, bounds=(0, 1), intervals="global", advise=False)
+    chosen = made.rows.interval
+    tried = fast_prediction.candidates(users, epsilon, None)
+    assert (chosen.quantiles[0], chosen.stretch) in {one.ends for one in tried}
+    errors = []
+    for one in tried:
+        interval, noise = private_range.at(occupancy, epsilon, None, one.ends)
+        assert one.width == pytest.approx(interval.width)
+        assert one.left(users, epsilon, None) == pytest.approx(float(epsilon - interval.epsilon))
+        errors.append(interval.width * float((noise + interval.likely_off(occupancy)).mean()))
+    assert made.mean_error <= 1.1 * min(errors)
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-4, 100), st.floats(0, 3)), min_size=1, max_size=5),
+    st.floats(0.2, 2),
+    st.floats(1e-3, 10),
+)
+def test_the_least_loss_is_found(lines, error, begin):
+    """Of plans whose error falls as noise / loss + rest, the cheapest loss that is enough."""
+
+    def at(loss):
+        noise, off = min((n / float(loss) + o, o) for n, o in lines)
+        return Prediction(np.array([noise - off]), np.array([off]))
+
+    found = loss_for(at, error, Fraction(begin))
+    least = min((n / (error - o) for n, o in lines if o < error), default=np.inf)
+    if found is None:
+        assert least > LARGEST * (1 - 1e-5)
+    else:
+        assert at(Fraction(found)).mean <= error
+        assert found <= max(least, 1e-6) * 1.05
+
+
+def test_rounding_does_not_end_the_search():
+    """An error that jumps up at some losses is passed by."""
+
+    def at(loss):
+        off = 0.5 if 6.3 < float(loss) < 6.4001 else 0.0
+        return Prediction(np.array([3.2 / float(loss)]), np.array([off]))
+
+    assert loss_for(at, 0.5, Fraction(1), near=1.01) == pytest.approx(6.4, rel=0.02)

@@ -1,0 +1,171 @@
+"""Plans with a private interval: what is charged, what is assumed, what is refused."""
+
+import math
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hexveil as hv
+from hexveil.accounting.error_model import LN20
+from hexveil.base.errors import InputError
+from hexveil.planning.clipping_range.private_range import SPREAD, WITHIN, clipping, reach, share_of
+from hexveil.planning.serialization.encoding import encode
+from publishing.setting import dataset_of
+
+CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
+
+
+def planned(occupancy=CROWD, epsilon=1, **options):
+    """Return a plan with an interval."""
+    bounds = options.pop("bounds", (0, 60))
+    return hv.plan(
+        occupancy, epsilon=epsilon, bounds=bounds, intervals="global", advise=False, **options
+    )
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", 1, 7])
+def test_the_interval_is_charged_in_full_to_everybody(epsilon):
+    """Each user loses the interval's ε and its weights over the noise, at most what was asked."""
+    plan = planned(epsilon=epsilon)
+    interval, part = plan.rows.interval, plan.parts["mean"]
+    exact = [interval.epsilon] * plan.occupancy.n_users
+    totals = interval.totals(plan.occupancy)
+    rows = zip(
+        plan.occupancy.cell.tolist(), plan.occupancy.user.tolist(), interval.weight.tolist(),
+        strict=True,
+    )  # fmt: skip
+    for cell, user, weight in rows:
+        exact[user] += Fraction(weight, int(totals[cell])) / Fraction(float(part.noise[cell]))
+    stated = [Fraction(float(one)) for one in plan.losses()]
+    assert all(one >= true for one, true in zip(stated, exact, strict=True))
+    assert all(one - true < Fraction(1, 10**9) for one, true in zip(stated, exact, strict=True))
+    assert Fraction(epsilon) * (1 - Fraction(1, 10**6)) < plan.epsilon <= Fraction(epsilon)
+    assert plan.composed_epsilon >= plan.epsilon
+
+
+def test_a_share_can_be_named():
+    """The interval then costs just that part of ε."""
+    assert planned(interval_share="0.25").rows.interval.epsilon == Fraction(1, 4)
+    assert planned(epsilon=2, interval_share=0.05).rows.interval.epsilon == Fraction(1, 10)
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 1.5])
+def test_a_share_of_nothing_or_all_is_refused(share):
+    """One sentence says why."""
+    with pytest.raises(InputError, match=r"interval_share is the part of epsilon .* between 0 and"):
+        planned(interval_share=share)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"method": "per-cell"}, 'method "joint"'),
+        ({"statistics": ("mean", "variance"), "error": "sum"}, 'error "separate"'),
+        ({"objective": "max"}, 'objective "mean"'),
+        ({"bounds": {"0": (0, 1), "1": (0, 1)}}, "one pair of bounds|data set whose cells"),
+        ({"epsilon": None, "target_error": 2}, "epsilon, not target_error|objective"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(options, said):
+    """Each in one sentence."""
+    with pytest.raises(InputError, match=said):
+        planned(**options)
+
+
+def test_a_share_without_an_interval_and_unknown_words_are_refused():
+    """An argument that would do nothing is a mistake."""
+    with pytest.raises(InputError, match="interval_share goes with"):
+        hv.plan(CROWD, epsilon=1, bounds=(0, 60), interval_share="0.1")
+    with pytest.raises(InputError, match="intervals must be one of none, global, adaptive, auto"):
+        hv.plan(CROWD, epsilon=1, bounds=(0, 60), intervals="all")
+
+
+def test_the_errors_are_those_of_the_assumed_width():
+    """Scale, bias, error and bound follow from width, weights, noise and prior."""
+    plan = planned()
+    part, interval = plan.parts["mean"], plan.rows.interval
+    width = 60 * interval.width
+    assert np.allclose(part.scale, width * part.noise)
+    assert np.allclose(part.bias, width * interval.most_off(CROWD))
+    assert np.allclose(part.error, width * interval.likely_off(CROWD) + part.scale)
+    assert np.allclose(part.bound95, part.bias + part.scale * LN20)
+    end = reach(interval.quantiles[0], interval.stretch)
+    assert (interval.likely_off(CROWD) >= clipping(end)).all()
+    assert interval.width == pytest.approx(2 * end * SPREAD)
+
+
+def test_the_prior_s_clipping_is_what_simulation_says():
+    """Cells normal around the centre, users normal within them, projected between two quantiles."""
+    rng = np.random.default_rng(8)
+    evenly = np.array([NormalDist().inv_cdf((k + 0.5) / 2000) for k in range(2000)])
+    for quantile, z in ((Fraction(1, 10), 1.2815516), (Fraction(5, 100), 1.6448536)):
+        middles = rng.normal(0, math.sqrt(1 - WITHIN**2), 4000)
+        users = middles[:, None] + WITHIN * evenly
+        seen = np.abs(np.clip(users, -z, z).mean(axis=1) - middles).mean() / (2 * z)
+        assert clipping(z) == pytest.approx(seen, rel=0.1)
+        assert reach(quantile, Fraction(1)) == pytest.approx(z)
+        assert reach(quantile, Fraction(3, 2)) == pytest.approx(1.5 * z)
+
+
+def test_few_users_pay_a_larger_share():
+    """The share falls with users and with ε, within its limits."""
+    shares = [share_of(Fraction(1, 10), n, Fraction(1)) for n in (10, 2000, 8000, 10**6)]
+    assert shares == sorted(shares, reverse=True)
+    assert (shares[0], shares[-1]) == (Fraction(1, 5), Fraction(1, 50))
+    assert share_of(Fraction(1, 10), 4000, Fraction(2)) < share_of(
+        Fraction(1, 10), 4000, Fraction(1)
+    )
+    assert 0 < SPREAD < 0.5
+
+
+def test_another_interval_is_another_plan():
+    """Share and weights are part of what is kept of a plan."""
+    one, same, other = planned(), planned(), planned(interval_share="0.3")
+    assert encode(one) == encode(same)
+    assert encode(one) != encode(other)
+    plain = hv.plan(CROWD, epsilon=1, bounds=(0, 60), advise=False)
+    assert encode(one) != encode(plain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cells", "epsilon", "helps"), [(60, 1, True), (4, 2, False)])
+def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, helps):
+    """Where noise is large an interval is taken; where it is small already there is none."""
+    counts = np.random.default_rng(1).integers(1, 9, (1500, cells))
+    crowd = hv.Occupancy.from_dense(counts)
+    options = {"epsilon": epsilon, "bounds": (0, 60), "advise": False}
+    with_one, without = (
+        hv.plan(crowd, intervals=way, **options).mean_error for way in ("global", "none")
+    )
+    assert (with_one < without) == helps
+    facts = dataset_of(counts).public
+    chosen = hv.plan(facts, epsilon=epsilon, intervals="auto", advise=False)
+    assert (chosen.rows.interval is not None) == helps
+    assert chosen.mean_error == min(
+        hv.plan(facts, epsilon=epsilon, intervals=way, advise=False).mean_error
+        for way in ("global", "none")
+    )
+
+
+def test_auto_is_none_where_an_interval_cannot_be():
+    """With other errors, methods or bounds there is no interval, and no complaint."""
+    facts = dataset_of(np.ones((900, 3), dtype=int)).public
+    for options in (
+        {"error": "sum"}, {"method": "per-cell"}, {"bounds": (0, 50)},
+        {"objective": "max"},
+    ):  # fmt: skip
+        plan = hv.plan(facts, epsilon=3, intervals="auto", advise=False, **options)
+        assert plan.rows.interval is None
+        assert plan.request.intervals == "none"
+
+
+def test_the_table_and_users_of_such_a_plan():
+    """A row per cell and per user, with the figures above."""
+    plan = planned()
+    assert plan.table["mean_scale"].to_pylist() == plan.scale.tolist()
+    assert plan.users["loss"].to_pylist() == plan.losses().tolist()
+    assert plan.users["loss"].type == pa.float64()
+    assert "weights" in repr(plan)

@@ -1,0 +1,183 @@
+"""Rows under a private interval, and which request is planned with one."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from fleets import fleet, recount
+from hexveil.base.errors import InputError
+from hexveil.planning.clipping_range import range_allocations, strategies, two_stage
+from hexveil.planning.clipping_range.private_range import worth_it
+from hexveil.planning.comparison import same_request
+from hexveil.planning.feasibility.advice import regrid
+from hexveil.planning.feasibility.prediction import Predictor
+from publishing.setting import dataset_of
+
+RNG = np.random.default_rng(12)
+COUNTS = {
+    "many": 1 + RNG.poisson(1.0, (500, 25)),
+    "few": 1 + RNG.poisson(1.0, (60, 6)),
+    "apart": np.array([[2, 0]] * 400 + [[0, 3]] * 400),
+}
+MANY, FEW, APART = map(hv.Occupancy.from_dense, COUNTS.values())
+
+
+def planned(occupancy, intervals, epsilon=1, **options):
+    """Return a plan of these intervals."""
+    options = {"bounds": (0, 60), "advise": False} | options
+    return hv.plan(occupancy, epsilon=epsilon, intervals=intervals, **options)
+
+
+def auto(crowd, epsilon):
+    """Return a plan that chooses its intervals, which needs the bounds of records."""
+    facts = dataset_of(COUNTS[crowd]).public
+    return hv.plan(facts, epsilon=epsilon, intervals="auto", advise=False)
+
+
+@pytest.mark.parametrize("intervals", ["global", "adaptive"])
+@pytest.mark.parametrize("epsilon", ["0.02", "1", "50"])
+def test_the_noise_uses_up_what_was_asked(intervals, epsilon):
+    """The most exposed user loses what was asked for, no more and hardly less."""
+    plan = planned(FEW, intervals, epsilon)
+    assert Fraction(epsilon) * (1 - Fraction(1, 10**9)) < plan.epsilon <= Fraction(epsilon)
+    assert (plan.rows.steps is not None) == (intervals == "adaptive")
+    assert plan.mechanism == "weights"
+
+
+def test_steps_go_with_means_of_users_in_several_cells():
+    """Elsewhere there is nothing to compare, or nothing to publish by steps."""
+    request = planned(FEW, "global").request
+    assert range_allocations.can_be_stepped(FEW, request)
+    assert not range_allocations.can_be_stepped(APART, request)
+    other = planned(FEW, "global", statistics=("mean", "sd")).request
+    assert not range_allocations.can_be_stepped(FEW, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", ["0.5", "3", "20"])
+def test_auto_takes_the_least_predicted_error(epsilon):
+    """Of no interval, one interval and several steps; what it takes is what that plan would be."""
+    chosen, facts = auto("many", epsilon), dataset_of(COUNTS["many"]).public
+    tried = {
+        way: hv.plan(facts, epsilon=epsilon, intervals=way, advise=False)
+        for way in ("none", "global", "adaptive")
+    }
+    least = min(one.mean_error for one in tried.values())
+    assert chosen.mean_error == pytest.approx(least, rel=1e-9)
+    of = tried["adaptive" if chosen.rows.steps else "global" if chosen.rows.interval else "none"]
+    assert chosen.mean_error == pytest.approx(of.mean_error, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_auto_takes_steps_where_they_are_predicted_to_help(monkeypatch):
+    """If users were assumed to be alike in all their cells, distances would be small."""
+    narrow = (strategies.EXPECTED[0], strategies.EXPECTED[1] / 50)
+    monkeypatch.setattr(strategies, "EXPECTED", narrow)
+    monkeypatch.setattr(two_stage, "EXPECTED", narrow)
+    facts = dataset_of(COUNTS["many"]).public
+    chosen = auto("many", "0.5")
+    assert chosen.rows.steps is not None
+    errors = {
+        way: hv.plan(facts, epsilon="0.5", intervals=way, advise=False).mean_error
+        for way in ("none", "global", "adaptive")
+    }
+    assert chosen.mean_error == errors["adaptive"] < errors["global"] < errors["none"]
+
+
+@pytest.mark.slow
+def test_auto_has_no_interval_for_users_too_few_to_find_it():
+    """Two quantiles would be found for all of ε at best: the prior's promise would not hold."""
+    assert not worth_it(60, Fraction(1))
+    promised = planned(FEW, "adaptive").mean_error
+    chosen = auto("few", 1)
+    assert promised < chosen.mean_error
+    assert chosen.rows.interval is None
+    assert auto("few", 5).rows.interval is not None
+
+
+def test_auto_of_users_in_one_cell_each_has_no_steps():
+    """It takes one interval where several steps cannot be, and does not complain."""
+    chosen = auto("apart", "0.3")
+    assert chosen.rows.steps is None
+    assert chosen.mean_error == min(
+        planned(APART, way, "0.3").mean_error for way in ("none", "global")
+    )
+
+
+def test_another_grid_without_users_in_two_cells_is_planned_by_the_interval_alone():
+    """Steps that were asked for one grid do not keep others from being looked at."""
+    plan = planned(FEW, "adaptive")
+    assert range_allocations.elsewhere(FEW, plan.request) is plan.request
+    assert range_allocations.elsewhere(APART, plan.request).intervals == "global"
+    fine = hv.plan(fleet(6, recount=recount), epsilon=5, intervals="adaptive", advise=False)
+    facts = dataset_of(COUNTS["apart"]).public
+    other = regrid(fine, facts)
+    assert other.rows.interval is not None
+    assert other.rows.steps is None
+    assert Predictor(fine, facts).planned(Fraction(5)).mean_error == other.mean_error
+
+
+def test_methods_are_compared_without_the_interval():
+    """Beside a plan with an interval stand the methods as they are by themselves."""
+    plan = planned(FEW, "adaptive")
+    assert same_request(plan, "joint", "mean") is plan
+    for method, objective in (("joint", "max"), ("per-cell", "max"), ("composition", "max")):
+        other = same_request(plan, method, objective)
+        alone = hv.plan(
+            FEW, epsilon=1, bounds=(0, 60), method=method, objective=objective, advise=False
+        )
+        assert other.rows.interval is None
+        assert other.rows.steps is None
+        assert other.mean_error == alone.mean_error
+
+
+# What a constant misses
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("intervals", ["none", "global", "adaptive"])
+def test_a_prior_above_half_of_the_bounds_is_refused(intervals):
+    """The middle of the bounds misses no more, so that such a prior would call any map useful."""
+    for bounds, most in (((0, 60), 30), ((-5, "5.5"), "5.25"), ((0.1, 0.7), 0.3)):
+        assert planned(FEW, intervals, bounds=bounds, prior=most).prior_miss == float(most)
+        more = float(most) * 1.001
+        with pytest.raises(InputError, match=rf"prior must be at most {most}, half the width of"):
+            planned(FEW, intervals, bounds=bounds, prior=more)
+
+
+@pytest.mark.parametrize(
+    ("prior", "said"),
+    [
+        (0, "prior must be positive and finite, got 0"),
+        (-2, "prior must be positive and finite, got -2"),
+        ("nan", "prior must be a finite number"),
+        (float("inf"), "prior must be a finite number"),
+        (True, "prior must be a finite number"),
+    ],
+)
+def test_a_prior_that_is_no_size_is_refused(prior, said):
+    """By plan and by capacity, before anything is planned."""
+    with pytest.raises(InputError, match=said):
+        planned(FEW, "none", prior=prior)
+    with pytest.raises(InputError, match=said):
+        hv.capacity(fleet(6, recount=recount), epsilon=1, prior=prior)
+
+
+def test_bounds_by_cell_allow_a_prior_as_wide_as_they_are_together():
+    """One constant for cells of very different bounds can miss more than half of one's width."""
+    facts = dataset_of(np.ones((50, 2), dtype=int)).public
+    first, second = facts.cells.names()
+    bounds = {first: (0, 10), second: (50, 60)}
+    made = hv.plan(facts, epsilon=1, bounds=bounds, prior=30, advise=False)
+    assert made.prior_miss == 30
+    assert hv.plan(facts, epsilon=1, bounds=bounds, advise=False).prior_miss == 0.5
+    with pytest.raises(InputError, match="prior must be at most 30, half the width"):
+        hv.plan(facts, epsilon=1, bounds=bounds, prior=31, advise=False)
+
+
+def test_a_prior_is_refused_in_the_table_of_grids():
+    """`capacity` names the same limit."""
+    with pytest.raises(InputError, match=r"prior must be at most .*half the width of the bounds"):
+        hv.capacity(fleet(6, recount=recount), epsilon=1, prior=1000)

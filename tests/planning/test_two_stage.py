@@ -1,0 +1,251 @@
+"""Plans in several steps: what each user is charged, what is decided, what is refused."""
+
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import hexveil as hv
+from examples import examples
+from hexveil.base.errors import InputError
+from hexveil.planning.clipping_range import private_range, strategies, two_stage
+from hexveil.planning.clipping_range.two_stage import (
+    CLASS_PARTS,
+    DIRECT,
+    ENDS,
+    INSIDE,
+    LEAST_INSIDE,
+    MOST_INSIDE,
+    share_inside,
+)
+from hexveil.planning.clipping_range.user_clusters import FEWEST
+from hexveil.planning.serialization.encoding import encode
+
+CROWD = hv.Occupancy.from_dense(
+    [[1, 2, 0]] * 150 + [[3, 0, 0]] * 50 + [[0, 4, 9]] * 30 + [[0, 40, 1]]
+)
+
+
+def planned(occupancy=CROWD, epsilon=1, **options):
+    """Return a plan in steps."""
+    options = {"bounds": (0, 60), "advise": False} | options
+    return hv.plan(occupancy, epsilon=epsilon, intervals="adaptive", **options)
+
+
+@st.composite
+def fleets(draw):
+    """Return a small occupancy in which somebody was in two cells."""
+    users, cells = draw(st.integers(1, 25)), draw(st.integers(2, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    counts = rng.integers(0, draw(st.sampled_from([2, 5, 1000])), (users, cells))
+    counts *= rng.random((users, cells)) < draw(st.sampled_from([0.3, 1.0]))
+    counts[0] += 1
+    counts[:, 0] += counts.sum(axis=1) == 0
+    return hv.Occupancy.from_dense(counts)
+
+
+def exact_losses(plan):
+    """Return what each user loses by interval, h and either kind of way, as exact numbers."""
+    occupancy, interval, more = plan.occupancy, plan.rows.interval, plan.rows.steps
+    shared = interval.epsilon + more.epsilon
+    straight, classed = ([Fraction(0)] * occupancy.n_users for _ in range(2))
+    class_totals = [0] * more.class_noise.size
+    for user in range(occupancy.n_users):
+        class_totals[int(more.of[user])] += int(more.class_weight[user])
+    for user in range(occupancy.n_users):
+        k = int(more.of[user])
+        part = Fraction(int(more.class_weight[user]), class_totals[k])
+        classed[user] += part / Fraction(float(more.class_noise[k]))
+    sums = [[0] * occupancy.n_cells for _ in range(2)]
+    weights = (interval.weight, more.weight)
+    for at, weight in zip(sums, weights, strict=True):
+        for cell, w in zip(occupancy.cell, weight, strict=True):
+            at[int(cell)] += int(w)
+    noises = (plan.mean_noise, more.noise)
+    for lost, at, weight, noise in zip((straight, classed), sums, weights, noises, strict=True):
+        for cell, user, w in zip(occupancy.cell, occupancy.user, weight, strict=True):
+            lost[int(user)] += Fraction(int(w), at[cell]) / Fraction(float(noise[cell]))
+    return [shared + max(pair) for pair in zip(straight, classed, strict=True)]
+
+
+@examples(40)
+@given(fleets(), st.sampled_from(["1e-6", "0.01", "0.3", "1", "7", "1e4"]))
+def test_nobody_loses_more_than_was_asked(occupancy, epsilon):
+    """Each user is charged interval, h and the more expensive way; the most is what was asked."""
+    plan = planned(occupancy, epsilon)
+    true = exact_losses(plan)
+    stated = [Fraction(float(one)) for one in plan.losses()]
+    asked = Fraction(epsilon)
+    assert all(one >= exact for one, exact in zip(stated, true, strict=True))
+    assert all(one - exact < asked / 10**9 for one, exact in zip(stated, true, strict=True))
+    assert asked * (1 - Fraction(1, 10**6)) < plan.epsilon <= asked
+
+
+@examples(20)
+@given(fleets(), st.sampled_from(["0.01", "1", "1e4"]))
+def test_either_way_uses_the_loss_up(occupancy, epsilon):
+    """The most exposed user loses what is left by the cells, and as much by classes and cells."""
+    plan = planned(occupancy, epsilon)
+    interval, more = plan.rows.interval, plan.rows.steps
+    left = float(Fraction(epsilon) - interval.epsilon - more.epsilon)
+    classed = sum(more.losses(occupancy)).max()
+    straight = np.bincount(occupancy.user, plan.pair_losses()).max()
+    assert classed == pytest.approx(left, rel=1e-9)
+    assert straight == pytest.approx(left, rel=1e-9)
+
+
+def test_losses_of_the_way_users_are_those_of_a_plain_loop():
+    """A user's weight over its class's sum and noise; then cell by cell."""
+    more = planned().rows.steps
+    in_classes, in_cells = more.losses(CROWD)
+    classed, found = np.zeros(CROWD.n_users), np.zeros(CROWD.n_users)
+    for user in range(CROWD.n_users):
+        mates = more.of == more.of[user]
+        share = more.class_weight[user] / more.class_weight[mates].sum()
+        classed[user] = share / more.class_noise[more.of[user]]
+    for pair, (cell, user) in enumerate(zip(CROWD.cell, CROWD.user, strict=True)):
+        share = more.weight[pair] / more.weight[CROWD.cell == cell].sum()
+        found[user] += share / more.noise[cell]
+    assert in_classes == pytest.approx(classed, rel=1e-12)
+    assert in_cells == pytest.approx(found, rel=1e-12)
+    assert (in_classes >= classed * (1 - 1e-15)).all()
+
+
+@examples(20)
+@given(fleets(), st.sampled_from(["0.1", "3"]))
+def test_counting_cells_claims_no_less(occupancy, epsilon):
+    """What is said that counting would have charged has interval and h in it, and both ways."""
+    plan = planned(occupancy, epsilon)
+    shared = plan.rows.interval.epsilon + plan.rows.steps.epsilon
+    assert plan.composed_epsilon >= plan.epsilon
+    most, terms = np.zeros(occupancy.n_cells), plan.pair_losses()
+    np.maximum.at(most, occupancy.cell, terms)
+    each = np.bincount(occupancy.user, np.where(terms > 0, most[occupancy.cell], 0.0))
+    assert plan.composed_epsilon >= shared + Fraction(float(each.max()) * (1 - 1e-12))
+
+
+def test_counting_cells_charges_a_class_its_most():
+    """Of two users of one class the lighter one is claimed to lose what the heavier one does."""
+    plan = planned()
+    more = plan.rows.steps
+    claimed = more.composed(CROWD)
+    parts, in_cells = more.losses(CROWD)
+    assert (claimed >= parts + in_cells).all()
+    for k in range(more.class_noise.size):
+        mates = more.of == k
+        assert (claimed[mates] >= parts[mates].max()).all()
+
+
+# What is decided
+
+
+def test_h_has_a_share_of_the_loss_that_falls_with_users():
+    """Only users who were in two cells count; the share stays within its limits."""
+    for users, epsilon in ((100, "1"), (3000, "1"), (10**5, "1"), (3000, "5")):
+        crowd = hv.Occupancy.from_dense([[1, 1]] * users + [[1, 0]] * 7)
+        share = share_inside(crowd, Fraction(epsilon))
+        wanted = private_range.wanted(1 - INSIDE, users, Fraction(epsilon))
+        assert LEAST_INSIDE <= share <= MOST_INSIDE
+        if LEAST_INSIDE < wanted < MOST_INSIDE:
+            assert 0 <= share - wanted < Fraction(1, 1000)
+    plan = planned(epsilon=2)
+    assert plan.rows.steps.epsilon == 2 * share_inside(CROWD, Fraction(2))
+
+
+def test_quantile_and_stretch_are_the_surest_that_can_be_found():
+    """Many users can find quantiles further out; the stretch then is the one that goes with it."""
+    for users in (300, 4000, 20_000):
+        plan = planned(hv.Occupancy.from_dense(np.ones((users, 2), dtype=int)))
+        quantile = plan.rows.interval.quantiles[0]
+        sure = [
+            q for q in ENDS if private_range.wanted(q, users, Fraction(1)) <= private_range.MOST
+        ]
+        assert quantile == (sure or list(ENDS)[-1:])[0]
+        assert plan.rows.steps.stretch == ENDS[quantile]
+        assert plan.rows.interval.stretch in DIRECT
+
+
+def test_a_share_can_be_named():
+    """The interval then costs just that part of ε, and h its own."""
+    plan = planned(epsilon=2, interval_share="0.25")
+    assert plan.rows.interval.epsilon == Fraction(1, 2)
+    assert plan.rows.steps.epsilon == 2 * share_inside(CROWD, Fraction(2))
+
+
+@pytest.mark.slow
+def test_no_other_number_of_classes_or_part_is_predicted_to_be_better(monkeypatch):
+    """Each planned alone, none has a smaller predicted error."""
+    rng = np.random.default_rng(6)
+    crowd = hv.Occupancy.from_dense(1 + rng.poisson(3.0, (300, 6)))
+
+    def error(plan):
+        return np.hypot(*strategies.by_users(crowd, plan.rows.steps, *strategies.EXPECTED)).mean()
+
+    best = error(planned(crowd))
+    for number in two_stage.CLASS_NUMBERS:
+        for part in CLASS_PARTS:
+            monkeypatch.setattr(two_stage, "CLASS_NUMBERS", (number,))
+            monkeypatch.setattr(two_stage, "CLASS_PARTS", (part,))
+            alone = planned(crowd)
+            assert best <= error(alone) * (1 + 1e-9)
+            classed, in_cells = alone.rows.steps.losses(crowd)
+            assert classed.max() / (classed + in_cells).max() <= float(part) * (1 + 1e-6)
+
+
+def test_classes_of_few_users_are_not_made():
+    """No class of the plan has fewer than `FEWEST` users, nor are there more than a quarter."""
+    rng = np.random.default_rng(4)
+    counts = rng.integers(0, 4, (200, 5))
+    counts[:, 0] += 1
+    sizes = np.bincount(planned(hv.Occupancy.from_dense(counts)).rows.steps.of)
+    assert sizes.min() >= FEWEST
+    assert sizes.size <= 50
+
+
+def test_the_same_counts_make_the_same_plan():
+    """Nothing of it is chance, and each step is part of what is kept of it."""
+    one = planned()
+    np.random.seed(5)  # noqa: NPY002  the state that must not be used
+    again = planned()
+    assert encode(one) == encode(again)
+    alone = hv.plan(CROWD, epsilon=1, bounds=(0, 60), intervals="global", advise=False)
+    assert encode(one) != encode(alone)
+    assert encode(one) != encode(planned(interval_share="0.3"))
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"interval_share": 0}, "interval_share is the part of epsilon .* between 0 and 1, got 0"),
+        ({"interval_share": 1}, "interval_share is the part of epsilon .* between 0 and 1, got 1"),
+        (
+            {"interval_share": "0.95"},
+            r"interval_share 0.95 leaves nothing for the cells: the second step takes 0.1 of",
+        ),
+        ({"statistics": "sd"}, "'adaptive' goes with the mean alone"),
+        ({"statistics": ("mean", "variance")}, "'adaptive' goes with the mean alone"),
+        ({"method": "per-cell"}, """'adaptive' goes with method "joint", not 'per-cell'"""),
+        ({"method": "clip-user"}, """'adaptive' goes with method "joint", not 'clip-user'"""),
+        ({"objective": "max"}, """'adaptive' goes with objective "mean"."""),
+        ({"error": "sum"}, "'adaptive' goes with error"),
+        ({"epsilon": None, "target_error": 2}, "'adaptive' goes with epsilon, not target_error"),
+        ({"split": "0.5"}, "split goes with"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(options, said):
+    """Each in one sentence."""
+    with pytest.raises(InputError, match=said) as caught:
+        planned(**options)
+    assert str(caught.value).endswith(".")
+
+
+def test_nobody_in_two_cells_is_refused():
+    """There is nothing to compare then, and the sentence says what to ask for."""
+    apart = hv.Occupancy.from_dense([[4, 0]] * 20 + [[0, 1]] * 20)
+    with pytest.raises(InputError, match='no user was in two; ask for "global"'):
+        planned(apart)

@@ -1,0 +1,137 @@
+"""Classes of users: who is in which, how few may be, and that public counts alone decide it."""
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import example, given
+
+from examples import examples
+from hexveil.model.occupancy import Occupancy
+from hexveil.planning.clipping_range import user_clusters
+from hexveil.planning.clipping_range.user_clusters import (
+    BY_SHARE,
+    BY_SIZE,
+    FEWEST,
+    MOST_SHARES,
+    features,
+    group,
+)
+
+
+def mixed(seed, users=120, cells=5):
+    """Return users of a few habits and many sizes."""
+    rng = np.random.default_rng(seed)
+    habit = rng.integers(0, 3, users)
+    rates = rng.gamma(0.3, 1.0, (3, cells))[habit] * rng.gamma(0.5, 8.0, (users, 1))
+    counts = rng.poisson(rates)
+    counts[np.arange(users), rng.integers(0, cells, users)] += 1
+    counts[0] += 1
+    return Occupancy.from_dense(counts)
+
+
+def made(occupancy, number):
+    """Return the classes of an occupancy."""
+    return group(occupancy, features(occupancy), number)
+
+
+@examples(25)
+@given(st.integers(0, 500), st.integers(1, 30))
+@example(38, 21)  # a class loses all its points on the way
+def test_every_user_is_in_one_class_and_none_is_small(seed, number):
+    """Classes are numbered from 0 without gaps, no more than asked, each of `FEWEST` or more."""
+    occupancy = mixed(seed)
+    found = made(occupancy, number)
+    sizes = np.bincount(found.of)
+    assert found.of.size == occupancy.n_users
+    assert 1 <= sizes.size <= number
+    assert sizes.min() >= FEWEST
+
+
+@examples(25)
+@given(st.integers(0, 500))
+def test_classes_are_an_occupancy_of_all_records(seed):
+    """A class is a cell of its users' records; shares are the parts of each cell's records."""
+    occupancy = mixed(seed)
+    found = made(occupancy, 7)
+    merged = found.occupancy
+    assert (np.sort(merged.user) == np.arange(occupancy.n_users)).all()
+    assert (found.of[merged.user] == merged.cell).all()
+    records, counted = np.zeros(occupancy.n_users), np.zeros(found.share.shape)
+    for cell, user, n in zip(occupancy.cell, occupancy.user, occupancy.n, strict=True):
+        records[user] += n
+        counted[cell, found.of[user]] += n
+    assert (merged.n == records[merged.user]).all()
+    assert found.share == pytest.approx(counted / occupancy.records_per_cell[:, None])
+    assert found.share.sum(axis=1) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("cells", [6, MOST_SHARES + 30])
+def test_chance_elsewhere_does_not_matter(cells):
+    """Whatever state numpy's own generator is in, the classes are the same, and it stays there."""
+    occupancy = mixed(3, cells=cells)
+    one = made(occupancy, 8)
+    np.random.seed(77)  # noqa: NPY002  the state that must not be used
+    other = made(occupancy, 8)
+    after = np.random.random()  # noqa: NPY002
+    np.random.seed(77)  # noqa: NPY002
+    assert (one.of == other.of).all()
+    assert after == np.random.random()  # noqa: NPY002
+
+
+def test_habits_are_told_apart():
+    """Users of different places, or of very different sizes, are not in one class."""
+    places = Occupancy.from_dense([[8, 0, 0]] * 20 + [[0, 8, 0]] * 20 + [[0, 0, 8]] * 20)
+    sizes = Occupancy.from_dense([[1, 1]] * 20 + [[4000, 4000]] * 20)
+    assert made(places, 3).of.reshape(3, 20).std(axis=1).max() == 0
+    assert np.unique(made(places, 3).of).size == 3
+    assert made(sizes, 2).of.reshape(2, 20).std(axis=1).max() == 0
+    assert np.unique(made(sizes, 2).of).size == 2
+
+
+def test_users_who_are_all_alike_are_one_class():
+    """Points that coincide cannot be divided, however many classes are asked for."""
+    assert set(made(Occupancy.from_dense([[2, 3]] * 200), 20).of) == {0}
+    assert set(made(Occupancy.from_dense([[5]]), 20).of) == {0}
+
+
+def test_points_are_shares_and_the_logarithm_of_size():
+    """With few cells a share has a direction of its own; twice as many records are one step."""
+    points = features(Occupancy.from_dense([[3, 1], [0, 8]]))
+    assert points == pytest.approx(
+        np.array([[0.75 * BY_SHARE, 0.25 * BY_SHARE, 2 * BY_SIZE], [0, BY_SHARE, 3 * BY_SIZE]])
+    )
+
+
+def test_many_cells_are_reduced_and_distances_stay():
+    """Distances between users over 300 cells are kept within a few tenths by `MOST_SHARES`."""
+    occupancy = mixed(5, users=60, cells=300)
+    records = user_clusters.records_of(occupancy)
+    whole = np.zeros((60, 300))
+    whole[occupancy.user, occupancy.cell] = occupancy.n / records[occupancy.user]
+    points = features(occupancy)[:, :-1]
+    assert points.shape == (60, MOST_SHARES)
+    pairs = np.triu_indices(60, 1)
+    true = BY_SHARE * np.linalg.norm(whole[pairs[0]] - whole[pairs[1]], axis=1)
+    seen = np.linalg.norm(points[pairs[0]] - points[pairs[1]], axis=1)
+    far = true > 0.5
+    assert np.abs(seen[far] / true[far] - 1).mean() < 0.15
+    assert (seen[far] / true[far]).mean() == pytest.approx(1, abs=0.1)
+
+
+def test_a_sample_finds_the_classes_of_many(monkeypatch):
+    """Where middles are found by some of the users, clear habits are still told apart."""
+    monkeypatch.setattr(user_clusters, "SAMPLE", 60)
+    crowd = Occupancy.from_dense([[8, 0, 0]] * 200 + [[0, 8, 0]] * 200 + [[0, 0, 8]] * 200)
+    of = made(crowd, 3).of.reshape(3, 200)
+    assert of.std(axis=1).max() == 0
+    assert np.unique(of).size == 3
+
+
+def test_classes_whose_numbers_are_known_are_put_together():
+    """`grouped` takes the classes as they are, as a saved plan states them."""
+    occupancy = Occupancy.from_dense([[1, 2], [3, 0], [0, 4]])
+    found = user_clusters.grouped(occupancy, np.array([1, 0, 1]))
+    assert found.share.tolist() == [[0.75, 0.25], [0.0, 1.0]]
+    assert found.occupancy.cell.tolist() == [0, 1, 1]
+    assert found.occupancy.user.tolist() == [1, 0, 2]
+    assert found.occupancy.n.tolist() == [3, 3, 4]

@@ -1,0 +1,210 @@
+"""Weights of users: the slope, the loss, the least error, and what weights make a cell off by."""
+
+import itertools
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import example, given
+from scipy.optimize import minimize
+
+from examples import examples
+from hexveil.model.occupancy import Occupancy
+from hexveil.planning.clipping_range import user_weights
+from hexveil.planning.clipping_range.user_weights import Likeness, _Problem, most_off, off_by, weigh
+
+PRIOR = Likeness(0.3, 0.1)
+
+
+@st.composite
+def fleets(draw, most=6):
+    """Return a small occupancy without empty cells."""
+    users, cells = draw(st.integers(1, most)), draw(st.integers(1, 4))
+    rows = draw(
+        st.lists(
+            st.lists(st.integers(0, 9), min_size=cells, max_size=cells),
+            min_size=users, max_size=users,
+        )
+    )  # fmt: skip
+    counts = np.array(rows)
+    counts[0, counts.sum(axis=0) == 0] = 1
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    return Occupancy.from_dense(counts)
+
+
+def lost(occupancy, weighing):
+    """Return what each user loses."""
+    terms = user_weights.weight / user_weights.noise[occupancy.cell]
+    return np.bincount(occupancy.user, weights=terms, minlength=occupancy.n_users)
+
+
+@examples(30)
+@given(fleets(), st.sampled_from([0.2, 1.0, 5.0]))
+def test_weights_sum_to_one_and_nobody_loses_more(occupancy, loss):
+    """In every cell the weights are an average; the largest loss is what was allowed."""
+    made = weigh(occupancy, loss, PRIOR)
+    assert (made.weight >= 0).all()
+    sums = np.add.reduceat(made.weight, occupancy.start[:-1])
+    assert np.allclose(sums, 1, rtol=1e-12)
+    assert (made.noise > 0).all()
+    assert lost(occupancy, made).max() == pytest.approx(loss, rel=1e-9) or (
+        lost(occupancy, made).max() < loss
+    )
+
+
+@examples(30)
+@given(fleets(), st.integers(0, 2**32 - 1))
+def test_the_slope_is_that_of_the_value(occupancy, seed):
+    """The slope agrees with differences of the value, away from where a factor reaches 1."""
+    problem = _Problem(occupancy, 1.0, PRIOR)
+    logs = np.random.default_rng(seed).normal(0, 2, occupancy.n_cells)
+    at = problem.by_user(np.exp(logs))
+    if np.abs(np.log(np.maximum(at, 1e-300))).min() < 1e-3:
+        return
+    _, slope = problem.value(logs)
+    for g in range(occupancy.n_cells):
+        step = np.zeros(occupancy.n_cells)
+        step[g] = 1e-6
+        up, down = (problem.value(logs + sign * step)[0] for sign in (1, -1))
+        assert slope[g] == pytest.approx((up - down) / 2e-6, rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize(("users", "cells", "loss"), [(50, 2, 1.0), (10, 7, 0.5), (3, 1, 4.0)])
+def test_users_alike_reach_the_counting_bound(users, cells, loss):
+    """Where all are alike no plan has less noise than G / (loss L), and this one has no more."""
+    made = weigh(Occupancy.from_dense([[2] * cells] * users), loss, PRIOR)
+    assert np.allclose(made.noise, cells / (loss * users), rtol=1e-4)
+    assert np.allclose(made.weight, 1 / users)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [0.01, 1.0, 1e5])
+def test_the_search_goes_on_to_the_end_on_many_cells(loss):
+    """On 600 cells, with noise large or tiny, a longer search betters it by 0.3% at most."""
+    rng = np.random.default_rng(9)
+    counts = rng.poisson(rng.gamma(0.3, 5.0, (400, 1)) * rng.gamma(0.5, 0.2, (1, 600)))
+    counts[:, 0] += counts.sum(axis=1) == 0
+    counts[0, counts.sum(axis=0) == 0] = 1
+    occupancy = Occupancy.from_dense(counts)
+    prior = Likeness(0.3 / loss, 0.1 / loss)
+    problem = _Problem(occupancy, loss, prior)
+
+    def value(weighing):
+        return float((user_weights.noise + off_by(occupancy, user_weights.weight, prior)).mean())
+
+    found = value(weigh(occupancy, loss, prior))
+    begin = np.full(occupancy.n_cells, -np.log(np.quantile(problem.by_user(np.ones(600)), 0.9)))
+    longer = minimize(
+        lambda logs: tuple(one * loss for one in problem.value(logs)),
+        begin, jac=True, method="L-BFGS-B",
+        options={"maxiter": 5000, "maxfun": 10_000, "ftol": 1e-12, "gtol": 1e-12},
+    )  # fmt: skip
+    assert found <= value(problem.weighing(np.exp(longer.x))) * 1.003
+    assert found < 0.6 * value(problem.weighing(np.exp(begin)))
+
+
+def test_light_users_of_a_heavy_one_s_cell_are_raised_unless_drift_is_feared():
+    """A user of nine tenths of a cell binds the noise: its weight falls, or its noise is borne."""
+    occupancy = Occupancy.from_dense([[90], *[[1]] * 10])
+    carefree, afraid = (weigh(occupancy, 1.0, Likeness(0.1, drift)) for drift in (0.0, 20.0))
+    assert carefree.weight[0] < 0.2
+    assert afraid.weight[0] == pytest.approx(0.9, rel=0.01)
+    assert carefree.noise[0] < 0.2
+    assert afraid.noise[0] > 0.8
+
+
+@examples(20)
+@example(Occupancy.from_dense([[1, 1], [3, 0]]), 0.5)
+@given(fleets(4), st.sampled_from([0.5, 2.0]))
+def test_no_better_weights_are_found_by_trying(occupancy, loss):
+    """Of rates on a grid around the answer none has an objective smaller by three hundredths.
+
+    On very few cells a first step can end where all users are reduced and the objective is flat.
+    """
+    problem = _Problem(occupancy, loss, PRIOR)
+
+    def value(weighing):
+        return float((user_weights.noise + off_by(occupancy, user_weights.weight, PRIOR)).mean())
+
+    found = value(weigh(occupancy, loss, PRIOR))
+    grid = np.exp(np.linspace(-3, 3, 7))
+    tried = itertools.islice(itertools.product(grid, repeat=occupancy.n_cells), 400)
+    best = min(value(problem.weighing(np.array(rates))) for rates in tried)
+    assert found <= best * 1.03 + 2e-3
+
+
+@examples(30)
+@given(fleets(5), st.integers(0, 2**32 - 1))
+def test_weights_are_off_by_at_most_what_is_said_and_can_be(occupancy, seed):
+    """Over all user means at either end of the interval the largest distance is the one stated."""
+    weight = np.random.default_rng(seed).random(occupancy.n_pairs)
+    weight /= np.add.reduceat(weight, occupancy.start[:-1])[occupancy.cell]
+    share = occupancy.n / occupancy.records_per_cell[occupancy.cell]
+    stated = most_off(occupancy, weight)
+    for g in range(occupancy.n_cells):
+        rows = slice(occupancy.start[g], occupancy.start[g + 1])
+        away = (weight - share)[rows]
+        largest = max(
+            abs(float(away @ np.array(means)))
+            for means in itertools.product((0.0, 1.0), repeat=away.size)
+        )
+        assert stated[g] == pytest.approx(largest, abs=1e-12)
+
+
+def test_the_prior_s_distance_is_that_of_simulated_means():
+    """With independent user means, what weights cost is the expected distance, nearly."""
+    occupancy = Occupancy.from_dense([[9], [3], [1], [1]])
+    weight, prior = np.full(4, 0.25), Likeness(0.3, 0.0)
+    share = occupancy.n / 14
+    means = np.random.default_rng(4).normal(0.5, 0.3, (200_000, 4))
+    seen = np.abs(means @ (weight - share)).mean()
+    assert off_by(occupancy, weight, prior)[0] == pytest.approx(seen, rel=0.02)
+
+
+def test_names_of_users_do_not_matter():
+    """Users in another order get the same weights."""
+    counts = np.array([[5, 0, 2], [1, 3, 0], [8, 1, 1], [1, 1, 1]])
+    order = [2, 0, 3, 1]
+    one, other = (weigh(Occupancy.from_dense(rows), 1.0, PRIOR) for rows in (counts, counts[order]))
+    assert np.allclose(one.noise, other.noise, rtol=1e-5)
+
+
+@examples(30)
+@given(fleets(), st.integers(0, 2**32 - 1), st.integers(1, 9))
+def test_runs_of_cells_add_up_to_what_all_pairs_at_once_say(occupancy, seed, most):
+    """The objective and its slope do not depend on how many pairs are looked at together."""
+    logs = np.random.default_rng(seed).normal(0, 2, occupancy.n_cells)
+    value, slope = _Problem(occupancy, 1.0, PRIOR).value(logs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(user_weights, "AT_ONCE", most)
+        problem = _Problem(occupancy, 1.0, PRIOR)
+        assert len(problem.runs) > 1 or occupancy.n_cells == 1 or occupancy.n_pairs <= 2 * most
+        again, also = problem.value(logs)
+    assert again == pytest.approx(value, rel=1e-12)
+    assert np.allclose(also, slope, rtol=1e-9, atol=1e-12)
+    made = problem.weighing(np.exp(logs))
+    plain = float((made.noise + off_by(occupancy, made.weight, PRIOR)).mean())
+    assert value == pytest.approx(plain, abs=2e-3)
+
+
+def test_a_search_from_a_neighbour_s_rates_ends_as_low_and_sooner(monkeypatch):
+    """Of many pairs the rates of another prior are a better place to begin; of few none is."""
+    rng = np.random.default_rng(5)
+    counts = rng.poisson(rng.gamma(0.5, 4.0, (500, 1)) * np.ones((1, 30)))
+    counts[:, 0] += counts.sum(axis=1) == 0
+    occupancy, other = Occupancy.from_dense(counts), Likeness(0.4, 0.12)
+    looks = []
+    seen = _Problem.value
+    monkeypatch.setattr(_Problem, "value", lambda *given: looks.append(1) or seen(*given))
+
+    def value(made):
+        return float((made.noise + off_by(occupancy, made.weight, PRIOR)).mean())
+
+    near = weigh(occupancy, 1.0, other).rates
+    looks.clear()
+    alone, first = weigh(occupancy, 1.0, PRIOR), len(looks)
+    warm = weigh(occupancy, 1.0, PRIOR, begin=near)
+    assert len(looks) - first < first
+    assert value(warm) <= value(alone) * 1.001
+    few = Occupancy.from_dense([[3, 0], [1, 2]])
+    assert (weigh(few, 1.0, PRIOR, begin=np.ones(2)).noise == weigh(few, 1.0, PRIOR).noise).all()

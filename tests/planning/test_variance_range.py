@@ -1,0 +1,237 @@
+"""Variances under a private interval, planned: loss, radius, split, prior, and what is refused."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import hexveil as hv
+from hexveil.accounting.error_model import LN40, SQUARED, WeighedVariance
+from hexveil.base.errors import InputError
+from hexveil.planning.clipping_range import private_range, variance_range
+from hexveil.planning.clipping_range.private_range import SPREAD, WITHIN, around, reach
+from hexveil.planning.serialization.encoding import encode
+from publishing.setting import dataset_of
+
+CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
+BOTH = ("mean", "variance")
+
+
+def planned(occupancy=CROWD, epsilon=1, statistics=BOTH, **options):
+    """Return a plan with an interval and a variance."""
+    return hv.plan(
+        occupancy,
+        epsilon=epsilon,
+        bounds=(0, 60),
+        intervals="global",
+        statistics=statistics,
+        advise=False,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("statistics", [BOTH, ("mean", "sd"), ("variance",), ("sd",)])
+@pytest.mark.parametrize("epsilon", ["0.1", 1, 7])
+def test_each_user_is_charged_interval_mean_and_second_moment(epsilon, statistics):
+    """A user loses the interval's ε and its weights over both noises, at most what was asked."""
+    plan = planned(epsilon=epsilon, statistics=statistics)
+    interval, occupancy = plan.rows.interval, plan.occupancy
+    exact = [interval.epsilon] * occupancy.n_users
+    totals = interval.totals(occupancy)
+    rows = zip(
+        occupancy.cell.tolist(), occupancy.user.tolist(), interval.weight.tolist(), strict=True
+    )
+    for cell, user, weight in rows:
+        for noise in (plan.mean_noise, plan.rows.variance_noise):
+            exact[user] += Fraction(weight, int(totals[cell])) / Fraction(float(noise[cell]))
+    stated = [Fraction(float(one)) for one in plan.losses()]
+    assert all(one >= true for one, true in zip(stated, exact, strict=True))
+    assert all(one - true < Fraction(1, 10**9) for one, true in zip(stated, exact, strict=True))
+    assert Fraction(epsilon) * (1 - Fraction(1, 10**6)) < plan.epsilon <= Fraction(epsilon)
+    assert tuple(plan.parts) == (("variance",) if len(statistics) == 1 else BOTH)
+
+
+@pytest.mark.parametrize("split", ["0.2", "1/2", "0.95"])
+def test_a_split_can_be_named(split):
+    """The mean then takes that part of every cell's loss, and the loss stays what was asked."""
+    plan = planned(split=split)
+    loss = 1 / plan.mean_noise + 1 / plan.rows.variance_noise
+    assert 1 / plan.mean_noise / loss == pytest.approx(float(Fraction(split)), rel=1e-9)
+    assert plan.epsilon <= 1
+
+
+def test_a_split_without_a_variance_is_refused():
+    """A split has nothing to divide then; nor does the joint plan without an interval take one."""
+    with pytest.raises(InputError, match=r"split goes with a method .* private interval"):
+        planned(statistics=("mean",), split="0.5")
+    with pytest.raises(InputError, match="split goes with a method"):
+        hv.plan(CROWD, epsilon=1, bounds=(0, 60), statistics=BOTH, split="0.5")
+    with pytest.raises(InputError, match="split goes with a method"):
+        hv.plan(
+            CROWD,
+            epsilon=1,
+            bounds=(0, 60),
+            statistics="sd",
+            split="0.5",
+            method="per-cell",
+            intervals="auto",
+        )
+
+
+@pytest.mark.parametrize("statistics", [BOTH, ("sd",)])
+def test_radius_and_split_are_those_of_least_predicted_error(statistics, monkeypatch):
+    """No other radius and split, each planned alone, is predicted to be better."""
+    chosen = planned(statistics=statistics)
+    split = chosen.rows.variance_noise[0] / (chosen.mean_noise + chosen.rows.variance_noise)[0]
+    assert chosen.rows.interval.radius in variance_range.RADII
+    assert min(abs(split - float(one)) for one in variance_range.SPLITS) < 1e-9
+    radii = variance_range.RADII
+    for radius in radii[::2]:
+        monkeypatch.setattr(variance_range, "RADII", (radius,))
+        for other in ("0.2", "0.5", "0.8"):
+            plan = planned(statistics=statistics, split=other)
+            assert plan.rows.interval.radius == radius
+            assert chosen.judged_errors().mean() <= plan.judged_errors().mean() * (1 + 1e-9)
+
+
+def test_a_mean_that_is_not_published_gets_less():
+    """Where only the deviation is asked for the mean's part of the loss is smaller."""
+    both, alone = planned(statistics=("mean", "sd")), planned(statistics=("sd",))
+    assert alone.mean_noise.mean() > both.mean_noise.mean()
+    assert alone.parts["variance"].error.mean() < both.parts["variance"].error.mean()
+
+
+def test_the_error_predicted_is_that_of_the_choice():
+    """What the choice promises is what the plan's parts say, but for rounding the noise."""
+    request = planned().request
+    choice = variance_range.planned(CROWD, request)
+    assert choice.predicted == pytest.approx(2 * planned().judged_errors().mean(), rel=1e-6)
+
+
+@given(st.integers(1, 10**6), st.data(), st.fractions(1, 20))
+def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, data, radius):
+    """Half the interval is within the radius, which no value of the bounds needs to exceed."""
+    low = data.draw(st.integers(0, steps - 1))
+    ends = low, data.draw(st.integers(low + 1, steps))
+    middle, half, reached = around(ends, steps, radius)
+    assert middle - half <= ends[0]
+    assert middle + half == ends[1]
+    assert half <= reached <= max(middle, steps - middle)
+    assert reached <= math.ceil(radius * half)
+    assert 2 * half <= ends[1] - ends[0] + 1
+
+
+def test_before_a_release_the_middle_is_that_of_the_bounds():
+    """The assumed radius is at most half of the span, and reaches what is assumed of means."""
+    interval = planned().rows.interval
+    half, radius = interval.half_and_radius()
+    assert half == interval.width / 2
+    assert half <= radius <= max(half, 0.5)
+    found = interval.found((10, 20), 100)
+    assert found.half_and_radius()[0] == pytest.approx(0.05)
+    assert found.half_and_radius()[1] == math.ceil(interval.radius * 5) / 100
+
+
+@pytest.mark.parametrize("k", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("n", [1, 2, 50])
+def test_what_the_radius_cuts_is_what_simulation_says(k, n):
+    """Users' means are normal; the squares of n samples are counted at their expectation."""
+    z = np.random.default_rng(3).normal(size=400_000)
+    seen = np.maximum(z**2 + 1 - 1 / n - k**2, 0).mean()
+    assert variance_range.excess(k, np.array([float(n)]))[0] == pytest.approx(seen, rel=0.03)
+
+
+def test_the_mean_s_part_is_about_what_simulation_says():
+    """With normal cells and Laplace noise, what the mean adds is near the average distance."""
+    interval = planned().rows.interval
+    noise, likely = np.array([0.05]), np.array([0.0])
+    half, radius = interval.half_and_radius()
+    end = reach(interval.quantiles[0], interval.stretch)
+    assert half == pytest.approx(end * SPREAD)
+    rng = np.random.default_rng(5)
+    x = rng.normal(0, SPREAD * math.sqrt(1 - WITHIN**2), 200_000) / radius
+    b = 2 * half / radius * 0.05
+    e = rng.laplace(0, b, x.size)
+    seen = np.abs(2 * x * e + e**2 - 2 * b**2).mean()
+    (said,) = variance_range.through_mean(interval, noise, likely)
+    assert seen <= said <= 1.5 * seen
+
+
+def test_the_figures_are_those_of_weights_noise_and_rounding():
+    """Scale, bias and bound follow from radius, interval, weights and both noises."""
+    plan = planned()
+    interval, part = plan.rows.interval, plan.parts["variance"]
+    half, radius = (60 * one for one in interval.half_and_radius())
+    assert isinstance(part, WeighedVariance)
+    assert np.allclose(part.scale, radius**2 * plan.rows.variance_noise)
+    most = interval.most_off(CROWD)
+    away = half * (2 * most + CROWD.users_per_cell / interval.totals(CROWD))
+    bias = radius**2 * (most + SQUARED) + half**2 - (half - away) ** 2
+    assert np.allclose(part.bias, bias)
+    b = 2 * half * plan.mean_noise
+    noise = radius**2 * plan.rows.variance_noise * LN40 + 2 * half * b * LN40
+    assert np.allclose(part.bound95, bias + noise + (LN40**2 - 2) * b**2)
+    assert (part.error < part.bound95).all()
+
+
+@given(st.floats(0.01, 100), st.floats(0, 1), st.floats(-1, 1), st.floats(-1, 1))
+def test_what_the_mean_s_noise_adds_is_within_the_bound(b, weight, x, e):
+    """For every mean and every noise within ln 40 of its scales, the part's bound has room."""
+    part = WeighedVariance(
+        "variance",
+        unit=np.array([1.0]),
+        noise=np.array([1.0]),
+        away=np.zeros(1),
+        missed=np.full(1, 0.125),
+        most=np.array([weight]),
+        likely=np.zeros(1),
+        half=1.0,
+        mean_noise=np.array([b / 2]),
+        rounding=np.zeros(1),
+    )
+    e *= LN40 * b
+    added = abs(2 * x * e + e**2 - 2 * b**2)
+    room = float((part.bound95 - part.bias - part.scale * LN40)[0])
+    assert added <= room * (1 + 1e-12)
+
+
+@pytest.mark.slow
+def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
+    """Predicted errors of both are compared as shares of what a constant can miss."""
+    counts = np.random.default_rng(1).integers(1, 9, (1500, 60))
+    facts = dataset_of(counts).public
+    options = {"epsilon": 1, "statistics": ("mean", "sd"), "advise": False}
+    plans = [hv.plan(facts, intervals=way, **options) for way in ("global", "none", "auto")]
+    errors = [float(one.judged_errors().mean()) for one in plans]
+    assert errors[2] == min(errors[:2]) == errors[0]
+    assert plans[2].rows.interval is not None
+    sure = hv.plan(
+        dataset_of(counts[:, :2]).public,
+        epsilon=50,
+        intervals="auto",
+        statistics=("sd",),
+        advise=False,
+    )
+    assert sure.rows.interval is None
+
+
+def test_another_radius_is_another_plan():
+    """The radius is part of what is kept of a plan, and there is none for means alone."""
+    one, same, other = planned(), planned(), planned(statistics=("mean",))
+    assert encode(one) == encode(same)
+    wider = replace(one.rows.interval, radius=one.rows.interval.radius + 1)
+    assert encode(replace(one, rows=replace(one.rows, interval=wider))) != encode(one)
+    assert other.rows.interval.radius is None
+
+
+def test_the_table_of_such_a_plan():
+    """Both statistics have their columns; the candidates are those of means."""
+    plan = planned(statistics=("mean", "sd"))
+    assert plan.table["variance_scale"].to_pylist() == plan.parts["variance"].scale.tolist()
+    assert set(plan.max_error) == {"mean", "variance"}
+    found = private_range.candidates(CROWD, Fraction(1), None, part=0.5)
+    assert plan.rows.interval.quantiles in [one.quantiles for one, _ in found]

@@ -1,0 +1,279 @@
+"""The whole number of a cell: exact sensitivity, against every neighbour of tiny data sets."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from hexveil import theory
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.clipped_mean import half_widths, lattice, live_cells, means, statistic
+from hexveil.mechanisms.noise import ROOM
+from hexveil.model.public_metadata import ValueScale
+from hexveil.records.dataset import Dataset, Sums
+from publishing.setting import dataset_of, plan_of
+
+TINY = [  # counts (users down, cells across), steps of the records, kept, bounds in quanta
+    ([[2], [1], [1]], 3, [1], None),
+    ([[2], [1], [1]], 3, [2], None),
+    ([[3], [1]], 2, [1], None),
+    ([[3], [1]], 2, [3], (1, 2)),
+    ([[3], [2]], 4, [2], (1, 4)),
+    ([[2, 1], [1, 1]], 2, [1, 1], None),
+    ([[2, 1], [1, 1]], 3, [2, 1], ([0, 1], [2, 3])),
+    ([[1, 2], [2, 0], [0, 1]], 2, [1, 2], None),
+    ([[2, 1], [1, 2]], 2, [1, 0], None),
+    ([[2, 2], [1, 0]], 2, [5, 1], ([1, 0], [2, 2])),
+    ([[2, 1], [1, 1]], 4, [9, 9], None, [0.5, 1.0]),
+    ([[3], [2]], 4, [3], None, [0.75, 2.0**-30]),
+    ([[2, 1], [1, 2]], 3, [1, 2], None, [357913941 / 2**30, 0.875]),
+    ([[3, 1], [1, 2]], 3, [2, 2], ([0, 1], [2, 3]), [0.6875, 0.0]),
+    ([[2, 1], [1, 2]], 4, [2, 2], None, [1.0, 0.5], [False, True, True, False]),
+]
+
+
+def numbers_of_every_data_set(counts, steps, kept, bounds, factor=1.0, dropped=None):
+    """Return plan, lattice and y of all data sets: an axis per pair, then the live cells."""
+    scale = ValueScale.of((0, steps), 1)
+    lower, upper = bounds or (0, steps)
+    first = dataset_of(counts, scale=scale)
+    rows = {
+        "factor": np.broadcast_to(np.array(factor), first.occupancy.n_users),
+        "dropped": None if dropped is None else np.array(dropped),
+    }
+    plan = plan_of(first, kept, lower=lower, upper=upper, rows=rows)
+    where = lattice(plan, scale)
+    reach = [range(n * steps + 1) for n in first.occupancy.n.tolist()]
+    rows = [
+        statistic(Dataset(first.public, Sums(np.array(sums, dtype=np.int64))), plan, where)
+        for sums in product(*reach)
+    ]
+    return plan, where, np.array(rows).reshape([*map(len, reach), live_cells(plan).size])
+
+
+@pytest.mark.parametrize("case", TINY, ids=str)
+def test_sensitivity_is_exact_and_loss_is_booked(case):
+    """Over all neighbours a user moves a cell by exactly 2 S kept, and loses what is booked.
+
+    The loss of each pair of neighbours is computed in fractions from the noise that is drawn.
+    """
+    plan, where, y = numbers_of_every_data_set(*case)
+    occupancy, live = plan.occupancy, live_cells(plan)
+    for user in range(occupancy.n_users):
+        own = np.flatnonzero(occupancy.user == user)
+        others = [axis for axis in range(occupancy.n_pairs) if axis not in own]
+        table = y.transpose(*others, *own, -1).reshape(
+            -1, int(np.prod([y.shape[axis] for axis in own])), live.size
+        )
+        moved = np.abs(table[:, :, None, :] - table[:, None, :, :]).reshape(-1, live.size)
+        most = np.zeros(occupancy.n_cells, dtype=np.int64)
+        cell = occupancy.cell[own]
+        kept = plan.kept_mean[own] * where.steps[cell]
+        assert kept == pytest.approx(np.rint(kept), abs=1e-9)
+        most[cell] = 2 * np.rint(kept)
+        assert moved.max(axis=0).tolist() == most[live].tolist()
+        worst = max(
+            sum(Fraction(int(d)) / Fraction(r) for d, r in zip(row, where.noise[live], strict=True))
+            for row in np.unique(moved, axis=0)
+        )
+        assert worst <= Fraction(plan.losses()[user])
+        assert worst <= plan.epsilon
+        assert float(worst) == pytest.approx(plan.losses()[user], rel=1e-9)
+
+
+def test_a_smaller_noise_would_lose_more_than_is_booked():
+    """The comparison of losses has teeth: noise smaller by a billionth exceeds the booking."""
+    plan, where, _ = numbers_of_every_data_set([[2], [1], [1]], 3, [2], None)
+    loss = Fraction(2 * 3 * 2) / Fraction(where.noise[0] * (1 - 1e-9))
+    assert loss > Fraction(plan.losses()[0])
+
+
+counts_and_means = st.lists(
+    st.tuples(st.integers(1, 9), st.integers(0, 60)), min_size=1, max_size=8
+)
+
+
+@given(counts_and_means, st.sampled_from([1, 2, "0.3", 5]))
+def test_the_statistic_is_the_optimal_clipping(users, epsilon):
+    """Without noise the number is the weighted mean of user means, projected as in the theory."""
+    counts = np.array([n for n, _ in users])
+    sums = np.array([n * value for n, value in users])
+    clip = theory.optimal_clipping(counts, 60.0, epsilon)
+    kept = round(clip.threshold / 60)
+    dataset = dataset_of(counts[:, None], sums)
+    plan = plan_of(dataset, [kept])
+    where = lattice(plan, dataset.public.scale)
+    y = statistic(dataset, plan, where) if kept else where.steps * counts.sum()
+    projected = np.clip(sums / counts, clip.lower, clip.upper)
+    expected = (counts * projected).sum() / counts.sum()
+    assert means(y, plan, dataset.public.scale)[0] == pytest.approx(expected, abs=1e-9)
+
+
+@given(st.integers(1, 2**20), st.integers(1, 2**20), st.integers(0, 2**30), st.integers(1, 2**21))
+def test_what_is_kept_is_whole_and_never_above_the_plan(m, steps, parts, t):
+    """The width is the plan's kept samples in whole quanta: not above them, nor a quantum below."""
+    scale = ValueScale.of((0, steps), 1)
+    dataset = dataset_of([[m]], scale=scale)
+    plan = plan_of(dataset, [t], rows={"factor": np.array([parts / 2**30])})
+    kept = plan.kept_mean
+    width = int(half_widths(kept, np.array([m]), np.array([steps]))[0])
+    exact = Fraction(parts, 2**30) * min(m, t) * steps
+    assert exact - 1 < width <= exact * (1 + Fraction(1, 2**49))
+    assert Fraction(width, steps) <= Fraction(float(kept[0])) * (1 + Fraction(1, 2**49))
+    assert width <= m * steps
+
+
+def test_a_plan_on_another_lattice_keeps_no_more_than_it_says():
+    """Where kept samples are not whole in quanta, they are rounded down."""
+    kept, m = np.array([0.5, 0.99, 1.5]), np.array([1, 1, 2])
+    assert half_widths(kept, m, np.array([3, 10, 7])).tolist() == [1, 9, 10]
+
+
+class NoNoise:
+    """Noise of a study that asks what is there without noise."""
+
+    def laplace(self, _scale):
+        """Return no noise."""
+        return 0.0
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.data()), min_size=1, max_size=8),
+    st.sampled_from([1, 2, "0.3", 5]),
+    st.sampled_from([(0, 60), (-40, 20), (-60, "-0.5"), ("0.25", 60)]),
+    st.sampled_from([hv.OptimalClipping(), hv.Baseline()]),
+)
+def test_the_statistic_is_the_mechanisms_estimate(users, epsilon, bounds, mechanism):
+    """Without noise the published mean is what the one-cell mechanism gives on user means."""
+    scale = ValueScale.of(bounds, "0.25")
+    counts = np.array([n for n, _ in users])
+    sums = np.array([data.draw(st.integers(0, n * scale.steps)) for n, data in users])
+    means_of_users = float(scale.lower) + 0.25 * sums / counts
+    one = mechanism.plan(counts, bounds=bounds, epsilon=epsilon)
+    dataset = dataset_of(counts[:, None], sums, scale=scale)
+    plan = plan_of(dataset, [one.kept])
+    where = lattice(plan, scale)
+    y = statistic(dataset, plan, where) if one.kept else where.steps * counts.sum()
+    expected = one.release(means_of_users, NoNoise())
+    assert means(y, plan, scale)[0] == pytest.approx(expected, abs=1e-9)
+
+
+@given(st.integers(1, 10**6), st.floats(1e-9, 1e9))
+def test_noise_scales_are_rounded_up_and_no_further(steps, noise):
+    """R is the smallest double that is at least 2 S r."""
+    scale = ValueScale.of((0, steps), 1)
+    plan = plan_of(dataset_of([[1]], scale=scale), [1], noise)
+    r = lattice(plan, scale).noise[0]
+    exact = 2 * steps * Fraction(noise)
+    assert Fraction(r) >= exact > Fraction(np.nextafter(r, 0))
+
+
+class Watched:
+    """Sums that remember which pairs were looked at."""
+
+    def __init__(self, totals):
+        self.totals = totals
+        self.seen = set()
+
+    def __getitem__(self, rows):
+        self.seen |= set(np.arange(self.totals.size)[rows].tolist())
+        return self.totals[rows]
+
+
+def test_a_constant_reads_no_value():
+    """Sums of a cell that keeps nothing are not looked at, those of the others are."""
+    dataset = dataset_of([[2, 1, 3], [1, 2, 1]], 7)
+    plan = plan_of(dataset, [1, 0, 2])
+    watched = Watched(dataset.sums.total)
+    object.__setattr__(dataset.sums, "total", watched)
+    assert statistic(dataset, plan, lattice(plan, dataset.public.scale)).size == 2
+    assert watched.seen == set(np.flatnonzero(dataset.occupancy.cell != 1).tolist())
+
+
+def test_sums_outside_a_cells_own_bounds_are_clamped():
+    """Bounds narrower than those of the records clamp each user's sum."""
+    scale = ValueScale.of((0, 60), 1)
+    dataset = dataset_of([[2], [2]], [0, 120], scale=scale)
+    plan = plan_of(dataset, [2], lower=10, upper=50)
+    where = lattice(plan, scale)
+    assert (where.lower.tolist(), where.steps.tolist()) == ([10], [40])
+    y = statistic(dataset, plan, where)
+    assert y.tolist() == [2 * (0 + 80)]
+    assert means(y, plan, scale).tolist() == [30.0]
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(0.5, 60), (-1, 60), (0, 61)])
+def test_bounds_off_the_lattice_are_refused(lower, upper):
+    """A plan whose bounds are not on the lattice of the records is refused by name."""
+    dataset = dataset_of([[1]])
+    with pytest.raises(InputError, match=r"bound .* must be a multiple of the quantum"):
+        lattice(plan_of(dataset, [1], lower=lower, upper=upper), dataset.public.scale)
+
+
+@pytest.mark.parametrize(
+    ("counts", "steps", "noise", "said"),
+    [
+        ([[2**40]], 2**20, 1.0, "coarser quantum"),
+        ([[1]], 60, 1e17, "larger epsilon"),
+        ([[1]], 60, 1e300, "larger epsilon"),
+        ([[1]], 60, 0.0, "without noise"),
+        ([[1]], 60, -1.0, "without noise"),
+        ([[1]], 60, float("nan"), "without noise"),
+        ([[1]], 60, float("inf"), "without noise"),
+    ],
+)
+def test_what_does_not_fit_is_refused_from_public_facts(counts, steps, noise, said):
+    """Statistics or noise too large for 64 bits, and noise of zero, are refused beforehand."""
+    scale = ValueScale.of((0, steps), 1)
+    dataset = dataset_of(counts, scale=scale)
+    with pytest.raises(InputError, match=said):
+        lattice(plan_of(dataset, [1], noise), scale)
+
+
+@given(st.integers(1, 2**40), st.integers(1, 2**20), st.floats(1e-3, 1e18))
+def test_what_fits_is_accepted_by_the_door(records, steps, noise):
+    """Whatever the values are, the noise door has room for what the lattice accepts."""
+    scale = ValueScale.of((0, steps), 1)
+    try:
+        where = lattice(plan_of(dataset_of([[records]], scale=scale), [records], noise), scale)
+    except InputError:
+        return
+    highest = 2 * steps * records
+    assert highest + 512 * where.noise[0] < ROOM
+
+
+@given(st.integers(-(2**61), 2**61), st.integers(1, 10**9))
+def test_means_are_exact_to_the_last_digits(y, records):
+    """The published mean is lower + quantum y / (2 N), also for numbers beyond 53 bits."""
+    scale = ValueScale.of((-5, 60), "0.5")
+    plan = plan_of(dataset_of([[records]], scale=scale), [1])
+    expected = -5 + Fraction(y, 4 * records)
+    published = means(np.array([y]), plan, scale)[0]
+    assert published == pytest.approx(float(expected), rel=1e-12, abs=1e-9)
+
+
+def test_a_lattice_beyond_64_bits_is_refused():
+    """A quantum so fine that no whole number of 64 bits holds a bound is one clear sentence."""
+    plan = plan_of(dataset_of([[1]], scale=ValueScale.of((0, 1), 1)), [1])
+    with pytest.raises(InputError, match="coarser quantum"):
+        lattice(plan, ValueScale.of((0, 1), Fraction(1, 2**70)))
+
+
+def test_keeping_fewer_than_nothing_is_refused():
+    """A plan whose loss would come out below zero is refused."""
+    dataset = dataset_of([[1], [1]])
+    with pytest.raises(InputError, match="fewer than no records"):
+        lattice(plan_of(dataset, [-1]), dataset.public.scale)
+
+
+def test_noise_of_a_plan_is_the_planned_scale():
+    """In value units, the noise that is drawn has the scale that the plan predicts."""
+    dataset = dataset_of([[3, 1], [2, 2], [1, 5]], scale=ValueScale.of((0, 60), "0.25"))
+    plan = hv.plan(dataset, epsilon=1, advise=False)
+    where = lattice(plan, dataset.public.scale)
+    unit = 0.25 / (2 * dataset.occupancy.records_per_cell)
+    assert where.noise * unit == pytest.approx(plan.scale, rel=1e-12)

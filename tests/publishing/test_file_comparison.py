@@ -1,0 +1,138 @@
+"""Every value of CSV, GeoJSON and README.txt is compared with the Parquet table."""
+
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil.publishing.verification import file_comparison, verify
+from publishing.releases import forge_manifest, forge_table, released, seal
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Return a map with smoothed estimates, and labels with all statistics."""
+    home = tmp_path_factory.mktemp("folders")
+    return {
+        "map": released(home / "map", "means", mapped=True, smoothed=True),
+        "labels": released(home / "labels", "squares"),
+    }
+
+
+def geojson(change):
+    def forge(place):
+        said = json.loads((place / "cells.geojson").read_text("utf-8"))
+        change(said["features"])
+        (place / "cells.geojson").write_text(json.dumps(said, ensure_ascii=False), "utf-8")
+        seal(place)
+
+    return forge
+
+
+def text(name, old, new):
+    def forge(place):
+        said = (place / name).read_text("utf-8")
+        assert old in said
+        (place / name).write_text(said.replace(old, new, 1), "utf-8")
+        seal(place)
+
+    return forge
+
+
+def first(change):
+    """Return what changes the first of many."""
+    return lambda numbers: [change(numbers[0]), *numbers[1:]]
+
+
+def plus(key):
+    """Return what adds one to a property of the first feature."""
+
+    def change(features):
+        features[0]["properties"][key] += 1
+
+    return change
+
+
+def moved(features):
+    features[0]["geometry"]["coordinates"][0][0][0] += 1e-3
+
+
+MAP, ROWS, README = "the same cells", "the same rows", "README.txt is not what"
+FORGED = {
+    "a number of the map": ("map", geojson(plus("mean_noisy")), MAP),
+    "a count of the map": ("map", geojson(plus("records")), MAP),
+    "a corner of the map": ("map", geojson(moved), MAP),
+    "a cell too few on the map": ("map", geojson(lambda features: features.pop()), MAP),
+    "another order on the map": ("map", geojson(lambda features: features.reverse()), MAP),
+    "a column too many on the map": (
+        "map", geojson(lambda features: features[0]["properties"].update(note="x")), MAP,
+    ),
+    "the map is gone": ("map", lambda p: [(p / "cells.geojson").unlink(), seal(p)], "is missing"),
+    "a map of labels": (
+        "labels", lambda p: [(p / "cells.geojson").write_text("{}"), seal(p)], "has no hexagons",
+    ),
+    "a digit of the CSV": ("labels", text("cells.csv", ",30,", ",31,"), ROWS),
+    "an unguarded formula": ("labels", text("cells.csv", "\"'=", '"='), ROWS),
+    "a price in the README": ("labels", text("README.txt", "epsilon 40", "epsilon 4"), README),
+    "a word of the README": ("labels", text("README.txt", "user", "user-day"), README),
+    "a bound": ("labels", lambda p: forge_table(p, "mean_low", first(lambda x: x - 1)), "mean_low"),
+    "an error": ("labels", lambda p: forge_table(p, "mean_error", first(lambda x: x / 2)),
+                 "mean_error is not bias and scale"),
+    "a grade": ("labels", lambda p: forge_table(p, "mean_quality", first(lambda _: "splendid")),
+                "mean_quality is not that of its bound"),
+    "a root": ("labels", lambda p: forge_table(p, "sd_raw", first(lambda x: x + 1)),
+               "are not the roots"),
+    "a smoothed number": ("map", lambda p: forge_table(p, "mean_smoothed", first(lambda _: 999.0)),
+                          "mean_smoothed is outside"),
+    "another hexagon": ("map", lambda p: forge_table(p, "hexagon", first(lambda name: f"0{name}")),
+                        "a hexagon that is none of the grid"),
+    "no number": ("labels", lambda p: forge_table(p, "mean_raw", first(lambda _: float("nan"))),
+                  "mean_raw has a row without a value"),
+    "an infinite number": ("labels", lambda p: forge_table(p, "sd_high", first(lambda _: 1e999)),
+                           "sd_high has a row without a value"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_file_is_found(folders, tmp_path, forged):
+    """What one file says otherwise than the table is named, also under a new receipt."""
+    kind, forge, sentence = FORGED[forged]
+    place = shutil.copytree(folders[kind], tmp_path / "map")
+    forge(place)
+    found = verify.problems(place)
+    assert any(sentence in one for one in found), found
+
+
+def test_other_spellings_of_the_same_are_accepted(folders, tmp_path):
+    """Blanks in JSON, digits of a corner and quotes in CSV say the same."""
+    place = shutil.copytree(folders["map"], tmp_path / "map")
+    said = json.loads((place / "cells.geojson").read_text("utf-8"))
+    said["features"][0]["geometry"]["coordinates"][0][0][0] += 1e-13
+    (place / "cells.geojson").write_text(json.dumps(said, indent=1), "utf-8")
+    rows = (place / "cells.csv").read_text("utf-8").splitlines()
+    rows[1] = ",".join(f'"{part.strip(chr(34))}"' for part in rows[1].split(","))
+    (place / "cells.csv").write_text("\n".join(rows) + "\n", "utf-8")
+    seal(place)
+    assert verify.problems(place) == ()
+
+
+def test_words_of_another_version_are_not_compared(folders, tmp_path):
+    """README.txt of another version is not made anew, and that is said."""
+    place = shutil.copytree(folders["labels"], tmp_path / "map")
+    (place / "README.txt").write_text("other words")
+    forge_manifest(place, lambda said: said["software"].update(hexveil="0.0.1"))
+    found = verify.verdict(place)
+    assert found.problems == ()
+    assert any("words of README.txt" in one for one in found.unknown)
+
+
+def test_every_column_of_a_release_has_a_type(folders):
+    """The types that are expected of columns are those that releases have."""
+    from hexveil.publishing.verification import untrusted_files  # noqa: PLC0415  beside what it is about
+
+    for place in folders.values():
+        for field in pq.read_schema(place / "cells.parquet"):
+            wanted = untrusted_files.expected(field.name)
+            assert field.type.id == wanted.id, field.name
+    assert file_comparison.plain(pq.read_table(folders["map"] / "cells.parquet")).num_columns > 10

@@ -1,0 +1,78 @@
+"""Folders of data sets: one each, whatever the name and the file system."""
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hexveil.publishing.archive.folder_names import folder_name
+
+ODD = [
+    "", ".", "..", "a/b", "a-b", "a b", "a\\b", "a:b", "A-B", "a.", "a ", ".a", "-a", "a-", "~a",
+    "con", "CON", "nul.txt", "com1", "dataset", "Автобусы", "Автобусов", "बसें", "बस", "Kraków",
+    "Krako\u0301w", "krakow", "İ", "i", "ß", "ss", "a\0b", "a\nb", "a%2Fb", "x" * 300, "x" * 301,
+    "я" * 300, "latest.json", "a-b--c14cddc033f64b9dea80", "🚌", "\ud800", "ﬁ", "fi", "CON.",
+]  # fmt: skip
+names = st.one_of(st.sampled_from(ODD), st.text(st.characters(), max_size=8))
+plain = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,20}[a-z0-9]", fullmatch=True)
+
+
+def on_any_disk(name):
+    """Return what is left of a name on the disk that keeps least of it."""
+    folded = unicodedata.normalize("NFKC", folder_name(name)).casefold()
+    return folded.rstrip(". ")[:255]
+
+
+@given(names, names)
+@example("a/b", "a-b")
+@example("Buses", "buses")
+@example("Krak\u00f3w", "Krako\u0301w")
+def test_two_data_sets_have_two_folders(one, other):
+    """Also where capitals do not count, letters are composed, and ends are cut off."""
+    assert (on_any_disk(one) == on_any_disk(other)) == (one == other)
+
+
+def test_odd_names_are_all_different():
+    """Every pair of the odd names, at once."""
+    assert len({on_any_disk(name) for name in ODD}) == len(ODD)
+
+
+@given(st.one_of(names, plain, plain.map(lambda name: folder_name(name.upper()))))
+def test_a_folder_is_safe_everywhere(name):
+    """Short, in ASCII, one part of a path, hidden nowhere, and no device's name."""
+    made = folder_name(name)
+    assert 0 < len(made.encode("ascii")) <= 82
+    assert set(made) <= set("abcdefghijklmnopqrstuvwxyz0123456789._-")
+    assert made[0] not in ".-"
+    assert made[-1] not in ".-"
+    assert made.partition(".")[0] not in {"con", "prn", "aux", "nul", "com1", "lpt9"}
+
+
+@given(plain.filter(lambda name: "--" not in name and name[:3] not in ("con", "prn", "aux", "nul")))
+def test_a_plain_name_is_its_own_folder(name):
+    """Small letters, digits, dots, underscores and hyphens stay as they are."""
+    if not name.startswith(("com", "lpt")):
+        assert folder_name(name) == name
+
+
+@given(names, names)
+def test_no_name_can_be_made_to_have_another_s_folder(one, other):
+    """A data set that is called like another's folder has a folder of its own."""
+    made = folder_name(one)
+    assert (folder_name(made) == made) == (made == one)
+    assert folder_name(other) != made or other == one
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("Автобусы Перми", "avtobusyr-pirmi--"),
+        ("बस", "bs--"),
+        ("Kraków 2", "krakow-2--"),
+        ("🚌", "dataset--"),
+    ],
+)
+def test_a_folder_can_be_read(name, begins):
+    """What ASCII has of a name begins its folder, letters of other alphabets by their sound."""
+    assert folder_name(name).startswith(begins)

@@ -1,0 +1,90 @@
+"""The geometry of released cells: closed rings that are the hexagons' outlines."""
+
+import json
+import struct
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hexveil.base import hexagons as h3_door
+from hexveil.publishing.geometry import geojson, with_geometry
+from hexveil.publishing.table import released
+from publishing.setting import dataset_of, hexagons, labels, plan_of
+
+
+def table_of(cells):
+    """Return a released table of one user in each of three cells."""
+    dataset = dataset_of([[1, 1, 1]], cells=cells)
+    return released(plan_of(dataset, [1, 1, 1]), dataset.public, {"mean": np.arange(3.0)})
+
+
+def ring_of(wkb):
+    """Return the corners of a well-known-binary polygon of one ring, read by hand."""
+    order, kind, rings, corners = struct.unpack_from("<BIII", wkb)
+    assert (order, kind, rings) == (1, 3, 1)
+    assert len(wkb) == 13 + 16 * corners
+    flat = struct.unpack_from(f"<{2 * corners}d", wkb, 13)
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def area(ring):
+    """Return the signed area of a closed ring: positive if counter-clockwise."""
+    return sum(a[0] * b[1] - b[0] * a[1] for a, b in pairwise(ring)) / 2
+
+
+def test_geoparquet_rings_are_the_outlines():
+    """Each WKB polygon is the closed outline of its hexagon, counter-clockwise."""
+    table = with_geometry(table_of(hexagons(3)))
+    for name, wkb in zip(table["hexagon"].to_pylist(), table["geometry"].to_pylist(), strict=True):
+        outline = h3_door.outline(int(name, 16))
+        assert ring_of(wkb) == [*outline, outline[0]]
+        assert area(ring_of(wkb)) > 0
+
+
+def test_geoparquet_metadata():
+    """The metadata names version, column, encoding and box; other metadata stays."""
+    plain = table_of(hexagons(3))
+    table = with_geometry(plain)
+    geo = json.loads(table.schema.metadata[b"geo"])
+    assert (geo["version"], geo["primary_column"]) == ("1.1.0", "geometry")
+    column = geo["columns"]["geometry"]
+    assert (column["encoding"], column["geometry_types"]) == ("WKB", ["Polygon"])
+    corners = [c for wkb in table["geometry"].to_pylist() for c in ring_of(wkb)]
+    lons, lats = zip(*corners, strict=True)
+    assert column["bbox"] == [min(lons), min(lats), max(lons), max(lats)]
+    assert table.schema.metadata[b"value"] == plain.schema.metadata[b"value"]
+    assert table.schema.field("mean_raw").metadata == plain.schema.field("mean_raw").metadata
+
+
+def test_geojson_repeats_the_rows():
+    """Each feature is a closed ring, with the row's columns as properties."""
+    table = table_of(hexagons(3))
+    collection = json.loads(geojson(table))
+    assert collection["type"] == "FeatureCollection"
+    for feature, row in zip(collection["features"], table.to_pylist(), strict=True):
+        (ring,) = feature["geometry"]["coordinates"]
+        assert ring[0] == ring[-1]
+        assert [tuple(c) for c in ring[:-1]] == h3_door.outline(int(row["hexagon"], 16))
+        start = row.pop("starts_at_utc")
+        assert feature["properties"].pop("starts_at_utc") == start.isoformat()
+        assert feature["properties"] == row
+
+
+def test_geojson_has_no_infinity():
+    """JSON has no infinite numbers: they become null."""
+    table = table_of(hexagons(3)).select(["hexagon"])
+    table = table.append_column("x", pa.array([1.0, float("inf"), float("nan")]))
+    text = geojson(table).decode()
+    values = [
+        f["properties"]["x"] for f in json.loads(text, parse_constant=pytest.fail)["features"]
+    ]
+    assert values == [1.0, None, None]
+
+
+def test_labels_have_no_geometry():
+    """A table of labels stays as it is and has no GeoJSON."""
+    table = table_of(labels(3))
+    assert with_geometry(table) is table
+    assert geojson(table) is None

@@ -1,0 +1,121 @@
+"""The unit that an account pins: its days are by the slots' clock and by that of naive times."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import InputError
+from hexveil.publishing.pinned_unit import unit_of
+from publishing.setting import dataset_of
+
+WARSAW, KOLKATA = "Europe/Warsaw", "Asia/Kolkata"
+HOURS = [dt.datetime.fromisoformat(f"2026-11-20T{hour}:00:00") for hour in ("01", "09", "17", "22")]
+NAIVE = [hour.isoformat() for hour in HOURS]
+OFFSET = [f"{hour.isoformat()}+05:30" for hour in HOURS]
+TIMES = {
+    "naive text": pa.array(NAIVE * 2),
+    "text with offsets": pa.array(OFFSET * 2),
+    "some naive text": pa.array(OFFSET + NAIVE),
+    "naive times": pa.array(HOURS * 2, pa.timestamp("us")),
+    "times with offsets": pa.array(HOURS * 2, pa.timestamp("us", "UTC")),
+    "numbers": pa.array([1_763_600_000 + 3600 * i for i in range(8)]),
+}
+NEEDS_SECOND = {"naive text", "some naive text", "naive times"}
+
+
+def read(times, timezone=None, unit="user-day", **more):
+    """Return the records of two buses at eight times."""
+    size = len(times)
+    rows = {
+        "bus": ["a", "b"] * (size // 2), "v": [1.0] * size, "at": times, "lat": [52.2] * size,
+        "lon": [21.0] * size,
+    }  # fmt: skip
+    arguments = {
+        "user": "bus", "value": "v", "lat": "lat", "lon": "lon", "time": "at", "bounds": (0, 60),
+        "unit": unit, "cells": hv.Cells(5, "1d", WARSAW), "timezone": timezone,
+        "select": hv.Select(min_users=1),
+    }  # fmt: skip
+    return hv.read(pa.table(rows), **arguments | more)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TIMES)
+def test_the_second_clock_is_named_where_it_matters(kind):
+    """Only where some kept time has no offset, and is read on another clock than that of slots."""
+    found = [unit_of(read(TIMES[kind], zone).public) for zone in (None, WARSAW, KOLKATA)]
+    second = f"; times without an offset: {KOLKATA}" if kind in NEEDS_SECOND else ""
+    days = f"user-day ({WARSAW})"
+    assert found == [days, days, f"user-day ({WARSAW}{second})"]
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_the_second_clock_leaves_the_request_where_all_times_have_offsets(kind):
+    """Then it changes nothing that is published: the same request is replayed."""
+    one, other = (read(TIMES[kind], zone).public.identity for zone in ("UTC", KOLKATA))
+    assert (one == other) == (kind not in NEEDS_SECOND)
+
+
+def test_times_of_records_that_are_left_out_name_no_clock():
+    """A time without an offset counts only where its record does."""
+    times = pa.array(OFFSET + NAIVE)
+    values = pa.array([1.0] * 4 + [None] * 4)
+    rows = {"bus": ["a", "b"] * 4, "v": values, "at": times, "lat": [52.2] * 8, "lon": [21.0] * 8}
+    found = hv.read(
+        pa.table(rows), user="bus", value="v", lat="lat", lon="lon", time="at", bounds=(0, 60),
+        unit="user-day", cells=hv.Cells(5, "1d", WARSAW), timezone=KOLKATA, max_bad_rows=1,
+        select=hv.Select(min_users=1),
+    )  # fmt: skip
+    assert unit_of(found.public) == f"user-day ({WARSAW})"
+
+
+def test_users_have_no_clock():
+    """What a user loses does not depend on when days begin."""
+    assert unit_of(read(TIMES["naive text"], KOLKATA, unit="user").public) == "user"
+
+
+def test_sums_that_say_no_clock_are_of_none():
+    """Sums made elsewhere without slots do not say by which clock their days are."""
+    facts = dataset_of([[3, 2], [2, 2]]).public
+    assert unit_of(facts) == "user"
+    rows = {"cell": ["x"], "user": ["a 2026-11-20"], "n": [1], "sum": [1.0]}
+    days = hv.from_sums(pa.table(rows), bounds=(0, 60), unit="user-day", min_users=1)
+    assert unit_of(days.public) == "user-day (clock not named)"
+
+
+def test_one_reading_is_not_charged_to_two_days(tmp_path):
+    """Naive times read on two clocks are two populations; the second is refused, both are named."""
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=100)
+
+    def release(zone):
+        data = read(TIMES["naive text"], zone)
+        plan = hv.plan(data, epsilon=20, method="per-cell", advise=False)
+        return hv.release(data, plan, ledger=book)
+
+    release("UTC")
+    with pytest.raises(InputError, match=r"offset: UTC.*without an offset: Asia/Kolkata"):
+        release(KOLKATA)
+    assert len(book.entries()) == 1
+
+
+@pytest.mark.parametrize("kind", ["naive text", "text with offsets"])
+def test_the_cache_says_the_same_clocks(tmp_path, kind):
+    """Sums from the cache name the second clock as the reading that made them did."""
+    size = len(TIMES[kind])
+    rows = {
+        "bus": ["a", "b"] * (size // 2), "v": [1.0] * size, "at": TIMES[kind],
+        "lat": [52.2] * size, "lon": [21.0] * size,
+    }  # fmt: skip
+    pyarrow.csv.write_csv(pa.table(rows), tmp_path / "r.csv")
+    arguments = {
+        "user": "bus", "value": "v", "lat": "lat", "lon": "lon", "time": "at", "bounds": (0, 60),
+        "unit": "user-day", "cells": hv.Cells(5, "1d", WARSAW), "timezone": KOLKATA,
+        "select": hv.Select(min_users=1), "version": "1",
+    }  # fmt: skip
+    found = {
+        unit_of(hv.read(tmp_path / "r.csv", **arguments, **more).public)
+        for more in ({}, {"cache": tmp_path / "c"}, {"cache": tmp_path / "c"})
+    }
+    assert found == {unit_of(read(TIMES[kind], KOLKATA).public)}

@@ -1,0 +1,772 @@
+"""The order of a release, its replay, its noise, and what it refuses."""
+
+import contextlib
+import dataclasses
+import importlib.util
+import json
+import math
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from jsonschema import Draft202012Validator
+
+import hexveil as hv
+from hexveil import report
+from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
+from hexveil.mechanisms import clipped_mean, noise
+from hexveil.model.cells import CellTable
+from hexveil.model.public_metadata import ValueScale
+from hexveil.publishing.manifest import schema
+from hexveil.publishing.readme import readme
+from hexveil.records.dataset import Dataset
+from hexveil.report.promise import promise
+from publishing.setting import dataset_of, hexagons, labels, plan_of, units_of
+
+
+@pytest.fixture
+def plan(city):
+    """Return a plan of the city whose last cell publishes a constant."""
+    return plan_of(city, [2, 2, 0], 1.5)
+
+
+@pytest.fixture
+def door(monkeypatch):
+    """Watch the noise door; every call is recorded, nothing is changed."""
+    real, calls = noise.add_laplace, []
+
+    def watched(values, scales):
+        calls.append((values, scales))
+        return real(values, scales)
+
+    monkeypatch.setattr(noise, "add_laplace", watched)
+    return calls
+
+
+def booked(tmp_path):
+    """Return what happened to requests, oldest first, by another connection."""
+    connection = sqlite3.connect(tmp_path / "ledger.sqlite")
+    try:
+        rows = connection.execute(
+            "SELECT kind FROM hexveil_events WHERE request <> '' ORDER BY entry"
+        )
+        return [kind for (kind,) in rows]
+    finally:
+        connection.close()
+
+
+def up(epsilon):
+    """Return a loss as the book keeps it: a whole number of 10^-12, rounded up."""
+    return Fraction(math.ceil(Fraction(epsilon) * 10**12), 10**12)
+
+
+def test_the_cost_is_booked_before_noise_is_drawn(city, plan, book, tmp_path, monkeypatch):
+    """When the door is called, another connection already sees the booking and its mark."""
+    seen = []
+    real = noise.add_laplace
+
+    def watched(values, scales):
+        seen.append(booked(tmp_path))
+        return real(values, scales)
+
+    monkeypatch.setattr(noise, "add_laplace", watched)
+    released = hv.release(city, plan, ledger=book, accept_noise=True)
+    assert seen == [["reserved", "marked"]]
+    assert booked(tmp_path) == ["reserved", "marked", "measured", "stored"]
+    assert not released.replayed
+    assert released.epsilon == plan.epsilon
+    assert book.spent == up(plan.epsilon)
+
+
+def test_a_refused_budget_draws_nothing(city, plan, tmp_path, door):
+    """Where the budget does not suffice, no noise is drawn and nothing is booked."""
+    small = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget="0.1")
+    with pytest.raises(BudgetError):
+        hv.release(city, plan, ledger=small, accept_noise=True)
+    assert door == []
+    assert booked(tmp_path) == []
+
+
+def test_the_same_request_again_is_the_same_answer(city, plan, book, door):
+    """A replay returns identical numbers, costs nothing and does not call the door."""
+    first = hv.release(city, plan, ledger=book, accept_noise=True)
+    again = hv.release(city, plan_of(city, [2, 2, 0], 1.5), ledger=book, accept_noise=True)
+    assert len(door) == 1
+    assert again.replayed
+    assert again.table.equals(first.table, check_metadata=True)
+    assert again.manifest == first.manifest
+    assert book.spent == up(plan.epsilon)
+
+
+def test_a_replay_does_not_look_at_values(city, plan, book):
+    """Other values behind the same public request get the same answer: nothing is learnt."""
+    first = hv.release(city, plan, ledger=book, accept_noise=True)
+    city.sums.total.flags.writeable = True
+    city.sums.total[:] = 0
+    assert hv.release(city, plan, ledger=book, accept_noise=True).table.equals(first.table)
+
+
+def crash(monkeypatch, owner, name, *, often=1):
+    """Let a function fail the first few times it is called."""
+    real, left = getattr(owner, name), [None] * often
+
+    def broken(*arguments, **options):
+        if left:
+            left.pop()
+            raise ZeroDivisionError
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, broken)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        (clipped_mean, "statistic", ["reserved"]),
+        (hv.Ledger, "begin_draw", ["reserved"]),
+        (hv.Ledger, "complete", ["reserved", "marked", "measured"]),
+    ],
+)
+def test_a_crash_outside_a_draw_costs_once(city, plan, book, tmp_path, monkeypatch, door, where):
+    """Before a draw began, or after it was stored, the request goes on: one draw, one price."""
+    owner, name, reached = where
+    crash(monkeypatch, owner, name)
+    with pytest.raises(ZeroDivisionError):
+        hv.release(city, plan, ledger=book, accept_noise=True)
+    assert booked(tmp_path) == reached
+    stored = book.entries()[0].stages
+    released = hv.release(city, plan, ledger=book, accept_noise=True)
+    assert len(door) == 1
+    assert booked(tmp_path) == ["reserved", "marked", "measured", "stored"]
+    assert not stored or stored == book.entries()[0].stages
+    assert book.spent == up(plan.epsilon)
+    assert hv.release(city, plan, ledger=book, accept_noise=True).table.equals(released.table)
+
+
+@pytest.mark.parametrize(("owner", "name"), [(noise, "add_laplace"), (hv.Ledger, "store")])
+def test_a_lost_draw_is_paid_again_once(city, plan, book, tmp_path, monkeypatch, owner, name):
+    """Nothing is drawn twice under one booking: what may have been drawn is booked once more."""
+    crash(monkeypatch, owner, name)
+    with pytest.raises(ZeroDivisionError):
+        hv.release(city, plan, ledger=book, accept_noise=True)
+    assert booked(tmp_path) == ["reserved", "marked"]
+    released = hv.release(city, plan, ledger=book, accept_noise=True)
+    assert not released.replayed
+    steps = ["reserved", "marked", "lost", "reserved", "marked", "measured", "stored"]
+    assert booked(tmp_path) == steps
+    assert book.spent == 2 * up(plan.epsilon)
+    assert hv.release(city, plan, ledger=book, accept_noise=True).table.equals(released.table)
+    assert book.verify().problems == ()
+
+
+def test_a_draw_lost_again_is_not_paid_by_itself(city, plan, book, monkeypatch, door):
+    """What ends a process in each of its draws does not eat the budget; another edition can."""
+    crash(monkeypatch, hv.Ledger, "store", often=2)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            hv.release(city, plan, ledger=book, accept_noise=True)
+    with pytest.raises(InputError, match="lost each time before it was stored"):
+        hv.release(city, plan, ledger=book, accept_noise=True)
+    assert (len(door), book.spent) == (2, 2 * up(plan.epsilon))
+    again = dataclasses.replace(plan, request=dataclasses.replace(plan.request, edition="2"))
+    assert not hv.release(city, again, ledger=book, accept_noise=True).replayed
+    assert book.spent == 3 * up(plan.epsilon)
+
+
+def test_a_lost_draw_is_refused_where_the_budget_does_not_allow_it(city, plan, tmp_path, door):
+    """The refusal says that it is the lost draw that must be paid once more."""
+    book = hv.Ledger(tmp_path / "small.sqlite", dataset="buses", budget=up(plan.epsilon))
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(hv.Ledger, "store", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            hv.release(city, plan, ledger=book, accept_noise=True)
+    with pytest.raises(BudgetError, match="a draw of it was lost"):
+        hv.release(city, plan, ledger=book, accept_noise=True)
+    assert (len(door), book.spent) == (1, up(plan.epsilon))
+
+
+def test_requests_at_the_same_moment_draw_once(city, plan, tmp_path, door):
+    """Whoever waits for another's draw gets its numbers, at one price."""
+    ledgers = [hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=5) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        made = list(
+            pool.map(lambda one: hv.release(city, plan, ledger=one, accept_noise=True), ledgers)
+        )
+    assert len(door) == 1
+    assert all(one.table.equals(made[0].table) for one in made)
+    assert sorted(one.replayed for one in made) == [False, True, True, True]
+    assert ledgers[0].spent == up(plan.epsilon)
+
+
+def test_a_draw_that_was_overtaken_is_forgotten(city, plan, book, monkeypatch):
+    """Where locks fail and another process went on with the request, only its numbers stand."""
+    monkeypatch.setattr(hv.Ledger, "drawing", lambda _: contextlib.nullcontext())
+    real, others = noise.add_laplace, []
+
+    def overtaken(values, scales):
+        monkeypatch.setattr(noise, "add_laplace", real)
+        others.append(hv.release(city, plan, ledger=book, accept_noise=True))
+        return real(values, scales)
+
+    monkeypatch.setattr(noise, "add_laplace", overtaken)
+    with pytest.raises(StorageError, match="another process went on"):
+        hv.release(city, plan, ledger=book, accept_noise=True)
+    ours = hv.release(city, plan, ledger=book, accept_noise=True)
+    assert ours.table.equals(others[0].table)
+    assert book.spent == 2 * up(plan.epsilon)
+
+
+def test_a_plan_changed_after_its_loss_was_computed_is_not_drawn(city, plan, book, door):
+    """Arrays are read-only; whoever forces a write gets the loss of what is really drawn."""
+    before = plan.epsilon
+    with pytest.raises(ValueError, match="read-only"):
+        plan.rows.noise_records[:] = plan.rows.noise_records / 10
+    forced = plan.rows.noise_records
+    forced.setflags(write=True)
+    forced /= 10
+    made = hv.release(city, plan, ledger=book, accept_noise=True)
+    assert plan.epsilon == before
+    assert made.epsilon > 9 * before
+    assert book.spent == up(made.epsilon)
+    assert len(door) == 1
+
+
+def test_scales_below_those_that_were_booked_are_refused(city, plan, book, monkeypatch, door):
+    """The loss is recomputed from the scales that go to the door, whatever the plan says."""
+    real = clipped_mean._noise
+    monkeypatch.setattr(clipped_mean, "_noise", lambda *given: real(*given) / 10)
+    with pytest.raises(HexveilError, match="more than was booked"):
+        hv.release(city, plan, ledger=book, accept_noise=True)
+    assert door == []
+
+
+def test_another_plan_of_the_same_goal_gets_the_booked_one(city, book, door):
+    """A plan that differs in late digits, or is better, is the same request: same plan, numbers."""
+    first = hv.plan(city, epsilon=3, advise=False)
+    made = hv.release(city, first, ledger=book, accept_noise=True)
+    noise = np.nextafter(first.rows.noise_records, np.inf)
+    other = dataclasses.replace(first, rows=dataclasses.replace(first.rows, noise_records=noise))
+    again = hv.release(city, other, ledger=book, accept_noise=True)
+    assert again.replayed
+    assert again.table.equals(made.table, check_metadata=True)
+    assert again.manifest == made.manifest
+    assert (len(door), book.spent) == (1, up(made.epsilon))
+    anew = hv.plan(city, epsilon=3, advise=False, edition="2")
+    assert not hv.release(city, anew, ledger=book, accept_noise=True).replayed
+
+
+def test_another_plan_of_the_same_goal_finishes_by_the_booked_one(city, book, door, monkeypatch):
+    """After a crash the retry draws by the plan that was booked, not by its own."""
+    first = hv.plan(city, epsilon=3, advise=False)
+    crash(monkeypatch, clipped_mean, "statistic")
+    with pytest.raises(ZeroDivisionError):
+        hv.release(city, first, ledger=book, accept_noise=True)
+    rows = dataclasses.replace(first.rows, noise_records=first.rows.noise_records * 2)
+    other = dataclasses.replace(first, rows=rows)
+    made = hv.release(city, other, ledger=book, accept_noise=True)
+    assert (len(door), book.spent) == (1, up(first.epsilon))
+    assert made.table["mean_scale"].to_numpy() == pytest.approx(first.scale)
+
+
+def test_a_grid_that_is_too_fine_needs_consent(city, book, door):
+    """As the command does, a release refuses a map that says no more than one constant."""
+    fine = hv.plan(city, epsilon=1, advise=False)
+    assert not fine.support.supported
+    with pytest.raises(InputError, match=r"nothing was spent: this grid is too fine.*accept_noise"):
+        hv.release(city, fine, ledger=book)
+    assert (door, book.entries()) == ([], ())
+    made = hv.release(city, fine, ledger=book, accept_noise=True)
+    assert hv.release(city, fine, ledger=book).table.equals(made.table)
+
+
+def test_a_constant_draws_no_noise(city, book, door):
+    """Only live cells pass the door; a map of constants does not call it, and costs nothing."""
+    hv.release(city, plan_of(city, [2, 0, 0]), ledger=book, accept_noise=True)
+    assert [values.size for values, _ in door] == [1]
+    constant = hv.release(city, plan_of(city, 0), ledger=book, accept_noise=True)
+    assert len(door) == 1
+    assert constant.epsilon == 0
+    assert constant.table["mean_raw"].to_pylist() == [30.0] * 3
+    assert constant.table["mean_quality"].to_pylist() == ["noise"] * 3
+
+
+def test_a_release_of_constants_books_nothing(city, book, door):
+    """All constants cost nothing: no booking, no value read, and the statement says so."""
+    released = hv.release(city, plan_of(city, 0), ledger=book, accept_noise=True)
+    assert (released.epsilon, released.replayed, door, book.entries()) == (0, False, [], ())
+    again = hv.release(city, plan_of(city, 0), ledger=book, accept_noise=True)
+    assert again.table.equals(released.table)
+    assert released.manifest["guarantee"]["probability_factor"] == 1.0
+    page = report.render(released.table, released.manifest)
+    assert "No value is read: had the values of one user been anything else" in page
+    assert "each with a constant: no value was read" in page
+    said = " ".join(readme(released.table, released.manifest, mapped=True).split())
+    assert "No value is read" in said
+    assert "would claim" not in said
+
+
+def test_targets_that_constants_meet_cost_nothing(city, book):
+    """ERRATA 4: where the middle of the bounds is good enough, the plan returns it at no loss."""
+    plan = hv.plan(city, target_error=31, advise=False)
+    released = hv.release(city, plan, ledger=book, accept_noise=True)
+    assert (released.epsilon, book.spent) == (0, 0)
+    (target,) = released.manifest["plan"]["request"]["targets"]
+    assert target == {"of": "mean", "smallest": 31.0, "largest": 31.0}
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    """Return sums, made elsewhere, of forty users on five routes, and the true statistics."""
+    rng = np.random.default_rng(5)
+    rows, values = [], {}
+    for route in range(5):
+        for user in range(40):
+            own = rng.integers(0, 601, rng.integers(1, 6)) / 10
+            if rng.random() < 0.8:
+                rows.append((f"r{route}", f"u{user}", own.size, own.sum(), (own**2).sum()))
+                values.setdefault(route, []).extend(own)
+    columns = zip(*rows, strict=True)
+    names = ("route", "user", "n", "sum", "sum_sq")
+    table = pa.table(dict(zip(names, map(list, columns), strict=True)))
+    dataset = hv.from_sums(
+        table, bounds=(0, 60), quantum="0.1", cells=hv.Labels("route"), value_unit="km/h"
+    )
+    return dataset, [np.array(values[route]) for route in range(5)]
+
+
+ASKED = [
+    ("joint", {"epsilon": 400}),
+    ("joint", {"epsilon": 400, "objective": "max"}),
+    ("joint", {"target_error": {"mean": 0.5, "variance": 20}}),
+    ("per-cell", {"epsilon": 400}),
+    ("composition", {"epsilon": 400, "split": "0.4"}),
+    ("clip-user", {"epsilon": 400}),
+    ("joint", {"epsilon": 4}),
+    ("per-cell", {"epsilon": 4}),
+    ("clip-user", {"epsilon": 4}),
+]
+
+
+@pytest.mark.parametrize(("method", "asked"), ASKED, ids=str)
+def test_all_statistics_by_every_method(fleet, book, door, method, asked):
+    """Mean, variance and deviation: one draw, one booking, one replay, numbers near the truth."""
+    dataset, values = fleet
+    names = ("mean", "variance", "sd")
+    plan = hv.plan(dataset, method=method, statistics=names, advise=False, **asked)
+    released = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert len(door) == 1
+    assert [entry.cost for entry in book.entries()] == [up(plan.epsilon)]
+    assert len(book.entries()[0].published["cells"]) == 10
+    again = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert (again.replayed, len(door)) == (True, 1)
+    assert again.table.equals(released.table, check_metadata=True)
+    assert again.manifest == released.manifest
+    Draft202012Validator(schema()).validate(json.loads(json.dumps(released.manifest)))
+    truth = {
+        "mean": [v.mean() for v in values],
+        "variance": [v.var() for v in values],
+        "sd": [v.std() for v in values],
+    }
+    table = released.table
+    for name in ("mean", "variance"):
+        off = table[f"{name}_noisy"].to_numpy() - truth[name]
+        scale, bias = (table[f"{name}_{key}"].to_numpy() for key in ("scale", "bias"))
+        # Beyond 40 scales once in 1e17 draws; rounding is at most 2^-30 of a scale.
+        assert (np.abs(off) <= bias + 40 * scale + 1e-6).all()
+    if "epsilon" in asked and asked["epsilon"] == 400:
+        assert table["sd_raw"].to_numpy() == pytest.approx(truth["sd"], abs=8)
+
+
+@pytest.mark.parametrize("statistics", ["variance", "sd", ("variance", "sd"), ("mean", "sd")])
+def test_only_what_was_asked_is_in_the_table(fleet, book, tmp_path, statistics):
+    """Columns of other statistics are absent; page, notebook and folder show the first one."""
+    dataset, _ = fleet
+    plan = hv.plan(dataset, epsilon=6, statistics=statistics, advise=False)
+    released = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    asked = (statistics,) if isinstance(statistics, str) else statistics
+    columns = released.table.column_names[4:]
+    assert {name.partition("_")[0] for name in columns} == set(asked)
+    assert len(book.entries()[0].published["cells"]) == 5 * len(plan.parts)
+    assert f"<th>{asked[0]}_raw</th>" in released._repr_html_()
+    folder = released.write(tmp_path / "release")
+    page = (folder / "report.html").read_text("utf-8")
+    title = {"mean": "Average value", "variance": "Variance of value"}
+    assert f"<h1>{title.get(asked[0], 'Standard deviation of value')} in" in page
+    assert ("(km/h)\u00b2" in page) is (asked[0] == "variance")
+
+
+def test_other_statistics_are_another_request(fleet, book):
+    """Asking for another set of statistics is another request, and is charged."""
+    dataset, _ = fleet
+    for statistics in ("mean", ("mean", "variance"), ("mean", "variance", "sd")):
+        plan = hv.plan(dataset, epsilon=2, statistics=statistics, advise=False)
+        assert not hv.release(dataset, plan, ledger=book, accept_noise=True).replayed
+
+
+def test_variances_of_records_as_read(tmp_path, book):
+    """Records read from a file have the sums that variances need."""
+    rng = np.random.default_rng(3)
+    values = rng.integers(0, 601, (200, 2)) / 10
+    lines = [f"u{u},r,{value}" for u, own in enumerate(values) for value in own]
+    file = tmp_path / "records.csv"
+    file.write_text("\n".join(["user,route,speed", *lines]) + "\n")
+    dataset = hv.read(
+        file, user="user", value="speed", bounds=(0, 60), cells=hv.Labels("route"), quantum="0.1"
+    )
+    plan = hv.plan(dataset, epsilon=200, statistics=("variance", "sd"), advise=False)
+    table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
+    off = table["variance_noisy"][0].as_py() - values.var()
+    assert abs(off) <= 40 * table["variance_scale"][0].as_py() + table["variance_bias"][0].as_py()
+
+
+def crowd(n_cells):
+    """Return many cells of three users, their values at different heights."""
+    counts = np.ones((3, n_cells), dtype=np.int64)
+    return dataset_of(counts, np.arange(3 * n_cells) % 601, scale=ValueScale.of((0, 60), "0.1"))
+
+
+N = 8_000
+LIMIT = 0.1
+
+
+def standard_noise(book):
+    """Return the noise of a release of N cells over its planned scale."""
+    dataset = crowd(N)
+    plan = plan_of(dataset, 1, 2.5)
+    table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
+    true = np.add.reduceat(dataset.sums.total, dataset.occupancy.start[:-1]) * 0.1 / 3
+    return (table["mean_noisy"].to_numpy() - true) / plan.scale
+
+
+def test_released_noise_has_the_planned_scale(book):
+    """The noise of 8,000 cells through the vetted door is Laplace of the planned scale.
+
+    |noise| / scale is exponential of mean 1, on a lattice of 3,000 steps. By Chernoff the mean of
+    N of them is above x with a probability of at most exp(-N (x - 1 - ln x)), and likewise below.
+    False alarm: exp(-37.5) for x = 1.1 and exp(-42.8) for x = 0.9, together below 1e-16.
+    Power against a scale 20 % off: it passes only if the mean is at least 0.9 / 0.8 or at most
+    1.1 / 1.2 times its own: exp(-57.7) and exp(-29.4), so it is rejected but once in 1e12 runs.
+    """
+    z = standard_noise(book)
+    assert abs(np.abs(z).mean() - 1) < LIMIT
+    assert abs(z.mean()) < 9 * math.sqrt(2 / N)
+    # An exponential variable exceeds ln 20 with probability 1/20: the promise of bound95.
+    beyond = (np.abs(z) > math.log(20)).mean()
+    assert abs(beyond - 0.05) < 7 * math.sqrt(0.05 * 0.95 / N)
+    # Noise of different cells is independent: neighbours do not go together.
+    assert abs((z[1:] * z[:-1]).mean()) < 7 * 2 / math.sqrt(N)
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.2])
+def test_noise_twenty_percent_off_is_rejected(book, monkeypatch, factor):
+    """The same test rejects noise whose scale is 20 % too small or too large."""
+    real = noise.add_laplace
+    monkeypatch.setattr(noise, "add_laplace", lambda values, scales: real(values, factor * scales))
+    assert abs(np.abs(standard_noise(book)).mean() - 1) > LIMIT
+
+
+def test_the_table_has_its_columns_and_units(city, plan, book):
+    """Columns of hexagons in slots, with the unit of measure on every number of the mean."""
+    table = hv.release(city, plan, ledger=book, accept_noise=True).to_arrow()
+    assert table.column_names == [
+        "cell", "hexagon", "slot", "slot_end", "starts_at_utc", "users", "records",
+        "mean_noisy", "mean_raw", "mean_scale", "mean_bias", "mean_error", "mean_bound95",
+        "mean_low", "mean_high", "mean_quality",
+    ]  # fmt: skip
+    assert table["users"].to_pylist() == [4, 4, 1]
+    assert table["records"].to_pylist() == [11, 9, 1]
+    for field in table.schema:
+        measured = field.name.startswith("mean_") and field.name != "mean_quality"
+        assert ((field.metadata or {}).get(b"unit") == b"km/h") is measured
+        assert field.metadata[b"description"]
+    raw, bound = table["mean_raw"].to_numpy(), table["mean_bound95"].to_numpy()
+    assert raw == pytest.approx(np.clip(table["mean_noisy"].to_numpy(), 0, 60))
+    assert table["mean_low"].to_numpy() == pytest.approx(np.clip(raw - bound, 0, 60))
+    assert table["mean_high"].to_numpy() == pytest.approx(np.clip(raw + bound, 0, 60))
+    assert table["mean_noisy"][2].as_py() == table["mean_raw"][2].as_py() == 30.0
+
+
+def test_without_noise_the_table_holds_the_means(city, book, monkeypatch):
+    """With the door replaced by the identity the table is the plain average, to the last digit."""
+    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
+    table = hv.release(city, plan_of(city, 99), ledger=book, accept_noise=True).table
+    sums = np.add.reduceat(city.sums.total, city.occupancy.start[:-1])
+    expected = sums / city.occupancy.records_per_cell
+    assert table["mean_raw"].to_numpy() == pytest.approx(expected, rel=1e-15)
+
+
+def test_bounds_of_each_cell_below_zero(book, monkeypatch):
+    """Cells with bounds of their own, below zero too, publish the mean of the clamped sums."""
+    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
+    scale = ValueScale.of((-40, 20), "0.5")
+    dataset = dataset_of([[2, 1, 1], [1, 3, 2]], [100, 6, 0, 350, 120, 170], scale=scale)
+    bounds = {"line/0": (-40, 20), "line/1": (-30, -10), "line/2": (0, 20)}
+    plan = hv.plan(
+        dataset,
+        bounds=bounds,
+        epsilon=4,
+        method="per-cell",
+        mechanism=hv.Baseline(),
+        advise=False,
+    )
+    table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
+    # In quanta of 0.5 above -40: sums per user, cut to n times the cell's own bounds.
+    expected = [
+        -40 + 0.5 * (100 + 6) / 3,
+        -40 + 0.5 * (20 + 180) / 4,
+        -40 + 0.5 * (120 + 170) / 3,
+    ]
+    assert table["mean_raw"].to_pylist() == pytest.approx(expected)
+
+
+def test_one_cell_of_one_user(book):
+    """The smallest release there is: one record."""
+    dataset = dataset_of([[1]], 60)
+    released = hv.release(
+        dataset, hv.plan(dataset, epsilon=3, advise=False), ledger=book, accept_noise=True
+    )
+    assert released.table.num_rows == 1
+    assert released.epsilon <= 3
+
+
+def test_labels_have_their_own_columns(book):
+    """With labels there is no hexagon and no slot; the label columns stand instead."""
+    dataset = dataset_of([[3, 1], [2, 2]], 50)
+    table = hv.release(dataset, plan_of(dataset, 2), ledger=book, accept_noise=True).table
+    assert table.column_names[:4] == ["cell", "route", "users", "records"]
+    assert table["route"].to_pylist() == ["line/0", "line/1"]
+    assert table["cell"].to_pylist() == ["line/0", "line/1"]
+
+
+@pytest.mark.parametrize("name", ["users", "mean_raw", "hexagon", "geometry"])
+def test_labels_must_not_take_a_columns_name(book, name, door):
+    """A label column named like a column of the release is refused, nothing is spent."""
+    cells = CellTable(hv.Labels(name), labels={name: ("a", "b")})
+    dataset = dataset_of([[3, 1], [2, 2]], 50, cells=cells)
+    with pytest.raises(InputError, match=f"label column '{name}'"):
+        hv.release(dataset, plan_of(dataset, 2), ledger=book, accept_noise=True)
+    assert book.spent == 0
+    assert door == []
+
+
+def test_sums_with_their_usual_columns_are_released(book):
+    """A label column `cell` that stands alone is the cell's name, whatever is in it."""
+    table = pa.table({"cell": ["a/b", "c"], "user": ["1", "1"], "n": [2, 1], "sum": [9.0, 5.0]})
+    dataset = hv.from_sums(table, bounds=(0, 65), min_users=1)
+    released = hv.release(dataset, plan_of(dataset, 2), ledger=book, accept_noise=True).to_arrow()
+    assert released["cell"].to_pylist() == ["a/b", "c"]
+    assert released.column_names.count("cell") == 1
+
+
+def test_a_moved_file_is_the_same_request_and_a_new_version_is_not(city, plan, book):
+    """The name of the source is no part of the identity; the declared version is."""
+    hv.release(city, plan, ledger=book, accept_noise=True)
+
+    def with_identity(**changes):
+        counts = [[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]
+        facts = city.public
+        return dataset_of(
+            counts,
+            city.sums.total,
+            cells=facts.cells,
+            value=facts.value,
+            value_unit=facts.value_unit,
+            identity=dict(facts.identity) | changes,
+        )
+
+    moved = with_identity(source="elsewhere/buses.parquet")
+    assert hv.release(moved, plan, ledger=book, accept_noise=True).replayed
+    for changes in ({"version": "2"}, {"drop_values": "0"}, {"repeats": "keep"}):
+        assert not hv.release(
+            with_identity(**changes), plan, ledger=book, accept_noise=True
+        ).replayed
+    assert book.spent == 4 * up(plan.epsilon)
+
+
+def test_another_grid_with_the_same_counts_is_another_request(book):
+    """Equal counts on other cells are other numbers, and are charged."""
+    counts, names = [[3, 1], [2, 2]], {"route": ("x", "y")}
+    first = dataset_of(counts, 50)
+    other = dataset_of(counts, 50, cells=CellTable(hv.Labels("route"), labels=names))
+    hv.release(first, plan_of(first, 2), ledger=book, accept_noise=True)
+    assert not hv.release(other, plan_of(other, 2), ledger=book, accept_noise=True).replayed
+
+
+def changed(dataset, **facts):
+    """Return the same counts and sums under other public facts."""
+    public = dataclasses.replace(dataset.public, **facts)
+    units = units_of(dataset.occupancy.n_users, public.unit)
+    return Dataset(public, dataset.sums, units)
+
+
+def test_every_public_fact_is_part_of_the_request(city, book):
+    """Other bounds, quantum, names, units or rows of the plan are other requests, and charged."""
+    plan = plan_of(city, [2, 2, 0], 1.5)
+    hv.release(city, plan, ledger=book, accept_noise=True)
+    others = [
+        changed(city, scale=ValueScale.of((0, 61), 1)),
+        changed(city, scale=ValueScale.of((-1, 60), 1)),
+        changed(city, scale=ValueScale.of((0, 60), "0.5")),
+        changed(city, value="noise"),
+        changed(city, value_unit="mph"),
+        changed(city, cells=hexagons(4).take(np.array([0, 1, 3]))),
+    ]
+    for other in others:
+        same_rows = plan_of(other, [2, 2, 0], 1.5, lower=0, upper=60)
+        assert not hv.release(other, same_rows, ledger=book, accept_noise=True).replayed
+    plans = [
+        plan_of(city, [2, 1, 0], 1.5),
+        plan_of(city, [2, 2, 0], 1.25),
+        plan_of(city, [2, 2, 0], 1.5, upper=59),
+        plan_of(city, [2, 2, 0], 1.5, method="composition"),
+        plan_of(city, [2, 2, 0], 1.5, mechanism=hv.Baseline()),
+        plan_of(city, [2, 2, 0], 1.5, epsilon=Fraction(2)),
+    ]
+    for other in plans:
+        assert not hv.release(city, other, ledger=book, accept_noise=True).replayed
+    assert len(book.entries()) == 1 + len(others) + len(plans)
+
+
+def test_the_unit_of_privacy_is_part_of_the_request(city, plan, book, tmp_path):
+    """The same counts as user-days are another promise, kept under another name."""
+    hv.release(city, plan, ledger=book, accept_noise=True)
+    days = changed(city, unit="user-day")
+    with pytest.raises(InputError, match="different units do not add up"):
+        hv.release(days, plan_of(days, [2, 2, 0], 1.5), ledger=book, accept_noise=True)
+    other = hv.Ledger(tmp_path / "ledger.sqlite", dataset="bus days", budget=100)
+    assert not hv.release(
+        days, plan_of(days, [2, 2, 0], 1.5), ledger=other, accept_noise=True
+    ).replayed
+
+
+def test_a_plan_of_other_records_is_refused(city, plan, book, door):
+    """Counts, bounds and lattice of a plan must be those of the records."""
+    other = dataset_of([[3, 2], [2, 2]])
+    with pytest.raises(InputError, match="made for other records"):
+        hv.release(other, plan, ledger=book, accept_noise=True)
+    with pytest.raises(InputError, match="multiple of the quantum"):
+        hv.release(city, plan_of(city, 2, upper=99), ledger=book, accept_noise=True)
+    coarser = changed(city, scale=ValueScale.of((0, 60), "0.5"))
+    with pytest.raises(InputError, match="bounds or the quantum"):
+        hv.release(city, plan_of(coarser, 2), ledger=book, accept_noise=True)
+    assert (book.spent, door) == (0, [])
+
+
+def test_noise_that_does_not_fit_is_refused_before_it_is_booked(city, book, door):
+    """An absurdly small epsilon is refused from public facts; it costs nothing."""
+    with pytest.raises(InputError, match="larger epsilon"):
+        hv.release(city, plan_of(city, 2, 1e18), ledger=book, accept_noise=True)
+    assert (book.spent, door) == (0, [])
+
+
+def test_a_release_asks_for_a_ledger(city, plan):
+    """Without a ledger the refusal says why and shows what to write."""
+    with pytest.raises(InputError, match=r"booked first.*hv\.Ledger"):
+        hv.release(city, plan)
+
+
+@pytest.mark.parametrize("estimates", [("smoothed",), ("smoothed", "raw"), (), "smooth"])
+def test_other_estimates_are_refused(city, plan, book, estimates):
+    """Raw numbers, and smoothed ones beside them, are all there is; nothing is spent."""
+    with pytest.raises(InputError, match=r'must be \("raw",\) or'):
+        hv.release(city, plan, ledger=book, accept_noise=True, estimates=estimates)
+    assert book.spent == 0
+    assert not hv.release(city, plan, ledger=book, accept_noise=True, estimates=["raw"]).replayed
+
+
+def test_only_a_data_set_is_released(city, plan, book):
+    """Public facts alone cannot be released."""
+    with pytest.raises(InputError, match="records as read, got PublicFacts"):
+        hv.release(city.public, plan, ledger=book, accept_noise=True)
+
+
+def test_there_is_no_seed_and_no_switch():
+    """Nobody can hand noise, a seed or bounds to a release."""
+    import inspect  # noqa: PLC0415  only here
+
+    assert list(inspect.signature(hv.release).parameters) == [
+        "dataset", "plan", "ledger", "estimates", "accept_noise",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE hexveil_journal SET row = zeroblob(8)", "the result of entry 6"),
+        ("DELETE FROM hexveil_journal", "the result of entry 6"),
+        ("UPDATE hexveil_plans SET content = zeroblob(80)", "the plan that the ledger keeps"),
+        ("DELETE FROM hexveil_plans", "the plan that the ledger keeps"),
+    ],
+)
+def test_what_was_changed_behind_our_back_is_noticed(city, plan, book, tmp_path, change, said):
+    """Results and plans that are not what was stored are a storage error, not a wrong map."""
+    hv.release(city, plan, ledger=book, accept_noise=True)
+    connection = sqlite3.connect(tmp_path / "ledger.sqlite")
+    connection.execute(change)
+    connection.commit()
+    connection.close()
+    with pytest.raises(StorageError, match=said):
+        hv.release(city, plan, ledger=book, accept_noise=True)
+    assert len(book.verify().problems) == 1
+
+
+def test_a_plan_of_something_else_is_refused(city, book, door):
+    """Bare counts, another unit or other cells: the plan's promise was not made for these."""
+    bare = hv.plan(city.occupancy, bounds=(0, 60), epsilon=1, advise=False)
+    with pytest.raises(InputError, match="bare occupancy"):
+        hv.release(city, bare, ledger=book, accept_noise=True)
+    with pytest.raises(InputError, match=r"made by hv\.plan"):
+        hv.release(city, city.public, ledger=book, accept_noise=True)
+    counts = [[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]
+    days = dataset_of(counts, cells=city.public.cells, unit="user-day")
+    with pytest.raises(InputError, match="unit of privacy"):
+        hv.release(city, plan_of(days, 2), ledger=book, accept_noise=True)
+    with pytest.raises(InputError, match="names of the cells"):
+        hv.release(city, plan_of(dataset_of(counts), 2), ledger=book, accept_noise=True)
+    assert (book.spent, door) == (0, [])
+
+
+def test_data_frames(city, plan, book):
+    """The same numbers come as Arrow, pandas and polars."""
+    released = hv.release(city, plan, ledger=book, accept_noise=True)
+    expected = released.to_arrow()["mean_raw"].to_pylist()
+    assert isinstance(released.to_arrow(), pa.Table)
+    assert released.to_pandas()["mean_raw"].tolist() == expected
+    assert released.to_polars()["mean_raw"].to_list() == expected
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_missing_extra_is_one_clear_error(city, plan, book, monkeypatch, package):
+    """Without the package the message is the line that installs it."""
+    released = hv.release(city, plan, ledger=book, accept_noise=True)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(InputError, match=rf'pip install "hexveil\[{package}\]"'):
+        getattr(released, f"to_{package}")()
+
+
+def test_short_text_and_notebook(book):
+    """The text is one line; the notebook table is escaped, under the promise."""
+    cells = CellTable(hv.Labels("route"), labels={"route": ("<b>x</b>",)})
+    dataset = dataset_of([[3], [2]], 50, cells=cells)
+    released = hv.release(dataset, plan_of(dataset, 2, 2.0), ledger=book, accept_noise=True)
+    assert repr(released) == "Release('value', n_cells=1, epsilon=1, replayed=False)"
+    page = released._repr_html_()
+    assert "&lt;b&gt;x&lt;/b&gt;" in page
+    assert "<b>" not in page
+    assert f"1 cells. {promise('user', released.epsilon)}" in page
+
+
+def test_no_value_shows_in_the_ledger(city, plan, book):
+    """Only the public request and the noisy numbers are stored."""
+    hv.release(city, plan, ledger=book, accept_noise=True)
+    entry = book.entries()[0]
+    assert book.account.unit == "user"
+    assert entry.cost == up(plan.epsilon)
+    assert len(entry.published["cells"]) == 2  # the third is a constant
+    facts = json.dumps(dict(entry.facts))
+    for total in city.sums.total.tolist():
+        assert f'"{total}"' not in facts
+    assert labels(1).names()[0] not in facts

@@ -1,0 +1,182 @@
+"""The private interval: exact counts, a sensitivity never exceeded, the scale that is asked."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import hexveil as hv
+from examples import examples
+from hexveil.mechanisms import noise, range_quantiles
+from publishing.setting import dataset_of
+
+QUANTILES = (Fraction(1, 10), Fraction(9, 10))
+
+
+def fleet(counts, totals, steps=12):
+    """Return a data set on a lattice of few steps."""
+    from hexveil.model.public_metadata import ValueScale  # noqa: PLC0415  for the lattice alone
+
+    return dataset_of(counts, totals, scale=ValueScale.of((0, steps), 1))
+
+
+def by_hand(dataset, asked):
+    """Return the costs of both ends, point by point, in fractions."""
+    occupancy, totals = dataset.occupancy, dataset.sums.total
+    rows = list(zip(occupancy.user.tolist(), occupancy.n.tolist(), totals.tolist(), strict=True))
+    cells = [sum(user == one for user, *_ in rows) for one in range(occupancy.n_users)]
+    found = []
+    for target in asked.targets:
+        at = []
+        for point in asked.points.tolist():
+            below = sum(
+                range_quantiles.GRAIN // cells[user]
+                for user, n, total in rows
+                if Fraction(total, n) <= point
+            )
+            at.append(abs(below - target))
+        found.append(at)
+    return found
+
+
+@st.composite
+def counts_and_totals(draw):
+    """Return counts of up to four users in three cells, and sums that they can have."""
+    counts = np.array(
+        draw(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=2, max_size=4))
+    )
+    counts[0] = np.maximum(counts[0], 1)
+    counts[:, 0] = np.maximum(counts[:, 0], 1)
+    pairs = [int(n) for g in range(3) for n in counts[:, g] if n]
+    return counts, [draw(st.integers(0, 12 * n)) for n in pairs]
+
+
+@examples(60)
+@given(counts_and_totals())
+def test_costs_are_counted_exactly(drawn):
+    """Each point's cost is that of fractions: no mean falls on the wrong side of a point."""
+    dataset = fleet(*drawn)
+    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
+    assert asked.points.tolist() == list(range(13))
+    for counted, block in (
+        (range_quantiles.COUNTED, range_quantiles.BLOCK),
+        (range_quantiles.COUNTED, 2),
+        (0, range_quantiles.BLOCK),
+        (0, 2),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(range_quantiles, "COUNTED", counted)
+            patch.setattr(range_quantiles, "BLOCK", block)
+            found = range_quantiles.costs(dataset, asked)
+        assert [cost.tolist() for cost in found] == by_hand(dataset, asked)
+
+
+def test_points_far_apart_are_found_in_fine_bounds():
+    """With fewer points than quanta, and more quanta than are counted, costs are exact."""
+    rng = np.random.default_rng(6)
+    counts, steps = rng.integers(1, 4, (30, 3)), 10**4 + 7
+    totals = [int(rng.integers(0, steps * n + 1)) for n in counts.T.ravel()]
+    dataset = fleet(counts, totals, steps=steps)
+    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
+    assert asked.points.size == range_quantiles.POINTS + 1
+    for counted in (range_quantiles.COUNTED, steps - 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(range_quantiles, "COUNTED", counted)
+            found = range_quantiles.costs(dataset, asked)
+        assert [cost.tolist() for cost in found] == by_hand(dataset, asked)
+
+
+@pytest.mark.parametrize("user", [0, 1])
+def test_no_neighbour_moves_a_cost_by_more_than_the_grain(user):
+    """Over all values of one user in all its cells, every cost moves by GRAIN at most: met."""
+    counts = np.array([[1, 2, 1], [2, 0, 1], [1, 1, 0]])
+    base = fleet(counts, 0, steps=3)
+    asked = range_quantiles.ballot(base.public, QUANTILES, Fraction(1))
+    rows = np.flatnonzero(base.occupancy.user == user)
+    most, totals = 0, base.sums.total.copy()
+    choices = [range(3 * int(n) + 1) for n in base.occupancy.n[rows]]
+    found = []
+    for own in itertools.product(*choices):
+        totals[rows] = own
+        found.append(np.stack(range_quantiles.costs(fleet(counts, totals, steps=3), asked)))
+    for one, other in itertools.combinations(found, 2):
+        most = max(most, int(np.abs(one - other).max()))
+    own = range_quantiles.GRAIN // len(rows) * len(rows)
+    assert most == own <= range_quantiles.GRAIN
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(2), Fraction(7, 100)])
+def test_both_choices_together_cost_no_more_than_is_charged(monkeypatch, epsilon):
+    """Two choices of scale R lose 2 (2 GRAIN / R) at most; R is rounded up and no further."""
+    dataset = fleet(np.ones((9, 2), dtype=int), 5)
+    asked = range_quantiles.ballot(dataset.public, QUANTILES, epsilon)
+    scales = []
+    monkeypatch.setattr(noise, "noisy_max", lambda _, scale: scales.append(scale) or 0)
+    range_quantiles.prepare(dataset, asked)()
+    assert len(scales) == 2
+    charged = sum(2 * range_quantiles.GRAIN / Fraction(scale) for scale in scales)
+    assert epsilon * (1 - Fraction(1, 2**50)) <= charged <= epsilon
+
+
+def test_scores_are_costs_turned_round(monkeypatch):
+    """The door looks for the largest score, which is the least cost."""
+    dataset = fleet(np.ones((9, 2), dtype=int), 5)
+    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
+    seen = []
+    monkeypatch.setattr(noise, "noisy_max", lambda scores, _: seen.append(scores) or 0)
+    range_quantiles.prepare(dataset, asked)()
+    assert [(-one).tolist() for one in seen] == [
+        c.tolist() for c in range_quantiles.costs(dataset, asked)
+    ]
+
+
+def test_many_users_find_their_quantiles():
+    """With thousands of users the ends lie near the 10th and 90th of a hundred."""
+    rng = np.random.default_rng(2)
+    means = np.clip(rng.normal(30, 5, 20_000), 0, 60)
+    dataset = dataset_of(np.ones((20_000, 1), dtype=int), np.round(means).astype(int))
+    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1, 2))
+    low, high = range_quantiles.interval(
+        range_quantiles.prepare(dataset, asked)(), asked, dataset.public.scale.steps
+    )
+    scale = float(dataset.public.scale.quantum)
+    assert low * scale == pytest.approx(np.quantile(np.round(means), 0.1), abs=1.5)
+    assert high * scale == pytest.approx(np.quantile(np.round(means), 0.9), abs=1.5)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"), [([3, 9], (3, 9)), ([5, 5], (0, 12)), ([9, 3], (0, 12))]
+)
+def test_an_empty_interval_is_all_of_the_bounds(chosen, found):
+    """Where the lower end is not below the upper one, nothing is projected."""
+    dataset = fleet(np.ones((3, 1), dtype=int), 5)
+    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
+    assert range_quantiles.interval(chosen, asked, 12) == found
+
+
+@pytest.mark.parametrize(
+    ("stretch", "found"),
+    [("1", (4, 8)), ("3/2", (3, 9)), ("2", (2, 10)), ("9/8", (3, 9)), ("100", (0, 12))],
+)
+def test_an_interval_is_stretched_around_its_middle_within_the_bounds(stretch, found):
+    """Outwards, to whole quanta, and never beyond the bounds of the records."""
+    dataset = fleet(np.ones((3, 1), dtype=int), 5)
+    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
+    assert range_quantiles.interval([4, 8], asked, 12, Fraction(stretch)) == found
+
+
+def test_points_are_whole_and_not_too_many():
+    """A fine lattice gets evenly spaced points, its ends among them."""
+    dataset = dataset_of(
+        np.ones((3, 1), dtype=int), 5, scale=hv.facts.ValueScale.of((0, 600), "0.001")
+    )
+    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
+    assert asked.points.size == range_quantiles.POINTS + 1
+    assert (asked.points[0], asked.points[-1]) == (0, 600_000)
+    assert np.diff(asked.points).max() - np.diff(asked.points).min() <= 1
+    assert sum(asked.targets) == pytest.approx(int(asked.vote.sum()), abs=1)
+    assert math.isfinite(asked.scale)

@@ -1,0 +1,184 @@
+"""Losses are recomputed from a folder's scales, biases, bounds and counts; misfits are said."""
+
+import math
+import shutil
+from fractions import Fraction
+
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil.publishing.verification import recomputed_losses, verify
+from hexveil.publishing.verification.recomputed_losses import Range, Stated
+from publishing.releases import PLANS, forge_manifest, forge_table, released, said
+
+EXACT = ("means", "per-cell", "clip-user", "composition", "interval")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Return a folder of each kind of plan."""
+    home = tmp_path_factory.mktemp("folders")
+    return {name: released(home / name, name) for name in PLANS}
+
+
+def losses(place):
+    table = pq.read_table(place / "cells.parquet")
+    return recomputed_losses.losses(Stated.of(said(place), table)), said(place)["losses"]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_what_is_stated_lies_within_what_is_recomputed(folders, plan):
+    """Of every kind of plan the sum and the largest loss fit, and nothing is found wrong."""
+    assert verify.problems(folders[plan]) == ()
+    known, stated = losses(folders[plan])
+    assert known.total.has(stated["mean"] * stated["users"], 1e-6 * (1 + known.total.low))
+    assert known.largest.has(stated["max"], 1e-9)
+    assert known.total.low > 0
+
+
+@pytest.mark.parametrize("plan", EXACT)
+def test_the_sum_of_losses_is_known_exactly(folders, plan):
+    """Where values are cut to bounds, or to one interval, counts cancel and the sum is known."""
+    known, stated = losses(folders[plan])
+    assert known.total.low == pytest.approx(known.total.high, rel=1e-12)
+    assert known.total.low == pytest.approx(stated["mean"] * stated["users"], rel=1e-11)
+
+
+def scaled(key, times, statistic="mean", plus=0.0):
+    """Return a forgery: a figure of all cells times a factor, in manifest and tables alike."""
+
+    def forge(place):
+        def change(manifest):
+            for cell in manifest["cells"]:
+                for part in cell["noised"]:
+                    if part["statistic"] == statistic:
+                        part[key] = times * part[key] + plus
+                        part["bound95"] = part["bias"] + part["scale"] * math.log(20)
+
+        column = f"{statistic}_{key}"
+        forge_table(place, column, lambda numbers: [times * one + plus for one in numbers])
+        forge_manifest(place, change)
+
+    return forge
+
+
+def stated(*path, to):
+    """Return a forgery: a field of the manifest changed by a function of it."""
+
+    def forge(place):
+        def change(manifest):
+            *above, last = path
+            for key in above:
+                manifest = manifest[key]
+            manifest[last] = to(manifest[last])
+
+        forge_manifest(place, change)
+
+    return forge
+
+
+def cheaper(place):
+    """State half the price everywhere where it is stated."""
+
+    def change(manifest):
+        half = manifest["losses"]
+        for key in ("max", "p99", "p90", "median", "mean"):
+            half[key] /= 2
+        spent = half["max"]
+        text = recomputed_losses.epsilon_text(Fraction(spent))
+        manifest["guarantee"] |= {"epsilon_spent": text, recomputed_losses.FACTOR: math.exp(spent)}
+        for step in manifest["plan"]["private_steps"]:
+            step["epsilon"] = str(float(step["epsilon"]) / 2)
+
+    forge_manifest(place, change)
+
+
+FORGED = {
+    "smaller scale": ("means", scaled("scale", 0.5), "all units together lose"),
+    "larger scale": ("per-cell", scaled("scale", 2), "all units together lose"),
+    "larger bias": ("means", scaled("bias", 1, plus=1), "all units together lose"),
+    "narrower scale in an interval": ("interval", scaled("scale", 0.5), "all units together lose"),
+    "scale of a variance": (
+        "variance", scaled("scale", 1e-3, "variance"), "all units together lose",
+    ),
+    "half the price": ("means", cheaper, "all units together lose"),
+    "fewer losers": (
+        "means", stated("losses", "at_zero", to=lambda _: 29), "the most exposed unit loses",
+    ),
+    "another factor": (
+        "means",
+        stated("guarantee", recomputed_losses.FACTOR, to=lambda x: x / 2),
+        "not e to the power",
+    ),
+    "less spent": (
+        "means", stated("guarantee", "epsilon_spent", to=lambda _: "1"), "is not the largest loss",
+    ),
+    "less asked": (
+        "means", stated("guarantee", "epsilon_asked", to=lambda _: "1"), "more was spent",
+    ),
+    "no composition": (
+        "means", stated("guarantee", "composed_epsilon", to=lambda _: "1"), "counts no composition",
+    ),
+    "no ledger": ("means", stated("ledger", to=lambda _: None), "says that it cost nothing"),
+    "quantiles out of order": (
+        "means", stated("losses", "median", to=lambda x: 3 * x), "are not in order",
+    ),
+    "fewer units": ("means", stated("losses", "users", to=lambda _: 3), "fewer units than a cell"),
+    "a smaller step": (
+        "interval", stated("plan", "private_steps", 0, "epsilon", to=lambda _: "0.1"),
+        "share is not its part",
+    ),
+    "a step too few": (
+        "interval", stated("plan", "private_steps", to=lambda steps: steps[1:]),
+        "do not add up",
+    ),
+    "no steps": (
+        "means", stated("plan", "private_steps", to=lambda _: []), "none where something was",
+    ),
+    "wider bounds": (
+        "means", stated("cells", 0, "upper", to=lambda x: 2 * x), "are not within those",
+    ),
+    "a finer quantum": (
+        "means", stated("bounds", "quantum", to=lambda _: "0.01"), "the grid of the mean",
+    ),
+    "a larger error": ("means", stated("plan", "max_error", to=lambda x: 2 * x), "max_error"),
+    "no noise kept": (
+        "means", stated("cells", 0, "noised", 0, "kept", to=lambda _: 0), "keeps no record",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_statement_is_found(folders, tmp_path, forged):
+    """A figure that was changed alone, and sealed, does not fit the others."""
+    plan, forge, sentence = FORGED[forged]
+    place = shutil.copytree(folders[plan], tmp_path / "map")
+    forge(place)
+    found = verify.problems(place)
+    assert any(sentence in one for one in found), found
+
+
+def test_a_constant_map_costs_nothing(tmp_path, folders):
+    """A release in which no cell has noise has nothing to recompute, and says so."""
+    place = shutil.copytree(folders["means"], tmp_path / "map")
+
+    def free(manifest):
+        for cell in manifest["cells"]:
+            for part in cell["noised"]:
+                part["scale"] = 0.0
+
+    forge_manifest(place, free)
+    assert any("no cell has noise" in one for one in verify.problems(place))
+
+
+@pytest.mark.parametrize(
+    ("range_", "text"),
+    [
+        (Range(2.0, 2.0), "2"),
+        (Range(1.0, 2.5), "at least 1 and at most 2.5"),
+        (Range(0.25, math.inf), "at least 0.25"),
+    ],
+)
+def test_limits_read_well(range_, text):
+    """One number where both ends are it, else both, or the one that is known."""
+    assert str(range_) == text

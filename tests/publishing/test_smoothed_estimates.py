@@ -1,0 +1,219 @@
+"""Smoothed estimates: made from noisy numbers alone, at no cost, and told apart from the bound."""
+
+import json
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import InputError
+from hexveil.model.public_metadata import ValueScale
+from hexveil.publishing.verification import verify
+from hexveil.publishing.manifest import schema
+from hexveil.publishing.readme import readme
+from hexveil.publishing.smoothed_estimates import crowds, groupings_of
+from hexveil.publishing.table import released
+from hexveil.records.feasible_sums import squares_range
+from hexveil.report.manifest_view import ManifestView
+from hexveil.report.templates import render_sentence
+from hexveil.smoothing import group_hexagons
+from publishing.setting import dataset_of, hexagons, labels
+
+BOTH = ("raw", "smoothed")
+
+
+@pytest.fixture
+def book(tmp_path):
+    """Return a ledger."""
+    return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=100)
+
+
+def fleet(cells=None, n_cells=12, users=60):
+    """Return a data set whose cells' averages lie between 25 and 35 of 60."""
+    rng = np.random.default_rng(9)
+    counts = rng.integers(1, 5, (users, n_cells))
+    middles = rng.uniform(25, 35, n_cells)
+    values = np.clip(rng.normal(middles, 4, counts.shape), 0, 60)
+    sums = np.round(values * 1000).astype(np.int64) * counts
+    least, _ = squares_range(counts.T.ravel(), sums.T.ravel(), 60_000)
+    return dataset_of(
+        counts,
+        sums.T.ravel(),
+        least,
+        scale=ValueScale.of((0, 60), "0.001"),
+        cells=cells or hexagons(n_cells),
+    )
+
+
+@pytest.mark.parametrize("intervals", ["none", "global"])
+def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, intervals):
+    """The same request with and without it: one booking, the same raw numbers, more columns."""
+    dataset = fleet()
+    plan = hv.plan(dataset, epsilon=2, intervals=intervals, advise=False)
+    plain = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
+    again = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
+    assert made.replayed
+    assert len(book.entries()) == 1
+    assert set(made.table.column_names) - set(plain.table.column_names) == {"mean_smoothed"}
+    for name in ("mean_noisy", "mean_raw", "mean_bound95", "mean_quality", "mean_scale"):
+        assert made.table[name].equals(plain.table[name])
+    assert made.table.equals(again.table)
+    low, middle, high = (
+        made.table[f"mean_{key}"].to_numpy() for key in ("low", "smoothed", "high")
+    )
+    assert ((low <= middle) & (middle <= high) & (low >= 0) & (high <= 60)).all()
+    of_page = ManifestView.from_manifest(made.manifest).bound_limits(made.table)
+    for shown, key in zip(of_page, ("low", "high"), strict=True):
+        assert np.allclose(shown, plain.table[f"mean_{key}"].to_numpy())
+    raw = made.table["mean_raw"].to_numpy()
+    assert np.ptp(middle) < np.ptp(raw)
+    folder = made.write(tmp_path / "map")
+    assert verify.problems(folder) == ()
+    page = (folder / "report.html").read_text()
+    assert "of the map\u2019s variation is signal" in page
+    text = " ".join((folder / "README.txt").read_text().split())
+    assert "mean_smoothed [" in text or "mean_smoothed:" in text
+    assert "no guarantee for one cell" in text
+
+
+def test_the_manifest_names_the_model_and_how_much_is_signal(book):
+    """A statement per statistic, and none without smoothing."""
+    import jsonschema  # noqa: PLC0415  this test alone
+
+    dataset = fleet()
+    plan = hv.plan(dataset, epsilon=20, statistics=("mean", "variance", "sd"), advise=False)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
+    jsonschema.validate(made.manifest, schema())
+    assert [one["statistic"] for one in made.manifest["smoothing"]] == ["mean", "variance"]
+    for one in made.manifest["smoothing"]:
+        assert 0 <= one["signal_share"] <= 1
+        assert 0 <= one["distinguishable"] <= 12
+        assert "own" in one["deviations"]
+        assert "guarantee nothing" in one["model"]
+    roots = np.sqrt(made.table["variance_smoothed"].to_numpy())
+    assert np.allclose(made.table["sd_smoothed"].to_numpy(), roots)
+    assert np.allclose(
+        made.table["sd_low"].to_numpy(), np.sqrt(made.table["variance_low"].to_numpy())
+    )
+    plain = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert plain.manifest["smoothing"] == []
+    assert plain.table["sd_bound95"].equals(made.table["sd_bound95"])
+    json.dumps(made.manifest, allow_nan=False)
+
+
+def test_one_cell_is_refused_and_nothing_is_spent(book):
+    """There is nothing to borrow from; the sentence says what to do."""
+    dataset = dataset_of([[3], [2], [2]])
+    plan = hv.plan(dataset, epsilon=1, advise=False)
+    with pytest.raises(InputError, match="smoothed needs more than one cell"):
+        hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
+    assert book.entries() == ()
+
+
+def test_a_cell_without_a_parent_is_refused_and_nothing_is_spent(book):
+    """An index that is no hexagon has no place in the hierarchy: a sentence, before the booking."""
+    dataset = fleet()
+    plan = hv.plan(dataset, epsilon=1, advise=False)
+    dataset.public.cells.hexagon[3] = 7
+    with pytest.raises(InputError, match="hexagon must be one H3 cell index per cell"):
+        hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
+    assert book.entries() == ()
+
+
+def test_the_coarsest_hexagons_are_smoothed_without_parents():
+    """At resolution 0 there is nothing above a hexagon, and nothing is refused."""
+    import h3  # noqa: PLC0415  this test alone
+
+    coarsest = np.array([h3.str_to_int(name) for name in sorted(h3.get_res0_cells())[:9]], "u8")
+    names = {one.name for one in group_hexagons(coarsest)}
+    assert not any("resolution" in name for name in names)
+
+
+def test_a_release_says_how_good_it_is(book, tmp_path):
+    """Signal, cells told apart and the epsilon for half of them stand in manifest and README."""
+    dataset = fleet()
+    made = hv.release(
+        dataset,
+        hv.plan(dataset, epsilon=2, advise=False),
+        ledger=book,
+        accept_noise=True,
+        estimates=BOTH,
+    )
+    one = made.manifest["smoothing"][0]
+    assert one["epsilon_half_distinguishable"] > 0
+    text = " ".join((made.write(tmp_path / "map") / "README.txt").read_text().split())
+    share = f"{one['signal_share']:.0%} of the variation between the noisy numbers is signal"
+    assert f"Smoothed estimates, mean: {share}, the rest is noise." in text
+    assert f"of {one['distinguishable']} of 12 cells exclude the overall average. At about" in text
+    assert f"At about epsilon {one['epsilon_half_distinguishable']:.2g}, half of the cells" in text
+    assert "Bounds and intervals describe the average of these records, not of traffic" in text
+    page = (tmp_path / "map" / "report.html").read_text()
+    assert "by prediction)" in page
+    assert "records, not of traffic" in page
+
+
+def model_text(**changes):
+    """Return the model's text, with values changed by name."""
+    values = {"strategy": "", "smoothed": True, "effects": [], "left_out": (), "widened": False}
+    return render_sentence("smoothing.txt", "model", **(values | changes))
+
+
+def test_the_model_is_told_to_people():
+    """The text names the effects, the distributions and what the interval is not."""
+    text = model_text(effects=["same row", "same column"])
+    for words in (
+        "each of: same row, same column, plus",
+        "Laplace",
+        "Student t",
+        "guarantee nothing",
+    ):
+        assert words in text
+    assert "too large" not in text
+    assert "widened, by a prior" not in text
+    assert "too large: same hour, all." in model_text(left_out=["same hour", "all"])
+    assert "Intervals are widened, by a prior" in model_text(widened=True)
+    assert model_text(smoothed=False).endswith("information, so nothing was smoothed.")
+
+
+def test_where_no_epsilon_would_do_it_is_said(book):
+    """Without a number there are words."""
+    dataset = fleet()
+    plan = hv.plan(dataset, epsilon=2, advise=False)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
+    made.manifest["smoothing"][0] |= {"signal_share": 0.0, "epsilon_half_distinguishable": None}
+    text = " ".join(readme(made.table, made.manifest, mapped=False).split())
+    assert "0% of the variation" in text
+    assert "At no practical epsilon would half of the cells be distinguishable" in text
+
+
+def test_crowds_count_equal_parts():
+    """Users of equal parts count one each; one with nearly all records counts alone."""
+    assert crowds(hv.Occupancy.from_dense([[5, 1], [5, 0], [5, 999]])) == pytest.approx(
+        [3.0, 1.002], abs=1e-3
+    )
+
+
+def test_cells_resemble_each_other_by_place_or_by_label():
+    """Hexagons have parents and neighbours; labels have their columns."""
+    names = {one.name for one in groupings_of(hexagons(12))}
+    assert "neighbouring hexagons" in names
+    assert any("resolution" in name for name in names)
+    assert groupings_of(labels(5)) == ()
+
+
+def test_estimates_are_a_function_of_noisy_numbers_and_public_facts(book):
+    """Other values with the same noisy numbers give the same table, to the last bit."""
+    one = fleet()
+    other = dataset_of(
+        one.occupancy.n.reshape(12, 60).T, 0, scale=one.public.scale, cells=hexagons(12)
+    )
+    from hexveil.publishing.smoothed_estimates import smoothed  # noqa: PLC0415  as the release does
+
+    noisy = {"mean": np.random.default_rng(3).normal(30, 5, 12)}
+    tables = []
+    for dataset in (one, other):
+        plan = hv.plan(dataset, epsilon=2, advise=False)
+        found = smoothed(plan, dataset.public, noisy)
+        tables.append(released(plan, dataset.public, noisy, found))
+    assert tables[0].equals(tables[1])

@@ -1,0 +1,187 @@
+"""A stranger's files are read within limits, or refused with a sentence."""
+
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil.publishing.verification import untrusted_files
+from hexveil.publishing.verification.parquet_pages import pages
+from hexveil.publishing.verification.untrusted_files import ImplausibleError
+
+
+def good(rows=100):
+    """Return a table as a release has one."""
+    return pa.table(
+        {
+            "cell": [f"route {k}" for k in range(rows)],
+            "users": np.arange(rows) % 7 + 1,
+            "mean_raw": np.linspace(0, 60, rows),
+            "mean_quality": ["good", "noise"] * (rows // 2),
+            "geometry": pa.array([b"\1" * 90] * rows, pa.binary()),
+        }
+    )
+
+
+def write(path, table, **layout):
+    pq.write_table(table, path / "cells.parquet", **layout)
+    return path / "cells.parquet"
+
+
+LAYOUTS = (
+    {"compression": "zstd"}, {"compression": "none"}, {"use_dictionary": False},
+    {"data_page_version": "2.0"}, {"row_group_size": 7}, {"data_page_size": 64},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_table_is_read_as_it_was_written(tmp_path, layout):
+    """Whatever the layout, the table and its metadata come back."""
+    table = good().replace_schema_metadata({"value": "speed"})
+    path = write(tmp_path, table, **layout)
+    assert untrusted_files.table(path, 100, 2_000).equals(table, check_metadata=True)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_pages_add_up_to_what_the_footer_says(tmp_path, layout):
+    """Of a file as written the pages' own sizes and values are those of its columns."""
+    path = write(tmp_path, good(), **layout)
+    said = pq.ParquetFile(path).metadata
+    with path.open("rb") as file:
+        for group in range(said.num_row_groups):
+            for k in range(said.num_columns):
+                chunk = said.row_group(group).column(k)
+                start = chunk.dictionary_page_offset or chunk.data_page_offset
+                found = list(pages(file, start, chunk.total_compressed_size, 1_000))
+                unpacked = sum(page.unpacked for page in found)
+                assert 0 < unpacked <= chunk.total_uncompressed_size
+                assert chunk.num_values <= sum(page.values for page in found)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x15", b"\xff" * 60, b"\x19\xfc" * 40, b"\x1c" * 60])
+def test_what_is_no_page_header_is_refused(tmp_path, data):
+    """Headers without an end, lists, and structs within structs are no page."""
+    (tmp_path / "x").write_bytes(data)
+    with (
+        (tmp_path / "x").open("rb") as file,
+        pytest.raises(ValueError, match=r"without|within|a list"),
+    ):
+        list(pages(file, 0, 60, 100))
+
+
+REFUSED = {
+    "more rows than cells": (good(102), {}, "102 rows, and manifest.json has 100 cells"),
+    "a column of another type": (
+        good().set_column(1, "users", pa.array(["1"] * 100)), {}, "type string, not int64",
+    ),
+    "nested values": (
+        good().set_column(0, "cell", pa.array([["x"]] * 100)), {}, "type list",
+    ),
+    "longer texts": (
+        good().set_column(0, "cell", pa.array(["x" * 1_000] * 100)), {}, "longer texts",
+    ),
+    "another encoding": (
+        good(), {"use_dictionary": False, "column_encoding": {"cell": "DELTA_BYTE_ARRAY"}},
+        "unpacks to more",
+    ),
+    "a large page": (
+        good().set_column(0, "cell", pa.array(["x" * 30_000_000, *["y"] * 99])),
+        {"use_dictionary": False, "compression": "zstd", "write_statistics": False},
+        "unpacks to more",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_table_that_no_release_has_is_refused(tmp_path, kind):
+    """Rows, types, encodings and sizes are looked at before anything is unpacked."""
+    table, layout, sentence = REFUSED[kind]
+    path = write(tmp_path, table, **layout)
+    with pytest.raises(ImplausibleError, match=sentence):
+        untrusted_files.table(path, 100, 2_000)
+
+
+def test_a_column_twice_is_refused(tmp_path):
+    """Two columns of one name could be told apart by one reader and not by another."""
+    path = write(tmp_path, good().append_column("cell", good()["cell"]))
+    with pytest.raises(ImplausibleError, match="a column twice"):
+        untrusted_files.table(path, 100, 2_000)
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"x" * 100, b"\xff\xff\xff\x7fPAR1"])
+def test_what_has_no_footer_is_refused(tmp_path, data):
+    """Too short a file, and a footer longer than the file, are told at once."""
+    (tmp_path / "cells.parquet").write_bytes(data)
+    with pytest.raises(ImplausibleError, match="no footer"):
+        untrusted_files.table(tmp_path / "cells.parquet", 1, 100)
+
+
+def make(kind, path):
+    """Put something that is no file in a file's place."""
+    if kind == "link":
+        (path.parent / "other").write_text("{}")
+        path.symlink_to("other")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        with path.open("wb") as file:
+            file.truncate(untrusted_files.LIMITS[path.name] + 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("link", "is a link"), ("device", "is a link"), ("pipe", "is no regular file"),
+        ("folder", "is no regular file"), ("large", "is larger than"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["manifest.json", "cells.parquet", "report.html"])
+def test_what_is_no_file_is_not_read(tmp_path, kind, sentence, name):
+    """A link, a pipe, a device, a folder and a huge file are refused when they are opened."""
+    make(kind, tmp_path / name)
+    with pytest.raises(ImplausibleError, match=sentence):
+        untrusted_files.opened(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"a": NaN}', "no number"), ('{"a": -Infinity}', "no number"),
+        ('{"a": 1e999}', "not finite"), ('{"a": 1, "a": 2}', "stands twice"),
+        ("[" + "[]," * 2_000 + "[]]", "more lists and objects"),
+        ('{"a": "\\ud800"}', "surrogates not allowed"), ('{"a": ' + "9" * 5_000 + "}", "limit"),
+        ('"\udcff"', "codec|utf-8"), ("{", "Expecting"),
+    ],
+)  # fmt: skip
+def test_json_that_says_no_release_is_refused(text, sentence):
+    """Numbers are finite, keys stand once, letters are whole, lists are few for the text."""
+    with pytest.raises(ValueError, match=sentence):
+        untrusted_files.parsed(text.encode("utf-8", "surrogateescape"))
+
+
+def test_ordinary_json_is_read():
+    """Letters of any script, written out or escaped, come back."""
+    assert untrusted_files.parsed('{"a": ["\\ud83d\\ude8c", "é", 1.5, null]}'.encode()) == {
+        "a": ["🚌", "é", 1.5, None]
+    }
+
+
+def test_a_broken_footer_never_ends_the_process(tmp_path):
+    """Footers with a byte changed are read by our own parser first, and end in an error."""
+    path = write(tmp_path, good())
+    whole = path.read_bytes()
+    start = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    refused = 0
+    for at in range(start, len(whole) - 8, 3):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :])
+        try:
+            untrusted_files.table(path, 100, 2_000)
+        except (ValueError, OSError, pa.ArrowException):
+            refused += 1
+    assert refused > 100

@@ -1,0 +1,208 @@
+"""A release folder is checked from itself alone: whole ones pass, every kind of change is named."""
+
+import json
+import os
+import re
+import shutil
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import InputError
+from hexveil.mechanisms import clipped_mean
+from hexveil.model.cells import CellTable
+from hexveil.publishing import folder, receipt
+from hexveil.publishing.manifest import manifest
+from hexveil.publishing.pipeline import _values
+from hexveil.publishing.table import released
+from hexveil.publishing.verification import verify
+from publishing.setting import dataset_of, plan_of
+
+LEDGER = {"entry": 7, "chain": "ab" * 32}
+
+
+def write(dataset, place, *, statistics=("mean",), ledger=LEDGER):
+    """Write a release of chosen noisy numbers and return its folder; free without a ledger."""
+    n_cells, kept = dataset.occupancy.n_cells, 0 if ledger is None else 1
+    plan = plan_of(dataset, kept, 0.7, statistics=statistics, epsilon=Fraction(20))
+    middle = (
+        clipped_mean.lattice(plan, dataset.public.scale).steps * dataset.occupancy.records_per_cell
+    )
+    numbers = {"mean": 7 * np.arange(n_cells) + 31 if kept else middle}
+    noisy = _values(numbers, plan, dataset.public.scale)
+    table = released(plan, dataset.public, noisy)
+    said = manifest("buses", dataset.public, plan, "0" * 64, ledger)
+    return folder.write(table, said, place)
+
+
+def seal(place):
+    """Write the receipt anew, as a forger would who has no ledger."""
+    (place / receipt.NAME).unlink()
+    receipt.write(place, json.loads((place / "manifest.json").read_text()))
+
+
+def odd_labels():
+    """Return records of labels that CSV must quote."""
+    names = ("7, north", 'say "x"', "two\nlines", "=1+1", "007", "")
+    cells = CellTable(hv.Labels("route"), labels={"route": names})
+    return dataset_of([[2] * 6, [1] * 6], cells=cells)
+
+
+@pytest.mark.parametrize("ledger", [LEDGER, None])
+def test_a_release_is_what_it_says(city, tmp_path, ledger):
+    """A folder as it was written has no problem, and its receipt names every other file."""
+    place = write(city, tmp_path / "map", ledger=ledger)
+    assert verify.problems(place) == ()
+    said = json.loads((place / receipt.NAME).read_text())
+    assert set(said["files"]) == {path.name for path in place.iterdir()} - {receipt.NAME}
+    assert said["ledger"] == ledger
+
+
+def test_in_python_the_manifest_is_returned_or_every_problem_is_named(city, tmp_path):
+    """`hexveil.verify` takes a path or text; what is wrong with a folder is one error."""
+    place = write(city, tmp_path / "map")
+    assert hv.verify(str(place)) == json.loads((place / "manifest.json").read_text())
+    (place / "README.txt").write_text("nothing is protected")
+    (place / "more.txt").touch()
+    with pytest.raises(InputError, match=r"map is not as it was written: ") as told:
+        hv.verify(place)
+    assert {"README.txt", "more.txt"} <= set(re.findall(r"\w+\.txt", str(told.value)))
+    with pytest.raises(InputError, match="there is no folder"):
+        hv.verify(tmp_path / "gone")
+
+
+@pytest.mark.parametrize("dataset", [odd_labels(), dataset_of([[3, 1], [2, 2]])])
+def test_labels_and_all_statistics_pass(tmp_path, dataset):
+    """Names that need quoting, and columns of variances, are read as they were written."""
+    assert verify.problems(write(dataset, tmp_path / "a")) == ()
+
+
+def test_a_copy_passes(city, tmp_path):
+    """A folder may be copied and renamed."""
+    shutil.copytree(write(city, tmp_path / "map"), tmp_path / "copy")
+    assert verify.problems(tmp_path / "copy") == ()
+
+
+def change_csv(place):
+    table = pa.csv.read_csv(place / "cells.csv")
+    raw = table["mean_raw"].to_numpy().copy()
+    raw[0] += 1
+    index = table.column_names.index("mean_raw")
+    pa.csv.write_csv(table.set_column(index, "mean_raw", pa.array(raw)), place / "cells.csv")
+
+
+def change_parquet(column, by):
+    def change(place):
+        table = pq.read_table(place / "cells.parquet")
+        index = table.column_names.index(column)
+        numbers = table[column].to_numpy() + by
+        table = table.set_column(index, table.schema.field(column), pa.array(numbers))
+        pq.write_table(table, place / "cells.parquet")
+        rows = table.drop_columns([c for c in ("geometry",) if c in table.column_names])
+        pa.csv.write_csv(rows, place / "cells.csv")
+        seal(place)
+
+    return change
+
+
+def change_manifest(change, *, sealed=True):
+    def act(place):
+        said = json.loads((place / "manifest.json").read_text())
+        change(said)
+        (place / "manifest.json").write_text(json.dumps(said))
+        if sealed:
+            seal(place)
+
+    return act
+
+
+def change_receipt(change):
+    def act(place):
+        said = json.loads((place / receipt.NAME).read_text())
+        change(said)
+        (place / receipt.NAME).write_text(json.dumps(said))
+
+    return act
+
+
+CHANGES = {
+    "README.txt was changed": lambda place: (place / "README.txt").write_text("trust me"),
+    "report.html is missing": lambda place: (place / "report.html").unlink(),
+    "extra.txt was added": lambda place: (place / "extra.txt").touch(),
+    "receipt.json is missing": lambda place: (place / "receipt.json").unlink(),
+    "receipt.json cannot be read": lambda place: (place / "receipt.json").write_text("{"),
+    "cells.csv was changed": change_csv,
+    "mean_scale is not what manifest.json says": change_parquet("mean_scale", 0.25),
+    "mean_raw is not mean_noisy clamped": change_parquet("mean_raw", 0.25),
+    "mean_noisy has a number that is not on the grid": change_parquet("mean_noisy", 1e-6),
+    "manifest.json cannot be read": lambda place: (place / "manifest.json").write_text("{"),
+    "manifest.json is no JSON object": lambda place: (place / "manifest.json").write_text("[]"),
+    "another ledger": change_manifest(
+        lambda said: said["ledger"].update(entry=8), sealed=False
+    ),
+    "breaks its schema at guarantee": change_manifest(
+        lambda said: said["guarantee"].pop("epsilon_spent")
+    ),
+    "is of schema version 9": change_manifest(lambda said: said.update(schema_version=9)),
+    "is of schema version none that": change_manifest(
+        lambda said: said.update(schema_version=["1"])
+    ),
+    "receipt.json is of a version that this program does not know": change_receipt(
+        lambda said: said.update(receipt_version=2)
+    ),
+    "receipt.json does not say its files": change_receipt(lambda said: said.pop("files")),
+    "receipt.json names no files": change_receipt(lambda said: said.update(files=["cells.csv"])),
+    "no regular file": lambda place: [(place / "report.html").unlink(),
+                                      os.mkfifo(place / "report.html")],
+    "is a link": lambda place: [(place / "README.txt").rename(place.parent / "README.txt"),
+                                (place / "README.txt").symlink_to("../README.txt")],
+    "more than 100 files": lambda place: [(place / f"{k}.txt").touch() for k in range(120)],
+    "says more beside its cells": change_manifest(
+        lambda said: said["rules"].update({f"rule {k}": k for k in range(30_000)})
+    ),
+    "does not have the cells": change_manifest(lambda said: said["cells"].reverse()),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sentence", CHANGES)
+def test_every_change_is_named(city, tmp_path, sentence):
+    """What was changed, taken away or added is said by name, also under a new receipt."""
+    place = write(city, tmp_path / "map")
+    CHANGES[sentence](place)
+    found = verify.problems(place)
+    assert any(sentence in one for one in found), found
+
+
+def test_a_folder_that_is_no_release_is_refused(tmp_path):
+    """A missing folder, and one without a manifest, are wrong use."""
+    with pytest.raises(InputError, match="no folder"):
+        verify.problems(tmp_path / "gone")
+    with pytest.raises(InputError, match=r"no manifest\.json"):
+        verify.problems(tmp_path)
+
+
+def test_problems_fit_a_terminal(city, tmp_path):
+    """Of very many problems, and of very long names, a part is told."""
+    place = write(city, tmp_path / "map")
+    for number in range(60):
+        (place / f"{number:02} {'x' * 200}.txt").touch()
+    found = verify.problems(place)
+    assert len(found) == verify.MOST_PROBLEMS + 1
+    assert found[-1] == "And 30 more."
+    assert max(map(len, found)) <= verify.LONGEST + 3
+
+
+def test_what_was_recomputed_and_what_not_is_said(city, tmp_path):
+    """The verdict names the losses that it computed anew, and what a folder cannot show."""
+    verdict = verify.verdict(write(city, tmp_path / "map"))
+    together, most = verdict.recomputed
+    assert together.startswith("what all 4 users lose together: ")
+    assert most.startswith("what the most exposed user loses: ")
+    assert any("whether noise was drawn" in one for one in verdict.unknown)
+    assert any("the loss of each user" in one for one in verdict.unknown)

@@ -1,0 +1,247 @@
+"""Weighted means in a private interval: exact sensitivity, rounding, and what is booked."""
+
+import contextlib
+import itertools
+import json
+import math
+import sqlite3
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import hexveil as hv
+from hexveil.base.errors import InputError, StorageError
+from hexveil.mechanisms import noise, range_quantiles, weighted_mean
+from hexveil.mechanisms.permute_and_flip import law
+from hexveil.model.public_metadata import ValueScale
+from hexveil.publishing.pipeline import ENDS, _weighted_stages
+from hexveil.publishing.stages import CELLS
+from hexveil.publishing.verification import verify
+from publishing.drawing import drawn, interval_of
+from publishing.setting import dataset_of
+
+COUNTS = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
+
+
+def planned(dataset, epsilon=2, **options):
+    """Return a plan with an interval."""
+    return hv.plan(dataset, epsilon=epsilon, intervals="global", advise=False, **options)
+
+
+def tiny(totals=0, steps=3):
+    """Return a data set of four users on a lattice of few steps."""
+    return dataset_of(COUNTS, totals, scale=ValueScale.of((0, steps), 1))
+
+
+def neighbours(user, steps=3):
+    """Yield the sums of all data sets that differ in one user's values."""
+    base = tiny(steps=steps)
+    rows = np.flatnonzero(base.occupancy.user == user)
+    for own in itertools.product(*(range(steps * int(n) + 1) for n in base.occupancy.n[rows])):
+        totals = np.zeros(base.occupancy.n_pairs, dtype=np.int64)
+        totals[rows] = own
+        yield totals
+
+
+@given(
+    st.integers(1, 2**31), st.integers(1, 10**6), st.integers(0, 2**26), st.integers(0, 10**6),
+    st.integers(0, 2**40), st.data(),
+)  # fmt: skip
+def test_a_contribution_is_the_projected_mean_times_the_weight_rounded_down(
+    n, width, weight, low, total, data
+):
+    """Whatever the numbers: floor(W clip(s, a n, b n) / n), without leaving 64 bits."""
+    total = data.draw(st.integers(0, min(total, 2**62 // (low + width))))
+    n = min(n, 2**62 // (low + width))
+    whole = [np.array([one], dtype=np.int64) for one in (total, n, weight)]
+    (found,) = weighted_mean.contributions(*whole, (low, low + width)).tolist()
+    mean = min(max(Fraction(total, n), low), low + width)
+    assert found == math.floor(weight * mean)
+    assert weight * low <= found <= weight * (low + width)
+
+
+@pytest.mark.parametrize("user", range(4))
+@pytest.mark.parametrize("interval", [(0, 3), (1, 2), (0, 1)])
+def test_the_sensitivity_is_exact(user, interval):
+    """Over all neighbours a user moves each cell by W (b - a), reached, and no other cell."""
+    dataset = tiny()
+    weight = planned(dataset).rows.interval.weight
+    found = [weighted_mean.statistic(tiny(totals), weight, interval) for totals in neighbours(user)]
+    moved = np.max(found, axis=0) - np.min(found, axis=0)
+    own = np.zeros(2, dtype=np.int64)
+    rows = np.flatnonzero(dataset.occupancy.user == user)
+    own[dataset.occupancy.cell[rows]] = weight[rows]
+    assert moved.tolist() == (own * (interval[1] - interval[0])).tolist()
+
+
+@pytest.mark.parametrize("user", range(4))
+def test_all_that_a_user_can_lose_is_booked(user):
+    """Over all neighbours and all outcomes, by exact laws: interval and noise within the loss.
+
+    The interval's odds are the exact law of its two choices; given it, noise of scale R at a
+    distance d changes odds by exp(d / R) at most, which is reached.
+    """
+    plan = planned(tiny())
+    interval, loss = plan.rows.interval, plan.losses()[user]
+    asked = range_quantiles.ballot(plan.facts, interval.quantiles, interval.epsilon)
+    data = [tiny(totals) for totals in neighbours(user)]
+    laws = [
+        [
+            law(cost, np.ones(cost.size, dtype=np.int64), asked.scale)
+            for cost in range_quantiles.costs(one, asked)
+        ]
+        for one in data
+    ]
+    places = list(itertools.product(range(4), repeat=2))
+    chosen = {
+        place: range_quantiles.interval(list(place), asked, 3, interval.stretch) for place in places
+    }
+    numbers = {
+        pair: [weighted_mean.statistic(one, interval.weight, pair) for one in data]
+        for pair in set(chosen.values())
+    }
+    largest = 0.0
+    for one, other in itertools.permutations(range(len(data)), 2):
+        for (i, j), pair in chosen.items():
+            odds = math.log(laws[one][0][i] * laws[one][1][j])
+            odds -= math.log(laws[other][0][i] * laws[other][1][j])
+            away = np.abs(numbers[pair][one] - numbers[pair][other])
+            noise = (away / weighted_mean.scales(plan, pair[1] - pair[0])).sum()
+            largest = max(largest, odds + noise)
+    assert largest <= loss
+    assert largest > 0.6 * loss
+
+
+def test_scales_are_rounded_up_and_no_further():
+    """Whatever the interval, a pair's loss by its scale is at most its share over the noise."""
+    plan = planned(tiny())
+    interval, noise = plan.rows.interval, plan.parts["mean"].noise
+    totals = interval.totals(plan.occupancy)
+    for width in (1, 2, 3):
+        for scale, total, r in zip(weighted_mean.scales(plan, width), totals, noise, strict=True):
+            exact = Fraction(float(r)) * int(total) * width
+            assert exact <= Fraction(float(scale)) <= exact * (1 + Fraction(1, 2**51))
+
+
+def fleet(users=600):
+    """Return a data set of two cells whose users lie between 20 and 40 of 60."""
+    rng = np.random.default_rng(6)
+    counts = rng.integers(1, 4, (users, 2))
+    sums = np.round(rng.uniform(20_000, 40_000, counts.shape) * counts).astype(np.int64)
+    return dataset_of(counts, sums.T.ravel(), scale=ValueScale.of((0, 60), "0.001"))
+
+
+@pytest.fixture
+def book(tmp_path):
+    """Return a ledger."""
+    return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
+
+
+def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
+    """The plan's loss is booked; ledger and manifest have the ends; the folder verifies."""
+    dataset = fleet(2000)
+    # With this share the chance that an end lies outside what is asked below is under 1e-15.
+    plan = planned(dataset, interval_share="0.2")
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
+    (entry,) = book.entries()
+    low, high = interval_of(entry, dataset, plan)
+    step, cells = made.manifest["plan"]["private_steps"]
+    assert (step["step"], cells["step"]) == ("interval", "cells")
+    assert (step["lower"], step["upper"]) == (pytest.approx(low / 1000), pytest.approx(high / 1000))
+    assert 5 < step["lower"] < 30
+    assert 30 < step["upper"] < 55
+    assert Fraction(step["stretch"]) == plan.rows.interval.stretch >= 1
+    assert step["share"] + cells["share"] == pytest.approx(1)
+    both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
+    assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
+    width = step["upper"] - step["lower"]
+    assert made.table["mean_scale"].to_numpy() == pytest.approx(width * plan.parts["mean"].noise)
+    folder = made.write(tmp_path / "map")
+    assert verify.problems(folder) == ()
+    assert "projected to the private interval" in (folder / "README.txt").read_text()
+    page = (folder / "report.html").read_text()
+    assert "off, by a stated prior, by about" in page
+    assert "an interval found privately" in page
+    assert "of values cut to" not in page
+    again = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert again.replayed
+    assert again.table.equals(made.table)
+    assert json.dumps(again.manifest) == json.dumps(made.manifest)
+
+
+def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(book, monkeypatch):
+    """What is published is Σ w clip(user mean), to within one quantum of rounding."""
+    dataset = fleet(50)
+    plan = planned(dataset)
+    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    low, high = interval_of(book.entries()[0], dataset, plan)
+    occupancy = dataset.occupancy
+    means = np.clip(dataset.sums.total / occupancy.n, low, high) / 1000
+    share = plan.rows.interval.shares(occupancy)
+    expected = np.bincount(occupancy.cell, weights=share * means)
+    assert made.table["mean_noisy"].to_numpy() == pytest.approx(expected, abs=0.001)
+
+
+@pytest.mark.slow
+def test_released_noise_has_the_planned_scale():
+    """Over many draws of one plan the noise is Laplace of the stated scale: mean and spread fit.
+
+    |noise| / scale has mean 1 and variance 1; of 4,000 the mean is off by 0.08 with a chance of
+    less than 1e-6, and a scale a fifth off would be seen with a larger one than 1 - 1e-6.
+    """
+    dataset = dataset_of([[1]] * 40, 30_000, scale=ValueScale.of((0, 60), "0.001"))
+    plan = planned(dataset, epsilon=3)
+    seen = []
+    for _ in range(4000):
+        noisy = drawn(_weighted_stages(dataset, plan))
+        low, high = noisy[ENDS].tolist()
+        truth = weighted_mean.statistic(dataset, plan.rows.interval.weight, (low, high))
+        seen.append(float((noisy["mean"] - truth)[0] / weighted_mean.scales(plan, high - low)[0]))
+    assert np.abs(seen).mean() == pytest.approx(1, abs=0.08)
+    assert abs(np.mean(np.array(seen) > 0) - 0.5) < 0.04
+
+
+def test_bounds_of_the_plan_must_be_the_records(book):
+    """The interval is found within the records' bounds; others are refused before booking."""
+    dataset = fleet(50)
+    with pytest.raises(InputError, match="leave bounds out of the plan"):
+        hv.release(dataset, planned(dataset, bounds=(0, 30)), ledger=book, accept_noise=True)
+    assert book.entries() == ()
+
+
+def test_what_does_not_fit_is_refused_before_it_is_booked(book):
+    """A lattice too fine for the noise is refused from public facts."""
+    dataset = dataset_of(np.ones((3, 2), dtype=int), 5, scale=ValueScale.of((0, 10), "0.00000001"))
+    with pytest.raises(InputError, match="does not fit whole numbers"):
+        hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
+    assert book.entries() == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [0, 1])
+@pytest.mark.parametrize(
+    "row",
+    ["zeroblob(length(row))", "substr(row, 9)", "substr(row, 1, 8)", "x''"],
+    ids=["zero", "first off", "first alone", "empty"],
+)
+def test_a_result_that_was_changed_is_noticed(stage, row, book):
+    """Ends and averages that are not what was stored are neither shown nor drawn anew."""
+    dataset = fleet(50)
+    plan = planned(dataset)
+    hv.release(dataset, plan, ledger=book, accept_noise=True)
+    before = book.entries()[0]
+    assert list(before.stages) == [ENDS, CELLS]
+    assert before.stages[ENDS][0] != before.stages[ENDS][1]
+    of = f"(SELECT entry FROM hexveil_journal ORDER BY entry LIMIT 1 OFFSET {stage})"
+    with contextlib.closing(sqlite3.connect(book.where)) as connection, connection:
+        connection.execute(f"UPDATE hexveil_journal SET row = {row} WHERE entry IN {of}")
+    with pytest.raises(StorageError, match="changed by something else; nothing was published"):
+        hv.release(dataset, plan, ledger=book, accept_noise=True)
+    (problem,) = book.verify().problems
+    assert "is not what was stored" in problem
+    assert book.spent == before.cost

@@ -1,0 +1,475 @@
+"""Variances under a private interval: exact sensitivity, rounding, what is booked and stated."""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import assume, given
+
+import hexveil as hv
+from examples import examples
+from hexveil.base.errors import InputError
+from hexveil.mechanisms import noise, range_quantiles, weighted_mean, weighted_variance
+from hexveil.mechanisms.permute_and_flip import law
+from hexveil.model.public_metadata import ValueScale
+from hexveil.planning.clipping_range.private_range import around
+from hexveil.publishing.pipeline import ENDS, _weighted_stages
+from hexveil.publishing.verification import verify
+from hexveil.records.feasible_sums import squares_range
+from publishing.drawing import drawn, interval_of
+from publishing.setting import dataset_of
+
+COUNTS = np.array([[2, 1], [1, 0], [1, 2], [0, 1]])
+BOTH = ("mean", "variance")
+GRAIN = 2**weighted_variance.BITS
+
+
+def planned(dataset, epsilon=2, statistics=BOTH, **options):
+    """Return a plan with an interval and a variance."""
+    return hv.plan(
+        dataset,
+        epsilon=epsilon,
+        statistics=statistics,
+        intervals="global",
+        advise=False,
+        **options,
+    )
+
+
+def tiny(totals=0, squares=0, steps=3):
+    """Return a data set of four users on a lattice of few steps."""
+    n = hv.Occupancy.from_dense(COUNTS).n_pairs
+    squares = np.array(np.broadcast_to(squares, n), dtype=np.int64)
+    return dataset_of(COUNTS, totals, squares, scale=ValueScale.of((0, steps), 1))
+
+
+def possible(n, steps):
+    """Return all sums of n samples: of the samples and of their squares, as records may have."""
+    totals = np.arange(n * steps + 1)
+    least, most = squares_range(np.full(totals.size, n), totals, steps)
+    rows = zip(totals.tolist(), least.tolist(), most.tolist(), strict=True)
+    return [(total, square) for total, low, high in rows for square in range(low, high + 1)]
+
+
+def neighbours(user, steps=3):
+    """Yield all data sets that differ in one user's values, its samples whole or not."""
+    base = tiny(steps=steps).occupancy
+    rows = np.flatnonzero(base.user == user)
+    for own in itertools.product(*(possible(n, steps) for n in base.n[rows].tolist())):
+        totals, squares = np.zeros((2, base.n_pairs), dtype=np.int64)
+        totals[rows], squares[rows] = zip(*own, strict=True)
+        yield tiny(totals, squares, steps)
+
+
+@given(st.integers(1, 2**30), st.integers(1, 2**25), st.integers(0, 2**26), st.data())
+def test_a_contribution_is_the_projected_second_moment_times_the_weight(n, steps, weight, data):
+    """W floor(2^20 min(q, m r²) / (m r²)) exactly, up to the largest sums that data sets accept."""
+    n = min(n, (2**62 - 1) // steps**2)
+    middle, radius = data.draw(st.integers(0, steps)), data.draw(st.integers(1, steps))
+    total = np.array([data.draw(st.integers(0, n * steps))])
+    low, high = (int(one[0]) for one in squares_range(np.array([n]), total, steps))
+    square = data.draw(st.integers(low, high))
+    whole = np.array([n]), total, np.array([square])
+    (found,) = weighted_variance.contributions(whole, np.array([weight]), middle, radius).tolist()
+    q = square - 2 * middle * int(total[0]) + middle**2 * n
+    assert q >= 0
+    assert found == weight * math.floor(GRAIN * Fraction(min(q, n * radius**2), n * radius**2))
+    assert 0 <= found <= weight * GRAIN
+
+
+@pytest.mark.parametrize("high", [0, 2**21, 2**22 - 1])
+def test_the_largest_sums_stay_within_64_bits(high):
+    """At the largest counts, samples at either end, the farthest middle, the largest radius."""
+    steps, n = 2**20, 2**22 - 1
+    total, square = high * steps, high * steps**2
+    for middle, radius in itertools.product((0, steps // 2, steps), (1, steps)):
+        whole = tuple(np.array([one]) for one in (n, total, square))
+        (found,) = weighted_variance.contributions(
+            whole, np.array([2**26]), middle, radius
+        ).tolist()
+        q = square - 2 * middle * total + middle**2 * n
+        assert found == 2**26 * (GRAIN * min(q, n * radius**2) // (n * radius**2))
+
+
+@pytest.mark.parametrize("user", range(4))
+@pytest.mark.parametrize("pair", [(0, 3), (1, 2), (0, 1)])
+def test_the_sensitivity_is_exact(user, pair):
+    """Over all neighbours a user moves each cell by 2^20 W, reached, and no other cell."""
+    plan = planned(tiny())
+    interval, occupancy = plan.rows.interval, plan.occupancy
+    found = [weighted_variance.statistic(one, interval, pair) for one in neighbours(user)]
+    moved = np.max(found, axis=0) - np.min(found, axis=0)
+    own = np.zeros(2, dtype=np.int64)
+    rows = np.flatnonzero(occupancy.user == user)
+    own[occupancy.cell[rows]] = interval.weight[rows]
+    assert moved.tolist() == (own * GRAIN).tolist()
+
+
+@pytest.mark.parametrize("statistics", [BOTH, ("sd",)])
+@pytest.mark.parametrize("user", range(4))
+def test_all_that_a_user_can_lose_is_booked(user, statistics):
+    """Over all neighbours and all outcomes, by exact laws: three private steps within the loss.
+
+    The interval's odds are the exact law of its two choices; given it, noise of scale R at a
+    distance d changes odds by exp(d / R) at most, which is reached; the mean's noise is drawn for
+    the variance as well, whether the mean is published or not.
+    """
+    plan = planned(tiny(), statistics=statistics)
+    interval, loss = plan.rows.interval, plan.losses()[user]
+    asked = range_quantiles.ballot(plan.facts, interval.quantiles, interval.epsilon)
+    data = list(neighbours(user))
+    odds = np.log(
+        [
+            [
+                law(cost, np.ones(cost.size, dtype=np.int64), asked.scale)
+                for cost in range_quantiles.costs(one, asked)
+            ]
+            for one in data
+        ]
+    )
+    largest = 0.0
+    for i, j in itertools.product(range(4), repeat=2):
+        pair = range_quantiles.interval([i, j], asked, 3, interval.stretch)
+        chosen = odds[:, 0, i] + odds[:, 1, j]
+        lost = chosen[:, None] - chosen[None, :]
+        for numbers, scales in (
+            (
+                [weighted_mean.statistic(one, interval.weight, pair) for one in data],
+                weighted_mean.scales(plan, pair[1] - pair[0]),
+            ),
+            (
+                [weighted_variance.statistic(one, interval, pair) for one in data],
+                weighted_variance.scales(plan),
+            ),
+        ):
+            at = np.array(numbers) / scales
+            lost += np.abs(at[:, None] - at[None, :]).sum(axis=-1)
+        largest = max(largest, float(lost.max()))
+    assert largest <= loss
+    assert largest > 0.5 * loss
+    assert loss <= float(plan.epsilon) <= 2
+
+
+@pytest.mark.parametrize("pair", [(0, 3), (1, 2)])
+@pytest.mark.parametrize("user", range(4))
+def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
+    """Beside the interval a user is charged its largest moves over both scales, and no more."""
+    plan = planned(tiny())
+    interval, data = plan.rows.interval, list(neighbours(user))
+    cost = 0.0
+    for numbers, scales in (
+        (
+            [weighted_mean.statistic(one, interval.weight, pair) for one in data],
+            weighted_mean.scales(plan, pair[1] - pair[0]),
+        ),
+        (
+            [weighted_variance.statistic(one, interval, pair) for one in data],
+            weighted_variance.scales(plan),
+        ),
+    ):
+        cost += float((np.ptp(numbers, axis=0) / scales).sum())
+    booked = float(plan.losses()[user]) - float(interval.epsilon)
+    assert cost <= booked * (1 + 1e-12)
+    assert cost >= booked * (1 - 1e-9)
+
+
+def test_scales_are_rounded_up_and_no_further():
+    """A pair's loss by its scale is at most its share over the noise, whatever the interval."""
+    plan = planned(tiny())
+    totals = plan.rows.interval.totals(plan.occupancy)
+    rows = zip(weighted_variance.scales(plan), totals, plan.rows.variance_noise, strict=True)
+    for scale, total, noise in rows:
+        exact = Fraction(float(noise)) * int(total) * GRAIN
+        assert exact <= Fraction(float(scale)) <= exact * (1 + Fraction(1, 2**51))
+
+
+def fleet(users=600, cells=2, seed=6, most=4, spread=5000):
+    """Return a data set of buses between 10 and 50 of 60, and the samples of each pair."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, most, (users, cells))
+    occupancy = hv.Occupancy.from_dense(counts)
+    samples = [
+        np.clip(np.round(rng.normal(rng.uniform(22_000, 38_000), spread, n)), 0, 60_000)
+        for n in occupancy.n.tolist()
+    ]
+    made = (np.array([(one**p).sum() for one in samples], dtype=np.int64) for p in (1, 2))
+    return dataset_of(counts, *made, scale=ValueScale.of((0, 60), "0.001")), samples
+
+
+def true_variance(dataset, samples):
+    """Return the variance of each cell's samples, in squared value units."""
+    cell = dataset.occupancy.cell
+    return np.array(
+        [
+            np.concatenate([one for one, at in zip(samples, cell, strict=True) if at == g]).var()
+            for g in range(dataset.occupancy.n_cells)
+        ]
+    ) / 1e6  # fmt: skip
+
+
+@pytest.fixture
+def book(tmp_path):
+    """Return a ledger."""
+    return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
+
+
+def test_one_booking_covers_all_three_steps(book, tmp_path):
+    """The plan's loss is booked once; the manifest has all steps; the folder verifies."""
+    dataset, samples = fleet(2000)
+    plan = planned(dataset, statistics=("mean", "variance", "sd"))
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
+    assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
+    (entry,) = book.entries()
+    assert len(entry.published["cells"]) == 2 * dataset.occupancy.n_cells
+    step, cells = made.manifest["plan"]["private_steps"]
+    assert step["share"] + cells["share"] == pytest.approx(1)
+    both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
+    assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
+    low, high = interval_of(entry, dataset, plan)
+    radius = around((low, high), 60_000, plan.rows.interval.radius)[2]
+    assert step["radius"] == pytest.approx(radius / 1000)
+    noise = float(plan.rows.variance_noise[0])
+    assert cells["mean_share"] == pytest.approx(noise / (noise + plan.mean_noise[0]))
+    scale = (radius / 1000) ** 2 * plan.rows.variance_noise
+    assert made.table["variance_scale"].to_numpy() == pytest.approx(scale)
+    variance, sd = (made.table[f"{name}_raw"].to_numpy() for name in ("variance", "sd"))
+    assert sd == pytest.approx(np.sqrt(variance))
+    assert sd == pytest.approx(np.sqrt(true_variance(dataset, samples)), rel=0.2)
+    folder = made.write(tmp_path / "map")
+    assert verify.problems(folder) == ()
+    said = " ".join((folder / "README.txt").read_text().split())
+    assert "less the square of the noisy average's distance" in said
+    assert "variance_scale * ln 40" in said
+    assert "variance_scale * ln 20" not in said
+    again = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
+    assert again.replayed
+    assert again.table.equals(made.table)
+    assert json.dumps(again.manifest) == json.dumps(made.manifest)
+
+
+@pytest.mark.parametrize("statistics", [("variance",), ("sd",)])
+def test_a_variance_alone_pays_for_its_mean(book, tmp_path, statistics):
+    """The noisy mean is in the ledger and its part in the manifest; no column shows it."""
+    dataset, samples = fleet(2000)
+    plan = planned(dataset, statistics=statistics)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert len(book.entries()[0].published["cells"]) == 2 * dataset.occupancy.n_cells
+    assert not [name for name in made.table.column_names if name.startswith("mean")]
+    assert 0 < made.manifest["plan"]["private_steps"][1]["mean_share"] < 1
+    folder = made.write(tmp_path / "map")
+    assert verify.problems(folder) == ()
+    page = (folder / "report.html").read_text()
+    assert "an interval found privately, and of average squared distances from its middle" in page
+    assert "of values cut to" not in page
+    assert ("ln 40 + what the average" in page) == (statistics == ("variance",))
+    found = made.table[f"{statistics[0]}_raw"].to_numpy() ** (2 if statistics == ("sd",) else 1)
+    assert found == pytest.approx(true_variance(dataset, samples), rel=0.4)
+
+
+def test_a_loaded_plan_releases_the_same_request(book, tmp_path):
+    """Saved, loaded and released it is the same request: the same numbers at no cost."""
+    dataset, _ = fleet(300)
+    plan = planned(dataset)
+    first = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    again = hv.release(
+        dataset, hv.Plan.load(plan.save(tmp_path / "plan")), ledger=book, accept_noise=True
+    )
+    assert again.replayed
+    assert again.table.equals(first.table)
+
+
+def projected(dataset, plan, pair, shares):
+    """Return Σ p min(q, r²) - (Σ p clip(mean) - middle)² of each cell in value units, by floats."""
+    occupancy, scale = dataset.occupancy, dataset.public.scale
+    middle, _, radius = around(pair, scale.steps, plan.rows.interval.radius)
+    total, square = dataset.sums.total / occupancy.n, dataset.sums.total_sq / occupancy.n
+    q = np.minimum(square - 2 * middle * total + middle**2, radius**2)
+    x = np.clip(total, *pair) - middle
+    second, first = (np.bincount(occupancy.cell, weights=shares * one) for one in (q, x))
+    return float(scale.quantum) ** 2 * (second - first**2)
+
+
+def test_without_noise_it_is_the_projected_variance(book, monkeypatch):
+    """What is published is what the module's head says, to within its rounding, plus 2 B²."""
+    dataset, _ = fleet(60)
+    plan = planned(dataset, statistics=("variance",))
+    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    pair = interval_of(book.entries()[0], dataset, plan)
+    shares = plan.rows.interval.shares(dataset.occupancy)
+    b = plan.mean_noise * (pair[1] - pair[0]) / 1000
+    expected = projected(dataset, plan, pair, shares) + 2 * b**2
+    radius = made.manifest["plan"]["private_steps"][0]["radius"]
+    off = made.table["variance_noisy"].to_numpy() - expected
+    assert np.abs(off).max() <= radius**2 * 2.0**-19
+
+
+@st.composite
+def cases(draw):
+    """Return a small data set with any possible sums, ends, and a plan's radius."""
+    steps = draw(st.integers(1, 12))
+    users, cells = draw(st.integers(1, 5)), draw(st.integers(1, 2))
+    counts = np.array(
+        draw(
+            st.lists(
+                st.lists(st.integers(1, 6), min_size=cells, max_size=cells),
+                min_size=users, max_size=users,
+            )
+        )
+    )  # fmt: skip
+    n = hv.Occupancy.from_dense(counts).n
+    total = np.array([draw(st.integers(0, int(m) * steps)) for m in n])
+    least, most = squares_range(n, total, steps)
+    square = np.array([draw(st.integers(int(a), int(b))) for a, b in zip(least, most, strict=True)])
+    low = draw(st.integers(0, steps - 1))
+    pair = low, draw(st.integers(low + 1, steps))
+    return dataset_of(counts, total, square, scale=ValueScale.of((0, steps), 1)), pair
+
+
+@pytest.mark.slow
+@examples(40)
+@given(cases(), st.sampled_from(["0.5", 2, 20]))
+def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
+    """Whatever the values: without noise it is within the bias of the average over all records.
+
+    That average is not below 0, and where nothing is cut it is the variance of the records. The
+    variance of one record is 0, and shown so.
+    """
+    dataset, pair = case
+    assume((dataset.occupancy.records_per_cell > 1).any())
+    plan = planned(dataset, epsilon=epsilon, statistics=("variance",))
+    scale, occupancy = dataset.public.scale, dataset.occupancy
+    interval = plan.rows.interval.found(pair, scale.steps)
+    found = replace(plan, rows=replace(plan.rows, interval=interval))
+    noisy = {
+        "mean": weighted_mean.statistic(dataset, interval.weight, pair),
+        "variance": weighted_variance.statistic(dataset, interval, pair),
+    }
+    part = found.parts["variance"]
+    added = 2 * (weighted_mean.scales(found, pair[1] - pair[0]) / interval.totals(occupancy)) ** 2
+    p = occupancy.n / occupancy.records_per_cell[occupancy.cell]
+    target = projected(dataset, found, pair, p)
+    shown = weighted_variance.variances(noisy, found)
+    assert part.live.tolist() == (occupancy.records_per_cell > 1).tolist()
+    assert not shown[~part.live].any()
+    slack = 1e-9 * (1 + added + part.unit)
+    off = np.abs(shown - added - target)
+    assert (off <= part.bias + slack)[part.live].all()
+    assert (target >= -slack).all()
+    middle, _, radius = around(pair, scale.steps, interval.radius)
+    mean = dataset.sums.total / occupancy.n
+    q = dataset.sums.total_sq / occupancy.n - 2 * middle * mean + middle**2
+    if (mean >= pair[0]).all() and (mean <= pair[1]).all() and (q <= radius**2).all():
+        squares = dataset.sums.total_sq / occupancy.n
+        square, first = (np.bincount(occupancy.cell, weights=p * one) for one in (squares, mean))
+        assert target == pytest.approx(square - first**2, abs=1e-9)
+
+
+def test_bounds_hold_at_least_95_times_in_100(book):
+    """Over 400 cells whose users all lie at one end, the worst case of the mean's noise.
+
+    Each interval misses with a probability of at most 1/20; seven standard deviations are allowed.
+    """
+    cells, users = 400, 24
+    rng = np.random.default_rng(4)
+    middle = rng.permuted(np.repeat([10, 50], cells // 2))
+    counts = np.ones((users, cells), dtype=np.int64)
+    total = np.repeat(middle, users)
+    dataset = dataset_of(counts, total, total**2, scale=ValueScale.of((0, 60), 1))
+    plan = planned(dataset, epsilon=10, statistics=("variance", "sd"))
+    table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
+    pair = interval_of(book.entries()[0], dataset, plan)
+    target = projected(dataset, plan, pair, np.full(total.size, 1 / users))
+    target = np.clip(target, 0, 900)
+    misses = 0.05 + 7 * math.sqrt(0.05 * 0.95 / cells)
+    for name, exact in (("variance", target), ("sd", np.sqrt(target))):
+        low, high, raw, bound = (
+            table[f"{name}_{key}"].to_numpy() for key in ("low", "high", "raw", "bound95")
+        )
+        assert ((exact < low - 1e-9) | (exact > high + 1e-9)).mean() <= misses
+        assert (np.abs(exact - raw) > bound + 1e-9).mean() <= misses
+
+
+@pytest.mark.slow
+def test_released_noise_has_the_planned_scale():
+    """Over many draws both noises are Laplace of the planned scales, and drawn apart.
+
+    |noise| / scale has mean 1 and variance 1: of 1,500 the mean is off by 0.14 with a chance of
+    less than 1e-6.
+    """
+    total = np.full(40, 30_000)
+    dataset = dataset_of([[1]] * 40, total, total**2, scale=ValueScale.of((0, 60), "0.001"))
+    plan = planned(dataset, epsilon=6)
+    noise, signs, means = [], [], []
+    for _ in range(1500):
+        noisy = drawn(_weighted_stages(dataset, plan))
+        pair = tuple(noisy[ENDS].tolist())
+        truth = weighted_variance.statistic(dataset, plan.rows.interval, pair)
+        z = float((noisy["variance"] - truth)[0] / weighted_variance.scales(plan)[0])
+        noise.append(abs(z))
+        signs.append(z > 0)
+        truth = weighted_mean.statistic(dataset, plan.rows.interval.weight, pair)
+        scale = weighted_mean.scales(plan, pair[1] - pair[0])
+        means.append(float((noisy["mean"] - truth)[0] / scale[0]))
+    assert np.mean(noise) == pytest.approx(1, abs=0.14)
+    assert abs(np.mean(signs) - 0.5) < 0.07
+    assert np.abs(means).mean() == pytest.approx(1, abs=0.14)
+    # The two noises are drawn apart: their product is 0 on average, with a deviation of 2.
+    products = np.array(means) * np.where(signs, noise, -np.array(noise))
+    assert abs(products.mean()) < 0.3
+
+
+def test_noise_adds_no_bias():
+    """Averaged over the mean's noise, what is published is the variance: 2 B² is taken back."""
+    dataset, _ = fleet(30, cells=1)
+    plan = planned(dataset, epsilon=1)
+    pair = (20_000, 40_000)
+    interval = plan.rows.interval.found(pair, 60_000)
+    found = replace(plan, rows=replace(plan.rows, interval=interval))
+    exact = {
+        "mean": weighted_mean.statistic(dataset, interval.weight, pair),
+        "variance": weighted_variance.statistic(dataset, interval, pair),
+    }
+    scale = float(weighted_mean.scales(found, 20_000)[0])
+    # A Laplace law in parts of equal chance, each by its middle.
+    tail = scale * np.log(4000 / (2 * np.arange(2000) + 1))
+    seen = [
+        weighted_variance.variances({**exact, "mean": exact["mean"] + int(sign * e)}, found)[0]
+        for e in tail
+        for sign in (-1, 1)
+    ]
+    target = projected(dataset, found, pair, interval.shares(dataset.occupancy))[0]
+    b = float(found.mean_noise[0]) * 20
+    assert abs(np.mean(seen) - target) < 0.1 * b**2
+    assert np.std(seen) > b**2
+
+
+def test_records_without_squares_are_refused_before_anything_is_booked(book):
+    """Sums made elsewhere may have no squares; then there is no variance, and nothing is spent."""
+    dataset = dataset_of(np.ones((50, 2), dtype=int), 5)
+    with pytest.raises(InputError, match="needs sums of squares"):
+        hv.release(dataset, planned(dataset), ledger=book, accept_noise=True)
+    assert book.entries() == ()
+
+
+def test_what_does_not_fit_is_refused_before_it_is_booked(book):
+    """Noise that leaves 64 bits is refused from public facts."""
+    totals = np.full(6, 5)
+    dataset = dataset_of(np.ones((3, 2), dtype=int), totals, totals**2)
+    with pytest.raises(InputError, match=r"noise of variances .* does not fit whole numbers"):
+        hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
+    assert book.entries() == ()
+
+
+def test_a_variance_without_noise_is_refused(book):
+    """A plan whose rows were changed by hand is refused before anything is booked."""
+    dataset, _ = fleet(50)
+    plan = planned(dataset)
+    quiet = replace(plan, rows=replace(plan.rows, variance_noise=np.zeros(2)))
+    with pytest.raises(InputError, match="a variance without noise"):
+        weighted_variance.check(dataset, quiet)

@@ -1,0 +1,208 @@
+"""One canonical text for a user id, whatever type its column has; floats without one refused."""
+
+import datetime as dt
+import itertools
+import json
+import uuid
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hexveil.base.errors import InputError
+from hexveil.ledger.unit_losses import NORMALISATION
+from hexveil.model.cells import Labels
+from hexveil.records import from_sums, units
+from hexveil.records.duckdb import cached_reading
+from hexveil.records.read import read
+from hexveil.records.select import Select
+from hexveil.records.sources import cache
+
+WARD = {"value": "v", "bounds": (0, 65), "cells": Labels("w"), "max_bad_rows": 1}
+SAFE = 2.0**53
+KINDS = {
+    "whole": (pa.array([7, -3, None, 2**62]), ["-3", "4611686018427387904", "7"]),
+    "unsigned": (pa.array([2**64 - 1], pa.uint64()), ["18446744073709551615"]),
+    "float": (pa.array([7.0, -3.0, -0.0, 0.0, None, np.nan, SAFE - 1]),
+              ["-3", "0", "7", "9007199254740991"]),
+    "short float": (pa.array([7.0, None, 2.0**24 - 1], pa.float32()), ["16777215", "7"]),
+    "half": (pa.array([np.float16(7)]), ["7"]),
+    "decimal": (pa.array([Decimal(t) for t in ("7.00", "-3.00", "0.00", "7.50", "10.00")]),
+                ["-3", "0", "10", "7", "7.5"]),
+    "whole decimal": (pa.array([Decimal(70)], pa.decimal128(38, 0)), ["70"]),
+    "long decimal": (pa.array([Decimal("7.00"), None, Decimal("0.00")], pa.decimal256(60, 9)),
+                     ["0", "7"]),
+    "dictionary": (pa.array([7.0, None, 7.0]).dictionary_encode(), ["7"]),
+    "boolean": (pa.array([True, False, None]), ["false", "true"]),
+    "date": (pa.array([dt.date(2026, 11, 20)]), ["2026-11-20"]),
+    "date of 64 bits": (pa.array([dt.date(2026, 11, 20)], pa.date64()), ["2026-11-20"]),
+    "uuid": (pa.array([uuid.UUID(int=7).bytes], pa.uuid()), [str(uuid.UUID(int=7))]),
+    "text": (pa.array(["7", "7.0", "7.00", " 7", "007", "+7", "7e0", "-0", "", None]),
+             [" 7", "+7", "-0", "007", "7", "7.0", "7.00", "7e0"]),
+    "text in a dictionary": (pa.array(["7.0"]).dictionary_encode(), ["7.0"]),
+}  # fmt: skip
+
+
+def table(ids):
+    """Return a record for each id."""
+    return pa.table({"bus": ids, "v": [1.0] * len(ids), "w": ["x"] * len(ids)})
+
+
+def ids_of(source, **more):
+    """Return the ids of the units that are read."""
+    found = read(source, user="bus", select=Select(min_users=1), **WARD, **more)
+    return [name.decode() for name in found.units.ids()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_id_has_one_text_whatever_its_type(kind):
+    """Whole numbers, floats and decimals of any scale are digits; all else is as it stands."""
+    ids, expected = KINDS[kind]
+    assert ids_of(table(ids)) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_id_of_a_table_of_sums_has_the_same_text(kind):
+    """Sums that were made elsewhere book their losses under the same ids."""
+    ids, expected = KINDS[kind]
+    size = len(ids)
+    sums = pa.table({"cell": ["x"] * size, "user": ids, "n": [1] * size, "sum": [1.0] * size})
+    found = from_sums(sums, bounds=(0, 65), min_users=1)
+    assert [name.decode() for name in found.units.ids()] == expected
+
+
+NESTED = [
+    kind for kind in KINDS if "dictionary" not in kind and kind not in ("long decimal", "half")
+]
+"""Kinds that a struct may hold where the engine reads it."""
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_a_nested_id_has_the_same_text(kind):
+    """A field of a struct is as its type says."""
+    ids, expected = KINDS[kind]
+    inside = pa.StructArray.from_arrays([ids], ["id"])
+    rows = table(inside)
+    found = read(rows, user="bus.id", select=Select(min_users=1), **WARD)
+    assert [name.decode() for name in found.units.ids()] == expected
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array([7.0, 7.5]),
+        pa.array([7.0, float("inf")]),
+        pa.array([7.0, -float("inf")]),
+        pa.array([7.0, SAFE]),
+        pa.array([7.0, -1e300]),
+        pa.array([7.0, 2.0**24], pa.float32()),
+        pa.array([7.0, 5e-324]),
+    ],
+    ids=str,
+)
+def test_a_float_that_names_no_vehicle_is_refused(ids):
+    """Not whole, infinite, or so large that neighbours share it: refused, the id not shown."""
+    with pytest.raises(InputError, match=r"user: the column 'bus' .*\(records: 1\)") as caught:
+        ids_of(table(ids))
+    assert "e+" not in str(caught.value)
+    sums = {"cell": ["x"] * 2, "user": ids, "n": [1] * 2, "sum": [1.0] * 2}
+    with pytest.raises(InputError, match=r"user: the column 'user' .*\(records: 1\)"):
+        from_sums(pa.table(sums), bounds=(0, 65), min_users=1)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("s", "UTC")])
+def test_a_time_is_no_id(kind):
+    """The text of a time depends on a clock and on its type's precision."""
+    with pytest.raises(InputError, match="user: the column 'bus' holds times, which are no ids"):
+        ids_of(table(pa.array([0], kind)))
+
+
+JSON = ["7", "7.0", "7.00", "7e0", '"7.0"', "-0.0", "18446744073709551616", '"nan"', "null", "true",
+        '"7"', '""']  # fmt: skip
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_numbers_in_json_are_told_from_text(tmp_path, nested):
+    """A number of JSON is spelled as that of a column, and text is left as it is."""
+    rows = [f'{{"bus": {name}, "v": 1, "w": "x"}}' for name in JSON]
+    (tmp_path / "r.jsonl").write_text("\n".join(rows))
+    source = tmp_path / "r.jsonl"
+    if nested:
+        source = pa.table({"d": rows})
+    names = {"user": "d.bus", "value": "d.v", "cells": Labels("d.w")} if nested else {}
+    asked = {**WARD, "user": "bus", **names, "select": Select(min_users=1)}
+    found = [name.decode() for name in read(source, **asked).units.ids()]
+    assert found == ["0", "18446744073709551616", "7", "7.0", "nan", "true"]
+
+
+@pytest.mark.parametrize("number", ["7.5", "1e20", "9007199254740993.0"])
+def test_a_number_of_json_that_is_not_exact_is_refused(tmp_path, number):
+    """As a float of a column is."""
+    (tmp_path / "r.json").write_text(f'[{{"bus": {number}, "v": 1, "w": "x"}}]')
+    with pytest.raises(InputError, match="user: the column 'bus' holds ids that are not whole"):
+        ids_of(tmp_path / "r.json")
+
+
+def test_frames_spell_ids_alike():
+    """A float for the sake of one missing id, mixed Python objects, and polars' decimals."""
+    some = {"v": 1.0, "w": "x"}
+    assert ids_of(pd.DataFrame({"bus": [7, None], **some})) == ["7"]
+    assert ids_of(pd.DataFrame({"bus": pd.array([7, None], "Int64"), **some})) == ["7"]
+    mixed = [7, 7.0, Decimal("7.00"), np.float64(7), "7", "7.0", True, None]
+    assert ids_of(pd.DataFrame({"bus": pd.Series(mixed, dtype=object), **some})) == [
+        "7", "7.0", "true",
+    ]  # fmt: skip
+    frame = pl.DataFrame({"bus": [Decimal("7.00")], "v": [1.0], "w": ["x"]})
+    assert ids_of(frame) == ["7"]
+
+
+FILES = {"whole": pa.array([7]), "float": pa.array([7.0]), "decimal": pa.array([Decimal("7.00")]),
+         "text": pa.array(["7"])}  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), [*itertools.combinations(FILES, 2)])
+def test_files_of_two_types_give_one_id_or_are_refused(tmp_path, one, other):
+    """Files whose ids differ in type are read as one type; numbers never become odd text."""
+    for name in (one, other):
+        pq.write_table(table(FILES[name]), tmp_path / f"{name}.parquet")
+    paths = [str(tmp_path / f"{name}.parquet") for name in (one, other)]
+    if other == "text" and one != "whole":
+        with pytest.raises(InputError, match="text in some files and numbers in others"):
+            ids_of(paths)
+        return
+    assert ids_of(paths) == ["7"]
+
+
+def test_the_cache_keeps_no_id_of_another_form(tmp_path, monkeypatch):
+    """Sums that were kept under another canonical form are not added to those of this one."""
+    pq.write_table(table(pa.array([7.0, 8.0])), tmp_path / "r.parquet")
+    asked = {"cache": tmp_path / "cache", "version": "1"}
+    assert ids_of(tmp_path / "r.parquet", **asked) == ["7", "8"]
+    before = {entry.asked for entry in cache.Store.open(tmp_path / "cache").entries()}
+    monkeypatch.setattr(cached_reading, "CANONICAL_IDS", 2)
+    ids_of(tmp_path / "r.parquet", **asked)
+    after = {entry.asked for entry in cache.Store.open(tmp_path / "cache").entries()}
+    assert len(before | after) == 2
+
+
+def test_the_ledger_pins_this_form():
+    """How an id becomes a hash names the canonical form that records have."""
+    assert f"canonical text {units.CANONICAL_IDS}," in NORMALISATION
+
+
+@given(st.integers(-(2**53) + 1, 2**53 - 1), st.integers(0, 6))
+def test_every_whole_number_has_one_text(number, scale):
+    """As a whole number, a float, a decimal of any scale, and JSON in any of these forms."""
+    decimal = pa.array([Decimal(number)], pa.decimal128(16, 0)).cast(pa.decimal128(32, scale))
+    forms = [pa.array([number]), pa.array([float(number)]), decimal]
+    assert [ids_of(table(ids)) for ids in forms] == 3 * [[str(number)]]
+    documents = pa.table({"d": [json.dumps({"u": n}) for n in (number, float(number))]})
+    more = documents.append_column("v", [[1.0, 1.0]]).append_column("w", [["x", "x"]])
+    found = read(more, user="d.u", select=Select(min_users=1), **WARD)
+    assert found.units.ids() == [str(number).encode()]

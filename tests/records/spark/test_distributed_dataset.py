@@ -1,0 +1,140 @@
+"""A data set whose pairs stay in Spark answers, plans and releases what one at hand does."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import HexveilError, InputError, StorageError
+from hexveil.mechanisms import clipped_mean, clipped_variance, noise
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+BOTH = ("mean", "variance")
+SECRET = 47.125
+"""A value that no message may show."""
+
+
+def records(rows=4000, users=40, cells=7):
+    """Return records of buses on routes; one route is left out by its few users."""
+    draw = np.random.default_rng(11)
+    route = [f"r{i}" for i in draw.integers(0, cells, rows)]
+    table = {
+        "bus": [f"bus {i}" for i in draw.integers(0, users, rows)],
+        "route": route,
+        "v": np.where(draw.random(rows) < 0.1, SECRET, np.round(draw.uniform(0, 60, rows), 3)),
+    }
+    alone = {"bus": ["bus a", "bus 3"], "route": ["empty", "empty"], "v": [1.0, 2.0]}
+    return pa.concat_tables([pa.table(table), pa.table(alone)])
+
+
+ASKED = {
+    "user": "bus",
+    "value": "v",
+    "bounds": (0, 60),
+    "cells": hv.Labels("route"),
+    "select": hv.Select(min_users=5),
+}
+
+
+@pytest.fixture
+def elsewhere(spark, monkeypatch):
+    """Return the records as a data set whose pairs stay in Spark, in small blocks."""
+    from hexveil.records.spark import distributed_dataset  # noqa: PLC0415  only where Spark is
+
+    monkeypatch.setattr(distributed_dataset.spread, "__defaults__", (60,))
+    spark.conf.set("spark.hexveil.pairsOnDriver", "10")
+    try:
+        dataset = hv.read(records(), engine=spark, **ASKED)
+    finally:
+        spark.conf.unset("spark.hexveil.pairsOnDriver")
+    yield dataset
+    dataset.close()
+    assert not vars(dataset.sums)["_store"]._tables["users"].is_cached
+
+
+@pytest.fixture(scope="module")
+def here():
+    """Return the records read on one machine."""
+    return hv.read(records(), **ASKED)
+
+
+def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monkeypatch):
+    """Counts, cells, ids, rules, whole numbers of both statistics, and a release of them."""
+    apart, whole = elsewhere.occupancy, here.occupancy
+    assert type(apart).__name__ == "SpreadOccupancy"
+    for name in ("users_per_cell", "records_per_cell", "largest", "cells_per_user"):
+        np.testing.assert_array_equal(getattr(apart, name), getattr(whole, name), name)
+    np.testing.assert_array_equal(apart.records_per_user, whole.records_per_user)
+    assert elsewhere.public.cells.names() == here.public.cells.names()
+    assert dict(elsewhere.public.rules) == dict(here.public.rules)
+    assert elsewhere.units.users.equals(here.units.users)
+    assert elsewhere.has_squares
+
+    plan = hv.plan(elsewhere, epsilon=6, statistics=BOTH, method="composition", advise=False)
+    same = replace(plan, occupancy=whole, facts=here.public)
+    np.testing.assert_array_equal(plan.losses(), same.losses())
+    where = clipped_mean.lattice(plan, here.public.scale)
+    for statistic in (clipped_mean.statistic, clipped_variance.statistic):
+        found = statistic(elsewhere, plan, where)
+        np.testing.assert_array_equal(found, statistic(here, same, where))
+
+    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
+    shown = hv.release(elsewhere, plan, ledger=book, accept_noise=True)
+    other = hv.Ledger(tmp_path / "other.sqlite", dataset="buses", budget=10)
+    assert shown.table.equals(hv.release(here, same, ledger=other, accept_noise=True).table)
+
+
+def test_a_release_becomes_a_table_of_spark(spark, here, tmp_path):
+    """Every column of the numbers is there, under its name."""
+    plan = hv.plan(here, epsilon=6, advise=False)
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
+    shown = hv.release(here, plan, ledger=book, accept_noise=True)
+    frame = shown.to_spark(spark)
+    assert frame.columns == shown.table.column_names
+    assert [row["mean_raw"] for row in frame.collect()] == shown.table["mean_raw"].to_pylist()
+    with pytest.raises(InputError, match="a Spark session is needed, got NoneType"):
+        shown.to_spark(None)
+
+
+def test_blocks_that_are_made_again_must_be_the_same(elsewhere):
+    """Another digest than the first is refused, in a sentence without a number of them."""
+    store = vars(elsewhere.occupancy)["_store"]
+    digests = vars(store)["_digests"]
+    assert set(digests) == {"cells", "users"}  # both were asked when they were made
+    digests["cells"][0] = b"another"
+    with pytest.raises(StorageError, match="the records changed while they were in use"):
+        elsewhere.occupancy.kth_largest(2)
+
+
+def test_a_failure_in_a_task_shows_nothing(elsewhere, capfd):
+    """Neither the error, nor what hangs on it, nor Spark's words hold a value or an id."""
+    with pytest.raises(HexveilError) as caught:
+        elsewhere.of_cells(_fails)
+    said, error = capfd.readouterr(), caught.value
+    while error is not None:
+        assert "bus" not in str(error)
+        assert str(SECRET) not in str(error)
+        error = error.__cause__ or error.__context__
+    assert str(SECRET) not in said.out + said.err
+    assert "bus 3" not in said.out + said.err
+
+
+def _fails(pairs, total, _squares):
+    """Fail with what may not be seen."""
+    raise ValueError(f"bus 3 has {SECRET}, {total[:3]} of {pairs.n[:3]}")
+
+
+def test_what_needs_pairs_at_hand_says_so(elsewhere, tmp_path):
+    """Intervals, suppression and saved plans are refused in one sentence each."""
+    for asked in ({"intervals": "global"}, {"method": "clip-user"}):
+        with pytest.raises(InputError, match="on one machine"):
+            hv.plan(elsewhere, epsilon=1, advise=False, **asked)
+    plan = hv.plan(elsewhere, epsilon=1, method="composition", advise=False)
+    with pytest.raises(InputError, match="on one machine"):
+        plan.save(tmp_path / "plan")
+    assert not (tmp_path / "plan").exists()

@@ -1,0 +1,76 @@
+"""The possible sums nearest to given ones, against trying every choice of values."""
+
+import itertools
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hexveil.model.public_metadata import ValueScale
+from hexveil.records.decimals import decimals
+from hexveil.records.feasible_sums import nearest_squares, nearest_totals, squares_range
+
+
+@pytest.mark.parametrize(("n", "steps"), [(1, 1), (1, 4), (2, 3), (3, 3), (4, 2)])
+def test_the_range_of_squares_is_that_of_all_whole_values(n, steps):
+    """Least and largest sums of squares are those found by trying every choice of values."""
+    every = {}
+    for values in itertools.product(range(steps + 1), repeat=n):
+        every.setdefault(sum(values), set()).add(sum(v * v for v in values))
+    assert set(every) == set(range(n * steps + 1))
+    for total, squares in every.items():
+        ends = squares_range(np.array([n]), np.array([total]), steps)
+        assert [int(end[0]) for end in ends] == [min(squares), max(squares)]
+
+
+@pytest.mark.parametrize("lower", [0, -2, 5])
+def test_nearest_sums_are_nearest(lower):
+    """Given sums are moved to the nearest total, then to the nearest sum of squares it allows."""
+    n, steps, quantum = 3, 4, Fraction(1, 2)
+    scale = ValueScale(Fraction(lower), lower + steps * quantum, quantum)
+    count = np.array([n])
+    for given_sum in np.arange(n * lower - 3, n * lower + 10, 0.25):
+        total = int(nearest_totals(np.array([given_sum]), count, scale)[0])
+        apart = [abs(given_sum - n * lower - k / 2) for k in range(n * steps + 1)]
+        assert apart[total] == min(apart)
+        least, largest = (int(e[0]) for e in squares_range(count, np.array([total]), steps))
+        for given_sq in np.arange(-4.0, 200.0, 3.25):
+            found = nearest_squares(np.array([given_sq]), count, np.array([total]), scale)
+            about = given_sq * 4 - n * (2 * lower) ** 2 - 2 * (2 * lower) * total
+            near = [abs(k - about) for k in range(least, largest + 1)]
+            assert near[int(found[0]) - least] == min(near)
+
+
+@pytest.mark.parametrize("quantum", ["0.001", "0.02"])
+@pytest.mark.parametrize("lower", [-9_000_000, 5_000_000])
+def test_long_decimals_are_taken_to_their_last_place(lower, quantum):
+    """Of many values far from zero the nearest sum is exact from a decimal, ends included."""
+    scale = ValueScale.of((lower, lower + 65), quantum)
+    n, first, half = 70_000, int(scale.lower / scale.quantum), scale.steps // 2
+    total = n * half
+    least, largest = (
+        int(end[0]) for end in squares_range(np.array([n]), np.array([total]), scale.steps)
+    )
+    wanted = [least, least + 1, (least + largest) // 2 + 7, largest - 1, largest]
+    about_zero = [w + n * first**2 + 2 * first * total for w in [least - 5, *wanted, largest + 5]]
+    places = 2 * decimals(scale).places
+    with localcontext(prec=60):
+        written = [w * Decimal(quantum) ** 2 for w in about_zero]
+    column = pa.array([*written, None], pa.decimal128(38, places))
+    given = np.array([*map(float, written), 0.0])
+    rows = np.ones(given.size, dtype=np.int64)
+    found = nearest_squares(given, rows * n, rows * total, scale, column)
+    # A null decimal leaves the double, here 0: too small.
+    assert found.tolist() == [least, *wanted, largest, least]
+    rough = nearest_squares(given, rows * n, rows * total, scale)
+    assert rough.tolist() != found.tolist()
+
+
+def test_halves_are_rounded_away_from_zero_and_nothing_nearly_half_is():
+    """Exact halves go up in size; the double just below a half goes down."""
+    scale = ValueScale(Fraction(-4), Fraction(4), Fraction(1))
+    given = np.array([0.5, -0.5, 1.5, -1.5, 0.49999999999999994, -0.49999999999999994])
+    found = nearest_totals(given, np.ones(6, dtype=np.int64), scale)
+    assert (found - 4).tolist() == [1, -1, 2, -2, 0, 0]

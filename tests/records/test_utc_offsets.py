@@ -1,0 +1,56 @@
+"""The public table of clock changes, against zoneinfo itself."""
+
+import datetime as dt
+import zoneinfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hexveil.base.errors import InputError
+from hexveil.records.utc_offsets import END_OF_TIMES, clock, zone_place
+
+ZONES = ["Europe/Warsaw", "Asia/Kolkata", "America/St_Johns", "Africa/Casablanca", "UTC"]
+
+
+def value(steps, second):
+    """Return a step function's value."""
+    return next((v for at, v in reversed(steps.steps) if second >= at), steps.first)
+
+
+@given(st.sampled_from(ZONES), st.integers(0, END_OF_TIMES - 1))
+def test_offsets_are_the_time_zone_s(name, second):
+    """At every instant the offset is the one zoneinfo gives."""
+    at = dt.datetime.fromtimestamp(second, zoneinfo.ZoneInfo(name))
+    assert value(clock(name).offsets(), second) == at.utcoffset().total_seconds()
+
+
+@given(st.sampled_from(ZONES), st.integers(0, END_OF_TIMES - 1))
+def test_wall_offsets_mean_the_first_of_two(name, second):
+    """At every wall-clock reading, also a skipped or repeated one, as fold=0 says."""
+    wall = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=second)  # noqa: DTZ001  a wall clock
+    expected = wall.replace(tzinfo=zoneinfo.ZoneInfo(name)).utcoffset().total_seconds()
+    assert value(clock(name).wall_offsets(), second) == expected
+
+
+@pytest.mark.parametrize(
+    ("at", "name"), [(1711846800, "Europe/Warsaw"), (1729990800, "Europe/Warsaw")]
+)
+def test_changes_are_exact_to_the_second(at, name):
+    """The changes of Warsaw's clock in 2024 are at 01:00 UTC."""
+    assert at in [change for change, _, _ in clock(name).changes]
+
+
+def test_an_unknown_time_zone_is_refused():
+    """The nearest name is offered."""
+    with pytest.raises(InputError, match="did you mean 'Europe/Warsaw'"):
+        clock("Europe/Warsav")
+
+
+def test_time_zones_have_the_place_of_their_city():
+    """The public table of time zones places Warsaw; UTC is nowhere."""
+    assert zone_place("Europe/Warsaw") == (52.25, 21.0)
+    lat, lon = zone_place("America/Sao_Paulo")
+    assert lat < -23
+    assert lon < -46
+    assert zone_place("UTC") is None

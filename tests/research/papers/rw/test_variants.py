@@ -1,0 +1,67 @@
+"""RW's forms of LEVY and OPT-ARRAY-AVERAGING beside IOT's."""
+
+import numpy as np
+import pytest
+
+from hexveil import theory
+from hexveil.mechanisms import ArrayAveraging, Levy
+from hexveil_research.papers import itms
+from hexveil_research.papers.rw.variants import FreeLevy, Optimised
+
+M = itms.counts()
+
+
+def plan(mechanism, epsilon=1, counts=M):
+    return mechanism.plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
+
+
+def test_levy_takes_its_radius_from_the_full_arrays():
+    """K = 160 where IOT has K̄ = 164: τ = U √(ln(2K/gamma) / (2 m_UB))."""
+    free, iot = plan(FreeLevy()), plan(Levy())
+    cap = theory.sqrt_cap(M)
+    assert free.groups.n_arrays == iot.groups.n_arrays == itms.PUBLISHED.fitted
+    expected = itms.SPAN * np.sqrt(np.log(2 * itms.PUBLISHED.wrapped / 0.2) / (2 * cap))
+    assert free.radius == pytest.approx(expected)
+    assert free.radius < iot.radius
+
+
+def test_levy_leaves_the_bounds():
+    """Every interval is 3τ wide, also at the ends, and the noise is that of 3τ/K̄ or U/K̄."""
+    free = plan(FreeLevy())
+    means = np.full(M.size, 1.0)
+    a, b = free.simulate_interval(means, np.random.default_rng(1), 50)
+    assert (b - a) == pytest.approx(3 * free.radius)
+    assert a.min() < 0
+    assert free.sensitivity == pytest.approx(3 * free.radius / free.groups.n_arrays)
+    wide = plan(FreeLevy(), counts=[2] * 40)
+    assert wide.sensitivity == pytest.approx(itms.SPAN / 40)
+
+
+def test_levy_spends_what_iot_spends():
+    """The same choice at the same scale, and the same part of ε for the noise."""
+    free, iot = plan(FreeLevy(), 2), plan(Levy(), 2)
+    assert free.epsilon == iot.epsilon == 2
+    assert free.mean_epsilon == iot.mean_epsilon
+    assert free.choice == iot.choice or free.choice.scale == iot.choice.scale
+
+
+def test_the_cap_of_equation_4():
+    """OPT-ARRAY-AVERAGING weighs the noise by √2: IOT's cap at ε/√2."""
+    for epsilon in ("0.5", "2", "8"):
+        cap = plan(Optimised(), epsilon).groups.cap
+        assert cap == theory.minimax_cap(M, epsilon, noise="std")
+        assert cap <= theory.minimax_cap(M, epsilon)
+
+
+def test_the_cap_of_the_printed_rule():
+    """The printed rule takes m* here, so that it is BASELINE in arrays."""
+    chosen = plan(Optimised("Lemma VI.2"))
+    assert chosen.groups.cap == itms.PUBLISHED.most
+    same = plan(ArrayAveraging(cap=itms.PUBLISHED.most))
+    assert chosen.noise_scale == same.noise_scale
+
+
+def test_names_are_as_constructed():
+    """Tables tell the forms apart."""
+    assert FreeLevy().name == "FreeLevy(gamma=0.2)"
+    assert Optimised().name == 'Optimised(objective="eq. (4)")'

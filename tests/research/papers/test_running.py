@@ -1,0 +1,99 @@
+"""Tests of `hexveil_research.papers.running` and of the catalogue."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hexveil.base.errors import InputError
+from hexveil_research.papers import catalogue, files, running
+from hexveil_research.papers.study import Claim, Outcome, Setting, Study, chosen
+
+FIGURES = {"iot": 5, "rw": 2, "comp": 8, "wc": 3}
+
+
+def study(name, calls, error=None, seconds=1.0):
+    """Return a study that writes down that it was made, or fails."""
+
+    def make(setting):
+        calls.append(name)
+        setting.tell(0.5)
+        if error is not None:
+            raise error
+        return Outcome((), (Claim("WC", "here", "it is so", "seen", holds=True),))
+
+    return Study(name, "WC", "A study", make, seconds=seconds)
+
+
+def run(studies, out, monkeypatch, **more):
+    """Run studies that stand in the catalogue's place."""
+    monkeypatch.setattr(catalogue, "STUDIES", tuple(studies))
+    return running.run(studies, Setting(trials=2), out, **more)
+
+
+def test_the_catalogue_has_every_figure():
+    """All 18 figures of the four papers are there, and each name is used once."""
+    names = [one.name for one in catalogue.STUDIES]
+    figures = {f"{paper}:fig{k}" for paper, many in FIGURES.items() for k in range(1, many + 1)}
+    assert len(figures) == 18
+    assert figures <= set(names)
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z]+:[a-z]+\d*", name) for name in names)
+    assert all(one.place and one.title and one.seconds > 0 for one in catalogue.STUDIES)
+
+
+def test_what_is_made_is_kept(tmp_path, monkeypatch):
+    """A second run makes nothing again and finds the same."""
+    calls = []
+    studies = [study("wc:a", calls), study("wc:b", calls, seconds=9)]
+    first = run(studies, tmp_path, monkeypatch)
+    assert calls == ["wc:b", "wc:a"]
+    assert [(one.study.name, one.kept) for one in first] == [("wc:a", False), ("wc:b", False)]
+    again = run(studies, tmp_path, monkeypatch)
+    assert [one.kept for one in again] == [True, True]
+    assert len(calls) == 2
+    assert (tmp_path / files.CLAIMS).read_text().count("it is so") == 2
+
+
+def test_a_run_that_was_cut_off_goes_on(tmp_path, monkeypatch):
+    """What stood before the failure is not made again."""
+    calls = []
+    broken = [study("wc:a", calls, seconds=9), study("wc:b", calls, KeyboardInterrupt())]
+    with pytest.raises(KeyboardInterrupt):
+        run(broken, tmp_path, monkeypatch)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["wc-a"]
+    found = run([broken[0], study("wc:b", calls)], tmp_path, monkeypatch)
+    assert [one.kept for one in found] == [True, False]
+    assert calls == ["wc:a", "wc:b", "wc:b"]
+
+
+def test_progress_only_grows_and_ends_at_one(tmp_path, monkeypatch):
+    """The share of the work is weighed by what studies cost."""
+    told = []
+    studies = [study("wc:a", [], seconds=1), study("wc:b", [], seconds=3)]
+    run(studies, tmp_path, monkeypatch, tell=told.append)
+    assert told == pytest.approx([0.375, 0.75, 0.875, 1.0])
+
+
+def test_processes_find_what_one_finds(tmp_path):
+    """Studies made by two workers are, byte for byte, those made one after the other."""
+    studies = chosen(catalogue.STUDIES, ["iot:fig5", "wc:fig1"])
+    setting = Setting(trials=20)
+    told = []
+    for name, jobs in (("one", 1), ("two", 2)):
+        running.run(studies, setting, tmp_path / name, jobs=jobs, tell=told.append)
+    left = {path.relative_to(tmp_path / "one"): path for path in (tmp_path / "one").rglob("*.*")}
+    right = {path.relative_to(tmp_path / "two"): path for path in (tmp_path / "two").rglob("*.*")}
+    assert {Path("claims.csv"), Path("iot-fig5/iot-fig5.svg")} <= left.keys()
+    assert left.keys() == right.keys()
+    assert all(left[name].read_bytes() == right[name].read_bytes() for name in left)
+    assert told[-1] == pytest.approx(1.0)
+
+
+def test_an_error_in_a_process_is_its_sentence(tmp_path, monkeypatch):
+    """What a worker refuses is refused, and no folder of it stands."""
+    studies = chosen(catalogue.STUDIES, ["iot:fig5", "wc:fig1"])
+    lost = [Study("iot:none", "", "", lambda _: Outcome()), *studies]
+    with pytest.raises(InputError, match="no study 'iot:none'"):
+        running.run(lost, Setting(trials=20), tmp_path, jobs=2)
+    assert not (tmp_path / "iot-none").exists()

@@ -1,0 +1,66 @@
+"""Tests of `hexveil_research.papers.study`."""
+
+import numpy as np
+import pytest
+
+from hexveil.base.errors import InputError
+from hexveil_research.papers.study import Claim, Outcome, Setting, Study, band, chosen, line
+
+STUDIES = tuple(
+    Study(name, "", "", lambda _: Outcome()) for name in ("iot:fig1", "iot:fig10", "wc:fig1")
+)
+
+
+@pytest.mark.parametrize(
+    ("holds", "word"), [(True, "holds"), (False, "fails"), (None, "not tried")]
+)
+def test_a_claim_has_a_verdict(holds, word):
+    """What was measured decides, and what could not be is not called failing."""
+    assert Claim("WC", "eq. (12)", "", "", holds=holds).verdict == word
+    if holds is not None:
+        assert Claim("WC", "", "", "", holds=np.bool_(holds)).holds is holds
+
+
+def test_a_band_is_the_mean_and_the_extremes_of_the_draws():
+    """Of ten draws the mean is drawn, between the smallest and the largest."""
+    draws = np.array([[1.0, 5.0], [3.0, 4.0], [2.0, 9.0]])
+    made = band("loss", [0.1, 1], draws, whose="ours")
+    assert made.y.tolist() == [2, 6]
+    assert (made.low.tolist(), made.high.tolist()) == ([1, 4], [3, 9])
+    assert made.whose == "ours"
+
+
+@pytest.mark.parametrize("more", [{"low": [1]}, {"low": [1], "high": [1]}, {"high": [1, 2]}])
+def test_parts_of_different_lengths_are_refused(more):
+    """A bar needs both ends, at every point."""
+    with pytest.raises(InputError, match="different lengths"):
+        line("loss", [1, 2], [1, 2], **more)
+    with pytest.raises(InputError, match="different lengths"):
+        line("loss", [1, 2, 3], [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["iot"], ["iot:fig1", "iot:fig10"]),
+        (["iot:fig1"], ["iot:fig1"]),
+        (["wc", "iot:fig10", "wc:fig1"], ["wc:fig1", "iot:fig10"]),
+    ],
+)
+def test_studies_are_chosen_by_name_or_paper(names, found):
+    """A name means itself alone, a paper all of its studies, and none comes twice."""
+    assert [one.name for one in chosen(STUDIES, names)] == found
+
+
+def test_an_unknown_study_is_refused_with_the_known():
+    """The message says what there is."""
+    with pytest.raises(InputError, match=r"'iot:fig'; name one of iot:fig1, iot:fig10, wc:fig1"):
+        chosen(STUDIES, ["iot:fig"])
+
+
+def test_records_that_are_not_there_are_none(tmp_path):
+    """A study that would read records finds them, or goes without."""
+    (tmp_path / "here.parquet").touch()
+    assert Setting(records=tmp_path).file("here.parquet") == tmp_path / "here.parquet"
+    assert Setting(records=tmp_path).file("gone.parquet") is None
+    assert Setting().file("here.parquet") is None

@@ -1,0 +1,49 @@
+"""Claims about AKMV and the sensitivities: their verdicts, and that wrong formulas turn them."""
+
+import numpy as np
+import pytest
+
+from hexveil_research.papers.study import Setting
+from hexveil_research.papers.wc import thresholds
+
+FAILING = {"Section III-B, section IV-A", "Section IV-C, the quantile of [21, Algorithm 2]"}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return thresholds.claims(Setting(trials=2000))
+
+
+def test_the_verdicts_are_those_of_the_errata(found):
+    """The rank ⌈2/ε''⌉ and the quantile without its half fail as printed; the rest holds."""
+    fails = [claim for claim in found if claim.verdict == "fails"]
+    assert {claim.place for claim in fails} == FAILING
+    assert {claim.reading for claim in fails} == {"as printed"}
+    assert len(fails) == len(FAILING)
+    right = {claim.place for claim in found if claim.reading == "corrected" and claim.holds}
+    assert right == FAILING
+
+
+def test_a_wrong_sensitivity_is_found():
+    """One percent less than the truth fails, and a noise scale with it."""
+    assert [claim.holds for claim in thresholds.sensitivities()] == [True] * 3
+    wrong = thresholds.sensitivities(lambda plan: 0.99 * plan.sensitivity)
+    assert [claim.holds for claim in wrong] == [True, False, True]
+    assert thresholds.laplace_claim(lambda plan: plan.noise_scale).holds
+    assert not thresholds.laplace_claim(lambda plan: 0.99 * plan.noise_scale).holds
+
+
+def test_the_loss_of_a_choice_is_measured():
+    """With the half a quantile loses at most ε, without it more, at most 2ε; equal odds nothing."""
+    for users in (2, 3):
+        whole = thresholds.quantile_loss(thresholds.exponential(half=False), users)
+        half = thresholds.quantile_loss(thresholds.exponential(half=True), users)
+        assert half < 1 < whole < 2
+        assert thresholds.quantile_loss(lambda *_: np.full(9, 1 / 9), users) == 0
+
+
+def test_known_thresholds_are_found_no_better_where_they_are_not():
+    """Equal errors are no evidence that one part costs anything."""
+    rows = np.array([[5.0, 0.1], [3.0, 0.1]])
+    assert not thresholds._surely_less(rows, rows)
+    assert thresholds._surely_less(rows, rows + np.array([1, 0]))

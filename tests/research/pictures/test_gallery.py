@@ -1,0 +1,170 @@
+"""The gallery's pictures: drawn whole, and made as the page says."""
+
+import io
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil.base import hexagons
+from hexveil.simulation import figure_style
+from hexveil.simulation.city import City
+from hexveil_research.pictures import gallery, labels, maps, privacy, releases, settings
+from hexveil_research.pictures.__main__ import main
+from hexveil_research.pictures.files import COLOURS, with_palette
+from pictures import cut_off
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGE = (DOCS / "start" / "gallery.md").read_text(encoding="utf-8")
+FIRST = (DOCS / "start" / "first-map.md").read_text(encoding="utf-8")
+NEAR = 24
+"""Of 255, how far a colour may be from what it was."""
+BYTES, PIXELS = 150_000, 1200
+"""Most of a picture: it has to load fast, and to be read on a phone."""
+STREETS = {
+    "type": "FeatureCollection",
+    "features": [
+        {"geometry": {"type": "LineString", "coordinates": [[74.8, 21.1], [75.0, 21.3]]}},
+        {"geometry": {"type": "MultiLineString", "coordinates": [[[74.9, 21.1], [74.9, 21.3]]]}},
+    ],
+}
+
+
+def tomls(page):
+    """Return the run files of a page."""
+    found = re.findall(r"^```toml\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    return [tomllib.loads(text) for text in found]
+
+
+def one_line(text):
+    """Return a page's text with its broken commands on one line."""
+    return re.sub(r" \\\n +", " ", text)
+
+
+def shown(title, quality):
+    """Return four hexagons and a value for each."""
+    at = hexagons.of_places(pa.array([21.2] * 4), pa.array([74.85, 74.9, 74.95, 75.0]), 7)
+    return maps.Shown(title, at.to_pylist(), np.array([10.0, 20.0, 30.0, 60.0]), quality)
+
+
+def drawn(*qualities):
+    """Return a picture of maps of these qualities."""
+    picture = settings.MAPS[0]
+    parts = [shown(f"Map {place}", quality) for place, quality in enumerate(qualities)]
+    return maps.draw(picture, parts, STREETS)
+
+
+def test_a_map_is_drawn_whole():
+    """No text is cut off, and each map has all its hexagons above the streets."""
+    figure = drawn(["good"] * 4, ["good", "caution", "noise", "noise"])
+    assert cut_off(figure) == []
+    for axes in figure.axes[:2]:
+        filled = [c for c in axes.collections if c.get_array() is not None]
+        assert sum(c.get_array().size for c in filled) == 4
+
+
+def test_uncertain_hexagons_are_hatched():
+    """Each quality but good has a hatch, and the legend says what it means."""
+    figure = drawn(["good", "caution", "cut off", "noise"], ["good"] * 4)
+    hatches = [c.get_hatch() for c in figure.axes[0].collections if c.get_hatch()]
+    assert hatches == [maps.HATCHES[kind] for kind in ("caution", "cut off", "noise")]
+    assert [c.get_hatch() for c in figure.axes[1].collections if c.get_hatch()] == []
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(maps.WORDS.values())
+
+
+def test_without_uncertain_hexagons_there_is_no_legend():
+    """A legend that explains nothing is left out."""
+    assert drawn(["good"] * 4).legends == []
+
+
+def test_labels_say_number_and_bound():
+    """Bounds are rounded up, so that what is shown is never narrower than what was released."""
+    table = pa.table(
+        {
+            "origin": ["JFK", "LGA"],
+            "hour": ["7", "12"],
+            "mean_raw": [400.4, 340.2],
+            "mean_bound95": [50.1, 60.0],
+        }
+    )
+    figure = labels.draw(settings.LABELS, table)
+    assert cut_off(figure) == []
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.texts] == ["400 ± 51", "340 ± 60"]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["7:00", "12:00"]
+
+
+def test_the_page_shows_every_picture_and_its_settings():
+    """Each picture is on the page, with the options that made it."""
+    for picture in (*settings.MAPS, settings.LABELS):
+        assert f"(../images/{picture.name}.png)" in PAGE
+        for panel in picture.panels:
+            run = "flights.toml" if picture is settings.LABELS else "buses.toml"
+            assert f"hexveil release {run} {panel.options}".strip() in one_line(PAGE)
+
+
+def test_records_and_run_files_are_those_of_the_pages():
+    """What the reader is told to run is what made the pictures."""
+    assert f"hexveil simulate {settings.CITY}\n" in one_line(FIRST)
+    (first,), (flights,) = tomls(FIRST), tomls(PAGE)
+    buses = tomllib.loads(settings.BUSES)
+    assert buses | {"ledger": buses["ledger"] | {"budget": 5}} == first
+    assert tomllib.loads(settings.FLIGHTS) | {"release": {"out": "flights"}} == flights
+
+
+@pytest.mark.parametrize("name", [*gallery.NAMES, *privacy.NAMES])
+def test_committed_pictures_load_fast(name):
+    """Each is there, of few bytes, and no wider than it is ever shown."""
+    content = (DOCS / "images" / f"{name}.png").read_bytes()
+    assert len(content) <= BYTES
+    assert int.from_bytes(content[16:20], "big") <= PIXELS
+
+
+def test_a_palette_keeps_the_picture():
+    """The file has few colours, each near what it was, also where few dots have it."""
+    image = pytest.importorskip("PIL.Image")
+    figure = drawn(["good"] * 4)
+    with figure_style.style():
+        full = figure_style.images(figure)["png"]
+    few = with_palette(full)
+    assert few[16:24] == full[16:24]
+    with image.open(io.BytesIO(few)) as after, image.open(io.BytesIO(full)) as before:
+        assert len(after.getcolors()) <= COLOURS
+        one, other = (np.asarray(each.convert("RGB"), dtype=int) for each in (after, before))
+    assert np.abs(one - other).max() <= NEAR
+
+
+def test_true_averages_are_those_of_the_records(tmp_path):
+    """Of each cell, the average and deviation of its records, repeats dropped."""
+    City(users=12, days=2, interval="10min", seed=3).write(tmp_path / "city.parquet")
+    table = pq.read_table(tmp_path / "city.parquet").flatten().to_pandas()
+    table = table.drop_duplicates(["license_plate", "observationDateTime"])
+    place = np.array(table["location.coordinates"].to_list())
+    at = hexagons.of_places(pa.array(place[:, 1]), pa.array(place[:, 0]), 5)
+    names = hexagons.names(np.array(at.to_pylist(), dtype=np.uint64))
+    time = table["observationDateTime"]
+    hours = time.map(lambda text: int(str(text)[11:13]))
+    cells = np.array([f"{n}/{6 * (h // 6):02d}:00" for n, h in zip(names, hours, strict=True)])
+    cell = max(set(cells), key=list(cells).count)
+    speeds = table["speed"].to_numpy(dtype=float)[cells == cell]
+    found = releases.truth(tmp_path, [cell], 5)
+    assert found["true"][0] == pytest.approx(speeds.mean(), rel=1e-9)
+    assert found["true_sd"][0] == pytest.approx(speeds.std(), rel=1e-9)
+
+
+def test_an_unknown_picture_is_named(capsys, tmp_path):
+    """The command says which name it does not know."""
+    with pytest.raises(SystemExit):
+        main([str(tmp_path), "gallery-last"])
+    assert "gallery-last" in capsys.readouterr().err
+
+
+def test_a_failing_command_is_told(tmp_path):
+    """What the command said is passed on, in one sentence."""
+    with pytest.raises(releases.HexveilError, match=r"hexveil release missing\.toml"):
+        releases.command(tmp_path, "release", "missing.toml")

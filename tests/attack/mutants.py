@@ -23,10 +23,14 @@ CHARGED = "loses .* and is charged"
 LARGE = "attack.test_exact_law:test_who_holds_most_of_a_cell_is_charged_enough"
 ENDS = "publishing.test_range_quantiles:test_both_choices_together_cost_no_more_than_is_charged"
 STEPS = "publishing.test_two_stage_mean:test_what_is_left_beside_interval_and_h_is_lost"
-STOPPED = "publishing.test_two_stage_mean:test_a_release_that_stops_between_stages_goes_on_from_what_is_stored"
+STOPPED = (
+    "publishing.test_two_stage_mean"
+    ":test_a_release_that_stops_between_stages_goes_on_from_what_is_stored"
+)
 MIDWAY = "publishing.test_two_stage_mean:test_a_draw_that_stops_midway_is_lost_and_paid_again"
 SHOWN = (
     "publishing.test_two_stage_mean:test_every_step_is_booked_and_the_same_numbers_are_shown_again"
+)
 )
 METER = "hexveil.publishing.stages:Meter.add"
 METERED = "would cost a unit more than was booked"
@@ -313,7 +317,7 @@ def print_nothing(*_):
 
 
 def _rounded(module, killer, **given):
-    return Mutant(f"hexveil.release.{module}:float_up", down, killer, given)
+    return Mutant(f"hexveil.mechanisms.{module}:float_up", down, killer, given)
 
 
 MUTANTS = {
@@ -369,27 +373,27 @@ MUTANTS = {
     ),
     # A scale rounded down.
     "scale of a mean rounded down": _rounded(
-        "linear", "publishing.test_clipped_mean:test_noise_scales_are_rounded_up_and_no_further"
+        "clipped_mean", "publishing.test_clipped_mean:test_noise_scales_are_rounded_up_and_no_further"
     ),
     "scale of a weighted mean rounded down": _rounded(
-        "weighted", "publishing.test_weighted_mean:test_scales_are_rounded_up_and_no_further"
+        "weighted_mean", "publishing.test_weighted_mean:test_scales_are_rounded_up_and_no_further"
     ),
     "scale of a second moment rounded down": _rounded(
-        "weighted", "publishing.test_weighted_variance:test_scales_are_rounded_up_and_no_further"
+        "weighted_mean", "publishing.test_weighted_variance:test_scales_are_rounded_up_and_no_further"
     ),
     "scale of steps rounded down": _rounded(
-        "weighted",
+        "weighted_mean",
         "publishing.test_two_stage_mean:test_scales_are_rounded_up_and_no_further",
         way="users",
     ),
     "scale of ends rounded down": _rounded(
-        "ends",
+        "range_quantiles",
         ENDS,
         epsilon=Fraction(7, 100),
         **PATCHED,
     ),
     "scale of h rounded down": _rounded(
-        "deviations",
+        "residual_radius",
         "publishing.test_residual_radius:test_the_choice_costs_no_more_than_is_charged",
         epsilon=Fraction(7, 100),
         **PATCHED,

@@ -63,7 +63,7 @@ test-all: $(STAMP) $(if $(JAVA),$(SPARK))  ## the whole suite, and the examples 
 	$(TESTS) --doctest-modules tests src
 
 attack: $(STAMP)  ## the attacks in their long form: hours, not minutes
-	HEXVEIL_ATTACK=1 $(TESTS) tests/attack tests/ledger/test_race.py tests/experiments/audit \
+	HEXVEIL_ATTACK=1 $(TESTS) tests/attack tests/ledger/test_race.py tests/research/audit \
 		tests/publishing/test_coverage.py
 
 mutate: $(STAMP)  ## small faults in modules that MUTATED names: which tests notice?

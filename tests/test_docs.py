@@ -23,11 +23,11 @@ from hexveil.cli.app import app
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NOT_RUN = {
-    "docs/how-to/city.md": "a month of a city takes minutes; tests/experiments/city has it",
+    "docs/how-to/city.md": "a month of a city takes minutes; tests/simulation/city has it",
     "docs/how-to/schedulers/airflow.md": "needs Airflow",
     "docs/how-to/schedulers/dagster.md": "needs Dagster",
     "docs/how-to/spark.md": "needs Spark and a lake; tests/records/spark has it",
-    "docs/understand/audit.md": "an audit takes minutes; tests/experiments/audit has it",
+    "docs/understand/audit.md": "an audit takes minutes; tests/research/audit has it",
 }
 """Pages whose lines of Python are not run, and why; those that a test follows are in FOLLOWED."""
 FOLLOWED = {

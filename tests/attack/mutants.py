@@ -31,7 +31,6 @@ MIDWAY = "publishing.test_two_stage_mean:test_a_draw_that_stops_midway_is_lost_a
 SHOWN = (
     "publishing.test_two_stage_mean:test_every_step_is_booked_and_the_same_numbers_are_shown_again"
 )
-)
 METER = "hexveil.publishing.stages:Meter.add"
 METERED = "would cost a unit more than was booked"
 """What a release says of scales below those that were booked."""
@@ -373,13 +372,15 @@ MUTANTS = {
     ),
     # A scale rounded down.
     "scale of a mean rounded down": _rounded(
-        "clipped_mean", "publishing.test_clipped_mean:test_noise_scales_are_rounded_up_and_no_further"
+        "clipped_mean",
+        "publishing.test_clipped_mean:test_noise_scales_are_rounded_up_and_no_further",
     ),
     "scale of a weighted mean rounded down": _rounded(
         "weighted_mean", "publishing.test_weighted_mean:test_scales_are_rounded_up_and_no_further"
     ),
     "scale of a second moment rounded down": _rounded(
-        "weighted_mean", "publishing.test_weighted_variance:test_scales_are_rounded_up_and_no_further"
+        "weighted_mean",
+        "publishing.test_weighted_variance:test_scales_are_rounded_up_and_no_further",
     ),
     "scale of steps rounded down": _rounded(
         "weighted_mean",

@@ -17,8 +17,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hexveil.publishing.dossier.dossier.dossier.dossier import dossier
-from hexveil.publishing.dossier.dossier.dossier.markup import clean
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -29,6 +27,8 @@ from hexveil.base import csv_safety
 from hexveil.cli import app
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder
+from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier.markup import clean
 from hexveil.publishing.manifest import manifest
 from hexveil.publishing.pipeline import _values
 from hexveil.publishing.table import released

@@ -19,7 +19,7 @@ from hexveil.config import Run, load
 from hexveil.config.run_file_template import started
 from hexveil.ledger.unit_losses import read_key
 from hexveil.publishing.archive.archive import archive
-from hexveil.publishing.dossier.dossier import release_facts
+from hexveil.publishing.dossier import release_facts
 from hexveil.records.sources.schema_preview import look
 from hexveil.report import read_context
 from hexveil.simulation.cell_counts import read_counts

@@ -34,7 +34,7 @@ def fleets(draw, most=6):
 
 def lost(occupancy, weighing):
     """Return what each user loses."""
-    terms = user_weights.weight / user_weights.noise[occupancy.cell]
+    terms = weighing.weight / weighing.noise[occupancy.cell]
     return np.bincount(occupancy.user, weights=terms, minlength=occupancy.n_users)
 
 
@@ -90,7 +90,7 @@ def test_the_search_goes_on_to_the_end_on_many_cells(loss):
     problem = _Problem(occupancy, loss, prior)
 
     def value(weighing):
-        return float((user_weights.noise + off_by(occupancy, user_weights.weight, prior)).mean())
+        return float((weighing.noise + off_by(occupancy, weighing.weight, prior)).mean())
 
     found = value(weigh(occupancy, loss, prior))
     begin = np.full(occupancy.n_cells, -np.log(np.quantile(problem.by_user(np.ones(600)), 0.9)))
@@ -124,7 +124,7 @@ def test_no_better_weights_are_found_by_trying(occupancy, loss):
     problem = _Problem(occupancy, loss, PRIOR)
 
     def value(weighing):
-        return float((user_weights.noise + off_by(occupancy, user_weights.weight, PRIOR)).mean())
+        return float((weighing.noise + off_by(occupancy, weighing.weight, PRIOR)).mean())
 
     found = value(weigh(occupancy, loss, PRIOR))
     grid = np.exp(np.linspace(-3, 3, 7))

@@ -8,11 +8,11 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import ValueScale
-from hexveil.publishing.verification import verify
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.readme import readme
 from hexveil.publishing.smoothed_estimates import crowds, groupings_of
 from hexveil.publishing.table import released
+from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence

@@ -612,7 +612,7 @@ def test_records_beyond_whole_numbers_are_refused(intervals, records, book):
 
 
 def truth_of(dataset, shown, numbers):
-    """Return, in quanta, what a way's bias and bound are about (planning/clipping_range/strategies.py)."""
+    """Return, in quanta, the bias and bound of a strategy (clipping_range/strategies.py)."""
     occupancy, found = dataset.occupancy, shown.rows.steps.found
     pairs, _ = parts_by_floats(dataset, shown, numbers)
     if found.way == "users":

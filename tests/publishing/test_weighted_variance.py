@@ -14,7 +14,8 @@ from hypothesis import assume, given
 import hexveil as hv
 from examples import examples
 from hexveil.base.errors import InputError
-from hexveil.mechanisms import noise, range_quantiles, weighted_mean, weighted_variance
+from hexveil.mechanisms import noise as noise_library
+from hexveil.mechanisms import range_quantiles, weighted_mean, weighted_variance
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.model.public_metadata import ValueScale
 from hexveil.planning.clipping_range.private_range import around
@@ -298,7 +299,7 @@ def test_without_noise_it_is_the_projected_variance(book, monkeypatch):
     """What is published is what the module's head says, to within its rounding, plus 2 B²."""
     dataset, _ = fleet(60)
     plan = planned(dataset, statistics=("variance",))
-    monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
+    monkeypatch.setattr(noise_library, "add_laplace", lambda values, _: values)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     pair = interval_of(book.entries()[0], dataset, plan)
     shares = plan.rows.interval.shares(dataset.occupancy)

@@ -21,6 +21,7 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import cached_reading
+from hexveil.records.duckdb.packing import packed_records
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sources import cache as cached_files

@@ -47,7 +47,9 @@ def test_every_step_is_told_once_with_its_price(kind):
 def test_what_was_cut_is_said_with_the_widths_of_the_way():
     """Ends of the interval, of users' own averages with a width, or a width around centres."""
     said = {
-        kind: clipping_text.describe_clipping(STEPS[kind], amount) for kind in STEPS if kind != "none"
+        kind: clipping_text.describe_clipping(STEPS[kind], amount)
+        for kind in STEPS
+        if kind != "none"
     }
     assert said["global"] == said["direct"]
     assert "clipped to -5 m to 2.5 m, one range" in said["direct"]
@@ -63,8 +65,8 @@ def test_squares_are_said_where_there_are_any_and_they_are_shown():
     assert clipping_text.describe_clipping(steps, amount).endswith(
         "from its middle clipped to 9 m, squared"
     )
-    assert clipping_text.describe_clipping(steps, amount, squares=False) == clipping_text.describe_clipping(
-        STEPS["global"], amount
-    )
+    assert clipping_text.describe_clipping(
+        steps, amount, squares=False
+    ) == clipping_text.describe_clipping(STEPS["global"], amount)
     assert "squared distances" in clipping_text.describe_steps(steps, amount)[1]
     assert "squared" not in " ".join(clipping_text.describe_steps(STEPS["global"], amount))

@@ -20,8 +20,8 @@ from hypothesis import given
 
 import hexveil as hv
 from hexveil.cli import main
-from hexveil.model.public_metadata import UNITS, ValueScale
 from hexveil.mechanisms import clipped_mean
+from hexveil.model.public_metadata import UNITS, ValueScale
 from hexveil.report.promise import (
     exact_counts,
     factor_words,

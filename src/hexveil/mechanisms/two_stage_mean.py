@@ -36,11 +36,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.errors import InputError
-from hexveil.mechanisms.noise import TAIL
-from hexveil.planning.clipping_range.private_range import stretched
 from hexveil.accounting.error_model import SteppedPart
-from hexveil.planning.clipping_range.two_stage import INSIDE, WAYS, Found
+from hexveil.base.errors import InputError
+from hexveil.mechanisms import range_quantiles, residual_radius
+from hexveil.mechanisms.clipped_mean import ROOM
+from hexveil.mechanisms.noise import TAIL
+from hexveil.mechanisms.weighted_mean import contributions, losses, scales_of, statistic
+from hexveil.planning.clipping_range.private_range import stretched
 from hexveil.planning.clipping_range.strategies import (
     COARSE,
     after,
@@ -50,11 +52,8 @@ from hexveil.planning.clipping_range.strategies import (
     half_of,
     own_ends,
 )
-from hexveil.mechanisms import residual_radius
-from hexveil.mechanisms import range_quantiles
-from hexveil.mechanisms.clipped_mean import ROOM
+from hexveil.planning.clipping_range.two_stage import INSIDE, WAYS, Found
 from hexveil.publishing.stages import CELLS, Stage, noised
-from hexveil.mechanisms.weighted_mean import contributions, losses, scales_of, statistic
 from hexveil.smoothing.declipping import DeclippedEstimate, NoisyObservation, estimate_declipped
 
 if TYPE_CHECKING:

@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.model.cells import Cells
 from hexveil.base.rational import decimal_text
+from hexveil.mechanisms import (
+    clipped_mean,
+    clipped_variance,
+    two_stage_mean,
+    weighted_mean,
+    weighted_variance,
+)
+from hexveil.model.cells import Cells
 from hexveil.planning.goal import goal
-from hexveil.mechanisms import clipped_mean
-from hexveil.mechanisms import weighted_variance
-from hexveil.mechanisms import two_stage_mean
-from hexveil.mechanisms import clipped_variance
-from hexveil.mechanisms import weighted_mean
 from hexveil.publishing.privacy_steps import private_steps
 from hexveil.publishing.smoothed_estimates import statement as smoothing_statement
 from hexveil.report.promise import (
@@ -236,9 +238,13 @@ def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
     """Return what was planned for each cell, a part for each statistic that is noised."""
     thresholds = {"mean": plan.kept, "variance": plan.rows.variance_kept}
     plain = plan.rows.interval is None
-    means, squares = (clipped_mean, clipped_variance) if plain else (weighted_mean, weighted_variance)
+    means, squares = (
+        (clipped_mean, clipped_variance) if plain else (weighted_mean, weighted_variance)
+    )
     grids: dict[str, Callable[[], tuple[Floats, Floats]]] = {
-        "mean": lambda: (means if plan.rows.steps is None else two_stage_mean).grid(plan, facts.scale),
+        "mean": lambda: (means if plan.rows.steps is None else two_stage_mean).grid(
+            plan, facts.scale
+        ),
         "variance": lambda: squares.grid(plan),
     }
     parts = [

@@ -14,9 +14,9 @@ import numpy as np
 
 from hexveil import smoothing
 from hexveil.accounting import pair_losses
-from hexveil.planning.clipping_range.private_range import SPREAD, likeness, reach
 from hexveil.accounting.error_model import WeighedPart
 from hexveil.mechanisms import two_stage_mean
+from hexveil.planning.clipping_range.private_range import SPREAD, likeness, reach
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing.shrinkage import OWN_DEVIATION
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.cells import CellTable
-    from hexveil.model.public_metadata import PublicFacts
     from hexveil.model.occupancy import Occupancy
+    from hexveil.model.public_metadata import PublicFacts
     from hexveil.planning import Plan
     from hexveil.smoothing import ClippingRange, RandomEffect, Smoothed
 

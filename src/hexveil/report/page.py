@@ -14,12 +14,11 @@ import numpy as np
 from markupsafe import Markup
 
 from hexveil.base.errors import InputError
-from hexveil.report import figure
-from hexveil.report import page_text
+from hexveil.report import figure, page_text
+from hexveil.report.content_security_policy import policy
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.payload import payload, script_json, ticks
-from hexveil.report.content_security_policy import policy
 from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:

@@ -6,10 +6,14 @@ that of cells with similar numbers of users, `correlate_along_axis` and `correla
 correlated ones of any other kind. `ClippingRange` and `skewness_bias` model the bias of clipping.
 """
 
-from hexveil.smoothing.interval_widening import ClippingRange, skewness_bias
 from hexveil.smoothing.cell_groupings import group_hexagons, group_labels, group_user_counts
+from hexveil.smoothing.interval_widening import ClippingRange, skewness_bias
+from hexveil.smoothing.random_effects import (
+    RandomEffect,
+    correlate_across_edges,
+    correlate_along_axis,
+)
 from hexveil.smoothing.shrinkage import Smoothed, smooth
-from hexveil.smoothing.random_effects import RandomEffect, correlate_across_edges, correlate_along_axis
 
 __all__ = [
     "ClippingRange",

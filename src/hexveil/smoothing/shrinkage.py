@@ -22,9 +22,9 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.smoothing.distinguishability import half_distinguishable_factor
 from hexveil.smoothing.group_effects import Design
-from hexveil.smoothing.variance_components import fit_model
 from hexveil.smoothing.posterior import posterior_quantiles
 from hexveil.smoothing.random_effects import drop_uninformative
+from hexveil.smoothing.variance_components import fit_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from hexveil.smoothing.interval_widening import ClippingRange
-    from hexveil.smoothing.variance_components import FittedModel
     from hexveil.smoothing.random_effects import RandomEffect
+    from hexveil.smoothing.variance_components import FittedModel
 
     Floats = NDArray[np.float64]
 

@@ -75,7 +75,7 @@ site: $(STAMP) $(DOCS)  ## the site alone, in ./site: notebooks run, links check
 
 docs: site  ## the site, and every example of its pages and of docstrings
 	HEXVEIL_SITE=site $(TESTS) --doctest-modules tests/test_docs.py tests/test_reference.py \
-		tests/test_site.py src/hexveil
+		tests/test_site.py src
 	@echo "The site is in ./site: open site/index.html"
 
 bench: $(STAMP)  ## ratios, growth and a figure at three sizes; then the other benchmarks

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 import hexveil as hv
-from hexveil.model.cells import CellTable
 from hexveil.base.errors import InputError
+from hexveil.model.cells import CellTable
 from hexveil.publishing import receipt
-from hexveil.publishing.dossier.dossier import schema
+from hexveil.publishing.dossier import schema
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.dossier.wording import SPANS, insider_certainty
 from hexveil.publishing.manifest import epsilon_text, manifest

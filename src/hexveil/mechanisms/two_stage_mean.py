@@ -1,7 +1,7 @@
 """A release in private steps: the interval, h, first averages, and what narrower ranges say.
 
-What the ways are: planning/clipping_range/two_stage.py. All numbers are in quanta above the lower bound of the
-records. Let [a, b] be the interval of first steps, h the half width of the second, W whole weights.
+Strategies: planning/clipping_range/two_stage.py. All numbers are in quanta above the lower bound
+of the records. Let [a, b] be the interval of first steps, h the half width of the second, W whole weights.
 
 users
     Here [a, b] is made narrower around its middle, since users' own means differ less. A user with
@@ -19,7 +19,7 @@ Neighbours: all values of one user, in all its cells at once, change within the 
 counts stay. Only this user's contributions change, since u is its own and c is made of noisy
 numbers. Sensitivity: contributions lie between V a and V b, and between -W h and W h, all of them
 whole: V (b - a) in the class, and 2 W h in each cell; each is reached, if not all at once.
-Loss: discrete Laplace of scale R at integer distance d costs at most d / R (mechanisms/noise.py). R is
+Loss: discrete Laplace of scale R at integer distance d costs at most d / R (noise.py). R is
 the plan's noise for a width of 1 times ΣV (b - a) or 2 h ΣW, rounded up; so a step costs a user
 what the plan says, whatever was found before. With interval and h (mechanisms/range_quantiles.py,
 deviations.py) the losses add up whatever earlier outputs chose (ledger/odometer.py), and the plan

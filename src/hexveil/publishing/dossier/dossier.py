@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexveil.publishing.dossier.dossier import release_facts
-from hexveil.publishing.dossier.wording import template_values
+from hexveil.publishing.dossier import release_facts
 from hexveil.publishing.dossier.markup import document
+from hexveil.publishing.dossier.wording import template_values
 
 if TYPE_CHECKING:
     from pathlib import Path

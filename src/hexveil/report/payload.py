@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.report.context import lines_of
 from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.context import lines_of
 from hexveil.report.projection import Ring, align_with, centred_projection, unwrapped_rings
 
 if TYPE_CHECKING:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import decimal_text
 from hexveil.report import clipping_text
-from hexveil.report.manifest_view import NOUNS, format_heading, format_rounded_up, squared, with_unit
+from hexveil.report.manifest_view import (
+    NOUNS,
+    format_heading,
+    format_rounded_up,
+    squared,
+    with_unit,
+)
 from hexveil.report.promise import (
     exact_counts,
     factor_words,

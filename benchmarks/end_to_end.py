@@ -69,7 +69,7 @@ def floor(file: Path) -> dict[str, float]:
     return {"cpu": cpu(), "peak": peak()}
 
 
-def whole(file: Path, *, intervals: str) -> dict[str, float]:
+def whole(file: Path, *, clipping_range: str) -> dict[str, float]:
     """Measure a release, from the file on."""
     import hexveil as hv  # noqa: PLC0415  only where it is used
 
@@ -83,7 +83,7 @@ def whole(file: Path, *, intervals: str) -> dict[str, float]:
         repeats="keep",
     )
     read = cpu()
-    plan = hv.plan(dataset, epsilon=EPSILON, intervals=intervals, advise=False)
+    plan = hv.plan(dataset, epsilon=EPSILON, clipping_range=clipping_range, advise=False)
     planned = cpu()
     with tempfile.TemporaryDirectory() as folder:
         book = hv.Ledger(Path(folder) / "book.sqlite", dataset="records", budget=EPSILON)
@@ -113,10 +113,10 @@ def error(file: Path, shown: dict[str, float]) -> float:
 
 TASKS = {
     "floor": floor,
-    'intervals="none"': partial(whole, intervals="none"),
-    'intervals="global"': partial(whole, intervals="global"),
+    'clipping_range="bounds"': partial(whole, clipping_range="bounds"),
+    'clipping_range="private"': partial(whole, clipping_range="private"),
 }
-AIMED = 'intervals="global"'
+AIMED = 'clipping_range="private"'
 """The plan that the limits are for."""
 
 

@@ -127,8 +127,8 @@ def bulk(name: str, fresh: Callable[[str], str], n_units: int) -> int:
         book = open_book(fresh("many"), Path(place))
         made: list[Losses] = []
         hashing = seconds(lambda: made.append(some_losses(n_units, book.key)))
-        booking = seconds(lambda: book.reserve("first", made[0], unit="user", facts={}))
-        again = seconds(lambda: book.reserve("again", made[0], unit="user", facts={}))
+        booking = seconds(lambda: book.reserve("first", made[0], privacy_unit="user", facts={}))
+        again = seconds(lambda: book.reserve("again", made[0], privacy_unit="user", facts={}))
         floor = seconds(lambda: insert(fresh("floor"), made[0]))
     ratio, second = (hashing + booking) / floor, (hashing + again) / floor
     print(
@@ -186,7 +186,7 @@ def book_many(book: Ledger, losses: list[Losses], releases: int) -> None:
     """Book releases of ten fleets in turn, each to its end."""
     for number in range(releases):
         request = f"release {number}"
-        book.reserve(request, losses[number % len(losses)], unit="user", facts={})
+        book.reserve(request, losses[number % len(losses)], privacy_unit="user", facts={})
 
 
 def one_more(losses: list[Losses]) -> Callable[[Ledger], object]:
@@ -194,7 +194,7 @@ def one_more(losses: list[Losses]) -> Callable[[Ledger], object]:
     count = iter(range(10**9))
 
     def booked(book: Ledger) -> object:
-        return book.reserve(f"one more {next(count)}", losses[0], unit="user", facts={})
+        return book.reserve(f"one more {next(count)}", losses[0], privacy_unit="user", facts={})
 
     return booked
 

@@ -101,7 +101,7 @@ def errors_of(kind: str, users: int, given: argparse.Namespace) -> Iterator[reac
         dataset = world(kind, users, seed)
         true = truth(dataset)
         found[reach.CONSTANT, False].append(reach.constant(true))
-        for way in (reach.PAPERS[0], *reach.ours(given.intervals)):
+        for way in (reach.PAPERS[0], *reach.ours(given.clipping_range)):
             runs = (given.runs, given.runs, 0)
             for one in reach.measured(dataset, true, way, given.epsilon, runs):
                 found[one.name, one.ours].append(one.mean)
@@ -125,7 +125,7 @@ def main() -> int:
     parser.add_argument("--worlds", type=int, default=10)
     parser.add_argument("--runs", type=int, default=10, help="of each world")
     parser.add_argument("--epsilon", default="1")
-    parser.add_argument("--intervals", nargs="+", default=list(reach.INTERVALS))
+    parser.add_argument("--clipping-range", nargs="+", default=list(reach.INTERVALS))
     parser.add_argument("--out", type=Path, help="where the CSV goes")
     given = parser.parse_args()
     print(

@@ -5,7 +5,7 @@ of mean absolute errors over cells, averaged over runs, and writes it as CSV and
 `--out` (those of docs/understand/reach.md: `--out docs/figures`). All rows are of the same records.
 The constant is the best there is, the median of the true averages, which nobody may know; no plan
 has it. Plans have their own defaults: nothing is tuned here, and true averages are only compared
-with. `intervals="auto"` takes one of the other three, and has its errors.
+with. `clipping_range="auto"` takes one of the other three, and has its errors.
 
 A run draws the noise of a plan by the release's own functions and the vetted noise library;
 `--ledger N` makes N whole releases of each plan of ours through a ledger beside it. Buses are in
@@ -77,12 +77,12 @@ class Way:
 
 
 PAPERS = (
-    Way("plain Laplace, equal split", {"method": "composition", "mechanism": hv.Baseline()}),
-    Way("composition, OptimalClipping", {"method": "composition"}),
+    Way("plain Laplace, equal split", {"method": "equal-split", "mechanism": hv.Baseline()}),
+    Way("composition, OptimalClipping", {"method": "equal-split"}),
     Way("per-cell (exact losses), OptimalClipping", {"method": "per-cell"}),
     Way("CLIP-USER", {"method": "clip-user"}),
 )
-INTERVALS: tuple[str, ...] = ("none", "global", "adaptive", "auto")
+INTERVALS: tuple[str, ...] = ("bounds", "private", "two-stage", "auto")
 """The private intervals that are measured, each raw and smoothed."""
 AUTO = "auto"
 CELLS = ("origin", "hour")
@@ -92,7 +92,8 @@ CELLS = ("origin", "hour")
 def ours(intervals: Sequence[str] = INTERVALS) -> tuple[Way, ...]:
     """Return the joint plan with each of these intervals."""
     return tuple(
-        Way(f'joint, intervals="{one}"', {"intervals": one}, ours=True) for one in intervals
+        Way(f'joint, clipping_range="{one}"', {"clipping_range": one}, ours=True)
+        for one in intervals
     )
 
 
@@ -259,7 +260,7 @@ def taken(plan: Plan) -> str:
     """Return which intervals a plan by "auto" took."""
     if plan.rows.interval is None:
         return "none"
-    return "global" if plan.rows.steps is None else "adaptive"
+    return "private" if plan.rows.steps is None else "two-stage"
 
 
 def automatic(
@@ -279,7 +280,7 @@ def reach(case: Case, dataset: hv.Dataset, given: argparse.Namespace) -> list[Fo
     true = truth(dataset)
     found = [Found.of(CONSTANT, epsilon, [constant(true)]) for epsilon in given.epsilons]
     runs = (given.runs, min(given.runs, case.smoothed), given.ledger)
-    for way in (*PAPERS, *ours(given.intervals)):
+    for way in (*PAPERS, *ours(given.clipping_range)):
         if given.ways and not any(one in way.name for one in given.ways):
             continue
         if way.name in case.without and not given.ways:
@@ -288,7 +289,7 @@ def reach(case: Case, dataset: hv.Dataset, given: argparse.Namespace) -> list[Fo
         for epsilon in given.epsilons:
             began = time.monotonic()
             try:
-                if way.options.get("intervals") == AUTO:
+                if way.options.get("clipping_range") == AUTO:
                     found += automatic(dataset, way, epsilon, found)
                 else:
                     found += measured(dataset, true, way, epsilon, runs)
@@ -371,7 +372,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("set", nargs="?", choices=CASES)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--epsilons", nargs="+", default=list(EPSILONS))
-    parser.add_argument("--intervals", nargs="+", default=list(INTERVALS))
+    parser.add_argument("--clipping-range", nargs="+", default=list(INTERVALS))
     parser.add_argument("--ways", nargs="+", default=[], help="only those with this in their name")
     parser.add_argument("--ledger", type=int, default=0, help="releases through a ledger, of ours")
     parser.add_argument("--resolution", type=int, help="of the hexagons of buses")

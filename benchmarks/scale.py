@@ -126,7 +126,7 @@ def planned(folder: Path, source: hv.Dataset) -> hv.Plan:
     if not file.exists():
         keep(folder, plan(source))
     rows: Rows = pickle.loads(file.read_bytes())  # noqa: S301  this program wrote it
-    other = plan(source, method="composition")
+    other = plan(source, method="equal-split")
     request = replace(other.request, method="joint", objective="mean")
     return replace(other, rows=rows, request=request)
 
@@ -260,7 +260,7 @@ def writing(folder: Path) -> dict[str, float]:
 PARTS: dict[str, tuple[Callable[[Path], dict[str, float]], float]] = {
     "occupancy": (building, SHARES),
     "per cell": (lambda folder: planning(folder, method="per-cell"), SHARES),
-    "composition": (lambda folder: planning(folder, method="composition"), SHARES),
+    "equal-split": (lambda folder: planning(folder, method="equal-split"), SHARES),
     "joint, mean": (joint, JOINT_SHARES),
     "joint, max": (lambda folder: planning(folder, objective="max"), JOINT_SHARES),
     "exact loss": (losing, SHARES),

@@ -48,10 +48,10 @@ def records(kind: str, users: int) -> Dataset:
     )
 
 
-def row(dataset: Dataset, intervals: str, epsilon: str, runs: int) -> list[float]:
+def row(dataset: Dataset, clipping_range: str, epsilon: str, runs: int) -> list[float]:
     """Return the errors of a constant, raw and smoothed numbers, and the intervals' coverage."""
     true = truth(dataset)
-    plan = hv.plan(dataset, epsilon=epsilon, intervals=intervals, advise=False)
+    plan = hv.plan(dataset, epsilon=epsilon, clipping_range=clipping_range, advise=False)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for run in range(runs):
@@ -79,7 +79,7 @@ def main() -> int:
     for kind in KINDS:
         for users in USERS:
             dataset = records(kind, users)
-            for intervals in ("none", "global", "adaptive"):
+            for intervals in ("bounds", "private", "two-stage"):
                 *errors, inside = row(dataset, intervals, asked.epsilon, asked.runs)
                 said = " | ".join(f"{one:.2f}" for one in errors)
                 print(f"| {kind} | {users} | {intervals} | {said} | {inside:.0%} |")

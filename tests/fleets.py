@@ -12,7 +12,7 @@ GRID = hv.Cells(7, "1h", "Europe/Warsaw", "pooled")
 HEXAGON = 0x861F53527FFFFFF
 
 
-def fleet(resolution, unit="user", *, recount=None, users=200):
+def fleet(resolution, privacy_unit="user", *, recount=None, users=200):
     """Return a fleet of buses that crosses 4 ** (resolution - 4) cells, 1 below that."""
     n_cells = int(4 ** max(resolution - 4, 0))
     dense = np.ones((users, n_cells), dtype=int)
@@ -22,7 +22,9 @@ def fleet(resolution, unit="user", *, recount=None, users=200):
         slot=np.zeros(n_cells, dtype=np.int64),
     )
     occupancy = hv.Occupancy.from_dense(dense)
-    return PublicFacts(occupancy, table, ValueScale.of((0, 10), "0.001"), unit, recount=recount)
+    return PublicFacts(
+        occupancy, table, ValueScale.of((0, 10), "0.001"), privacy_unit, recount=recount
+    )
 
 
 def recount(grids, unit):

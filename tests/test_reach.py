@@ -81,14 +81,14 @@ def test_errors_are_those_of_releases(benchmark):
     """Errors of drawn maps are the plan's noise where that is all; every estimate has its own."""
     reach, losing = benchmark("reach"), benchmark("losing")
     dataset = losing.world("few users", 200, 3)
-    way = reach.Way("all of the bounds", {"method": "composition", "mechanism": hv.Baseline()})
+    way = reach.Way("all of the bounds", {"method": "equal-split", "mechanism": hv.Baseline()})
     true = losing.truth(dataset)
     (found,) = reach.measured(dataset, true, way, "400", (60, 60, 0))
     scale = hv.plan(dataset, epsilon="400", advise=False, **way.options).parts["mean"].scale
     assert found.mean == pytest.approx(scale.mean(), rel=0.25)
     assert found.runs == 60
     names = [one.name for one in reach.measured(dataset, true, reach.ours()[1], "20", (3, 2, 2))]
-    first = 'joint, intervals="global"'
+    first = 'joint, clipping_range="private"'
     assert names == [first, f"{first}, smoothed", f"{first}, through a ledger"]
 
 
@@ -110,7 +110,7 @@ def test_auto_has_the_errors_of_what_it_takes(users, epsilon, like, benchmark):
     reach, losing = benchmark("reach"), benchmark("losing")
     dataset = losing.world("few users", users, 3)
     *others, auto = reach.ours()
-    assert auto.options == {"intervals": reach.AUTO}
+    assert auto.options == {"clipping_range": reach.AUTO}
     plans = [hv.plan(dataset, epsilon=epsilon, advise=False, **way.options) for way in others]
     found = [
         reach.Found.of(f"{way.name}{more}", epsilon, [k, k + 2.0], ours=True)
@@ -120,7 +120,7 @@ def test_auto_has_the_errors_of_what_it_takes(users, epsilon, like, benchmark):
     taken = hv.plan(dataset, epsilon=epsilon, advise=False, **auto.options)
     name = reach.taken(taken)
     assert like in (None, name)
-    k = [way.options["intervals"] for way in others].index(name)
+    k = [way.options["clipping_range"] for way in others].index(name)
     assert encode(plans[k]) == encode(taken)
     rows = list(reach.automatic(dataset, auto, epsilon, found))
     assert [(one.name, one.mean) for one in rows] == [
@@ -155,7 +155,9 @@ def test_table_and_figure(benchmark):
     reach, losing = benchmark("reach"), benchmark("losing")
     dataset = losing.world("few users", 20, 1)
     case = reach.Case("km/h", lambda _: dataset, without={"CLIP-USER": "a reason"})
-    given = argparse.Namespace(runs=2, epsilons=["1", "10"], intervals=["none"], ledger=0, ways=[])
+    given = argparse.Namespace(
+        runs=2, epsilons=["1", "10"], clipping_range=["bounds"], ledger=0, ways=[]
+    )
     found = reach.reach(case, dataset, given)
     rows = reach.table(found, "km/h").decode().splitlines()
     assert rows[0] == "way,epsilon,mean_absolute_error,standard_error,runs,unit"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import hexveil as hv
 
 
-def averages(work: common.Work, *, intervals: str) -> NDArray:
+def averages(work: common.Work, *, clipping_range: str) -> NDArray:
     """Return the average of each cell."""
     dataset = hv.read(
         work.file,
@@ -20,7 +20,7 @@ def averages(work: common.Work, *, intervals: str) -> NDArray:
         select=hv.Select(min_users=1),
         repeats="keep",
     )
-    plan = hv.plan(dataset, epsilon=1, intervals=intervals, advise=False)
+    plan = hv.plan(dataset, epsilon=1, clipping_range=clipping_range, advise=False)
     with tempfile.TemporaryDirectory() as folder:
         book = hv.Ledger(Path(folder) / "book.sqlite", dataset="records", budget=1)
         table = hv.release(dataset, plan, ledger=book, accept_noise=True).table

@@ -90,8 +90,8 @@ def line(row: Found) -> str:
 def settings(row: Found) -> str:
     """Return the settings of a row in words."""
     given = row["settings"]
-    if "intervals" in given:
-        return f'`intervals="{given["intervals"]}"`'
+    if "clipping_range" in given:
+        return f'`clipping_range="{given["clipping_range"]}"`'
     if given.get("cells"):
         return f"{given['cells']} cells, {given['rows']} record{'s' * (given['rows'] > 1)} in each"
     return f"{given['rows']} records"

@@ -79,8 +79,10 @@ PEERS = {
     "tmlt.analytics": Peer("tmlt.analytics", "by_tmlt_analytics", cut(8, 1), cut(8, 1)),
     "smartnoise-sql": Peer("smartnoise-sql", "by_smartnoise_sql", {"rows": 2}, {"rows": 16}),
     **{
-        f"hexveil, {way}": Peer("hexveil", "by_hexveil", {"intervals": way}, {"intervals": way})
-        for way in ("none", "global", "adaptive")
+        f"hexveil, {way}": Peer(
+            "hexveil", "by_hexveil", {"clipping_range": way}, {"clipping_range": way}
+        )
+        for way in ("bounds", "private", "two-stage")
     },
 }
 

@@ -42,7 +42,7 @@ class Kind:
     @property
     def private(self):
         """Whether ranges are chosen privately, from few points."""
-        return "intervals" in self.asked
+        return "clipping_range" in self.asked
 
     @property
     def squared(self):
@@ -55,7 +55,7 @@ def _apart(method, **more):
 
 
 def _adaptive(way, floor):
-    return Kind({"intervals": "adaptive"}, floor, way, several=True)
+    return Kind({"clipping_range": "two-stage"}, floor, way, several=True)
 
 
 KINDS = {
@@ -81,15 +81,15 @@ KINDS = {
     "per-cell, both, baseline": Kind(
         _apart("per-cell", statistics=BOTH, mechanism=hv.Baseline()), 0.95
     ),
-    "composition": Kind(_apart("composition"), 0.99),
-    "composition, both": Kind(_apart("composition", statistics=BOTH), 0.7),
+    "equal-split": Kind(_apart("equal-split"), 0.99),
+    "composition, both": Kind(_apart("equal-split", statistics=BOTH), 0.7),
     "clip-user": Kind(_apart("clip-user"), 0.99),
     "clip-user, both": Kind(_apart("clip-user", statistics=BOTH), 0.9),
     "clip-user, sd": Kind(_apart("clip-user", statistics="sd"), 0.75),
-    "global": Kind({"intervals": "global"}, 0.84),
-    "global, variance": Kind({"intervals": "global", "statistics": "variance"}, 0.7),
-    "global, both": Kind({"intervals": "global", "statistics": BOTH}, 0.7),
-    "auto": Kind({"intervals": "auto", **LOUD}, 0.84),
+    "private": Kind({"clipping_range": "private"}, 0.84),
+    "global, variance": Kind({"clipping_range": "private", "statistics": "variance"}, 0.7),
+    "global, both": Kind({"clipping_range": "private", "statistics": BOTH}, 0.7),
+    "auto": Kind({"clipping_range": "auto", **LOUD}, 0.84),
     "adaptive, direct": _adaptive("direct", 0.72),
     "adaptive, users": _adaptive("users", 0.45),
     "adaptive, cells": _adaptive("cells", 0.55),
@@ -116,7 +116,7 @@ class Case:
     kind: Kind
     counts: np.ndarray
     steps: int
-    unit: str
+    privacy_unit: str
     plan: hv.planning.Plan
     dataset: object
 
@@ -146,10 +146,10 @@ def case(kind, seed):
 
 def planned(kind, counts, steps, rng):
     """Return a kind of plan for a world."""
-    unit = "user-day" if rng.random() < 0.3 else "user"
-    dataset = dataset_of(counts, steps, unit)
+    privacy_unit = "user-day" if rng.random() < 0.3 else "user"
+    dataset = dataset_of(counts, steps, privacy_unit)
     plan = hv.plan(dataset, **_asked(kind, dataset, steps, rng), advise=False)
-    return Case(kind, counts, steps, unit, plan, dataset)
+    return Case(kind, counts, steps, privacy_unit, plan, dataset)
 
 
 def _world(kind, seed, rng):
@@ -180,12 +180,12 @@ def _asked(kind, dataset, steps, rng):
     return asked
 
 
-def dataset_of(counts, steps, unit="user", quanta=(0, 0)):
+def dataset_of(counts, steps, privacy_unit="user", quanta=(0, 0)):
     """Return records of these counts and sums of quanta and of their squares, read as sums."""
     user, cell = np.nonzero(counts)
     order = np.lexsort((user, cell))
     user, cell = user[order], cell[order]
-    day = [f" 2026-11-{20 + u % 3}" if unit == "user-day" else "" for u in user]
+    day = [f" 2026-11-{20 + u % 3}" if privacy_unit == "user-day" else "" for u in user]
     n, (total, squares) = counts[user, cell], quanta
     table = pa.table(
         {
@@ -197,7 +197,9 @@ def dataset_of(counts, steps, unit="user", quanta=(0, 0)):
         }
     )
     bounds = LOWER, LOWER + QUANTUM * steps
-    return hv.from_sums(table, bounds=bounds, quantum=QUANTUM, min_users=1, unit=unit)
+    return hv.from_sums(
+        table, bounds=bounds, quantum=QUANTUM, min_users=1, privacy_unit=privacy_unit
+    )
 
 
 def worlds(case, rng, *, units, bases, most, branches):

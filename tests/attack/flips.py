@@ -44,7 +44,7 @@ def ask(book, request, number):
 
 def reserve(book, request, plan):
     """Book a request for the 40 units."""
-    return book.reserve(request, losses(), unit="user", facts={"name": request}, plan=plan)
+    return book.reserve(request, losses(), privacy_unit="user", facts={"name": request}, plan=plan)
 
 
 def make(folder):

@@ -75,7 +75,7 @@ STORY = (
     ("verify", "signed", "--key", "signing.pem.pub"),
     READ["publish"],
     READ["publish"],
-    (*READ["publish"], "--unit", "user-day", "--dry-run"),
+    (*READ["publish"], "--privacy-unit", "user-day", "--dry-run"),
     (*READ["evaluate"], "--out", "study"),
     (*READ["evaluate"], "--json"),
     ("ledger show", "run.toml"),

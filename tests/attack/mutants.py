@@ -332,7 +332,7 @@ MUTANTS = {
         "hexveil.accounting.pair_losses:spread", halved, "joint, variance"
     ),
     "noise of half the sensitivity of a weighted mean": _law(
-        "hexveil.mechanisms.weighted_mean:scales", halved, "global", metered=True
+        "hexveil.mechanisms.weighted_mean:scales", halved, "private", metered=True
     ),
     "noise of half the sensitivity of a second moment": _law(
         "hexveil.mechanisms.weighted_variance:scales", halved, "global, variance", metered=True

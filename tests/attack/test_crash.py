@@ -194,7 +194,7 @@ def test_killed_between_private_stages(runner, site, name, stage):
     dates = days(1)
     here, step = site(dates), next(step for step in STEPS if step.name == name)
     run = here.folder / "run.toml"
-    run.write_text(run.read_text().replace('method = "per-cell"', 'intervals = "global"'))
+    run.write_text(run.read_text().replace('method = "per-cell"', 'clipping_range = "private"'))
     killed = runner.run(here, dates, hook=step.hook, number=1 + stage)
     assert killed.code == -9, killed.said
     here.check()

@@ -125,10 +125,10 @@ PLANS = {
     },
     "one error of both": {"error": "sum"},
     "each cell alone": {"method": "per-cell", "statistics": ("mean", "variance")},
-    "composition": {"method": "composition", "mechanism": hv.Baseline()},
+    "equal-split": {"method": "equal-split", "mechanism": hv.Baseline()},
     "suppression": {"method": "clip-user", "statistics": ("mean", "variance")},
-    "a private interval": {"intervals": "global", "statistics": ("mean", "variance")},
-    "narrower ranges": {"intervals": "adaptive"},
+    "a private interval": {"clipping_range": "private", "statistics": ("mean", "variance")},
+    "narrower ranges": {"clipping_range": "two-stage"},
     "an error to stay within": {"target_error": 5, "epsilon": None},
 }  # fmt: skip
 USERS, CELLS = 40, ("x", "y", "z")

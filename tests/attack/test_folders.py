@@ -29,14 +29,14 @@ PLANS = {
     "means": {"epsilon": 2},
     "per-cell": {"epsilon": 2, "method": "per-cell"},
     "squares": {"epsilon": 40, "statistics": ("mean", "variance", "sd")},
-    "interval": {"epsilon": 8, "intervals": "global", "statistics": ("mean", "variance")},
-    "steps": {"epsilon": 20, "intervals": "adaptive"},
+    "interval": {"epsilon": 8, "clipping_range": "private", "statistics": ("mean", "variance")},
+    "steps": {"epsilon": 20, "clipping_range": "two-stage"},
 }
 FREE = {
     # What is said of the records, the software and the way to the plan.
     "software", "version", "sources", "columns", "repeats", "rules", "selection", "slot",
     "timezone", "occupancy_fingerprint", "request", "mechanism", "method", "certifies",
-    "lower_bound", "gap", "prior_miss", "noise_floor", "epsilon_asked", "composed_epsilon",
+    "lower_bound", "gap", "baseline_error", "noise_floor", "epsilon_asked", "l0_epsilon",
     "timeslot", "value",
     # Of losses and cells what counts do not determine; README.txt has four digits of it.
     "p99", "p90", "median", "at_zero", "kept", "grid_step", "users",

@@ -356,7 +356,7 @@ def public_objects(tmp_path_factory):
     table = hv.capacity(ds, epsilon=1, resolutions=(5,), timeslots=(None,))
     days = hv.read(
         canaries.table(), user="bus", value="speed", bounds=(0, 65), time="time",
-        cells=hv.Labels("line"), unit="user-day", timezone="Asia/Kolkata",
+        cells=hv.Labels("line"), privacy_unit="user-day", timezone="Asia/Kolkata",
     )  # fmt: skip
     return [
         ds, ds.public, ds.sums, ds.units, ds.occupancy, ds.public.cells, ds.public.recount,

@@ -18,7 +18,7 @@ from hexveil.records.duckdb import session
 GRIDS = {
     "hexagons": {
         "lat": "lat", "lon": "lon", "cells": hv.Cells(6, "1h", "Asia/Kolkata"),
-        "select": hv.Select(min_users=3, top=3), "unit": "user-day",
+        "select": hv.Select(min_users=3, top=3), "privacy_unit": "user-day",
     },
     "labels": {"cells": hv.Labels("line"), "select": hv.Select(min_users=3)},
 }  # fmt: skip

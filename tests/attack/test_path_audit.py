@@ -35,7 +35,7 @@ SURE = 1 - 1e-6
 BOTH = ("mean", "variance")
 CITY = {"x": [6, 2, 2, 1, 1, 1, 1, 1], "y": [4, 1, 2, 2, 1, 1, 1], "z": [5, 0, 1, 1, 2, 1, 1, 3]}
 CROWD = {"x": [6, 3, *[1] * 30], "y": [4, 2, *[1] * 30], "z": [5, 0, *[1] * 30]}
-DAYS = {"unit": "user-day", "time": "at", "timezone": "Asia/Kolkata"}
+DAYS = {"privacy_unit": "user-day", "time": "at", "timezone": "Asia/Kolkata"}
 HOURS = {
     "time": "at",
     "lat": "lat",
@@ -65,7 +65,7 @@ CASES = {
     ),
     "composition, pooled hours": Setting(
         CITY,
-        {"method": "composition", "mechanism": hv.Baseline(), "epsilon": 1},
+        {"method": "equal-split", "mechanism": hv.Baseline(), "epsilon": 1},
         HOURS,
         days=2,
         moving=2,

@@ -53,7 +53,7 @@ BESIDE = 5
 each_way = pytest.mark.parametrize("way", WAYS)
 TOGETHER = Setting(
     {"x": [3, 2, 1, 1, 2, 1], "y": [2, 1, 1, 0, 1, 2]},
-    {"epsilon": 12, "intervals": "adaptive"},
+    {"epsilon": 12, "clipping_range": "two-stage"},
     rest=30.0,
 )
 APART = {"x": [2, 1, 1, 1, 0, 0], "y": [0, 1, 1, 0, 1, 2], "z": [0, 1, 0, 1, 1, 2]}

@@ -94,7 +94,7 @@ def test_values_change_no_public_fact(rows, grid, rule):
 @given(neighbours(test_read.records, 0, DROPPED), test_read.rules)
 def test_values_change_no_public_fact_of_labels(rows, rule):
     """The same where cells are labels, and of values that are text, decimals or in a cache."""
-    rule = rule | {"box": None, "unit": "user"}
+    rule = rule | {"box": None, "privacy_unit": "user"}
     where = {"grid": Labels("u"), "lat": None, "lon": None, "timezone": test_read.WARSAW}
 
     def written(side):

@@ -76,8 +76,8 @@ def test_nothing_that_was_computed_travels():
     [
         {"epsilon": 2},
         {"target_error": {"mean": 2, "variance": 3}, "statistics": ("mean", "variance")},
-        {"epsilon": 2, "intervals": "global", "statistics": ("mean", "sd")},
-        {"epsilon": 2, "intervals": "adaptive"},
+        {"epsilon": 2, "clipping_range": "private", "statistics": ("mean", "sd")},
+        {"epsilon": 2, "clipping_range": "two-stage"},
         {"epsilon": 2, "method": "clip-user"},
     ],
     ids=str,

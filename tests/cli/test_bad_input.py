@@ -88,7 +88,7 @@ def nothing(here):
     """Leave the records alone."""
 
 
-ADAPTIVE = ("--intervals", "adaptive", "--epsilon", "1")
+ADAPTIVE = ("--clipping-range", "two-stage", "--epsilon", "1")
 
 CASES = {
     "missing file": (missing_file, (), r"buses\.parquet"),
@@ -162,7 +162,7 @@ CASES = {
     "mechanism of the joint plan": (nothing, ("--mechanism", "Baseline"), "goes with method"),
     "no such plan": (nothing, ("--from-plan", "none"), "none is not a folder"),
     "unknown method": (nothing, ("--method", "magic"), "method must be one of"),
-    "unknown unit": (nothing, ("--unit", "person"), "unit"),
+    "unknown unit": (nothing, ("--privacy-unit", "person"), "unit"),
     "unknown repeats": (nothing, ("--repeats", "maybe"), "repeats"),
     "no context": (nothing, ("--context", "roads.geojson"), "context.*roads.geojson"),
     "context that is not GeoJSON": (nothing, ("--context", "run.toml"), "context.*run.toml"),
@@ -171,61 +171,65 @@ CASES = {
     "ledger that is none": (nothing, ("--ledger", "run.toml"), "run.toml"),
     "ledger in no folder": (nothing, ("--ledger", "none/book.sqlite"), "none"),
     "unknown statistic": (nothing, ("--statistics", "median"), "statistics must be"),
-    "prior zero": (nothing, ("--prior", "0"), "prior must be positive"),
-    "prior negative": (nothing, ("--prior", "-1"), "prior must be positive and finite, got -1"),
-    "prior nan": (nothing, ("--prior", "nan"), "prior must be a finite number"),
-    "prior inf": (nothing, ("--prior", "inf"), "prior must be a finite number"),
+    "prior zero": (nothing, ("--baseline-error", "0"), "prior must be positive"),
+    "prior negative": (
+        nothing,
+        ("--baseline-error", "-1"),
+        "prior must be positive and finite, got -1",
+    ),
+    "prior nan": (nothing, ("--baseline-error", "nan"), "prior must be a finite number"),
+    "prior inf": (nothing, ("--baseline-error", "inf"), "prior must be a finite number"),
     "prior beyond the bounds": (
         nothing,
-        ("--prior", "32.6"),
+        ("--baseline-error", "32.6"),
         r"prior must be at most 32\.5, half the width of the bounds, got 32\.6",
     ),
     "unknown intervals": (
         nothing,
-        ("--intervals", "some"),
+        ("--clipping-range", "some"),
         "intervals must be one of none, global, adaptive, auto",
     ),
-    "share without an interval": (nothing, ("--interval-share", "0.1"), "interval_share goes with"),
-    "share of nothing": (nothing, (*ADAPTIVE, "--interval-share", "0"), "between 0 and 1, got 0"),
-    "share of all": (nothing, (*ADAPTIVE, "--interval-share", "1"), "between 0 and 1, got 1"),
-    "share below nothing": (nothing, (*ADAPTIVE, "--interval-share", "-0.1"), "between 0 and 1"),
+    "share without an interval": (nothing, ("--range-share", "0.1"), "range_share goes with"),
+    "share of nothing": (nothing, (*ADAPTIVE, "--range-share", "0"), "between 0 and 1, got 0"),
+    "share of all": (nothing, (*ADAPTIVE, "--range-share", "1"), "between 0 and 1, got 1"),
+    "share below nothing": (nothing, (*ADAPTIVE, "--range-share", "-0.1"), "between 0 and 1"),
     "share that leaves nothing": (
         nothing,
-        (*ADAPTIVE, "--interval-share", "0.97"),
-        r"interval_share 0\.97 leaves nothing for the cells: the second step takes 0\.1 of",
+        (*ADAPTIVE, "--range-share", "0.97"),
+        r"range_share 0\.97 leaves nothing for the cells: the second step takes 0\.1 of",
     ),
     "steps for a variance": (
         nothing,
         (*ADAPTIVE, "--statistics", "mean,variance"),
-        "'adaptive' goes with the mean alone",
+        "'two-stage' goes with the mean alone",
     ),
     "steps for a deviation": (
         nothing,
         (*ADAPTIVE, "--statistics", "sd"),
-        "'adaptive' goes with the mean alone",
+        "'two-stage' goes with the mean alone",
     ),
     "steps for users in one cell each": (
         nothing,
         (*ADAPTIVE, "--resolution", "3"),
-        'intervals "adaptive" compares .* no user was in two; ask for "global"',
+        'intervals "two-stage" compares .* no user was in two; ask for "private"',
     ),
     "steps with targets": (
         nothing,
         (*ADAPTIVE[:2], "--target-error", "2"),
-        "'adaptive' goes with epsilon, not target_error|'adaptive' goes with objective",
+        "'two-stage' goes with epsilon, not target_error|'two-stage' goes with objective",
     ),
     **{
         f"steps by {method}": (
             nothing,
             (*ADAPTIVE, "--method", method),
-            """'adaptive' goes with method "joint", not""",
+            """'two-stage' goes with method "joint", not""",
         )
-        for method in ("per-cell", "composition", "clip-user")
+        for method in ("per-cell", "equal-split", "clip-user")
     },
     "steps for the worst cell": (
         nothing,
         (*ADAPTIVE, "--objective", "max"),
-        """'adaptive' goes with objective "mean\"""",
+        """'two-stage' goes with objective "mean\"""",
     ),
     "split of one mean": (
         nothing,

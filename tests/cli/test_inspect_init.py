@@ -140,12 +140,13 @@ def test_what_is_given_is_kept(here, call):
     """Options take the place of what would be proposed, each as it was written."""
     said = call(
         "inspect", "buses.parquet", "--init", "--user", "speed", "--value", "x", "--bounds=-1.5,70",
-        "--unit", "user-day", "--budget", "0.1", "--dataset", "7", "--hours", "6-9,17",
+        "--privacy-unit", "user-day", "--budget", "0.1", "--dataset", "7", "--hours", "6-9,17",
         "--accept-noise", "--timezone", "Europe/Warsaw", "--max-bad-rows", "0.5",
     )  # fmt: skip
     assert said.code == 0, said.err
     assert given(said.out).items() >= {
-        "user": "speed", "value": "x", "bounds": [-1.5, 70], "unit": "user-day", "budget": 0.1,
+        "user": "speed", "value": "x", "bounds": [-1.5, 70], "privacy_unit": "user-day",
+        "budget": 0.1,
         "dataset": "7", "hours": ["6-9", "17"], "accept_noise": True,
         "timezone": "Europe/Warsaw", "max_bad_rows": 0.5,
     }.items()  # fmt: skip

@@ -30,7 +30,7 @@ def test_a_plan_is_short_and_in_words(here, call):
 def test_a_plan_stays_short_when_it_warns(here, call, unit, epsilon):
     """A warning, another unit of privacy or price keeps the plan within 25 lines."""
     said = call(
-        "plan", "run.toml", "--unit", unit, "--epsilon", epsilon, "--timeslot", "1h",
+        "plan", "run.toml", "--privacy-unit", unit, "--epsilon", epsilon, "--timeslot", "1h",
         "--timezone", "Asia/Kolkata", "--slot", "pooled",
     )  # fmt: skip
     assert said.code == 0, said.err
@@ -43,19 +43,28 @@ def test_a_plan_stays_short_when_it_warns(here, call, unit, epsilon):
 
 def test_a_private_interval_is_said_and_released(here, call):
     """Its price and what is assumed of it; a release finds it, and the folder verifies."""
-    said = call("plan", "run.toml", "--intervals", "global", "--epsilon", "8")
+    said = call("plan", "run.toml", "--clipping-range", "private", "--epsilon", "8")
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
     assert "Interval averages of users are projected between their quantiles" in text
     assert "is no bound" in text
     out = here / "map"
-    arguments = ("--intervals", "global", "--epsilon", "8", "--budget", "9", "--out", str(out))
+    arguments = (
+        "--clipping-range",
+        "private",
+        "--epsilon",
+        "8",
+        "--budget",
+        "9",
+        "--out",
+        str(out),
+    )
     assert call("release", "run.toml", *arguments).code == 0
     assert call("verify", str(out)).code == 0
     step, _ = json.loads((out / "manifest.json").read_text())["plan"]["private_steps"]
     assert step["lower"] < step["upper"]
-    wrong = call("plan", "run.toml", "--intervals", "some")
-    assert (wrong.code, "intervals" in wrong.err) == (2, True)
+    wrong = call("plan", "run.toml", "--clipping-range", "some")
+    assert (wrong.code, "clipping_range" in wrong.err) == (2, True)
 
 
 @pytest.mark.slow
@@ -63,13 +72,13 @@ def test_further_private_steps_are_said_with_their_shares(here, call):
     """Of steps: their price and share, the ways, and that grids without them do not stop it."""
     run = (here / "run.toml").read_text()
     (here / "run.toml").write_text(
-        run.replace("epsilon = 1", 'epsilon = 8\nintervals = "adaptive"')
+        run.replace("epsilon = 1", 'epsilon = 8\nintervals = "two-stage"')
     )
     said = call("plan", "run.toml")
     assert said.code == 0, said.err
     assert said.err == ""
     text = " ".join(said.out.split())
-    made = hv.plan(_facts(), epsilon=8, intervals="adaptive", advise=False)
+    made = hv.plan(_facts(), epsilon=8, clipping_range="two-stage", advise=False)
     interval, more = made.rows.interval, made.rows.steps
     for share, epsilon in (("10%", interval.epsilon), ("5%", more.epsilon)):
         assert f"at epsilon {float(epsilon):g} ({share})" in text
@@ -79,7 +88,7 @@ def test_further_private_steps_are_said_with_their_shares(here, call):
     assert max(map(len, said.out.splitlines())) <= 100
     found = json.loads(call("plan", "run.toml", "--json", "--grids").out)
     assert found["epsilon"] <= 8
-    assert found["composed_epsilon"] >= found["epsilon"]
+    assert found["l0_epsilon"] >= found["epsilon"]
     assert found["mean_error"] == pytest.approx(made.mean_error)
     assert {one["cells"] for one in found["grids"]} >= {1, 3}  # one cell has nobody in two
     assert found["coarser"]["cells"] == 2
@@ -97,13 +106,13 @@ def _facts():
 @pytest.mark.slow
 def test_a_coarser_grid_without_users_in_two_cells_is_planned_without_steps(here, call):
     """Where nobody was in two of the coarser cells the interval alone is planned there."""
-    asked = ("--epsilon", "8", "--resolution", "5", "--intervals")
+    asked = ("--epsilon", "8", "--resolution", "5", "--clipping-range")
     steps, alone = (
         json.loads(call("plan", "run.toml", *asked, way, "--json").out)
-        for way in ("adaptive", "global")
+        for way in ("two-stage", "private")
     )
     assert steps["mean_error"] != alone["mean_error"]
-    said = call("plan", "run.toml", "--epsilon", "0.01", "--intervals", "adaptive", "--json")
+    said = call("plan", "run.toml", "--epsilon", "0.01", "--clipping-range", "two-stage", "--json")
     assert said.code == 0, said.err
     assert "too fine" in json.loads(said.out)["warning"]
 
@@ -111,7 +120,7 @@ def test_a_coarser_grid_without_users_in_two_cells_is_planned_without_steps(here
 @pytest.mark.parametrize("statistics", ["mean,variance", "sd"])
 def test_variances_under_an_interval_are_said(here, call, statistics):
     """How far squares count, and what the mean has of a cell's loss."""
-    asked = ("--intervals", "global", "--statistics", statistics, "--epsilon", "8")
+    asked = ("--clipping-range", "private", "--statistics", statistics, "--epsilon", "8")
     text = " ".join(call("plan", "run.toml", *asked, "--split", "0.25").out.split())
     assert re.search(r"Squares count up to [\d.]+ halves of its width from its middle", text)
     assert "the mean takes 25% of a cell's loss" in text
@@ -124,7 +133,8 @@ def test_methods_beside_a_plan_with_an_interval_are_themselves(here, call):
     """The table of methods shows the others as they are without an interval."""
     asked = ("plan", "run.toml", "--epsilon", "8", "--compare", "--json")
     plain, more = (
-        json.loads(call(*asked, "--intervals", way).out)["methods"] for way in ("none", "adaptive")
+        json.loads(call(*asked, "--clipping-range", way).out)["methods"]
+        for way in ("bounds", "two-stage")
     )
     assert more[0]["average"] != plain[0]["average"]
     assert more[1:] == plain[1:]
@@ -168,12 +178,12 @@ def test_methods_are_compared_in_one_table(here, call):
     """--compare prints each method's price, errors and certificate."""
     said = call("plan", "run.toml", "--compare")
     assert said.code == 0, said.err
-    for word in ("joint, mean", "joint, max", "per-cell", "clip-user", "composition", "%"):
+    for word in ("joint, mean", "joint, max", "per-cell", "clip-user", "equal-split", "%"):
         assert word in said.out
     assert max(map(len, said.out.splitlines())) <= 100
     assert not said.out.endswith("\n\n")
     found = json.loads(call("plan", "run.toml", "--compare", "--json").out)["methods"]
-    assert [line["method"] for line in found][2:] == ["per-cell", "clip-user", "composition"]
+    assert [line["method"] for line in found][2:] == ["per-cell", "clip-user", "equal-split"]
     assert all(line["epsilon"] <= 1 for line in found)
     assert found[1]["gap"] < 0.01
     assert [line["certifies"] for line in found[:3]] == ["mean error", "max error", None]
@@ -184,7 +194,7 @@ def test_prices_are_compared_at_the_same_errors(here, call):
     """With a target the joint plan's certificate is about its price, the least of all."""
     options = ("plan", "run.toml", "--compare", "--target-error", "2%")
     found = json.loads(call(*options, "--json").out)["methods"]
-    assert [line["method"] for line in found] == ["joint", "per-cell", "clip-user", "composition"]
+    assert [line["method"] for line in found] == ["joint", "per-cell", "clip-user", "equal-split"]
     assert found[0]["epsilon"] == min(line["epsilon"] for line in found)
     assert all(line["worst"] <= 0.02 * 65 * (1 + 1e-9) for line in found)
     assert re.search("joint, max .* price [0-9.]+ \\(gap [0-9.]+%\\)", call(*options).out)
@@ -226,16 +236,16 @@ def test_a_target_gives_the_price(here, call):
     ("option", "needs"),
     [
         (("--target-error", "2%"), "epsilon, not target_error."),
-        (("--method", "composition"), "method \"joint\", not 'composition'."),
+        (("--method", "equal-split"), "method \"joint\", not 'equal-split'."),
         (("--objective", "max"), 'objective "mean".'),
     ],
 )
 def test_it_says_why_there_can_be_no_private_interval(here, call, option, needs):
     """Where "auto" has nothing to choose from, the plan and the release say so."""
-    said = call("plan", "run.toml", "--no-grids", "--intervals", "auto", *option)
+    said = call("plan", "run.toml", "--no-grids", "--clipping-range", "auto", *option)
     told = f'none, though intervals are "auto": they go with {needs}'
     assert told in " ".join(said.out.split())
-    done = call("release", "run.toml", "--intervals", "auto", "--out", "told", *option)
+    done = call("release", "run.toml", "--clipping-range", "auto", "--out", "told", *option)
     assert told in " ".join(done.out.split())
     assert "though intervals" not in call("plan", "run.toml", "--no-grids", *option).out
 
@@ -377,8 +387,9 @@ def test_a_city_is_proposed_a_grid_that_holds(here, call):
     options = (
         "city.parquet", "--user", "license_plate", "--value", "speed", "--bounds", "0,65",
         "--location", "location.coordinates", "--time", "observationDateTime",
-        "--timezone", "Asia/Kolkata", "--slot", "pooled", "--unit", "user-day", "--epsilon", "2",
-        "--intervals", "auto", "--json",
+        "--timezone", "Asia/Kolkata", "--slot", "pooled", "--privacy-unit", "user-day",
+        "--epsilon", "2",
+        "--clipping-range", "auto", "--json",
     )  # fmt: skip
     said = json.loads(call("plan", *options, "--timeslot", "6h", "--resolution", "6").out)
     chosen = said["proposed"]
@@ -390,7 +401,7 @@ def test_a_city_is_proposed_a_grid_that_holds(here, call):
     found = json.loads(again.out)
     assert (found["cells"], found["users"]) == (chosen["cells"], chosen["users"])
     assert found["mean_error"] == pytest.approx(chosen["predicted_error"], rel=0.1)
-    assert found["mean_error"] < found["prior_miss"] / 2
+    assert found["mean_error"] < found["baseline_error"] / 2
 
 
 @pytest.mark.slow
@@ -406,7 +417,7 @@ def test_a_city_is_planned_and_released_in_steps(here, call):
     said = call("release", "city.toml", "--json")
     assert said.code == 0, said.err
     released = json.loads(said.out)
-    for name in ("cells", "epsilon", "mean_error", "prior_miss"):
+    for name in ("cells", "epsilon", "mean_error", "baseline_error"):
         assert released[name] == planned[name]
     assert call("verify", "map").code == 0
     steps = json.loads((here / "map" / "manifest.json").read_text())["plan"]["private_steps"]
@@ -437,11 +448,11 @@ timezone = "Asia/Kolkata"
 slot = "pooled"
 
 [read]
-unit = "user-day"
+privacy_unit = "user-day"
 
 [plan]
 epsilon = 5
-intervals = "adaptive"
+clipping_range = "two-stage"
 
 [release]
 out = "map"

@@ -117,7 +117,9 @@ def test_two_data_sets_are_published_side_by_side(daily, call):
 
 def test_days_are_published_in_steps(daily, call):
     """With the steps asked for in the run file each day is booked once and its folder verifies."""
-    run = Path("run.toml").read_text().replace("epsilon = 1", 'epsilon = 1\nintervals = "adaptive"')
+    run = (
+        Path("run.toml").read_text().replace("epsilon = 1", 'epsilon = 1\nintervals = "two-stage"')
+    )
     Path("run.toml").write_text(run)
     said = call("publish", "run.toml", "--from", DAYS[0], "--to", DAYS[1], "--json")
     assert said.code == 0, said.err + said.out
@@ -144,7 +146,7 @@ def test_a_range_is_a_day_at_a_time_until_the_budget_ends(daily, call):
 def test_user_days_do_not_use_each_other_up(daily, call):
     """Each day has its own units: three days fit a budget of one; the owner's loss adds up."""
     said = call(
-        "publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2], "--unit", "user-day",
+        "publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2], "--privacy-unit", "user-day",
         "--budget", "1", "--json",
     )  # fmt: skip
     assert [one["state"] for one in json.loads(said.out)] == ["published"] * 3
@@ -329,7 +331,9 @@ def test_a_dry_run_says_price_and_end(daily, call):
     assert "at that price a day the budget is gone on 2022-01-03, after 2 days" in words
     assert not (daily / "ledger.sqlite").exists()
     assert not (daily / "maps").exists()
-    other = call("publish", "run.toml", "--date", DAYS[0], "--dry-run", "--unit", "user-day")
+    other = call(
+        "publish", "run.toml", "--date", DAYS[0], "--dry-run", "--privacy-unit", "user-day"
+    )
     assert "not used up by others" in " ".join(other.out.split())
 
 

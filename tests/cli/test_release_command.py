@@ -53,7 +53,7 @@ def test_the_budget_refuses_with_exit_3(here, call):
 def test_a_deviation_under_a_private_interval(here, call):
     """The command plans, books once and writes it; the folder verifies and names all steps."""
     out = here / "map"
-    asked = ("--intervals", "global", "--statistics", "mean,sd", "--epsilon", "8")
+    asked = ("--clipping-range", "private", "--statistics", "mean,sd", "--epsilon", "8")
     said = call("plan", "run.toml", *asked)
     assert said.code == 0, said.err
     said = call("release", "run.toml", *asked, "--budget", "8", "--out", str(out))
@@ -75,7 +75,7 @@ def test_steps_are_released_once_and_answered_again(here, call):
     """With steps in the run file: booked once, replayed with smoothed at no cost, in one place."""
     run = (here / "run.toml").read_text().replace("budget = 2", "budget = 8")
     (here / "run.toml").write_text(
-        run.replace("epsilon = 1", 'epsilon = 8\nintervals = "adaptive"')
+        run.replace("epsilon = 1", 'epsilon = 8\nintervals = "two-stage"')
     )
     first = call("release", "run.toml", "--json")
     assert first.code == 0, first.err

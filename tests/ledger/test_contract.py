@@ -247,7 +247,7 @@ def test_the_plan_first_booked_is_kept(place):
     """Its bytes come back, however long; a booking with another plan is refused."""
     book = place.open()
     long = bytes(range(256)) * (2**18 + 1)
-    given = {"unit": "user", "facts": {}}
+    given = {"privacy_unit": "user", "facts": {}}
     assert book.plan_of("r") is None
     book.reserve("r", losses(book, {"a": HALF}), plan=long, **given)
     assert place.open().plan_of("r") == long
@@ -383,12 +383,12 @@ def test_the_owner_of_a_user_day_loses_the_sum_over_days(place):
     """Each day has a budget of its own; the owner's lifetime is the sum of the days' largest."""
     book = place.open()
     monday, tuesday = ["2026-11-16"] * 2, ["2026-11-17"] * 2
-    spend(book, "r", {"a": 1, "b": HALF}, unit="user-day", periods=monday)
-    spend(book, "s", {"a": HALF, "b": "0.75"}, unit="user-day", periods=tuesday)
+    spend(book, "r", {"a": 1, "b": HALF}, privacy_unit="user-day", periods=monday)
+    spend(book, "s", {"a": HALF, "b": "0.75"}, privacy_unit="user-day", periods=tuesday)
     assert (book.spent, book.spend().lifetime) == (1, Fraction(7, 4))
     assert book.spend().units == 4
     with pytest.raises(BudgetError, match="1 of 2"):
-        spend(book, "t", {"a": PART, "b": PART}, unit="user-day", periods=monday)
+        spend(book, "t", {"a": PART, "b": PART}, privacy_unit="user-day", periods=monday)
     assert sound(book)
 
 
@@ -427,7 +427,7 @@ def test_accounts_do_not_mix(place):
     publish(place.open(), "r", {"a": 1})
     trams = place.open("trams", 2)
     assert (trams.spent, trams.entries()) == (0, ())
-    publish(trams, "r", {"a": 2}, unit="user-day", periods=["2026-11-16"])
+    publish(trams, "r", {"a": 2}, privacy_unit="user-day", periods=["2026-11-16"])
     assert (place.open().spent, trams.spent) == (1, 2)
 
 
@@ -437,7 +437,7 @@ def test_the_unit_of_privacy_is_pinned(place):
     assert book.account.unit == ""
     spend(book, "r", {"a": HALF})
     with pytest.raises(InputError, match="protect a user, this one a user-day"):
-        spend(book, "s", {"a": HALF}, unit="user-day", periods=["2026-11-16"])
+        spend(book, "s", {"a": HALF}, privacy_unit="user-day", periods=["2026-11-16"])
     assert book.account.unit == "user"
     assert len(book.entries()) == 1
 

@@ -83,7 +83,7 @@ class Machine(RuleBasedStateMachine):
     def a_release_is_reserved(self, request, units):
         """Book it if all its units can pay, answer if it is known, refuse otherwise."""
         book, state = self.books[request[0]], self.state.get(request, "")
-        call = {"unit": "user", "facts": {}, "plan": b"plan"}
+        call = {"privacy_unit": "user", "facts": {}, "plan": b"plan"}
         if state == "abandoned":
             with pytest.raises(InputError, match="was abandoned"):
                 book.reserve(request[1], losses(book, units), **call)

@@ -30,7 +30,7 @@ def filled(place):
     book.abandon("t")  # 13
     spend(book, "u", {"c": 1})  # 14
     days = place.open("trams", 3, account="trams")  # 15 opened, 16 joined
-    spend(days, "r", {"a": 1}, unit="user-day", periods=["2026-11-16"])  # 17 unit, 18
+    spend(days, "r", {"a": 1}, privacy_unit="user-day", periods=["2026-11-16"])  # 17 unit, 18
     return book
 
 

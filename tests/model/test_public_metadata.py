@@ -62,4 +62,4 @@ def test_facts_hold_public_things_only():
         CellTable(Labels("a"), labels={"a": ("x",)}),
         ValueScale.of((0, 1), 1),
     )
-    assert (facts.unit, facts.recount) == ("user", None)
+    assert (facts.privacy_unit, facts.recount) == ("user", None)

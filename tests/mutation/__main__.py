@@ -2,8 +2,8 @@
 
 In the folder of tests: `python -m mutation hexveil/accounting hexveil/ledger --number 50 --seed 1`.
 Each fault is tried with the tests that name its module, then with those beside them, then with the
-rest of the quick suite, and with --all with the slow tests too; the first failure ends it. Survivors
-are listed: each wants a small exact test, or is no fault at all.
+rest of the quick suite, and with --all with the slow tests too; the first failure ends it.
+Survivors are listed: each wants a small exact test, or is no fault at all.
 """
 
 import argparse

@@ -21,7 +21,7 @@ def test_warning_names_what_would_do():
     assert not hv.plan(fleet(7), epsilon=needed * 0.9, advise=False).support.supported
 
 
-@pytest.mark.parametrize("method", ["per-cell", "composition"])
+@pytest.mark.parametrize("method", ["per-cell", "equal-split"])
 def test_the_epsilon_that_is_named_is_enough(method):
     """Planned by the same method, the named ε supports the grid, and a tenth less does not."""
     plan = hv.plan(fleet(7), epsilon=1, method=method, advise=False)
@@ -41,7 +41,7 @@ def test_supported_grid_is_not_warned_of():
 def test_prior_moves_the_verdict():
     """A fleet whose cells are known to differ much supports a finer grid."""
     assert not hv.plan(fleet(6), epsilon=1, advise=False).support.supported
-    assert hv.plan(fleet(6), epsilon=1, prior=5, advise=False).support.supported
+    assert hv.plan(fleet(6), epsilon=1, baseline_error=5, advise=False).support.supported
 
 
 def test_no_epsilon_up_to_100_is_said_to_be_none():
@@ -82,7 +82,7 @@ def test_capacity_lists_each_grid_once():
         epsilon=1,
         resolutions=(1, 5, 6, 7),
         timeslots=("1h", "6h"),
-        units=("user", "user-day"),
+        privacy_units=("user", "user-day"),
     ).to_arrow()
     rows = table.to_pylist()
     assert len(rows) == 16

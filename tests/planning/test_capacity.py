@@ -44,7 +44,7 @@ def test_what_is_certainly_too_fine_is_not_planned():
     for one in (seven, nine):
         assert (one.planned, one.supported, one.halved) == (False, False, False)
         assert one.better is None
-        assert one.predicted_error >= one.prior_miss
+        assert one.predicted_error >= one.baseline_error
     assert seven.epsilon_needed == pytest.approx(6.5, abs=0.15)
     assert seven.epsilon_least == pytest.approx(12.8 / of_few(64))  # 10 * 64 / 200 / 0.25
     assert (seven.epsilon_halved, nine.epsilon_needed) == (None, None)  # above ten times 1
@@ -72,17 +72,17 @@ def test_where_nothing_is_left_there_are_no_figures():
 def test_predictions_honour_the_interval():
     """With an interval the same fleet is predicted to do with less error."""
     errors = {
-        intervals: [one.predicted_error for one in table(intervals=intervals).offers[2:4]]
-        for intervals in ("none", "global", "auto")
+        intervals: [one.predicted_error for one in table(clipping_range=intervals).offers[2:4]]
+        for intervals in ("bounds", "private", "auto")
     }
-    assert errors["auto"][1] < errors["none"][1]
-    least = np.minimum(errors["none"], errors["global"])
+    assert errors["auto"][1] < errors["bounds"][1]
+    least = np.minimum(errors["bounds"], errors["private"])
     assert errors["auto"] == pytest.approx(least, rel=0.02)
 
 
 def test_the_unit_of_the_data_set_is_proposed_for():
     """Rows of other units are shown; the proposal is for the one that was read."""
-    found = table(units=("user-day", "user"))
+    found = table(privacy_units=("user-day", "user"))
     assert [one.unit for one in found.offers] == ["user-day"] * 5 + ["user"] * 5
     assert found.proposed.unit == "user"
 
@@ -105,7 +105,7 @@ def test_a_bare_occupancy_has_no_other_grids():
 def test_an_unknown_unit_is_refused():
     """Units are named."""
     with pytest.raises(hv.InputError, match="unit must be one of user, user-day, user-week"):
-        table(units=("bus",))
+        table(privacy_units=("bus",))
 
 
 @pytest.mark.parametrize("cells", [2, 3, 4, 5, 8, 15, 40])

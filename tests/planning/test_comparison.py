@@ -21,7 +21,7 @@ def test_within_a_loss_every_method_has_a_line():
     assert largest.lower_bound == pytest.approx(largest.worst * (1 - largest.gap))
     assert average.lower_bound <= average.average == min(line.average for line in lines.values())
     assert lines["per-cell", "max"].gap is None
-    assert lines["composition", "max"].epsilon < lines["per-cell", "max"].epsilon
+    assert lines["equal-split", "max"].epsilon < lines["per-cell", "max"].epsilon
 
 
 @pytest.mark.slow
@@ -29,7 +29,7 @@ def test_with_a_target_the_joint_plan_is_the_cheapest():
     """The question is turned round: prices at the same errors."""
     plan = hv.plan(comp_setting(3, 1), bounds=(0, 65), target_error="4%", advise=False)
     lines = compare(plan)
-    assert [line.method for line in lines] == ["joint", "per-cell", "clip-user", "composition"]
+    assert [line.method for line in lines] == ["joint", "per-cell", "clip-user", "equal-split"]
     assert all(line.worst <= 0.04 * 65 * (1 + 1e-9) for line in lines)
     assert lines[0].epsilon == min(line.epsilon for line in lines)
     assert lines[0].epsilon < lines[2].epsilon < lines[2].claimed
@@ -40,7 +40,7 @@ def test_a_method_that_cannot_says_why():
     occupancy = hv.Occupancy.from_dense([[2, 1], [1, 3], [1, 1]])
     plan = hv.plan(occupancy, bounds=(0, 1), epsilon=1, advise=False)
     wide = hv.planning.Plan(
-        occupancy, plan.lower, np.array([1.0, 2.0]), plan.rows, plan.request, plan.prior_miss
+        occupancy, plan.lower, np.array([1.0, 2.0]), plan.rows, plan.request, plan.baseline_error
     )
     lines = {(line.method, line.objective): line for line in compare(wide)}
     assert "same bounds" in lines["clip-user", "max"].trouble

@@ -21,11 +21,11 @@ ASKED = {
     "both": {"epsilon": 2, "statistics": ("mean", "variance")},
     "target": {"target_error": "20%"},
     "per cell": {"epsilon": 2, "method": "per-cell"},
-    "equal split": {"epsilon": 2, "method": "composition"},
+    "equal split": {"epsilon": 2, "method": "equal-split"},
     "suppressed": {"epsilon": 2, "method": "clip-user"},
-    "interval": {"epsilon": 2, "intervals": "global"},
-    "interval, both": {"epsilon": 2, "intervals": "global", "statistics": ("mean", "sd")},
-    "steps": {"epsilon": 2, "intervals": "adaptive"},
+    "interval": {"epsilon": 2, "clipping_range": "private"},
+    "interval, both": {"epsilon": 2, "clipping_range": "private", "statistics": ("mean", "sd")},
+    "steps": {"epsilon": 2, "clipping_range": "two-stage"},
 }
 
 

@@ -35,11 +35,11 @@ def test_equal_goals_are_equal_text():
         {"statistics": ("mean", "variance")},
         {"statistics": ("variance",)},
         {"method": "per-cell"},
-        {"method": "composition"},
+        {"method": "equal-split"},
         {"objective": "max"},
-        {"intervals": "global"},
-        {"intervals": "global", "interval_share": "0.1"},
-        {"intervals": "adaptive"},
+        {"clipping_range": "private"},
+        {"clipping_range": "private", "range_share": "0.1"},
+        {"clipping_range": "two-stage"},
         {"edition": "2"},
         {"edition": "none"},
         {"counts": [[2, 1], [1, 1], [1, 2]]},
@@ -70,7 +70,7 @@ def test_the_goal_has_no_number_of_a_solver():
         plan.rows, noise_records=np.nextafter(plan.rows.noise_records, 9), factor=np.ones(3)
     )
     assert goal(replace(plan, rows=rows)) == goal(plan)
-    assert goal(planned(prior=2)) == goal(plan)
+    assert goal(planned(baseline_error=2)) == goal(plan)
 
 
 def test_fields_of_a_mechanism_are_part_of_it():

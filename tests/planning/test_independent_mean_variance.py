@@ -16,7 +16,7 @@ BOTH = ("mean", "variance")
 
 def planned(occupancy, **options):
     """Return a plan of cells apart by Baseline, without advice."""
-    usual = {"bounds": (0, SPAN), "method": "composition", "mechanism": hv.Baseline()}
+    usual = {"bounds": (0, SPAN), "method": "equal-split", "mechanism": hv.Baseline()}
     return hv.plan(occupancy, **usual | {"statistics": BOTH, "advise": False} | options)
 
 
@@ -81,4 +81,4 @@ def test_clip_user_suppresses_whole_pairs():
     assert not plan.kept_mean[dropped].any()
     assert np.array_equal(plan.kept_mean[~dropped], occupancy.n[~dropped])
     assert plan.epsilon <= 1
-    assert plan.composed_epsilon > 2 * plan.epsilon
+    assert plan.l0_epsilon > 2 * plan.epsilon

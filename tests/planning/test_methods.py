@@ -12,7 +12,7 @@ from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies
 
 BOTH = ("mean", "variance")
-OTHERS = ("per-cell", "composition", "clip-user")
+OTHERS = ("per-cell", "equal-split", "clip-user")
 CLOSE = 3e-3
 CONSTANTS = SPAN / 2 + SPAN**2 / 8
 """What publishing constants misses in COMP's sum: 560.6 (ERRATA 4)."""
@@ -144,7 +144,7 @@ def test_names_of_cells_and_users_do_not_matter(method):
 def test_too_small_a_loss_for_many_variances():
     """A loss that the lattice of the variances alone uses up is refused, the least one named."""
     occupancy = hv.Occupancy.from_dense(np.ones((3, 40), dtype=int))
-    options = {"statistics": ("variance",), "method": "composition", "mechanism": hv.Baseline()}
+    options = {"statistics": ("variance",), "method": "equal-split", "mechanism": hv.Baseline()}
     with pytest.raises(hv.InputError, match="too small to publish variances of 40 cells"):
         planned(occupancy, epsilon="0.00000001", **options)
 
@@ -162,5 +162,5 @@ def test_clip_user_needs_one_span():
 def test_a_target_that_clip_user_cannot_reach():
     """Where suppression leaves a bias above the target at every loss, the method says so."""
     occupancy = hv.Occupancy.from_dense([[1]])
-    with pytest.raises(hv.InputError, match="no plan by method 'composition' meets"):
-        planned(occupancy, target_error="0.0000000000001", method="composition")
+    with pytest.raises(hv.InputError, match="no plan by method 'equal-split' meets"):
+        planned(occupancy, target_error="0.0000000000001", method="equal-split")

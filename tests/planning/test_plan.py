@@ -10,7 +10,7 @@ import hexveil as hv
 from hexveil import theory
 from strategies import occupancies
 
-METHODS = st.sampled_from(["per-cell", "composition"])
+METHODS = st.sampled_from(["per-cell", "equal-split"])
 MECHANISMS = st.sampled_from([hv.Baseline(), hv.OptimalClipping()])
 
 
@@ -34,7 +34,7 @@ def test_nobody_loses_more_than_asked(occupancy, method, mechanism, epsilon):
     plan = planned(occupancy, method=method, mechanism=mechanism, epsilon=epsilon)
     assert plan.epsilon <= plan.asked == Fraction(epsilon)
     assert plan.losses().max() == float(plan.epsilon)
-    assert plan.epsilon <= plan.composed_epsilon * (1 + Fraction(1, 10**9))
+    assert plan.epsilon <= plan.l0_epsilon * (1 + Fraction(1, 10**9))
 
 
 @given(occupancies(), METHODS, MECHANISMS)
@@ -61,7 +61,7 @@ def test_cells_equal_the_mechanism_alone(occupancy, mechanism):
 def test_composition_is_never_better(occupancy, epsilon):
     """Accounting per user never has a larger error than counting cells."""
     exact = planned(occupancy, epsilon=epsilon)
-    counted = planned(occupancy, epsilon=epsilon, method="composition")
+    counted = planned(occupancy, epsilon=epsilon, method="equal-split")
     assert exact.mean_error <= counted.mean_error * (1 + 1e-9)
 
 

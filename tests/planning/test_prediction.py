@@ -32,17 +32,17 @@ def crowd(seed, users=300, cells=12):
     return dense[dense.sum(axis=1) > 0]
 
 
-SETTINGS = ("none", "global", "auto")
+SETTINGS = ("bounds", "private", "auto")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("intervals", SETTINGS)
+@pytest.mark.parametrize("clipping_range", SETTINGS)
 @pytest.mark.parametrize("epsilon", ["0.3", "1", "5"])
-def test_a_prediction_is_near_the_plan(intervals, epsilon):
+def test_a_prediction_is_near_the_plan(clipping_range, epsilon):
     """Within a few percent of the error of the plan in full, and hardly below it."""
     for seed in (1, 2):
         known = facts(crowd(seed))
-        made = hv.plan(known, epsilon=epsilon, intervals=intervals, advise=False)
+        made = hv.plan(known, epsilon=epsilon, clipping_range=clipping_range, advise=False)
         quick_error = Predictor(made, known).at(Fraction(epsilon)).mean
         ratio = quick_error / made.mean_error
         assert ratio > 0.98
@@ -51,15 +51,17 @@ def test_a_prediction_is_near_the_plan(intervals, epsilon):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("intervals", SETTINGS)
-def test_the_loss_that_is_named_is_enough(intervals):
+@pytest.mark.parametrize("clipping_range", SETTINGS)
+def test_the_loss_that_is_named_is_enough(clipping_range):
     """Planned in full there, the error is small enough; at four fifths of it, it is not."""
     known = facts(crowd(3))
-    made = hv.plan(known, epsilon=1, intervals=intervals, advise=False)
+    made = hv.plan(known, epsilon=1, clipping_range=clipping_range, advise=False)
     for error in (1.0, 3.0):
         needed = Predictor(made, known).needed(error)
         at = [
-            hv.plan(known, epsilon=needed * part, intervals=intervals, advise=False).mean_error
+            hv.plan(
+                known, epsilon=needed * part, clipping_range=clipping_range, advise=False
+            ).mean_error
             for part in (1.0, 0.8)
         ]
         assert at[0] <= error * 1.01
@@ -71,16 +73,16 @@ def test_the_loss_that_is_named_is_enough(intervals):
     st.integers(0, 1000),
     st.sampled_from(SETTINGS),
     st.sampled_from([0.2, 1.0, 4.0]),
-    st.sampled_from([("joint", None), ("per-cell", None), ("composition", None), ("joint", "max")]),
+    st.sampled_from([("joint", None), ("per-cell", None), ("equal-split", None), ("joint", "max")]),
 )
-def test_no_plan_is_below_the_floor(seed, intervals, epsilon, way):
+def test_no_plan_is_below_the_floor(seed, clipping_range, epsilon, way):
     """The error of every plan is at or above what is said to be certain, where that is little."""
     method, objective = way
     if way != ("joint", None):
-        intervals = "none"
+        clipping_range = "bounds"
     known = facts(crowd(seed, users=40, cells=5))
     made = hv.plan(
-        known, epsilon=epsilon, intervals=intervals, method=method, objective=objective,
+        known, epsilon=epsilon, clipping_range=clipping_range, method=method, objective=objective,
         advise=False,
     )  # fmt: skip
     predictor = Predictor(made, known)
@@ -106,7 +108,9 @@ def test_a_plan_chooses_what_is_predicted_to_be_best(users, epsilon):
     """Nearly: no pair of quantiles and stretch makes a plan that is better by a tenth."""
     seed = np.random.default_rng(users)
     occupancy = hv.Occupancy.from_dense(1 + seed.poisson(2, (users, 3)) * seed.integers(1, 9, 3))
-    made = hv.plan(occupancy, epsilon=epsilon, bounds=(0, 1), intervals="global", advise=False)
+    made = hv.plan(
+        occupancy, epsilon=epsilon, bounds=(0, 1), clipping_range="private", advise=False
+    )
     chosen = made.rows.interval
     tried = fast_prediction.candidates(users, epsilon, None)
     assert (chosen.quantiles[0], chosen.stretch) in {one.ends for one in tried}

@@ -22,7 +22,7 @@ def planned(occupancy=CROWD, epsilon=1, **options):
     """Return a plan with an interval."""
     bounds = options.pop("bounds", (0, 60))
     return hv.plan(
-        occupancy, epsilon=epsilon, bounds=bounds, intervals="global", advise=False, **options
+        occupancy, epsilon=epsilon, bounds=bounds, clipping_range="private", advise=False, **options
     )
 
 
@@ -43,20 +43,20 @@ def test_the_interval_is_charged_in_full_to_everybody(epsilon):
     assert all(one >= true for one, true in zip(stated, exact, strict=True))
     assert all(one - true < Fraction(1, 10**9) for one, true in zip(stated, exact, strict=True))
     assert Fraction(epsilon) * (1 - Fraction(1, 10**6)) < plan.epsilon <= Fraction(epsilon)
-    assert plan.composed_epsilon >= plan.epsilon
+    assert plan.l0_epsilon >= plan.epsilon
 
 
 def test_a_share_can_be_named():
     """The interval then costs just that part of ε."""
-    assert planned(interval_share="0.25").rows.interval.epsilon == Fraction(1, 4)
-    assert planned(epsilon=2, interval_share=0.05).rows.interval.epsilon == Fraction(1, 10)
+    assert planned(range_share="0.25").rows.interval.epsilon == Fraction(1, 4)
+    assert planned(epsilon=2, range_share=0.05).rows.interval.epsilon == Fraction(1, 10)
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5])
 def test_a_share_of_nothing_or_all_is_refused(share):
     """One sentence says why."""
-    with pytest.raises(InputError, match=r"interval_share is the part of epsilon .* between 0 and"):
-        planned(interval_share=share)
+    with pytest.raises(InputError, match=r"range_share is the part of epsilon .* between 0 and"):
+        planned(range_share=share)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_what_does_not_go_with_it_is_refused(options, said):
 
 def test_a_share_without_an_interval_and_unknown_words_are_refused():
     """An argument that would do nothing is a mistake."""
-    with pytest.raises(InputError, match="interval_share goes with"):
-        hv.plan(CROWD, epsilon=1, bounds=(0, 60), interval_share="0.1")
+    with pytest.raises(InputError, match="range_share goes with"):
+        hv.plan(CROWD, epsilon=1, bounds=(0, 60), range_share="0.1")
     with pytest.raises(InputError, match="intervals must be one of none, global, adaptive, auto"):
-        hv.plan(CROWD, epsilon=1, bounds=(0, 60), intervals="all")
+        hv.plan(CROWD, epsilon=1, bounds=(0, 60), clipping_range="all")
 
 
 def test_the_errors_are_those_of_the_assumed_width():
@@ -123,7 +123,7 @@ def test_few_users_pay_a_larger_share():
 
 def test_another_interval_is_another_plan():
     """Share and weights are part of what is kept of a plan."""
-    one, same, other = planned(), planned(), planned(interval_share="0.3")
+    one, same, other = planned(), planned(), planned(range_share="0.3")
     assert encode(one) == encode(same)
     assert encode(one) != encode(other)
     plain = hv.plan(CROWD, epsilon=1, bounds=(0, 60), advise=False)
@@ -138,15 +138,15 @@ def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, he
     crowd = hv.Occupancy.from_dense(counts)
     options = {"epsilon": epsilon, "bounds": (0, 60), "advise": False}
     with_one, without = (
-        hv.plan(crowd, intervals=way, **options).mean_error for way in ("global", "none")
+        hv.plan(crowd, clipping_range=way, **options).mean_error for way in ("private", "bounds")
     )
     assert (with_one < without) == helps
     facts = dataset_of(counts).public
-    chosen = hv.plan(facts, epsilon=epsilon, intervals="auto", advise=False)
+    chosen = hv.plan(facts, epsilon=epsilon, clipping_range="auto", advise=False)
     assert (chosen.rows.interval is not None) == helps
     assert chosen.mean_error == min(
-        hv.plan(facts, epsilon=epsilon, intervals=way, advise=False).mean_error
-        for way in ("global", "none")
+        hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False).mean_error
+        for way in ("private", "bounds")
     )
 
 
@@ -157,9 +157,9 @@ def test_auto_is_none_where_an_interval_cannot_be():
         {"error": "sum"}, {"method": "per-cell"}, {"bounds": (0, 50)},
         {"objective": "max"},
     ):  # fmt: skip
-        plan = hv.plan(facts, epsilon=3, intervals="auto", advise=False, **options)
+        plan = hv.plan(facts, epsilon=3, clipping_range="auto", advise=False, **options)
         assert plan.rows.interval is None
-        assert plan.request.intervals == "none"
+        assert plan.request.clipping_range == "bounds"
 
 
 def test_the_table_and_users_of_such_a_plan():

@@ -24,34 +24,34 @@ COUNTS = {
 MANY, FEW, APART = map(hv.Occupancy.from_dense, COUNTS.values())
 
 
-def planned(occupancy, intervals, epsilon=1, **options):
-    """Return a plan of these intervals."""
+def planned(occupancy, clipping_range, epsilon=1, **options):
+    """Return a plan of these clipping_range."""
     options = {"bounds": (0, 60), "advise": False} | options
-    return hv.plan(occupancy, epsilon=epsilon, intervals=intervals, **options)
+    return hv.plan(occupancy, epsilon=epsilon, clipping_range=clipping_range, **options)
 
 
 def auto(crowd, epsilon):
-    """Return a plan that chooses its intervals, which needs the bounds of records."""
+    """Return a plan that chooses its clipping_range, which needs the bounds of records."""
     facts = dataset_of(COUNTS[crowd]).public
-    return hv.plan(facts, epsilon=epsilon, intervals="auto", advise=False)
+    return hv.plan(facts, epsilon=epsilon, clipping_range="auto", advise=False)
 
 
-@pytest.mark.parametrize("intervals", ["global", "adaptive"])
+@pytest.mark.parametrize("clipping_range", ["private", "two-stage"])
 @pytest.mark.parametrize("epsilon", ["0.02", "1", "50"])
-def test_the_noise_uses_up_what_was_asked(intervals, epsilon):
+def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
     """The most exposed user loses what was asked for, no more and hardly less."""
-    plan = planned(FEW, intervals, epsilon)
+    plan = planned(FEW, clipping_range, epsilon)
     assert Fraction(epsilon) * (1 - Fraction(1, 10**9)) < plan.epsilon <= Fraction(epsilon)
-    assert (plan.rows.steps is not None) == (intervals == "adaptive")
+    assert (plan.rows.steps is not None) == (clipping_range == "two-stage")
     assert plan.mechanism == "weights"
 
 
 def test_steps_go_with_means_of_users_in_several_cells():
     """Elsewhere there is nothing to compare, or nothing to publish by steps."""
-    request = planned(FEW, "global").request
+    request = planned(FEW, "private").request
     assert range_allocations.can_be_stepped(FEW, request)
     assert not range_allocations.can_be_stepped(APART, request)
-    other = planned(FEW, "global", statistics=("mean", "sd")).request
+    other = planned(FEW, "private", statistics=("mean", "sd")).request
     assert not range_allocations.can_be_stepped(FEW, other)
 
 
@@ -61,12 +61,14 @@ def test_auto_takes_the_least_predicted_error(epsilon):
     """Of no interval, one interval and several steps; what it takes is what that plan would be."""
     chosen, facts = auto("many", epsilon), dataset_of(COUNTS["many"]).public
     tried = {
-        way: hv.plan(facts, epsilon=epsilon, intervals=way, advise=False)
-        for way in ("none", "global", "adaptive")
+        way: hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False)
+        for way in ("bounds", "private", "two-stage")
     }
     least = min(one.mean_error for one in tried.values())
     assert chosen.mean_error == pytest.approx(least, rel=1e-9)
-    of = tried["adaptive" if chosen.rows.steps else "global" if chosen.rows.interval else "none"]
+    of = tried[
+        "two-stage" if chosen.rows.steps else "private" if chosen.rows.interval else "bounds"
+    ]
     assert chosen.mean_error == pytest.approx(of.mean_error, rel=1e-9)
 
 
@@ -80,17 +82,17 @@ def test_auto_takes_steps_where_they_are_predicted_to_help(monkeypatch):
     chosen = auto("many", "0.5")
     assert chosen.rows.steps is not None
     errors = {
-        way: hv.plan(facts, epsilon="0.5", intervals=way, advise=False).mean_error
-        for way in ("none", "global", "adaptive")
+        way: hv.plan(facts, epsilon="0.5", clipping_range=way, advise=False).mean_error
+        for way in ("bounds", "private", "two-stage")
     }
-    assert chosen.mean_error == errors["adaptive"] < errors["global"] < errors["none"]
+    assert chosen.mean_error == errors["two-stage"] < errors["private"] < errors["bounds"]
 
 
 @pytest.mark.slow
 def test_auto_has_no_interval_for_users_too_few_to_find_it():
     """Two quantiles would be found for all of ε at best: the prior's promise would not hold."""
     assert not worth_it(60, Fraction(1))
-    promised = planned(FEW, "adaptive").mean_error
+    promised = planned(FEW, "two-stage").mean_error
     chosen = auto("few", 1)
     assert promised < chosen.mean_error
     assert chosen.rows.interval is None
@@ -102,16 +104,16 @@ def test_auto_of_users_in_one_cell_each_has_no_steps():
     chosen = auto("apart", "0.3")
     assert chosen.rows.steps is None
     assert chosen.mean_error == min(
-        planned(APART, way, "0.3").mean_error for way in ("none", "global")
+        planned(APART, way, "0.3").mean_error for way in ("bounds", "private")
     )
 
 
 def test_another_grid_without_users_in_two_cells_is_planned_by_the_interval_alone():
     """Steps that were asked for one grid do not keep others from being looked at."""
-    plan = planned(FEW, "adaptive")
+    plan = planned(FEW, "two-stage")
     assert range_allocations.elsewhere(FEW, plan.request) is plan.request
-    assert range_allocations.elsewhere(APART, plan.request).intervals == "global"
-    fine = hv.plan(fleet(6, recount=recount), epsilon=5, intervals="adaptive", advise=False)
+    assert range_allocations.elsewhere(APART, plan.request).clipping_range == "private"
+    fine = hv.plan(fleet(6, recount=recount), epsilon=5, clipping_range="two-stage", advise=False)
     facts = dataset_of(COUNTS["apart"]).public
     other = regrid(fine, facts)
     assert other.rows.interval is not None
@@ -121,9 +123,9 @@ def test_another_grid_without_users_in_two_cells_is_planned_by_the_interval_alon
 
 def test_methods_are_compared_without_the_interval():
     """Beside a plan with an interval stand the methods as they are by themselves."""
-    plan = planned(FEW, "adaptive")
+    plan = planned(FEW, "two-stage")
     assert same_request(plan, "joint", "mean") is plan
-    for method, objective in (("joint", "max"), ("per-cell", "max"), ("composition", "max")):
+    for method, objective in (("joint", "max"), ("per-cell", "max"), ("equal-split", "max")):
         other = same_request(plan, method, objective)
         alone = hv.plan(
             FEW, epsilon=1, bounds=(0, 60), method=method, objective=objective, advise=False
@@ -137,14 +139,16 @@ def test_methods_are_compared_without_the_interval():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("intervals", ["none", "global", "adaptive"])
-def test_a_prior_above_half_of_the_bounds_is_refused(intervals):
+@pytest.mark.parametrize("clipping_range", ["bounds", "private", "two-stage"])
+def test_a_prior_above_half_of_the_bounds_is_refused(clipping_range):
     """The middle of the bounds misses no more, so that such a prior would call any map useful."""
     for bounds, most in (((0, 60), 30), ((-5, "5.5"), "5.25"), ((0.1, 0.7), 0.3)):
-        assert planned(FEW, intervals, bounds=bounds, prior=most).prior_miss == float(most)
+        assert planned(
+            FEW, clipping_range, bounds=bounds, baseline_error=most
+        ).baseline_error == float(most)
         more = float(most) * 1.001
         with pytest.raises(InputError, match=rf"prior must be at most {most}, half the width of"):
-            planned(FEW, intervals, bounds=bounds, prior=more)
+            planned(FEW, clipping_range, bounds=bounds, baseline_error=more)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +164,9 @@ def test_a_prior_above_half_of_the_bounds_is_refused(intervals):
 def test_a_prior_that_is_no_size_is_refused(prior, said):
     """By plan and by capacity, before anything is planned."""
     with pytest.raises(InputError, match=said):
-        planned(FEW, "none", prior=prior)
+        planned(FEW, "bounds", baseline_error=prior)
     with pytest.raises(InputError, match=said):
-        hv.capacity(fleet(6, recount=recount), epsilon=1, prior=prior)
+        hv.capacity(fleet(6, recount=recount), epsilon=1, baseline_error=prior)
 
 
 def test_bounds_by_cell_allow_a_prior_as_wide_as_they_are_together():
@@ -170,14 +174,14 @@ def test_bounds_by_cell_allow_a_prior_as_wide_as_they_are_together():
     facts = dataset_of(np.ones((50, 2), dtype=int)).public
     first, second = facts.cells.names()
     bounds = {first: (0, 10), second: (50, 60)}
-    made = hv.plan(facts, epsilon=1, bounds=bounds, prior=30, advise=False)
-    assert made.prior_miss == 30
-    assert hv.plan(facts, epsilon=1, bounds=bounds, advise=False).prior_miss == 0.5
+    made = hv.plan(facts, epsilon=1, bounds=bounds, baseline_error=30, advise=False)
+    assert made.baseline_error == 30
+    assert hv.plan(facts, epsilon=1, bounds=bounds, advise=False).baseline_error == 0.5
     with pytest.raises(InputError, match="prior must be at most 30, half the width"):
-        hv.plan(facts, epsilon=1, bounds=bounds, prior=31, advise=False)
+        hv.plan(facts, epsilon=1, bounds=bounds, baseline_error=31, advise=False)
 
 
 def test_a_prior_is_refused_in_the_table_of_grids():
     """`capacity` names the same limit."""
     with pytest.raises(InputError, match=r"prior must be at most .*half the width of the bounds"):
-        hv.capacity(fleet(6, recount=recount), epsilon=1, prior=1000)
+        hv.capacity(fleet(6, recount=recount), epsilon=1, baseline_error=1000)

@@ -8,7 +8,7 @@ from hexveil.planning import Offer
 from hexveil.planning.feasibility.recommendation import finest, sentence
 
 OFFER = Offer(
-    unit="user",
+    privacy_unit="user",
     resolution=6,
     timeslot="6h",
     slot="pooled",
@@ -17,7 +17,7 @@ OFFER = Offer(
     users=300,
     floor=1.0,
     predicted_error=1.94,
-    prior_miss=4.5,
+    baseline_error=4.5,
     better=40,
     planned=True,
     supported=True,
@@ -86,12 +86,12 @@ def test_labels_are_named_by_their_columns():
 )
 def test_the_unit_is_never_changed(unit, other, named):
     """Proposed is a grid of the asked unit; finer ones of weaker units have a sentence apart."""
-    asked = replace(OFFER, unit=unit, cells=5)
-    elsewhere = replace(OFFER, unit=other, cells=99)
+    asked = replace(OFFER, privacy_unit=unit, cells=5)
+    elsewhere = replace(OFFER, privacy_unit=other, cells=99)
     assert finest((asked, elsewhere), unit) is asked
     said = sentence((asked, elsewhere), unit, 1.0)
     assert said.startswith(f"proposed: resolution 6 in 6h slots, unit {unit}: 5 cells")
     assert ("With a weaker promise: " in said) is named
     assert (f"unit {other}: 99 cells" in said) is named
-    said = sentence((short(3.0, unit=unit), elsewhere), unit, 1.0)
+    said = sentence((short(3.0, privacy_unit=unit), elsewhere), unit, 1.0)
     assert said.startswith("no grid tried says much at epsilon 1: ")

@@ -31,11 +31,17 @@ WAYS = (
     {"method": "joint", "epsilon": "70/3", "objective": "max", "statistics": BOTH},
     {"method": "joint", "epsilon": 30, "statistics": ("sd",)},
     {"method": "joint", "epsilon": 30, "error": "sum"},
-    {"method": "joint", "epsilon": "7/3", "intervals": "global"},
-    {"method": "joint", "epsilon": 5, "intervals": "auto"},
-    {"method": "joint", "epsilon": 1, "intervals": "global", "interval_share": "1/7"},
-    {"method": "joint", "epsilon": 3, "intervals": "global", "statistics": BOTH},
-    {"method": "joint", "epsilon": 3, "intervals": "auto", "statistics": ("sd",), "split": "1/3"},
+    {"method": "joint", "epsilon": "7/3", "clipping_range": "private"},
+    {"method": "joint", "epsilon": 5, "clipping_range": "auto"},
+    {"method": "joint", "epsilon": 1, "clipping_range": "private", "range_share": "1/7"},
+    {"method": "joint", "epsilon": 3, "clipping_range": "private", "statistics": BOTH},
+    {
+        "method": "joint",
+        "epsilon": 3,
+        "clipping_range": "auto",
+        "statistics": ("sd",),
+        "split": "1/3",
+    },
     {"method": "joint", "target_error": "20%"},
     {"method": "joint", "target_error": {"mean": 2, "variance": "11%"}, "statistics": BOTH},
     {"method": "joint", "target_error": 9, "statistics": BOTH, "error": "sum"},
@@ -44,7 +50,7 @@ WAYS = (
     {"method": "per-cell", "target_error": "40%"},
     {"method": "per-cell", "epsilon": "0.7", "mechanism": hv.Baseline()},
     {"method": "per-cell", "epsilon": 1, "statistics": BOTH, "split": "0.3"},
-    {"method": "composition", "epsilon": 5},
+    {"method": "equal-split", "epsilon": 5},
     {"method": "clip-user", "epsilon": 2},
     {"method": "clip-user", "epsilon": 2, "statistics": BOTH, "error": "sum"},
 )
@@ -91,7 +97,7 @@ def assert_same(loaded, plan):
     same_arrays(loaded, plan)
     assert np.array_equal(loaded.losses(), plan.losses())
     assert (loaded.epsilon, loaded.asked) == (plan.epsilon, plan.asked)
-    assert loaded.composed_epsilon == plan.composed_epsilon
+    assert loaded.l0_epsilon == plan.l0_epsilon
     assert loaded.table.equals(plan.table)
     assert loaded.users.equals(plan.users)
     assert (loaded.lower_bound, loaded.gap) == (plan.lower_bound, plan.gap)
@@ -159,11 +165,11 @@ def test_targets_by_cell_come_back(city, tmp_path):
 @pytest.mark.parametrize("unit", ["user", "user-week"])
 def test_labels_come_back(unit, tmp_path):
     """Cells of labels, also with the separator or without a name, have the same names."""
-    data = dataset_of([[1, 2], [2, 0]], cells=labels(2), unit=unit)
+    data = dataset_of([[1, 2], [2, 0]], cells=labels(2), privacy_unit=unit)
     loaded = hv.Plan.load(planned(data, bounds=None).save(tmp_path / "plan"))
     assert loaded.names == ("line/0", "line/1")
     assert dict(loaded.facts.cells.labels) == {"route": ("line/0", "line/1")}
-    assert loaded.facts.unit == unit
+    assert loaded.facts.privacy_unit == unit
 
 
 def test_pooled_slots_and_grids_without_slots_come_back(tmp_path):
@@ -262,7 +268,7 @@ def test_an_own_mechanism_is_not_saved(city, tmp_path):
             """Return every loss for rank 3."""
             return (Fraction(0), None) if rank == 3 else None
 
-    plan = planned(city, bounds=None, method="composition", mechanism=Third())
+    plan = planned(city, bounds=None, method="equal-split", mechanism=Third())
     with pytest.raises(hv.InputError, match=r"one of Baseline\(\), OptimalClipping\(\), got Third"):
         plan.save(tmp_path / "plan")
     assert list(tmp_path.iterdir()) == []
@@ -417,7 +423,7 @@ FORGED = [
     ("pairs.parquet", cell_of("cell", 0, -1), "0 or above"),
     ("plan.json", word("plan", "epsilon", to="1/8"), "states a loss that the rows"),
     ("plan.json", word("plan", "certifies", to="nothing"), "'nothing' is none of"),
-    ("plan.json", word("plan", "prior_miss", to=-1), "prior must be above 0"),
+    ("plan.json", word("plan", "baseline_error", to=-1), "prior must be above 0"),
     ("plan.json", word("plan", "lower_bound", to="much"), "lacks a field"),
     ("plan.json", word("request", "method", to="magic"), "'magic' is none of"),
     ("plan.json", word("request", "mechanism", to="Levy()"), "lacks a field"),
@@ -462,8 +468,8 @@ FORGED_INTERVALS = [
     ("plan.json", word("plan", "interval", "stretch", to="1/2"), "quantiles or a width"),
     ("plan.json", word("plan", "interval", "width", to=-1), "quantiles or a width"),
     ("plan.json", word("plan", "interval", "radius", to="3/2"), "do not fit together"),
-    ("plan.json", word("request", "intervals", to="none"), "do not fit together"),
-    ("plan.json", word("request", "intervals", to="many"), "'many' is none of"),
+    ("plan.json", word("request", "clipping_range", to="bounds"), "do not fit together"),
+    ("plan.json", word("request", "clipping_range", to="many"), "'many' is none of"),
     ("plan.json", word("request", "statistics", to=["mean", "sd"]), "do not fit together|lacks"),
 ]
 
@@ -471,7 +477,7 @@ FORGED_INTERVALS = [
 @pytest.mark.parametrize(("file", "change", "message"), FORGED_INTERVALS)
 def test_an_interval_that_no_plan_has_is_refused(file, change, message, city, tmp_path):
     """Weights, ends and words of an interval are checked as if a stranger had written them."""
-    folder = planned(city, bounds=None, intervals="global").save(tmp_path / "plan")
+    folder = planned(city, bounds=None, clipping_range="private").save(tmp_path / "plan")
     edited(folder, file, change, sealed=True)
     refused(folder, message)
 
@@ -490,7 +496,7 @@ FORGED_RADII = (
 @pytest.mark.parametrize(("file", "change", "message"), FORGED_RADII)
 def test_a_radius_that_no_plan_has_is_refused(file, change, message, city, tmp_path):
     """What a variance adds to an interval is checked alike."""
-    plan = planned(city, bounds=None, intervals="global", statistics=BOTH)
+    plan = planned(city, bounds=None, clipping_range="private", statistics=BOTH)
     folder = plan.save(tmp_path / "plan")
     edited(folder, file, change, sealed=True)
     refused(folder, message)
@@ -498,7 +504,7 @@ def test_a_radius_that_no_plan_has_is_refused(file, change, message, city, tmp_p
 
 def test_a_variance_without_noise_is_refused(city, tmp_path):
     """A cell that keeps nothing of a variance, and has no noise for it, is none of an interval."""
-    plan = planned(city, bounds=None, intervals="global", statistics=BOTH)
+    plan = planned(city, bounds=None, clipping_range="private", statistics=BOTH)
     folder = plan.save(tmp_path / "plan")
     edited(folder, "cells.parquet", cell_of("variance_noise", 1, 0.0), sealed=True)
     edited(folder, "cells.parquet", cell_of("variance_kept", 1, 0), sealed=True)
@@ -579,7 +585,7 @@ def test_a_plan_of_a_bare_occupancy_is_saved_but_not_released(city, tmp_path):
 def test_a_plan_with_a_known_variance_is_loaded(tmp_path, counts):
     """Cells of one record, among others or alone, have no noise for their variance."""
     source = dataset_of(counts, 0, np.zeros(np.count_nonzero(counts), dtype=np.int64))
-    plan = hv.plan(source, epsilon=2, statistics="variance", intervals="global", advise=False)
+    plan = hv.plan(source, epsilon=2, statistics="variance", clipping_range="private", advise=False)
     plan.save(tmp_path / "plan")
     loaded = Plan.load(tmp_path / "plan")
     assert loaded.losses().tolist() == plan.losses().tolist()

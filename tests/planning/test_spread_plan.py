@@ -30,7 +30,7 @@ ASKED = {
     "target on average": {"target_error": 14, "objective": "mean"},
     "per-cell": {"epsilon": 2, "method": "per-cell"},
     "baseline": {"epsilon": 2, "method": "per-cell", "mechanism": hv.Baseline()},
-    "composition": {"epsilon": 2, "method": "composition"},
+    "equal-split": {"epsilon": 2, "method": "equal-split"},
     "both": {"epsilon": 3, "statistics": BOTH},
     "both, largest": {"epsilon": 3, "statistics": BOTH, "objective": "max"},
     "both, apart": {"epsilon": 3, "statistics": BOTH, "method": "per-cell"},
@@ -67,7 +67,7 @@ def test_plans_are_the_same(name, monkeypatch):
             getattr(there.rows, row), getattr(here.rows, row), rtol=1e-3, atol=1e-9, err_msg=row
         )
     np.testing.assert_allclose(there.losses(), here.losses(), rtol=1e-3)
-    assert float(there.composed_epsilon) == pytest.approx(float(here.composed_epsilon), rel=1e-3)
+    assert float(there.l0_epsilon) == pytest.approx(float(here.l0_epsilon), rel=1e-3)
     for part, other in zip(here.parts.values(), there.parts.values(), strict=True):
         np.testing.assert_allclose(other.error, part.error, rtol=1e-3)
 
@@ -77,10 +77,10 @@ def test_a_plan_states_the_losses_of_the_same_rows_at_hand(name):
     """Whatever rows were found: what is stated of them is what is stated of pairs at hand."""
     whole = fleet(2)
     there = planned(spread_out(whole, 25), **ASKED[name])
-    here = hv.Plan(whole, there.lower, there.upper, there.rows, there.request, there.prior_miss)
+    here = hv.Plan(whole, there.lower, there.upper, there.rows, there.request, there.baseline_error)
     np.testing.assert_array_equal(there.losses(), here.losses())
     assert there.epsilon == here.epsilon
-    assert there.composed_epsilon == here.composed_epsilon
+    assert there.l0_epsilon == here.l0_epsilon
     np.testing.assert_array_equal(there.judged_errors(), here.judged_errors())
     assert there.users.equals(here.users)
     assert there.table.equals(here.table)
@@ -158,20 +158,20 @@ def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding
     "asked",
     [
         {"method": "clip-user"},
-        {"intervals": "global"},
-        {"intervals": "adaptive"},
+        {"clipping_range": "private"},
+        {"clipping_range": "two-stage"},
     ],
 )
 def test_what_needs_pairs_at_hand_is_refused(asked):
     """One sentence names what can be used instead."""
-    with pytest.raises(InputError, match=r'use method "joint", "per-cell" or "composition"'):
+    with pytest.raises(InputError, match=r'use method "joint", "per-cell" or "equal-split"'):
         planned(spread_out(fleet(5), 40), epsilon=1, **asked)
 
 
 def test_auto_is_no_interval_where_pairs_stay_elsewhere():
     """The choice is made among what can be planned."""
     apart = spread_out(fleet(6), 40)
-    chosen, plain = (planned(apart, epsilon=1, intervals=i) for i in ("auto", "none"))
+    chosen, plain = (planned(apart, epsilon=1, clipping_range=i) for i in ("auto", "bounds"))
     assert chosen.rows.interval is None
     np.testing.assert_array_equal(chosen.rows.noise_records, plain.rows.noise_records)
 

@@ -68,7 +68,7 @@ def assert_same_steps(loaded, steps):
 )
 def test_a_loaded_plan_is_the_saved_one(occupancy, epsilon, share):
     """Whatever is planned in steps, the plan read back equals the plan written."""
-    plan = planned(occupancy, epsilon, bounds=(-5, 15), interval_share=share)
+    plan = planned(occupancy, epsilon, bounds=(-5, 15), range_share=share)
     with tempfile.TemporaryDirectory() as folder:
         loaded = hv.Plan.load(plan.save(Path(folder) / "plan"))
     assert_same(loaded, plan)
@@ -83,7 +83,7 @@ def test_classes_come_back(city, plan, saved):
     names = {fingerprint(request_of("buses", city.public, one)) for one in (plan, loaded)}
     assert len(names) == 1
     told = json.loads((saved / "plan.json").read_text("utf-8"))
-    assert told["request"]["intervals"] == "adaptive"
+    assert told["request"]["clipping_range"] == "two-stage"
     assert len(told["plan"]["steps"]["class_noise"]) == 3
     assert pq.read_table(saved / "users.parquet")["class"].to_pylist() == [0, 1, 2, 1]
 
@@ -198,8 +198,8 @@ FORGED = [
     ("plan.json", word("plan", "interval", "epsilon", to=None), "lacks a field"),
     ("plan.json", word("plan", "interval", "radius", to="3/2"), "do not fit together"),
     ("plan.json", lambda words: words["plan"].pop("steps"), "lacks a field"),
-    ("plan.json", word("request", "intervals", to="global"), "do not fit together"),
-    ("plan.json", word("request", "intervals", to="none"), "do not fit together"),
+    ("plan.json", word("request", "clipping_range", to="private"), "do not fit together"),
+    ("plan.json", word("request", "clipping_range", to="bounds"), "do not fit together"),
     ("plan.json", word("request", "statistics", to=["mean", "variance"]), "do not fit together"),
     ("plan.json", word("request", "statistics", to=["variance"]), "do not fit together"),
 ]
@@ -221,14 +221,14 @@ def test_an_edit_is_noticed(file, change, message, saved):
 
 def test_steps_for_an_interval_alone_are_refused(city, tmp_path):
     """A plan that asked for one interval, or for steps, has just that."""
-    one = hv.plan(city, epsilon=8, intervals="global", advise=False).save(tmp_path / "plan")
-    edited(one, "plan.json", word("request", "intervals", to="adaptive"), sealed=True)
+    one = hv.plan(city, epsilon=8, clipping_range="private", advise=False).save(tmp_path / "plan")
+    edited(one, "plan.json", word("request", "clipping_range", to="two-stage"), sealed=True)
     refused(one, "do not fit together")
 
 
 def test_steps_without_an_interval_are_refused(city, plan, tmp_path):
     """Where "auto" was asked, steps still need an interval."""
-    auto = replace(plan, request=replace(plan.request, intervals="auto"))
+    auto = replace(plan, request=replace(plan.request, clipping_range="auto"))
     folder = auto.save(tmp_path / "auto")
     assert_same_steps(hv.Plan.load(folder).rows.steps, plan.rows.steps)
     edited(folder, "plan.json", word("plan", "interval", to=None), sealed=True)

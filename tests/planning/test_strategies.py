@@ -206,7 +206,7 @@ def plan():
     """Return a plan in steps for a crowd of whom each was nearly everywhere."""
     return hv.plan(
         Occupancy.from_dense(COUNTS),
-        epsilon=1, bounds=(0, 60), intervals="adaptive", advise=False,
+        epsilon=1, bounds=(0, 60), clipping_range="two-stage", advise=False,
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ CROWD = hv.Occupancy.from_dense(
 def planned(occupancy=CROWD, epsilon=1, **options):
     """Return a plan in steps."""
     options = {"bounds": (0, 60), "advise": False} | options
-    return hv.plan(occupancy, epsilon=epsilon, intervals="adaptive", **options)
+    return hv.plan(occupancy, epsilon=epsilon, clipping_range="two-stage", **options)
 
 
 @st.composite
@@ -119,11 +119,11 @@ def test_counting_cells_claims_no_less(occupancy, epsilon):
     """What is said that counting would have charged has interval and h in it, and both ways."""
     plan = planned(occupancy, epsilon)
     shared = plan.rows.interval.epsilon + plan.rows.steps.epsilon
-    assert plan.composed_epsilon >= plan.epsilon
+    assert plan.l0_epsilon >= plan.epsilon
     most, terms = np.zeros(occupancy.n_cells), plan.pair_losses()
     np.maximum.at(most, occupancy.cell, terms)
     each = np.bincount(occupancy.user, np.where(terms > 0, most[occupancy.cell], 0.0))
-    assert plan.composed_epsilon >= shared + Fraction(float(each.max()) * (1 - 1e-12))
+    assert plan.l0_epsilon >= shared + Fraction(float(each.max()) * (1 - 1e-12))
 
 
 def test_counting_cells_charges_a_class_its_most():
@@ -169,7 +169,7 @@ def test_quantile_and_stretch_are_the_surest_that_can_be_found():
 
 def test_a_share_can_be_named():
     """The interval then costs just that part of ε, and h its own."""
-    plan = planned(epsilon=2, interval_share="0.25")
+    plan = planned(epsilon=2, range_share="0.25")
     assert plan.rows.interval.epsilon == Fraction(1, 2)
     assert plan.rows.steps.epsilon == 2 * share_inside(CROWD, Fraction(2))
 
@@ -210,9 +210,9 @@ def test_the_same_counts_make_the_same_plan():
     np.random.seed(5)  # noqa: NPY002  the state that must not be used
     again = planned()
     assert encode(one) == encode(again)
-    alone = hv.plan(CROWD, epsilon=1, bounds=(0, 60), intervals="global", advise=False)
+    alone = hv.plan(CROWD, epsilon=1, bounds=(0, 60), clipping_range="private", advise=False)
     assert encode(one) != encode(alone)
-    assert encode(one) != encode(planned(interval_share="0.3"))
+    assert encode(one) != encode(planned(range_share="0.3"))
 
 
 # What is refused
@@ -221,19 +221,19 @@ def test_the_same_counts_make_the_same_plan():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"interval_share": 0}, "interval_share is the part of epsilon .* between 0 and 1, got 0"),
-        ({"interval_share": 1}, "interval_share is the part of epsilon .* between 0 and 1, got 1"),
+        ({"range_share": 0}, "range_share is the part of epsilon .* between 0 and 1, got 0"),
+        ({"range_share": 1}, "range_share is the part of epsilon .* between 0 and 1, got 1"),
         (
-            {"interval_share": "0.95"},
-            r"interval_share 0.95 leaves nothing for the cells: the second step takes 0.1 of",
+            {"range_share": "0.95"},
+            r"range_share 0.95 leaves nothing for the cells: the second step takes 0.1 of",
         ),
-        ({"statistics": "sd"}, "'adaptive' goes with the mean alone"),
-        ({"statistics": ("mean", "variance")}, "'adaptive' goes with the mean alone"),
-        ({"method": "per-cell"}, """'adaptive' goes with method "joint", not 'per-cell'"""),
-        ({"method": "clip-user"}, """'adaptive' goes with method "joint", not 'clip-user'"""),
-        ({"objective": "max"}, """'adaptive' goes with objective "mean"."""),
-        ({"error": "sum"}, "'adaptive' goes with error"),
-        ({"epsilon": None, "target_error": 2}, "'adaptive' goes with epsilon, not target_error"),
+        ({"statistics": "sd"}, "'two-stage' goes with the mean alone"),
+        ({"statistics": ("mean", "variance")}, "'two-stage' goes with the mean alone"),
+        ({"method": "per-cell"}, """'two-stage' goes with method "joint", not 'per-cell'"""),
+        ({"method": "clip-user"}, """'two-stage' goes with method "joint", not 'clip-user'"""),
+        ({"objective": "max"}, """'two-stage' goes with objective "mean"."""),
+        ({"error": "sum"}, "'two-stage' goes with error"),
+        ({"epsilon": None, "target_error": 2}, "'two-stage' goes with epsilon, not target_error"),
         ({"split": "0.5"}, "split goes with"),
     ],
 )
@@ -247,5 +247,5 @@ def test_what_does_not_go_with_it_is_refused(options, said):
 def test_nobody_in_two_cells_is_refused():
     """There is nothing to compare then, and the sentence says what to ask for."""
     apart = hv.Occupancy.from_dense([[4, 0]] * 20 + [[0, 1]] * 20)
-    with pytest.raises(InputError, match='no user was in two; ask for "global"'):
+    with pytest.raises(InputError, match='no user was in two; ask for "private"'):
         planned(apart)

@@ -27,7 +27,7 @@ def planned(occupancy=CROWD, epsilon=1, statistics=BOTH, **options):
         occupancy,
         epsilon=epsilon,
         bounds=(0, 60),
-        intervals="global",
+        clipping_range="private",
         statistics=statistics,
         advise=False,
         **options,
@@ -78,7 +78,7 @@ def test_a_split_without_a_variance_is_refused():
             statistics="sd",
             split="0.5",
             method="per-cell",
-            intervals="auto",
+            clipping_range="auto",
         )
 
 
@@ -205,14 +205,14 @@ def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
     counts = np.random.default_rng(1).integers(1, 9, (1500, 60))
     facts = dataset_of(counts).public
     options = {"epsilon": 1, "statistics": ("mean", "sd"), "advise": False}
-    plans = [hv.plan(facts, intervals=way, **options) for way in ("global", "none", "auto")]
+    plans = [hv.plan(facts, clipping_range=way, **options) for way in ("private", "bounds", "auto")]
     errors = [float(one.judged_errors().mean()) for one in plans]
     assert errors[2] == min(errors[:2]) == errors[0]
     assert plans[2].rows.interval is not None
     sure = hv.plan(
         dataset_of(counts[:, :2]).public,
         epsilon=50,
-        intervals="auto",
+        clipping_range="auto",
         statistics=("sd",),
         advise=False,
     )

@@ -15,16 +15,16 @@ PLANS = {
     "means": {"epsilon": 2},
     "per-cell": {"epsilon": 2, "method": "per-cell"},
     "clip-user": {"epsilon": 2, "method": "clip-user"},
-    "composition": {"epsilon": 2, "method": "composition"},
+    "equal-split": {"epsilon": 2, "method": "equal-split"},
     "squares": {"epsilon": 40, "statistics": ("mean", "variance", "sd")},
     "variance": {"epsilon": 40, "statistics": ("variance",)},
     "root": {"epsilon": 40, "statistics": ("sd",)},
     "targets": {"target_error": {"mean": 4, "variance": 200}, "error": "separate",
                 "statistics": ("mean", "variance")},
-    "interval": {"epsilon": 8, "intervals": "global", "statistics": ("mean", "variance")},
-    "interval-variance": {"epsilon": 8, "intervals": "global", "statistics": ("variance",)},
-    "steps": {"epsilon": 20, "intervals": "adaptive"},
-    "steps-few": {"epsilon": "0.5", "intervals": "adaptive"},
+    "interval": {"epsilon": 8, "clipping_range": "private", "statistics": ("mean", "variance")},
+    "interval-variance": {"epsilon": 8, "clipping_range": "private", "statistics": ("variance",)},
+    "steps": {"epsilon": 20, "clipping_range": "two-stage"},
+    "steps-few": {"epsilon": "0.5", "clipping_range": "two-stage"},
 }  # fmt: skip
 
 

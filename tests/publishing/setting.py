@@ -35,10 +35,10 @@ def hexagons(n_cells):
     )
 
 
-def units_of(n_units, unit="user"):
+def units_of(n_units, privacy_unit="user"):
     """Return buses, each of its own; the days of user-days follow one another."""
     users = pa.array([f"bus {k}" for k in range(n_units)])
-    return Units(users, None if unit == "user" else 7 * np.arange(n_units) + 4)
+    return Units(users, None if privacy_unit == "user" else 7 * np.arange(n_units) + 4)
 
 
 def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **facts):
@@ -51,7 +51,7 @@ def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **fact
         **facts,
     )
     sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
-    return Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.unit))
+    return Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.privacy_unit))
 
 
 def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **request):
@@ -86,7 +86,7 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
         upper=np.broadcast_to(np.array(high, dtype=float), n_cells),
         rows=Rows(**made | (rows or {})),
         request=Request(**asked | request),
-        prior_miss=3.0,
+        baseline_error=3.0,
         facts=dataset.public,
     )
 

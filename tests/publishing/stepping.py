@@ -38,7 +38,7 @@ def neighbours(user, steps=STEPS):
 
 def planned(source, epsilon=2, **options):
     """Return a plan in steps."""
-    return hv.plan(source, epsilon=epsilon, intervals="adaptive", advise=False, **options)
+    return hv.plan(source, epsilon=epsilon, clipping_range="two-stage", advise=False, **options)
 
 
 def classed(plan, of, weight=None):

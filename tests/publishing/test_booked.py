@@ -37,11 +37,12 @@ def buses(ids=IDS, places=(HERE, THERE), days=1):
     return pa.Table.from_pylist(rows)
 
 
-def read(table, unit="user", timezone="Asia/Kolkata", **select):
+def read(table, privacy_unit="user", timezone="Asia/Kolkata", **select):
     """Return the data set of some of the records."""
     return hv.read(
-        table, user="bus", value="v", lat="lat", lon="lon", time="at", bounds=(0, 60), unit=unit,
-        cells=hv.Cells(6, None), timezone=timezone, select=hv.Select(min_users=1, **select),
+        table, user="bus", value="v", lat="lat", lon="lon", time="at", bounds=(0, 60),
+        privacy_unit=privacy_unit, cells=hv.Cells(6, None), timezone=timezone,
+        select=hv.Select(min_users=1, **select),
     )  # fmt: skip
 
 
@@ -164,7 +165,7 @@ def test_the_budget_is_of_the_unit_that_has_least_left(ledger):
 def test_days_of_an_owner_add_up(ledger):
     """User-days are booked each for itself; the owner's lifetime loss is the sum over days."""
     book = ledger()
-    dataset = read(buses(days=3), unit="user-day")
+    dataset = read(buses(days=3), privacy_unit="user-day")
     _, plan = released(dataset, book)
     assert book.account.unit == "user-day (Asia/Kolkata)"
     losses, days = plan.losses(), np.array(dataset.units.periods())
@@ -179,11 +180,11 @@ def test_days_of_an_owner_add_up(ledger):
 def test_days_by_another_clock_do_not_add_up(ledger):
     """A day of one clock is in two days of another: such units are kept in another account."""
     book = ledger()
-    released(read(buses(days=2), unit="user-day"), book)
+    released(read(buses(days=2), privacy_unit="user-day"), book)
     with pytest.raises(
         InputError, match=r"user-day \(Asia/Kolkata\), this one a user-day \(Europe"
     ):
-        released(read(buses(days=2), unit="user-day", timezone="Europe/Warsaw"), book)
+        released(read(buses(days=2), privacy_unit="user-day", timezone="Europe/Warsaw"), book)
 
 
 def test_sums_of_days_say_their_day_or_are_refused(ledger):
@@ -192,7 +193,7 @@ def test_sums_of_days_say_their_day_or_are_refused(ledger):
 
     def sums(*ids):
         columns = {"cell": ["x"] * 3, "user": list(ids), "n": [1] * 3, "sum": [5.0] * 3}
-        return hv.from_sums(pa.table(columns), bounds=(0, 60), unit="user-day", min_users=1)
+        return hv.from_sums(pa.table(columns), bounds=(0, 60), privacy_unit="user-day", min_users=1)
 
     with pytest.raises(InputError, match="needs the day of each") as refused:
         released(sums("canary 2026-11-20", "canary 2026-11-21", "canary"), book)

@@ -367,9 +367,9 @@ PLANS = {
     "joint, largest error": {"objective": "max"},
     "joint, target": {"epsilon": None},
     "per-cell": {"method": "per-cell"},
-    "composition": {"method": "composition", "mechanism": hv.Baseline()},
+    "equal-split": {"method": "equal-split", "mechanism": hv.Baseline()},
     "clip-user": {"method": "clip-user"},
-    "global": {"intervals": "global"},
+    "private": {"clipping_range": "private"},
 }
 
 
@@ -426,7 +426,7 @@ def test_the_variance_of_one_record_is_not_read_and_costs_nothing(options, monke
     seen = [handed(*of_one(value, BOTH, **options), monkeypatch)[1] for value in (0, 4)]
     differ = sum(one != other for one, other in zip(*seen, strict=True))
     assert differ <= 1  # the mean
-    if "intervals" in options:
+    if "clipping_range" in options:
         return
     dataset, plan = of_one(4, ("variance",), **options)
     assert plan.losses()[-1] == 0

@@ -11,7 +11,7 @@ import hexveil as hv
 from planning.core_type_plans import dataset, saved
 
 SOURCE = "few cells"
-GOALS = ("mean", "both", "adaptive")
+GOALS = ("mean", "both", "two-stage")
 
 
 def released(core, ledger, goal, *options):
@@ -37,7 +37,7 @@ def test_another_processor_gets_the_booked_plan_and_its_numbers(core_types, goal
 @pytest.mark.parametrize("stages", [1, 2])
 def test_another_processor_finishes_what_one_began(core_types, stages, tmp_path):
     """A crash between two stages on one, the retry on another: the booked plan, paid once."""
-    ledger, goal = tmp_path / "ledger.sqlite", "adaptive"
+    ledger, goal = tmp_path / "ledger.sqlite", "two-stage"
     with pytest.raises((subprocess.CalledProcessError, AssertionError)):
         released(core_types[0], ledger, goal, "--stop-after", str(stages))
     book = hv.Ledger(ledger, dataset=goal, budget=1000)

@@ -68,8 +68,8 @@ def city(_, folder):
 MADE = {"flights": flights, "surat": surat, "warsaw": warsaw, "city": city}
 STEPS = MADE if LONG else ("flights",)
 CASES = [
-    *((name, intervals) for name in MADE for intervals in ("none", "global")),
-    *((name, "adaptive") for name in STEPS),
+    *((name, intervals) for name in MADE for intervals in ("bounds", "private")),
+    *((name, "two-stage") for name in STEPS),
 ]
 
 
@@ -131,7 +131,7 @@ def projected(dataset, shown):
 
 def held(dataset, intervals, draws):
     """Return how often bound and interval held, and the average errors, raw and smoothed."""
-    plan = hv.plan(dataset, epsilon=1, intervals=intervals, advise=False)
+    plan = hv.plan(dataset, epsilon=1, clipping_range=intervals, advise=False)
     facts, truth = dataset.public, averages(dataset, dataset.sums.total)
     found = []
     for _ in range(draws):
@@ -149,7 +149,7 @@ def held(dataset, intervals, draws):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dataset", "intervals"), CASES, indirect=["dataset"])
+@pytest.mark.parametrize(("dataset", "clipping_range"), CASES, indirect=["dataset"])
 def test_bounds_and_intervals_hold_as_stated(dataset, intervals, monkeypatch):
     """Pooled over cells and 200 runs: bounds at least 95%, intervals between 93% and 99%."""
     Drawn(monkeypatch, 20)

@@ -82,8 +82,8 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
     Its users' averages all lie beyond the range that was found for the whole map.
     """
     dataset = highway()
-    kind = "adaptive" if way else "global"
-    plan = hv.plan(dataset, epsilon=4, intervals=kind, advise=False)
+    kind = "two-stage" if way else "private"
+    plan = hv.plan(dataset, epsilon=4, clipping_range=kind, advise=False)
     for seed in RELEASES:
         made = published(dataset, plan, tmp_path, seed, way, estimates=estimates)
         fast, *others = made.table.to_pylist()
@@ -99,8 +99,8 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
 def test_cells_well_inside_are_as_they_were(tmp_path, way):
     """A cell that is not cut off keeps grade and interval."""
     dataset = highway()
-    kind = "adaptive" if way else "global"
-    plan = hv.plan(dataset, epsilon=4, intervals=kind, advise=False)
+    kind = "two-stage" if way else "private"
+    plan = hv.plan(dataset, epsilon=4, clipping_range=kind, advise=False)
     for seed in RELEASES:
         made = published(dataset, plan, tmp_path, seed, way)
         inside = [row for row in made.table.to_pylist() if row["mean_quality"] != "cut off"]
@@ -114,7 +114,7 @@ def test_cells_well_inside_are_as_they_were(tmp_path, way):
 def test_every_text_says_how_many(tmp_path):
     """Manifest, page, README.txt and dossier have the number of cells, and verify accepts them."""
     dataset = highway()
-    plan = hv.plan(dataset, epsilon=4, intervals="global", advise=False)
+    plan = hv.plan(dataset, epsilon=4, clipping_range="private", advise=False)
     made = published(dataset, plan, tmp_path, 0)
     folder = made.write(tmp_path / "map")
     many = made.table["mean_quality"].to_pylist().count("cut off")
@@ -133,7 +133,7 @@ def test_every_text_says_how_many(tmp_path):
 def test_a_count_that_is_not_the_tables_is_found(tmp_path):
     """A manifest that hides cells that were cut off does not fit its table."""
     dataset = highway()
-    plan = hv.plan(dataset, epsilon=4, intervals="global", advise=False)
+    plan = hv.plan(dataset, epsilon=4, clipping_range="private", advise=False)
     made = published(dataset, plan, tmp_path, 0)
     hidden = replace(
         made, manifest=made.manifest | {"cut_off": [{"statistic": "mean", "cells": 0}]}
@@ -146,7 +146,7 @@ def test_a_count_that_is_not_the_tables_is_found(tmp_path):
 def test_without_a_private_range_nothing_is_cut_off(tmp_path):
     """A plan between the bounds has no such cells, no such line, and no entry in the legend."""
     dataset = highway()
-    plan = hv.plan(dataset, epsilon=4, intervals="none", advise=False)
+    plan = hv.plan(dataset, epsilon=4, clipping_range="bounds", advise=False)
     made = published(dataset, plan, tmp_path, 0)
     folder = made.write(tmp_path / "map")
     assert made.manifest["cut_off"] == []
@@ -159,7 +159,7 @@ def interval_plan(ends, steps=100):
     """Return a plan whose release found these ends, and each cell's sum of weights."""
     counts = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
     dataset = dataset_of(counts, 0, scale=ValueScale.of((0, steps), 1))
-    plan = hv.plan(dataset, epsilon=40, intervals="global", advise=False)
+    plan = hv.plan(dataset, epsilon=40, clipping_range="private", advise=False)
     interval = plan.rows.interval.found(ends, steps)
     found = replace(plan, rows=replace(plan.rows, interval=interval))
     return found, interval.totals(plan.occupancy)
@@ -216,7 +216,7 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
     squares = np.full(8, 10_000)
     dataset = dataset_of(counts, 100, squares, scale=ValueScale.of((0, 100), 1))
     plan = hv.plan(
-        dataset, epsilon=400, intervals="global", statistics=("mean", "variance", "sd"),
+        dataset, epsilon=400, clipping_range="private", statistics=("mean", "variance", "sd"),
         advise=False,
     )  # fmt: skip
     interval = replace(plan.rows.interval.found((40, 60), 100), radius=Fraction(2))
@@ -259,6 +259,6 @@ def test_noise_stays_what_a_cell_is_graded():
 def test_the_manifest_with_cut_off_cells_is_plain_json(tmp_path):
     """The counts are whole numbers that JSON holds."""
     dataset = highway()
-    plan = hv.plan(dataset, epsilon=4, intervals="global", advise=False)
+    plan = hv.plan(dataset, epsilon=4, clipping_range="private", advise=False)
     made = published(dataset, plan, tmp_path, 1)
     assert json.loads(json.dumps(made.manifest))["cut_off"] == made.manifest["cut_off"]

@@ -57,12 +57,12 @@ HOSTILE = (
 )
 
 
-def said_of(unit="user-day", *, kept=1, noise=0.7, cells=None, ledger=PLACE, **request):
+def said_of(privacy_unit="user-day", *, kept=1, noise=0.7, cells=None, ledger=PLACE, **request):
     """Return a manifest, as it is written beside a release."""
     data = dataset_of(
         np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]),
         cells=cells or hexagons(3),
-        unit=unit,
+        privacy_unit=privacy_unit,
         value="speed",
         value_unit="km/h",
         rules={"records read": 30, "unparsable": 2, "cells left out by selection": 4},

@@ -122,7 +122,7 @@ def test_the_request_and_the_certificate_are_stated(city):
     plan, said = planned(city, epsilon="1.5", objective="max")
     asked = said["plan"]["request"]
     assert asked == {
-        "intervals": "none",
+        "clipping_range": "bounds",
         "epsilon": "1.5",
         "targets": [],
         "objective": "max",
@@ -160,7 +160,7 @@ def test_targets_are_stated_by_statistic(city):
 
 def test_a_sum_of_errors_is_one_number(city):
     """With COMP's sum of errors there is one error, and a split is stated where one was given."""
-    plan, said = planned(city, epsilon=4, error="sum", method="composition", split="0.25")
+    plan, said = planned(city, epsilon=4, error="sum", method="equal-split", split="0.25")
     assert said["plan"]["mean_error"] == plan.mean_error
     assert said["plan"]["request"]["split"] == "0.25"
     assert said["plan"]["request"]["error"] == "sum"
@@ -181,8 +181,8 @@ def test_the_distribution_of_losses_is_stated(city):
         "mean": losses.mean(),
         "at_zero": 1,
     }
-    claimed = Fraction(said["guarantee"]["composed_epsilon"])
-    assert claimed >= plan.composed_epsilon
+    claimed = Fraction(said["guarantee"]["l0_epsilon"])
+    assert claimed >= plan.l0_epsilon
 
 
 def test_no_private_value_is_in_the_manifest(city):
@@ -262,7 +262,7 @@ def test_assumptions_say_that_days_add_up(unit):
     said = assumptions(unit)
     assert len(said) == 3
     assert f"one {unit}" in said[1]
-    guarantee = manifest_of(dataset_of([[1]], unit=unit))["guarantee"]
+    guarantee = manifest_of(dataset_of([[1]], privacy_unit=unit))["guarantee"]
     assert guarantee["unit"] == unit
     assert unit.removeprefix("user-") in guarantee["neighbours"]
 

@@ -26,7 +26,7 @@ TIMES = {
 NEEDS_SECOND = {"naive text", "some naive text", "naive times"}
 
 
-def read(times, timezone=None, unit="user-day", **more):
+def read(times, timezone=None, privacy_unit="user-day", **more):
     """Return the records of two buses at eight times."""
     size = len(times)
     rows = {
@@ -35,7 +35,7 @@ def read(times, timezone=None, unit="user-day", **more):
     }  # fmt: skip
     arguments = {
         "user": "bus", "value": "v", "lat": "lat", "lon": "lon", "time": "at", "bounds": (0, 60),
-        "unit": unit, "cells": hv.Cells(5, "1d", WARSAW), "timezone": timezone,
+        "privacy_unit": privacy_unit, "cells": hv.Cells(5, "1d", WARSAW), "timezone": timezone,
         "select": hv.Select(min_users=1),
     }  # fmt: skip
     return hv.read(pa.table(rows), **arguments | more)
@@ -65,7 +65,7 @@ def test_times_of_records_that_are_left_out_name_no_clock():
     rows = {"bus": ["a", "b"] * 4, "v": values, "at": times, "lat": [52.2] * 8, "lon": [21.0] * 8}
     found = hv.read(
         pa.table(rows), user="bus", value="v", lat="lat", lon="lon", time="at", bounds=(0, 60),
-        unit="user-day", cells=hv.Cells(5, "1d", WARSAW), timezone=KOLKATA, max_bad_rows=1,
+        privacy_unit="user-day", cells=hv.Cells(5, "1d", WARSAW), timezone=KOLKATA, max_bad_rows=1,
         select=hv.Select(min_users=1),
     )  # fmt: skip
     assert unit_of(found.public) == f"user-day ({WARSAW})"
@@ -73,7 +73,7 @@ def test_times_of_records_that_are_left_out_name_no_clock():
 
 def test_users_have_no_clock():
     """What a user loses does not depend on when days begin."""
-    assert unit_of(read(TIMES["naive text"], KOLKATA, unit="user").public) == "user"
+    assert unit_of(read(TIMES["naive text"], KOLKATA, privacy_unit="user").public) == "user"
 
 
 def test_sums_that_say_no_clock_are_of_none():
@@ -81,7 +81,7 @@ def test_sums_that_say_no_clock_are_of_none():
     facts = dataset_of([[3, 2], [2, 2]]).public
     assert unit_of(facts) == "user"
     rows = {"cell": ["x"], "user": ["a 2026-11-20"], "n": [1], "sum": [1.0]}
-    days = hv.from_sums(pa.table(rows), bounds=(0, 60), unit="user-day", min_users=1)
+    days = hv.from_sums(pa.table(rows), bounds=(0, 60), privacy_unit="user-day", min_users=1)
     assert unit_of(days.public) == "user-day (clock not named)"
 
 
@@ -111,7 +111,7 @@ def test_the_cache_says_the_same_clocks(tmp_path, kind):
     pyarrow.csv.write_csv(pa.table(rows), tmp_path / "r.csv")
     arguments = {
         "user": "bus", "value": "v", "lat": "lat", "lon": "lon", "time": "at", "bounds": (0, 60),
-        "unit": "user-day", "cells": hv.Cells(5, "1d", WARSAW), "timezone": KOLKATA,
+        "privacy_unit": "user-day", "cells": hv.Cells(5, "1d", WARSAW), "timezone": KOLKATA,
         "select": hv.Select(min_users=1), "version": "1",
     }  # fmt: skip
     found = {

@@ -342,7 +342,7 @@ ASKED = [
     ("joint", {"epsilon": 400, "objective": "max"}),
     ("joint", {"target_error": {"mean": 0.5, "variance": 20}}),
     ("per-cell", {"epsilon": 400}),
-    ("composition", {"epsilon": 400, "split": "0.4"}),
+    ("equal-split", {"epsilon": 400, "split": "0.4"}),
     ("clip-user", {"epsilon": 400}),
     ("joint", {"epsilon": 4}),
     ("per-cell", {"epsilon": 4}),
@@ -598,7 +598,7 @@ def test_another_grid_with_the_same_counts_is_another_request(book):
 def changed(dataset, **facts):
     """Return the same counts and sums under other public facts."""
     public = dataclasses.replace(dataset.public, **facts)
-    units = units_of(dataset.occupancy.n_users, public.unit)
+    units = units_of(dataset.occupancy.n_users, public.privacy_unit)
     return Dataset(public, dataset.sums, units)
 
 
@@ -621,7 +621,7 @@ def test_every_public_fact_is_part_of_the_request(city, book):
         plan_of(city, [2, 1, 0], 1.5),
         plan_of(city, [2, 2, 0], 1.25),
         plan_of(city, [2, 2, 0], 1.5, upper=59),
-        plan_of(city, [2, 2, 0], 1.5, method="composition"),
+        plan_of(city, [2, 2, 0], 1.5, method="equal-split"),
         plan_of(city, [2, 2, 0], 1.5, mechanism=hv.Baseline()),
         plan_of(city, [2, 2, 0], 1.5, epsilon=Fraction(2)),
     ]
@@ -633,7 +633,7 @@ def test_every_public_fact_is_part_of_the_request(city, book):
 def test_the_unit_of_privacy_is_part_of_the_request(city, plan, book, tmp_path):
     """The same counts as user-days are another promise, kept under another name."""
     hv.release(city, plan, ledger=book, accept_noise=True)
-    days = changed(city, unit="user-day")
+    days = changed(city, privacy_unit="user-day")
     with pytest.raises(InputError, match="different units do not add up"):
         hv.release(days, plan_of(days, [2, 2, 0], 1.5), ledger=book, accept_noise=True)
     other = hv.Ledger(tmp_path / "ledger.sqlite", dataset="bus days", budget=100)
@@ -721,7 +721,7 @@ def test_a_plan_of_something_else_is_refused(city, book, door):
     with pytest.raises(InputError, match=r"made by hv\.plan"):
         hv.release(city, city.public, ledger=book, accept_noise=True)
     counts = [[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]
-    days = dataset_of(counts, cells=city.public.cells, unit="user-day")
+    days = dataset_of(counts, cells=city.public.cells, privacy_unit="user-day")
     with pytest.raises(InputError, match="unit of privacy"):
         hv.release(city, plan_of(days, 2), ledger=book, accept_noise=True)
     with pytest.raises(InputError, match="names of the cells"):

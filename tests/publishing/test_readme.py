@@ -66,7 +66,7 @@ def test_the_spread_of_losses_is_said(parts):
     table, said = parts[0], copy.deepcopy(parts[1])
     said["losses"] |= {"users": 40, "p99": 0.98761, "p90": 0.5, "median": 0.25, "mean": 0.3}
     said["losses"]["at_zero"] = 7
-    said["guarantee"]["composed_epsilon"] = "3.00001"
+    said["guarantee"]["l0_epsilon"] = "3.00001"
     text = text_of(table, said)
     assert "most exposed of 40 users. Of these, 99 percent lose at most 0.9877, 90 percent" in text
     assert "and 7 lose nothing. Naive accounting, cell by cell, would claim epsilon 3.001." in text

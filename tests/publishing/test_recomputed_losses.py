@@ -11,7 +11,7 @@ from hexveil.publishing.verification import recomputed_losses, verify
 from hexveil.publishing.verification.recomputed_losses import Range, Stated
 from publishing.releases import PLANS, forge_manifest, forge_table, released, said
 
-EXACT = ("means", "per-cell", "clip-user", "composition", "interval")
+EXACT = ("means", "per-cell", "clip-user", "equal-split", "interval")
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ FORGED = {
         "means", stated("guarantee", "epsilon_asked", to=lambda _: "1"), "more was spent",
     ),
     "no composition": (
-        "means", stated("guarantee", "composed_epsilon", to=lambda _: "1"), "counts no composition",
+        "means", stated("guarantee", "l0_epsilon", to=lambda _: "1"), "counts no composition",
     ),
     "no ledger": ("means", stated("ledger", to=lambda _: None), "says that it cost nothing"),
     "quantiles out of order": (

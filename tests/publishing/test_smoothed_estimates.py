@@ -45,11 +45,11 @@ def fleet(cells=None, n_cells=12, users=60):
     )
 
 
-@pytest.mark.parametrize("intervals", ["none", "global"])
-def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, intervals):
+@pytest.mark.parametrize("clipping_range", ["bounds", "private"])
+def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, clipping_range):
     """The same request with and without it: one booking, the same raw numbers, more columns."""
     dataset = fleet()
-    plan = hv.plan(dataset, epsilon=2, intervals=intervals, advise=False)
+    plan = hv.plan(dataset, epsilon=2, clipping_range=clipping_range, advise=False)
     plain = hv.release(dataset, plan, ledger=book, accept_noise=True)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     again = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
@@ -147,7 +147,7 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
     assert f"Smoothed estimates, mean: {share}, the rest is noise." in text
     assert f"of {one['distinguishable']} of 12 cells exclude the overall average. At about" in text
     assert f"At about epsilon {one['epsilon_half_distinguishable']:.2g}, half of the cells" in text
-    assert "Bounds and intervals describe the average of these records, not of traffic" in text
+    assert "Bounds and clipping_range describe the average of these records, not of traffic" in text
     page = (tmp_path / "map" / "report.html").read_text()
     assert "by prediction)" in page
     assert "records, not of traffic" in page
@@ -172,7 +172,7 @@ def test_the_model_is_told_to_people():
     assert "too large" not in text
     assert "widened, by a prior" not in text
     assert "too large: same hour, all." in model_text(left_out=["same hour", "all"])
-    assert "Intervals are widened, by a prior" in model_text(widened=True)
+    assert "ClippingRangeMode are widened, by a prior" in model_text(widened=True)
     assert model_text(smoothed=False).endswith("information, so nothing was smoothed.")
 
 

@@ -20,7 +20,7 @@ ASKED = {
     "largest": {"epsilon": 2, "objective": "max"},
     "per-cell": {"epsilon": 2, "method": "per-cell"},
     "both": {"epsilon": 6, "statistics": BOTH},
-    "both, composed": {"epsilon": 6, "statistics": BOTH, "method": "composition"},
+    "both, composed": {"epsilon": 6, "statistics": BOTH, "method": "equal-split"},
     "sd": {"epsilon": 6, "statistics": ("sd",)},
 }
 

@@ -53,7 +53,7 @@ def fleet():
 def release(request, tmp_path_factory):
     """Return a release that was made to go this way: what it found, what it wrote, the raw one."""
     way, data, kept = request.param, fleet(), []
-    plan = hv.plan(data, epsilon=EPSILON, intervals="adaptive", advise=False)
+    plan = hv.plan(data, epsilon=EPSILON, clipping_range="two-stage", advise=False)
     folder = tmp_path_factory.mktemp(way)
     book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=2 * EPSILON)
     ranges = two_stage_mean.ranges
@@ -159,7 +159,7 @@ def test_a_folder_passes_every_check(release):
     """It follows the schema; `verify` finds nothing; a dossier is made of it."""
     said = json.loads((release.folder / "manifest.json").read_text("utf-8"))
     jsonschema.Draft202012Validator(schema()).validate(said)
-    assert said["plan"]["request"]["intervals"] == "adaptive"
+    assert said["plan"]["request"]["clipping_range"] == "two-stage"
     assert verify.problems(release.folder) == ()
     assert dossier(release.folder).markdown()
 
@@ -201,7 +201,7 @@ def test_what_was_cut_off_is_in_no_bound(way, tmp_path, monkeypatch):
     total = np.where(user < USERS // 20, 1000, 100 + user % 40)
     data = dataset_of(counts, total, scale=ValueScale.of((0, 1000), 1))
     much = 10 * EPSILON  # the interval is found as well as it can be
-    plan = hv.plan(data, epsilon=much, intervals="adaptive", advise=False)
+    plan = hv.plan(data, epsilon=much, clipping_range="two-stage", advise=False)
     monkeypatch.setattr(two_stage_mean, "_way", lambda *_: way)
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=much)
     table = hv.release(data, plan, ledger=book, accept_noise=True).table

@@ -537,7 +537,7 @@ def test_what_is_asked_is_the_goal_and_no_array(flock):
     dataset, plan = flock
     steps = replace(plan.rows.steps, noise=plan.rows.steps.noise * 2)
     same = replace(plan, rows=replace(plan.rows, steps=steps))
-    wide = hv.plan(dataset, epsilon=3, intervals="global", advise=False)
+    wide = hv.plan(dataset, epsilon=3, clipping_range="private", advise=False)
     names = [fingerprint(request_of("buses", dataset.public, one)) for one in (plan, same, wide)]
     assert names[0] == names[1] != names[2]
 
@@ -590,16 +590,16 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     assert book.entries() == ()
 
 
-@pytest.mark.parametrize("intervals", ["global", "adaptive"])
+@pytest.mark.parametrize("clipping_range", ["private", "two-stage"])
 @pytest.mark.parametrize("records", [2**34, 2**36])
-def test_records_beyond_whole_numbers_are_refused(intervals, records, book):
+def test_records_beyond_whole_numbers_are_refused(clipping_range, records, book):
     """Where a user's records times a weight could leave 64 bits, nothing is booked.
 
     In such a product a contribution would be outside its range, and the sensitivity wrong.
     """
     counts = np.array([[records, 2], [3, records // 8], [1, 1], [2, 2]], dtype=np.int64)
     dataset = dataset_of(counts, counts.T.ravel(), scale=ValueScale.of((0, STEPS), 1))
-    plan = hv.plan(dataset, epsilon=2, intervals=intervals, advise=False)
+    plan = hv.plan(dataset, epsilon=2, clipping_range=clipping_range, advise=False)
     if records < 2**35:
         hv.release(dataset, plan, ledger=book, accept_noise=True)
         return

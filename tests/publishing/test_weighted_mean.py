@@ -28,7 +28,7 @@ COUNTS = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
 
 def planned(dataset, epsilon=2, **options):
     """Return a plan with an interval."""
-    return hv.plan(dataset, epsilon=epsilon, intervals="global", advise=False, **options)
+    return hv.plan(dataset, epsilon=epsilon, clipping_range="private", advise=False, **options)
 
 
 def tiny(totals=0, steps=3):
@@ -144,7 +144,7 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     """The plan's loss is booked; ledger and manifest have the ends; the folder verifies."""
     dataset = fleet(2000)
     # With this share the chance that an end lies outside what is asked below is under 1e-15.
-    plan = planned(dataset, interval_share="0.2")
+    plan = planned(dataset, range_share="0.2")
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
     (entry,) = book.entries()

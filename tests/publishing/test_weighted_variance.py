@@ -36,7 +36,7 @@ def planned(dataset, epsilon=2, statistics=BOTH, **options):
         dataset,
         epsilon=epsilon,
         statistics=statistics,
-        intervals="global",
+        clipping_range="private",
         advise=False,
         **options,
     )

@@ -14,7 +14,7 @@ def told(dataset):
         "rules": list(facts.rules.items()),
         "identity": facts.identity,
         "scale": facts.scale,
-        "unit": (facts.unit, facts.value, facts.value_unit),
+        "unit": (facts.privacy_unit, facts.value, facts.value_unit),
         "pairs": [a.tolist() for a in (o.cell, o.user, o.n)],
         "sizes": (o.n_cells, o.n_users),
         "hexagons": None if cells.hexagon is None else cells.hexagon.tolist(),

@@ -94,7 +94,7 @@ def test_nothing_private_shows_or_travels():
     """Neither a repr nor a pickle holds a sum."""
     dataset = dataset_of([10], [41], [173], 5)
     assert repr(dataset.sums) == "Sums(n_pairs=1, with squares, private)"
-    assert repr(dataset) == "Dataset('value', unit='user', n_cells=1, n_users=1, n_pairs=1)"
+    assert repr(dataset) == "Dataset('value', privacy_unit='user', n_cells=1, n_users=1, n_pairs=1)"
     assert not dataset_of([10], [41], None, 5).has_squares
     with pytest.raises(HexveilError, match="not pickled"):
         pickle.dumps(dataset.sums)

@@ -115,7 +115,7 @@ def test_both_clocks_are_named_alike(spark, number):
     rows = rows.append_column("t", times)
     found = agree(
         read_table, rows, spark, spark.createDataFrame(rows), grid=Cells(4, "1d", WARSAW),
-        rule={"min_users": 1, "unit": "user-day"}, timezone="Asia/Kolkata",
+        rule={"min_users": 1, "privacy_unit": "user-day"}, timezone="Asia/Kolkata",
     )  # fmt: skip
     assert isinstance(found, dict)
 
@@ -140,7 +140,7 @@ def odd_texts():
     "arguments",
     [
         {"cells": Labels("label")},
-        {"cells": Labels("side", "label"), "repeats": "keep", "unit": "user-week"},
+        {"cells": Labels("side", "label"), "repeats": "keep", "privacy_unit": "user-week"},
         {"cells": Labels("label"), "time": None, "select": Select(min_users=2, top=3)},
     ],
 )
@@ -269,9 +269,9 @@ def test_users_of_single_records_are_refused_alike(spark, unit):
     """By the same counts, unless they are accepted."""
     rows = table(user=list(range(40)))
     frame = spark.createDataFrame(rows)
-    _, sentence = agree(reading, rows, spark, frame, unit=unit)
+    _, sentence = agree(reading, rows, spark, frame, privacy_unit=unit)
     assert "40 of 40 ids" in sentence
-    agree(reading, rows, spark, frame, unit=unit, accept_single_records=True)
+    agree(reading, rows, spark, frame, privacy_unit=unit, accept_single_records=True)
 
 
 HEADER = "user,speed,time,lat,lon\n"
@@ -423,7 +423,7 @@ def test_many_records_give_the_same(spark, tmp_path):
         }
     )
     pq.write_table(rows, tmp_path / "r.parquet", row_group_size=30_000)
-    grid, rule = Cells(8, "15min", WARSAW), {"min_users": 2, "unit": "user-day", "top": 500}
+    grid, rule = Cells(8, "15min", WARSAW), {"min_users": 2, "privacy_unit": "user-day", "top": 500}
     for repeats in ("drop", "keep"):
         found = agree(
             read_table, tmp_path / "r.parquet", spark, grid=grid, rule=rule, repeats=repeats

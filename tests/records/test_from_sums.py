@@ -166,11 +166,12 @@ def test_public_facts_say_what_was_asked():
     table = pa.table({"ward": ["x"], "hour": ["8"], "user": ["a"], "n": [1], "sum": [1.0]})
     grid = Labels("ward", "hour")
     dataset = from_sums(
-        table, bounds=(0, 65), cells=grid, unit="user-day", value="speed", value_unit="km/h",
+        table, bounds=(0, 65), cells=grid, privacy_unit="user-day", value="speed",
+        value_unit="km/h",
         min_users=1, version="v2",
     )  # fmt: skip
     facts = dataset.public
-    assert (facts.unit, facts.value, facts.value_unit) == ("user-day", "speed", "km/h")
+    assert (facts.privacy_unit, facts.value, facts.value_unit) == ("user-day", "speed", "km/h")
     assert facts.recount is None
     assert facts.cells.names() == ("x/8",)
     assert facts.identity["version"] == "v2"

@@ -175,13 +175,13 @@ def test_recount_agrees_with_reading_again(rows, grid, rule):
         again = read_table(
             arrow(rows + good),
             other,
-            everything | {"drop_values": (), "unit": "user-day"},
+            everything | {"drop_values": (), "privacy_unit": "user-day"},
             timezone=WARSAW,
         ).public
         assert facts.occupancy.fingerprint == again.occupancy.fingerprint
         assert facts.cells.hexagon.tolist() == again.cells.hexagon.tolist()
         assert facts.rules == again.rules
-        assert facts.unit == "user-day"
+        assert facts.privacy_unit == "user-day"
         assert facts.identity["unit"] == "user-day"
 
 
@@ -513,7 +513,8 @@ def test_labels_are_recounted_as_reading_again_does(rows, min_users, top, unit):
 
     def by(columns, unit, *, least=min_users, most=top):
         return read(
-            table, user="u", value="v", time="t", bounds=(0, 9), cells=Labels(*columns), unit=unit,
+            table, user="u", value="v", time="t", bounds=(0, 9), cells=Labels(*columns),
+            privacy_unit=unit,
             timezone=WARSAW, select=Select(min_users=least, top=most),
         ).public  # fmt: skip
 

@@ -85,7 +85,10 @@ def refused(source, sentence, **more):
         ({"time": None}, "timeslots need times"),
         ({"user": ""}, "user must be the name of a column"),
         ({"value": None}, "value must be the name of a column"),
-        ({"time": None, "cells": Cells(5, None), "unit": "user-day"}, "unit 'user-day' needs"),
+        (
+            {"time": None, "cells": Cells(5, None), "privacy_unit": "user-day"},
+            "unit 'user-day' needs",
+        ),
         ({"cells": Cells(5, None), "select": Select(hours=[7])}, "hours needs .* name timezone"),
         (
             {
@@ -505,11 +508,11 @@ def test_users_of_single_records_are_refused(unit, users, single, odd):
     """More than nine in ten of at least thirty users with one record: a row number, most likely."""
     source = numbered(users, 3, single)
     if not odd:
-        assert reading(source, unit=unit).public.rules["records read"] == source.num_rows
+        assert reading(source, privacy_unit=unit).public.rules["records read"] == source.num_rows
         return
     said = f"user: {single} of {users} ids in the column 'user' have a single record"
-    refused(source, said, unit=unit)
-    accepted = reading(source, unit=unit, accept_single_records=True)
+    refused(source, said, privacy_unit=unit)
+    accepted = reading(source, privacy_unit=unit, accept_single_records=True)
     assert accepted.occupancy.n_users == users
 
 
@@ -525,7 +528,7 @@ def test_single_records_are_of_users_not_of_their_days():
     """A user with one record on each of some days has several, and is counted once."""
     days = [NOON + 86_400 * (i % 3) for i in range(90)]
     source = table(90, user=[f"u{i // 3}" for i in range(90)], time=days, speed=[1.0] * 90)
-    found = reading(source, unit="user-day", cells=Cells(5, None, "Europe/Warsaw"))
+    found = reading(source, privacy_unit="user-day", cells=Cells(5, None, "Europe/Warsaw"))
     assert set(found.occupancy.n.tolist()) == {1}
     assert found.occupancy.n_users == 90
 
@@ -535,9 +538,9 @@ def test_single_records_are_found_among_many():
     size = 120_000
     columns = {"speed": [1.0] * size, "lat": [52.2] * size, "time": [NOON + i for i in range(size)]}
     alone = table(size, user=list(range(size)), **columns)
-    refused(alone, "120000 of 120000 ids", unit="user-day")
+    refused(alone, "120000 of 120000 ids", privacy_unit="user-day")
     twice = table(size, user=[i // 2 for i in range(size)], **columns)
-    assert reading(twice, unit="user-day").occupancy.n_users == size // 2
+    assert reading(twice, privacy_unit="user-day").occupancy.n_users == size // 2
 
 
 def test_accepting_single_records_is_yes_or_no():

@@ -164,12 +164,12 @@ def crowd():
 
 CROWDED = [
     (Labels('w"ard'), {}, {}),
-    (Labels('w"ard'), {"unit": "user-week", "bounds": (-5, "2.5"), "quantum": "0.5"}, {}),
-    (Labels('w"ard'), {"unit": "user-day"}, {"box": (-180.0, -10.0, 21.2, 60.0)}),
+    (Labels('w"ard'), {"privacy_unit": "user-week", "bounds": (-5, "2.5"), "quantum": "0.5"}, {}),
+    (Labels('w"ard'), {"privacy_unit": "user-day"}, {"box": (-180.0, -10.0, 21.2, 60.0)}),
     (Labels('w"ard'), {"repeats": "keep"}, {"drop_values": (999, "1.0005")}),
     (Cells(7, "15min", "America/New_York"), {}, {"top": 3}),
-    (Cells(7, "1h", WARSAW), {"unit": "user-week"}, {}),
-    (Cells(0, "6h", "America/New_York", "pooled"), {"unit": "user-day"}, {}),
+    (Cells(7, "1h", WARSAW), {"privacy_unit": "user-week"}, {}),
+    (Cells(0, "6h", "America/New_York", "pooled"), {"privacy_unit": "user-day"}, {}),
     (Cells(7, "1d", WARSAW), {"repeats": "keep"}, {"hours": (0, 2, 3)}),
     (Cells(7, None), {"bounds": (-5, "2.5")}, {}),
     (Cells(0, None, WARSAW), {}, {"dates": ("2024-02-19", "2024-10-27")}),
@@ -181,7 +181,7 @@ CROWDED = [
 @pytest.mark.parametrize(("grid", "odd_options", "odd_select"), CROWDED)
 def test_duckdb_follows_every_rule(grid, odd_options, odd_select):
     """On records of which many share user and time, the query's sums are those of reading."""
-    plain = {"bounds": (0, 65), "quantum": "0.001", "unit": "user"}
+    plain = {"bounds": (0, 65), "quantum": "0.001", "privacy_unit": "user"}
     arguments = asked(grid, plain | odd_options, odd_select)
     table = table_of(crowd())
     made = in_duckdb(sums_query(source="trips", dialect="duckdb", **arguments), table)
@@ -326,7 +326,7 @@ def test_postgres_makes_the_sums_that_reading_makes(
     """The query run in PostgreSQL, with a stand-in for hexagons, gives what reading gives."""
     table = table_of(found)
     if isinstance(grid, Cells) and grid.timezone is None:
-        given_options = given_options | {"unit": "user"}
+        given_options = given_options | {"privacy_unit": "user"}
         given_select = given_select | {"hours": None, "dates": None}
     arguments = asked(grid, given_options, given_select)
     resolution = grid.resolution if isinstance(grid, Cells) else 0
@@ -403,7 +403,8 @@ def test_every_dialect_applies_every_rule(dialect):
     grid = Cells(8, "1h", "Asia/Kolkata")
     select = Select(hours="7-8", dates=("2024-02-19", "2024-02-20"), box=(72, 21, 73, 22), top=5)
     text = sums_query(
-        **TRIPS, time="at", lat="lat", lon="lon", cells=grid, select=select, unit="user-day",
+        **TRIPS, time="at", lat="lat", lon="lon", cells=grid, select=select,
+        privacy_unit="user-day",
         dialect=dialect,
     )  # fmt: skip
     mark = "`" if dialect in ("bigquery", "spark") else '"'
@@ -434,7 +435,7 @@ def test_every_dialect_applies_every_rule(dialect):
 
 GOLDEN = """\
 -- Sums per cell and user, for hexveil (spark). Pass the result to:
---   hv.from_sums(table, bounds=(0, 65), quantum='0.001', unit='user',
+--   hv.from_sums(table, bounds=(0, 65), quantum='0.001', privacy_unit='user',
 --                cells=hv.Labels('ward'),
 --                min_users=10)
 -- 'the speed' must be a column of numbers: text is not parsed. Unusable records
@@ -592,7 +593,7 @@ def test_names_with_dots_are_mentioned():
         ({"select": "all"}, "select must be Select"),
         ({"source": ["a", "b"]}, "source must be the name of one table or file"),
         ({"cells": Cells(8, None)}, "hexagons need places"),
-        ({"unit": "user-day"}, "needs the local time"),
+        ({"privacy_unit": "user-day"}, "needs the local time"),
     ],
 )
 def test_arguments_without_meaning_are_refused(options, said):

@@ -61,7 +61,7 @@ def as_read(source, unit, **more):
     """Return records as read."""
     return hv.read(
         source, user="bus", value="v", time="at", cells=hv.Labels("route"), bounds=(0, 60),
-        unit=unit, timezone="Asia/Kolkata", select=hv.Select(min_users=1), **more,
+        privacy_unit=unit, timezone="Asia/Kolkata", select=hv.Select(min_users=1), **more,
     )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def test_sums_made_by_the_query_are_of_the_same_units(unit):
     ]
     ones = [1] * len(ids)
     table = pa.table({"cell": ["x"] * len(ids), "user": ids, "n": ones, "sum": ones})
-    made = hv.from_sums(table, bounds=(0, 60), unit=unit, min_users=1)
+    made = hv.from_sums(table, bounds=(0, 60), privacy_unit=unit, min_users=1)
     assert sorted(hashed(made.units)) == sorted(hashed(known))
 
 

@@ -282,7 +282,7 @@ def test_bare_facts_are_enough(city):
         **city.manifest,
         "dataset": {"value": "speed"},
         "plan": {},
-        "guarantee": {"unit": "user", "promise": "Nothing."},
+        "guarantee": {"privacy_unit": "user", "promise": "Nothing."},
     }
     del manifest["losses"], manifest["software"]
     html = render(city.table, manifest)

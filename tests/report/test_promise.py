@@ -75,7 +75,7 @@ def largest_ratio(law, other):
 def released(speeds):
     """Return a plan at ε = 1 for buses of these speeds, and the law of its release."""
     dataset = line_of_buses(speeds)
-    plan = hv.plan(dataset, epsilon=1, intervals="none", advise=False)
+    plan = hv.plan(dataset, epsilon=1, clipping_range="bounds", advise=False)
     return plan, law_of(dataset, plan)
 
 
@@ -210,7 +210,7 @@ bounds = [0, 60]
 labels = ["ward"]
 timezone = "UTC"
 [read]
-unit = "user-day"
+privacy_unit = "user-day"
 [plan]
 epsilon = 1
 [release]

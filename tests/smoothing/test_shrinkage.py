@@ -220,7 +220,7 @@ def test_misfits(name, scale):
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_bias_of_the_typical_size_is_covered(shared):
-    """Intervals allow for a bias of the stated size, one for all cells or one for each."""
+    """ClippingRange allow for a bias of the stated size, one for all cells or one for each."""
     size = 0.4
     inside = []
     for seed in range(24):

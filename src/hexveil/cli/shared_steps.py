@@ -76,12 +76,15 @@ def coarser(run: Run, facts: PublicFacts) -> Plan | None:
     grid = facts.cells.grid
     if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
         return None
-    (found,) = facts.recount((replace(grid, resolution=grid.resolution - 1),), facts.unit)
+    (found,) = facts.recount((replace(grid, resolution=grid.resolution - 1),), facts.privacy_unit)
     if found is None:
         return None
     given = arguments.plan_arguments(run, make_plan)
-    if given.get("intervals") == "adaptive" and not (found.occupancy.cells_per_user > 1).any():
-        given["intervals"] = "global"
+    if (
+        given.get("clipping_range") == "two-stage"
+        and not (found.occupancy.cells_per_user > 1).any()
+    ):
+        given["clipping_range"] = "private"
     return _made(given, found)
 
 
@@ -108,7 +111,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "records": int(plan.occupancy.n.sum()),
         "epsilon_asked": float(plan.asked),
         "epsilon": float(plan.epsilon),
-        "composed_epsilon": float(plan.composed_epsilon),
+        "l0_epsilon": float(plan.l0_epsilon),
         "method": plan.method,
         "statistics": list(plan.statistics),
         "mean_error": plan.mean_error,
@@ -118,7 +121,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             "gap": gap(plan),
             "lower_bound": plan.lower_bound,
         },
-        "prior_miss": support.prior_miss,
+        "baseline_error": support.baseline_error,
         "floor": support.floor,
         "better": support.better,
         "supported": support.supported,
@@ -128,7 +131,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 def capacity(run: Run, facts: PublicFacts, epsilon: str) -> Capacity:
     """Return what the fleet can support at `epsilon`."""
     asked = run.plan.given()
-    taken = ("method", "objective", "prior", "intervals", "interval_share")
+    taken = ("method", "objective", "baseline_error", "clipping_range", "range_share")
     same: dict[str, Any] = {name: asked[name] for name in taken if name in asked}
     if "mechanism" in asked:
         same["mechanism"] = arguments.mechanism(asked["mechanism"])
@@ -145,9 +148,9 @@ def grids(run: Run, made: Plan, *, weaker: bool) -> Capacity | None:
     assert facts is not None  # noqa: S101  plans are made for records here
     if not made.asked:
         return None
-    units = [facts.unit]
+    units = [facts.privacy_unit]
     timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
     if weaker and timed:
-        units += WEAKER[facts.unit]
+        units += WEAKER[facts.privacy_unit]
     with shown("Planning on other grids"):
-        return offered(made, units=units)
+        return offered(made, privacy_units=units)

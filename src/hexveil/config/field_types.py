@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from pydantic import BeforeValidator
 
-from hexveil.planning.clipping_range.private_range import Intervals
+from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 from hexveil.planning.request import ErrorKind, Method, Objective
 
 if TYPE_CHECKING:
@@ -159,6 +159,6 @@ Version = Annotated[str | dict[str, str], BeforeValidator(_version)]
 Way = Annotated[str, BeforeValidator(_one_of(get_args(Method)))]
 Aim = Annotated[str, BeforeValidator(_one_of(get_args(Objective)))]
 Judged = Annotated[str, BeforeValidator(_one_of(get_args(ErrorKind)))]
-Ends = Annotated[str, BeforeValidator(_one_of(get_args(Intervals)))]
+Ends = Annotated[str, BeforeValidator(_one_of(get_args(ClippingRangeMode)))]
 Late = Annotated[str, BeforeValidator(_one_of(("keep", "revise")))]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]

@@ -93,7 +93,9 @@ class Reading(Section):
     """How the records are read."""
 
     timezone: Text | None = _field("Clock of times without an offset, if not the local one.")
-    unit: Text | None = _field('What is protected: "user", "user-day" or "user-week".', "user")
+    privacy_unit: Text | None = _field(
+        'What is protected: "user", "user-day" or "user-week".', "user"
+    )
     repeats: Text | None = _field('Records of one user at one time: "drop" or "keep".', "drop")
     max_bad_rows: Share | None = _field("Share of unreadable rows that is put up with.", "0.1")
     accept_single_records: Switch | None = _field(
@@ -123,7 +125,7 @@ class Planning(Section):
         "mean=2,variance=5%."
     )
     statistics: Names | None = _field('What is published: "mean", "variance", "sd".')
-    method: Way | None = _field('"joint", "per-cell", "composition" or "clip-user".', "joint")
+    method: Way | None = _field('"joint", "per-cell", "equal-split" or "clip-user".', "joint")
     mechanism: Text | None = _field(
         'How cells planned apart are planned: "OptimalClipping" or "Baseline".'
     )
@@ -137,18 +139,18 @@ class Planning(Section):
         "The mean's part of a cell's loss, where cells are planned apart, and for variances under "
         "a private interval."
     )
-    intervals: Ends | None = _field(
-        '"global" finds one interval for the means of users privately, and weighs users; '
-        '"adaptive" adds narrower ranges in a second step, for means alone; "auto" takes the best '
-        "by prediction.",
-        "none",
+    clipping_range: Ends | None = _field(
+        '"private" finds one clipping range for the means of users privately, and weights users; '
+        '"two-stage" adds narrower ranges in a second stage, for means alone; "auto" takes the '
+        'best by prediction; "bounds" clips at the bounds.',
+        "bounds",
     )
-    interval_share: Exact | None = _field("Part of epsilon that finds the interval.")
+    range_share: Exact | None = _field("Share of epsilon that the private range costs.")
     edition: Text | None = _field(
         "A name of your own: the same goal under another edition is another request, which is "
         "planned anew and paid again."
     )
-    prior: Exact | None = _field(
+    baseline_error: Exact | None = _field(
         "What one constant for all cells is assumed to miss: a twentieth of the width of the "
         "bounds unless said otherwise, at most half of it."
     )

@@ -1,7 +1,8 @@
 """A release in private steps: the interval, h, first averages, and what narrower ranges say.
 
 Strategies: planning/clipping_range/two_stage.py. All numbers are in quanta above the lower bound
-of the records. Let [a, b] be the interval of first steps, h the half width of the second, W whole weights.
+of the records. Let [a, b] be the interval of first steps, h the half width of the second, W whole
+weights.
 
 users
     Here [a, b] is made narrower around its middle, since users' own means differ less. A user with

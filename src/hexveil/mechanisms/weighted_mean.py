@@ -147,7 +147,7 @@ def check(plan: Plan, scale: ValueScale) -> None:
     if GRAIN * np.bincount(occupancy.user, weights=occupancy.n).max() >= ROOM:
         raise InputError(
             "so many records of one user do not fit whole numbers of 64 bits with their weight; "
-            'ask for intervals "none".'
+            'ask for clipping_range "bounds".'
         )
     if plan.rows.steps is not None:
         return  # mechanisms/two_stage_mean.py looks at all its numbers

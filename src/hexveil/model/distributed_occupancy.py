@@ -114,7 +114,7 @@ class SpreadOccupancy(Occupancy):
     def _refuse(self) -> NoReturn:
         raise InputError(
             f"this needs all {self.n_pairs:,} pairs of cells and users on one machine: use method "
-            '"joint", "per-cell" or "composition" without intervals, or, where the driver has '
+            '"joint", "per-cell" or "equal-split" without intervals, or, where the driver has '
             "room, raise spark.hexveil.pairsOnDriver."
         )
 

@@ -101,7 +101,7 @@ class Recount(Protocol):
     """Counts the same records on another grid or for another unit of privacy."""
 
     def __call__(
-        self, grids: tuple[Cells | Labels, ...], unit: Unit
+        self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
     ) -> tuple[PublicFacts | None, ...]:
         """Return the public facts on each grid; None where no cell is left after selection.
 
@@ -118,7 +118,7 @@ class PublicFacts:
     occupancy : Occupancy
     cells : CellTable
     scale : ValueScale
-    unit : str
+    privacy_unit : str
         The unit of privacy; `occupancy` numbers these units as its users.
     value, value_unit : str
         Name of the value column, and its unit of measure ("" if not said).
@@ -133,7 +133,7 @@ class PublicFacts:
     occupancy: Occupancy
     cells: CellTable
     scale: ValueScale
-    unit: Unit = "user"
+    privacy_unit: Unit = "user"
     value: str = "value"
     value_unit: str = ""
     rules: Mapping[str, int] = field(default_factory=dict)

@@ -52,8 +52,8 @@ class Rows(ReadOnlyArrays):
         A private interval for user means, and their weights; then the mean's Laplace scale is the
         interval's width times r / N.
     steps : Steps or None
-        With an interval: the further steps of a plan by intervals "adaptive"; the noise is then
-        that of its way `direct`.
+        With an interval: the further steps of a plan by clipping_range "two-stage"; the noise is
+        then that of its way `direct`.
     """
 
     mechanism: str

@@ -14,9 +14,9 @@ from hexveil.base.rational import Number, bounds_pair, exact, positive
 from hexveil.mechanisms import OptimalClipping, ThresholdMechanism
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicFacts
-from hexveil.planning.clipping_range.private_range import Intervals, check_share
+from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
 from hexveil.planning.feasibility.advice import GridTooFineWarning, advice
-from hexveil.planning.feasibility.utility_test import default_prior
+from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import METHODS, rows_of
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import ErrorKind, Method, Objective, Request, split_of, target_of
@@ -50,10 +50,10 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     objective: Objective | None = None,
     error: ErrorKind = "separate",
     split: Number | None = None,
-    intervals: Intervals = "none",
-    interval_share: Number | None = None,
+    clipping_range: ClippingRangeMode = "bounds",
+    range_share: Number | None = None,
     edition: str | None = None,
-    prior: Number | None = None,
+    baseline_error: Number | None = None,
     advise: bool = True,
 ) -> Plan:
     """Return a plan for all cells together: within a loss, or within planning errors.
@@ -76,12 +76,12 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     statistics : tuple of str, optional
         Some of "mean", "variance", "sd" (the root of the variance, at no further cost). Default
         the mean; with `error="sum"` mean and variance.
-    method : "joint", "per-cell", "composition" or "clip-user"
+    method : "joint", "per-cell", "equal-split" or "clip-user"
         A factor for each user and the noise of each cell, chosen together; every cell planned
         alone at one common loss, the largest whose exact loss is within `epsilon`, or `epsilon`
         divided by the most cells of a user; users suppressed by CLIP-USER.
     mechanism : OptimalClipping or Baseline
-        How one cell is planned, for "per-cell" and "composition"; default OptimalClipping().
+        How one cell is planned, for "per-cell" and "equal-split"; default OptimalClipping().
     objective : "max" or "mean"
         Whether the largest or the average planning error over cells is made small, or kept
         within the targets. Default: the average within `epsilon`, the largest with targets, so that
@@ -92,19 +92,19 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     split : number, optional
         The mean's part of a cell's loss, for the methods that plan cells apart and for variances
         under a private interval; default the best, by prediction.
-    intervals : "none", "global", "adaptive" or "auto"
-        "global" finds one interval for user means privately, from a small share of ε, projects
+    clipping_range : "bounds", "private", "two-stage" or "auto"
+        "private" finds one interval for user means privately, from a small share of ε, projects
         user means to it, and weighs users so that the predicted error is small
-        (docs/understand/intervals.md); within `epsilon`, by the joint method. "adaptive" adds
+        (docs/understand/intervals.md); within `epsilon`, by the joint method. "two-stage" adds
         narrower ranges in a second step, for means: around users' own means or around cells',
         whichever is predicted to be better once the first steps are known. "auto" takes the one of
         all three whose predicted error is least.
-    interval_share : number, optional
+    range_share : number, optional
         Part of ε that finds the interval; default from the number of users.
     edition : str, optional
         A name of your own. The same goal asked again gets the plan that was booked first; under
         another edition it is another request, which is planned anew and paid again.
-    prior : number, optional
+    baseline_error : number, optional
         What one constant for all cells is assumed to miss on average, in value units, at most half
         the span; default span / 20. It comes from outside the records, never from their values.
     advise : bool
@@ -135,7 +135,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     if not occupancy.n_cells:
         raise InputError("there is no cell to plan.")
     lower, upper = _bounds(bounds, facts, occupancy)
-    miss = default_prior(lower, upper, prior)
+    miss = default_baseline_error(lower, upper, baseline_error)
     names = facts.cells.names() if facts is not None else _numbers(occupancy)
     request = _request(
         Request(
@@ -145,8 +145,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             objective=objective or _usual(method, target_error),
             error=error,
             split=split_of(split),
-            intervals=intervals,
-            interval_share=_share(interval_share, intervals),
+            clipping_range=clipping_range,
+            range_share=_share(range_share, clipping_range),
             edition=_edition(edition),
         ),
         epsilon,
@@ -161,7 +161,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         upper=upper,
         rows=rows_of(occupancy, upper - lower, request, facts),
         request=request,
-        prior_miss=miss,
+        baseline_error=miss,
         facts=facts,
     )
     if advise and not made.support.supported:
@@ -198,7 +198,7 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
         ("method", request.method, METHODS),
         ("objective", request.objective, get_args(Objective)),
         ("error", request.error, get_args(ErrorKind)),
-        ("intervals", request.intervals, get_args(Intervals)),
+        ("clipping_range", request.clipping_range, get_args(ClippingRangeMode)),
     ):
         if word not in known:
             raise InputError(f"{name} must be one of {', '.join(known)}, got {word!r}.")
@@ -207,10 +207,10 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
             f"mechanism must be one whose threshold is public, Baseline() or OptimalClipping(), "
             f"got {request.mechanism!r}; the others are for studies of one cell."
         )
-    apart = request.method in ("per-cell", "composition")
+    apart = request.method in ("per-cell", "equal-split")
     if mechanism is not None and not apart:
         raise InputError(
-            f'mechanism goes with method "per-cell" or "composition", not with {request.method!r}.'
+            f'mechanism goes with method "per-cell" or "equal-split", not with {request.method!r}.'
         )
     _check_split(request)
     if request.objective == "mean" and request.method != "joint" and request.target is None:
@@ -225,7 +225,9 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None
 
 def _check_split(request: Request) -> None:
     """Refuse a split where there is no second statistic, or where the joint plan finds its own."""
-    if request.split is None or (request.intervals != "none" and "variance" in request.noised):
+    if request.split is None or (
+        request.clipping_range != "bounds" and "variance" in request.noised
+    ):
         return
     if request.method == "joint" or len(request.noised) < 2:
         raise InputError(
@@ -242,34 +244,34 @@ def _edition(asked: str | None) -> str | None:
     return asked
 
 
-def _share(asked: Number | None, intervals: str) -> Fraction | None:
+def _share(asked: Number | None, clipping_range: str) -> Fraction | None:
     if asked is None:
         return None
-    if intervals == "none":
-        raise InputError('interval_share goes with intervals other than "none".')
-    return check_share(exact(asked, "interval_share"))
+    if clipping_range == "bounds":
+        raise InputError('range_share goes with clipping_range other than "bounds".')
+    return check_share(exact(asked, "range_share"))
 
 
 def _with_interval(request: Request, bounds: object) -> Request:
     """Return the request; refuse what a private interval cannot be combined with.
 
-    "auto" then is "none".
+    "auto" then is "bounds".
     """
-    if request.intervals == "none":
+    if request.clipping_range == "bounds":
         return request
     wrong = request.interval_needs
     if wrong is None and isinstance(bounds, Mapping):
         wrong = "one pair of bounds for all cells"
-    elif wrong is None and request.intervals == "auto" and bounds is not None:
+    elif wrong is None and request.clipping_range == "auto" and bounds is not None:
         wrong = "the bounds that the records were read with"
     if wrong is None:
         return request
-    if request.intervals == "auto":
+    if request.clipping_range == "auto":
         split = None if request.method == "joint" else request.split
-        plain = replace(request, intervals="none", interval_share=None, split=split)
+        plain = replace(request, clipping_range="bounds", range_share=None, split=split)
         _check_split(plain)
         return plain
-    raise InputError(f"intervals {request.intervals!r} goes with {wrong}.")
+    raise InputError(f"clipping_range {request.clipping_range!r} goes with {wrong}.")
 
 
 def _numbers(occupancy: Occupancy) -> tuple[str, ...]:

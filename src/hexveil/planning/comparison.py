@@ -23,7 +23,7 @@ WAYS: tuple[tuple[Method, Objective], ...] = (
     ("joint", "max"),
     ("per-cell", "max"),
     ("clip-user", "max"),
-    ("composition", "max"),
+    ("equal-split", "max"),
 )
 """Methods and objectives that are compared."""
 
@@ -38,7 +38,7 @@ class Line:
     epsilon : float or None
         What the most exposed unit loses; None where the method cannot do what is asked.
     claimed : float or None
-        What has to be paid if cells are counted: the price of "composition" itself.
+        What has to be paid if cells are counted: the price of "equal-split" itself.
     worst, average, median : float or None
         Planning error over cells, as the objective judges it.
     shrunk : int or None
@@ -85,15 +85,15 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
     """
     if (method, objective) == (plan.method, plan.request.objective):
         return plan
-    apart = method in ("per-cell", "composition")
+    apart = method in ("per-cell", "equal-split")
     request = replace(
         plan.request,
         method=method,
         objective=objective,
         mechanism=plan.request.mechanism if apart else OptimalClipping(),
         split=plan.request.split if method != "joint" else None,
-        intervals="none",
-        interval_share=None,
+        clipping_range="bounds",
+        range_share=None,
     )
     return replace(
         plan, rows=rows_of(plan.occupancy, plan.span, request, plan.facts), request=request
@@ -110,7 +110,7 @@ def _line(plan: Plan, method: Method, objective: Objective) -> Line:
         method,
         objective,
         epsilon=float(made.epsilon),
-        claimed=float(made.composed_epsilon),
+        claimed=float(made.l0_epsilon),
         worst=float(errors.max()),
         average=float(errors.mean()),
         median=float(np.median(errors)),

@@ -67,11 +67,11 @@ def rows_of(
         If the method cannot do what is asked, or the loss is too small for any plan.
     """
     known = request.noised == ("variance",) and single(occupancy).all()
-    if request.intervals == "global" and not known:
+    if request.clipping_range == "private" and not known:
         return range_allocations.weighed(occupancy, request)
-    if request.intervals == "adaptive":
+    if request.clipping_range == "two-stage":
         return range_allocations.stepped(occupancy, request)
-    if request.intervals == "auto":
+    if request.clipping_range == "auto":
         return _better(occupancy, span, request, facts)
     if request.epsilon is None and request.method != "joint":
         return _least_loss_apart(occupancy, span, request)
@@ -103,7 +103,7 @@ def _better(
     """Return the rows of least predicted error; an interval only where it would be found."""
     asked = request.epsilon
     assert asked is not None  # noqa: S101  see api
-    tried = [rows_of(occupancy, span, replace(request, intervals="none"), facts)]
+    tried = [rows_of(occupancy, span, replace(request, clipping_range="bounds"), facts)]
     if isinstance(occupancy, SpreadOccupancy):  # weights of pairs need the pairs at hand
         return tried[0]
     if private_range.worth_it(occupancy.n_users, asked):
@@ -404,13 +404,13 @@ def fitted(occupancy: Occupancy, span: Floats, request: Request, rows: Rows) -> 
 
 def _plan(occupancy: Occupancy, span: Floats, request: Request, rows: Rows) -> Plan:
     """Return a plan on bounds [0, span], for its figures."""
-    return Plan(occupancy, np.zeros(span.size), span, rows, request, prior_miss=1.0)
+    return Plan(occupancy, np.zeros(span.size), span, rows, request, baseline_error=1.0)
 
 
 _METHODS = {
     "joint": _joint,
     "per-cell": _apart,
-    "composition": _composition,
+    "equal-split": _composition,
     "clip-user": _clip_user,
 }
 METHODS = tuple(_METHODS)

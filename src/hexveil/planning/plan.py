@@ -64,7 +64,7 @@ class Plan(ReadOnlyArrays):
         What is kept and how much noise is added: see there.
     request : Request
         What was asked for: the loss or the targets, the statistics, the method.
-    prior_miss : float
+    baseline_error : float
         What one constant for all cells is assumed to miss on average (public, from outside).
     facts : PublicFacts or None
         None for a bare occupancy, which can be planned but not released.
@@ -75,7 +75,7 @@ class Plan(ReadOnlyArrays):
     upper: Floats
     rows: Rows
     request: Request
-    prior_miss: float
+    baseline_error: float
     facts: PublicFacts | None = None
 
     def __repr__(self) -> str:
@@ -343,7 +343,7 @@ class Plan(ReadOnlyArrays):
         return Fraction(float(self._losses.max(initial=0.0)))
 
     @cached_property
-    def composed_epsilon(self) -> Fraction:
+    def l0_epsilon(self) -> Fraction:
         """What counting cells would claim: each cell's loss charged to all who are in it."""
         occupancy = self.occupancy
         if self.rows.interval is None:

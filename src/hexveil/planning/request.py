@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.planning.clipping_range.private_range import Intervals
+    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 
     Floats = NDArray[np.float64]
 
-Method = Literal["joint", "per-cell", "composition", "clip-user"]
+Method = Literal["joint", "per-cell", "equal-split", "clip-user"]
 Objective = Literal["max", "mean"]
 ErrorKind = Literal["separate", "sum"]
 
@@ -50,8 +50,8 @@ class Request(ReadOnlyArrays):
     epsilon : Fraction or None
     target : mapping of statistic (or "sum") to ndarray of float, shape (n_cells,), or None
         In value units (squared for the variance); infinity where nothing is asked.
-    intervals : "none", "global", "adaptive" or "auto"
-    interval_share : Fraction or None
+    clipping_range : "bounds", "private", "two-stage" or "auto"
+    range_share : Fraction or None
         Part of epsilon that finds the interval; None chooses it.
     edition : str or None
         Tells apart requests that are the same otherwise: another edition is planned anew and pays
@@ -66,8 +66,8 @@ class Request(ReadOnlyArrays):
     split: Fraction | None = None
     epsilon: Fraction | None = None
     target: Mapping[str, Floats] | None = None
-    intervals: Intervals = "none"
-    interval_share: Fraction | None = None
+    clipping_range: ClippingRangeMode = "bounds"
+    range_share: Fraction | None = None
     edition: str | None = None
 
     @property
@@ -87,8 +87,8 @@ class Request(ReadOnlyArrays):
             return 'error "separate"'
         if self.objective != "mean":
             return 'objective "mean"'
-        if self.intervals == "adaptive" and self.noised != ("mean",):
-            return 'the mean alone (intervals "global" publishes variances too)'
+        if self.clipping_range == "two-stage" and self.noised != ("mean",):
+            return 'the mean alone (clipping_range "private" publishes variances too)'
         return None
 
 

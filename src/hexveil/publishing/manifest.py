@@ -71,7 +71,7 @@ def request_of(dataset: str, facts: PublicFacts, plan: Plan) -> dict[str, str]:
         "dataset": dataset,
         "value": facts.value,
         "value_unit": facts.value_unit,
-        "unit": facts.unit,
+        "unit": facts.privacy_unit,
         "bounds": f"{decimal_text(facts.scale.lower)}..{decimal_text(facts.scale.upper)}",
         "quantum": decimal_text(facts.scale.quantum),
         "grid": repr(facts.cells.grid),
@@ -145,14 +145,14 @@ def _guarantee(facts: PublicFacts, plan: Plan) -> dict[str, Any]:
     spent = epsilon_text(plan.epsilon)
     factor = probability_factor(Fraction(spent))
     return {
-        "unit": facts.unit,
-        "promise": promise(facts.unit, Fraction(spent)),
-        "neighbours": neighbours(facts.unit),
+        "unit": facts.privacy_unit,
+        "promise": promise(facts.privacy_unit, Fraction(spent)),
+        "neighbours": neighbours(facts.privacy_unit),
         "epsilon_asked": decimal_text(plan.asked),
         "epsilon_spent": spent,
         "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
-        "composed_epsilon": epsilon_text(plan.composed_epsilon),
-        "assumptions": assumptions(facts.unit, facts.identity.get("drop_values", "none")),
+        "l0_epsilon": epsilon_text(plan.l0_epsilon),
+        "assumptions": assumptions(facts.privacy_unit, facts.identity.get("drop_values", "none")),
         "not_protected": not_protected(),
     }
 
@@ -186,7 +186,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "certifies": plan.certifies,
         "lower_bound": plan.lower_bound,
         "gap": plan.gap,
-        "prior_miss": support.prior_miss,
+        "baseline_error": support.baseline_error,
         "noise_floor": support.floor,
         "cells_better_than_constant": support.better,
         "private_steps": private_steps(plan),
@@ -200,7 +200,7 @@ def _request(request: Request) -> dict[str, Any]:
         for name, goal in (request.target or {}).items()
     ]
     return {
-        "intervals": request.intervals,
+        "clipping_range": request.clipping_range,
         "epsilon": None if request.epsilon is None else decimal_text(request.epsilon),
         "targets": targets,
         "objective": request.objective,

@@ -20,11 +20,11 @@ def unit_of(facts: PublicFacts) -> str:
     So the words are like "user", "user-day (Europe/Warsaw)" or "user-week (Asia/Kolkata; times
     without an offset: UTC)".
     """
-    if facts.unit == "user":
-        return facts.unit
+    if facts.privacy_unit == "user":
+        return facts.privacy_unit
     clock = facts.identity.get("timezone", "none")
     named = "clock not named" if clock == "none" else clock
     second = facts.identity.get("naive_times", "none")
     if second not in (*_NO_CLOCK, clock):
         named += f"; times without an offset: {second}"
-    return f"{facts.unit} ({named})"
+    return f"{facts.privacy_unit} ({named})"

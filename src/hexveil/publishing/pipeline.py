@@ -453,9 +453,10 @@ def _check_units(dataset: Dataset) -> None:
     """Refuse units that the ledger could not add up."""
     if dataset.units is None:
         raise InputError("a release needs the ids of its units, to book what each loses.")
-    if dataset.public.unit != "user" and dataset.units.periods() is None:
+    if dataset.public.privacy_unit != "user" and dataset.units.periods() is None:
         raise InputError(
-            f"user: a release of {dataset.public.unit}s needs the day of each, to add up what its "
+            f"user: a release of {dataset.public.privacy_unit}s needs the day of each, to add "
+            f"up what its "
             "user loses; let every id of the sums end with a blank and the day (of a week, its "
             'Monday), like "bus 7 2026-11-20", as the query of hexveil inspect --sql does.'
         )
@@ -472,8 +473,8 @@ def _check_plan(dataset: Dataset, plan: Plan) -> None:
         differs = "who reported how often where"
     elif there.scale != here.scale:
         differs = "the bounds or the quantum they were read with"
-    elif there.unit != here.unit:
-        differs = f"the unit of privacy, {there.unit} and not {here.unit},"
+    elif there.privacy_unit != here.privacy_unit:
+        differs = f"the unit of privacy, {there.privacy_unit} and not {here.privacy_unit},"
     elif there.cells.names() != here.cells.names():
         differs = "the names of the cells"
     else:

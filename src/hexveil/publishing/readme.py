@@ -38,7 +38,7 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
         "guarantee": guarantee,
         "nothing_read": guarantee["epsilon_spent"] == "0",
         "losses": _losses(manifest["losses"]),
-        "naive_epsilon": format_rounded_up(float(Fraction(guarantee["composed_epsilon"])), 4),
+        "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),
         "useful_cells": f"{plan['cells_better_than_constant']:,}" if means else "",
         "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], cells),
         "smoothing": [_smoothing(statement) for statement in manifest["smoothing"]],

@@ -136,7 +136,8 @@ class Dataset:
     def __repr__(self) -> str:
         facts = self.public
         return (
-            f"Dataset({facts.value!r}, unit={facts.unit!r}, n_cells={facts.occupancy.n_cells}, "
+            f"Dataset({facts.value!r}, privacy_unit={facts.privacy_unit!r}, "
+            f"n_cells={facts.occupancy.n_cells}, "
             f"n_users={facts.occupancy.n_users}, n_pairs={facts.occupancy.n_pairs})"
         )
 

@@ -46,7 +46,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     *,
     bounds: object,
     quantum: Number = "0.001",
-    unit: Unit = "user",
+    privacy_unit: Unit = "user",
     value: str = "value",
     value_unit: str | None = None,
     cells: Cells | Labels | None = None,
@@ -71,7 +71,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         Bounds the values were clamped to; both are multiples of `quantum`. Public.
     quantum : number
         Step on which sums are kept, in value units.
-    unit : "user", "user-day" or "user-week"
+    privacy_unit : "user", "user-day" or "user-week"
         What one id in the column `user` stands for, and what is protected. To be released, each
         id of a user-day ends with a blank and the day, like "bus 7 2026-11-20"; that of a
         user-week with its Monday.
@@ -119,7 +119,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     >>> import pyarrow as pa
     >>> table = pa.table({"cell": ["x", "x"], "user": ["a", "b"], "n": [2, 1], "sum": [30.5, 9.0]})
     >>> from_sums(table, bounds=(0, 65), min_users=1)
-    Dataset('value', unit='user', n_cells=1, n_users=2, n_pairs=2)
+    Dataset('value', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
     grid = Labels("cell") if cells is None else cells
     if not isinstance(grid, (Cells, Labels)):
@@ -127,7 +127,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     check_labels(grid)
     select = Select(min_users=min_users, top=top)
     scale = ValueScale.of(bounds, quantum)
-    asked = Rules(scale, grid, select, unit, accept_single_records=accept_single_records)
+    asked = Rules(scale, grid, select, privacy_unit, accept_single_records=accept_single_records)
     source = find(table)
     form = decimals(asked.scale)
     rows = read_rows(source, grid, None if form is None else 2 * form.places)
@@ -138,7 +138,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         occupancy=occupancy,
         cells=used,
         scale=asked.scale,
-        unit=unit,
+        privacy_unit=privacy_unit,
         value=value,
         value_unit=value_unit or "",
         rules={**rows.rules, **counts},
@@ -152,7 +152,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
             "repeats": "as in the sums",
             # What was selected before, the sums do not say.
             "select": f"as in the sums; min_users {min_users}; top {top or 'all'}",
-            "unit": unit,
+            "privacy_unit": privacy_unit,
             "timezone": asked.clock or "none",
         },
     )
@@ -161,8 +161,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
 
 def _refuse_single_records(rows: SumRows, asked: Rules) -> None:
     """Refuse sums of which nearly every user has a single record, unless that is accepted."""
-    units = dated(rows.ids, asked.unit)
-    if asked.accept_single_records or (asked.unit != "user" and units.days is None):
+    units = dated(rows.ids, asked.privacy_unit)
+    if asked.accept_single_records or (asked.privacy_unit != "user" and units.days is None):
         return  # whose days or weeks they are is not known
     user = np.asarray(units.users.dictionary_encode().indices)[rows.user]
     records = np.bincount(user, weights=rows.n)
@@ -200,7 +200,7 @@ def _grouped(
         "records left": int(occupancy.n.sum()),
     }
     sums = Sums(added(total), None if squares is None else added(squares))
-    return occupancy, sums, dated(rows.ids.take(pa.array(users)), asked.unit), table, counts
+    return occupancy, sums, dated(rows.ids.take(pa.array(users)), asked.privacy_unit), table, counts
 
 
 def _nearest(

@@ -41,7 +41,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     lon: str | None = None,
     location: str | None = None,
     time: str | None = None,
-    unit: Unit = "user",
+    privacy_unit: Unit = "user",
     cells: Cells | Labels,
     quantum: Number = "0.001",
     select: Select = _ALL,
@@ -84,7 +84,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         of either, or a pair of columns ending in /0 and /1.
     time : str, optional
         Column of the time: ISO 8601 text, a timestamp, or seconds or milliseconds since 1970.
-    unit : "user", "user-day" or "user-week"
+    privacy_unit : "user", "user-day" or "user-week"
         What is protected.
     cells : Cells or Labels
         What a cell is.
@@ -144,7 +144,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     >>> table = pa.table({"bus": ["a", "b"], "ward": ["x", "x"], "speed": [10.0, 20.0]})
     >>> read(table, user="bus", value="speed", bounds=(0, 65), cells=Labels("ward"),
     ...      select=Select(min_users=1))
-    Dataset('speed', unit='user', n_cells=1, n_users=2, n_pairs=2)
+    Dataset('speed', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
     from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
 
@@ -153,7 +153,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     columns = Columns(user, value, lat, lon, location, time)
     scale = ValueScale.of(bounds, quantum)
     rules = Rules(
-        scale, cells, select, unit, repeats, timezone, max_bad_rows, accept_single_records
+        scale, cells, select, privacy_unit, repeats, timezone, max_bad_rows, accept_single_records
     )
     stated = None if isinstance(version, Mapping) or not version else quoted(str(version))
     request = Request(

@@ -79,15 +79,17 @@ class Rules:
     scale: ValueScale
     cells: Cells | Labels
     select: Select
-    unit: Unit = "user"
+    privacy_unit: Unit = "user"
     repeats: Repeats = "drop"
     timezone: str | None = None
     max_bad_rows: float = 0.1
     accept_single_records: bool = False
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise InputError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}.")
+        if self.privacy_unit not in UNITS:
+            raise InputError(
+                f"privacy_unit must be one of {', '.join(UNITS)}, got {self.privacy_unit!r}."
+            )
         if self.repeats not in get_args(Repeats):
             raise InputError(f'repeats must be "drop" or "keep", got {self.repeats!r}.')
         if self.timezone is not None:
@@ -120,7 +122,7 @@ class Rules:
     @property
     def two_clocks(self) -> bool:
         """Whether days of units depend on a second clock, that of times without an offset."""
-        return self.unit != "user" and self.naive != self.clock
+        return self.privacy_unit != "user" and self.naive != self.clock
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class Request:
         for name, asked in (
             ("hours", rules.select.hours is not None),
             ("dates", rules.select.dates is not None),
-            (f"unit {rules.unit!r}", rules.unit != "user"),
+            (f"privacy_unit {rules.privacy_unit!r}", rules.privacy_unit != "user"),
         ):
             if asked and (columns.time is None or rules.clock is None):
                 lacks = "time" if columns.time is None else "timezone"
@@ -202,7 +204,7 @@ class Request:
             "repeats": rules.repeats if self.columns.time is not None else "keep",
             "select": rules.select.describe(),
             "drop_values": rules.select.describe_dropped(),
-            "unit": rules.unit,
+            "privacy_unit": rules.privacy_unit,
             "timezone": rules.clock or "none",
             "naive_times": "none" if self.offsets else rules.naive or "not usable",
         }

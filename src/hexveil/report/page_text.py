@@ -55,7 +55,7 @@ def template_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "exact_counts": exact_counts(),
         "in_common": in_common(),
         "epsilon_spent": _epsilon(manifest["guarantee"].get("epsilon_spent")),
-        "naive_epsilon": _epsilon(manifest["guarantee"].get("composed_epsilon")),
+        "naive_epsilon": _epsilon(manifest["guarantee"].get("l0_epsilon")),
         **_counts(table, view),
         **_clipping(view),
         **_errors(table, view),
@@ -109,7 +109,7 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, str]:
     """Return errors, bounds, noise scales and biases in units of the statistic shown."""
     bound = _column(table, view, "bound95")
     error, largest = view.planned_error, view.planned("max_error")
-    baseline = view.manifest["plan"].get("prior_miss")
+    baseline = view.manifest["plan"].get("baseline_error")
     strategy = clipping_text.get_strategy(view.steps)
     return {
         "planned_error": "" if error is None else view.amount_up(error),

@@ -3,7 +3,8 @@
 `smooth` takes plain arrays of released numbers and noise scales, and effects of cells;
 `group_hexagons` and `group_labels` build the effects of the two kinds of cells, `group_user_counts`
 that of cells with similar numbers of users, `correlate_along_axis` and `correlate_across_edges`
-correlated ones of any other kind. `ClippingRange` and `skewness_bias` model the bias of clipping.
+correlated ones of any other kind. `ClippingRange` and `skewness_bias` model the bias of
+clipping.
 """
 
 from hexveil.smoothing.cell_groupings import group_hexagons, group_labels, group_user_counts

@@ -34,7 +34,7 @@ slot = "pooled"
 min_users = 800
 
 [read]
-unit = "user-day"
+privacy_unit = "user-day"
 
 [plan]
 epsilon = 1
@@ -66,7 +66,7 @@ labels = ["origin", "hour"]
 
 [plan]
 epsilon = 1
-intervals = "auto"
+clipping_range = "auto"
 
 [release]
 out = "map"
@@ -123,7 +123,7 @@ class Picture:
 _COARSE = "--min-users 200 --accept-noise"
 _FINE = "--resolution 8 --min-users 50 --accept-noise"
 _UNSURE = "--min-users 200 --epsilon 0.5 --accept-noise --estimates raw,smoothed"
-_NARROW = "--min-users 200 --intervals adaptive"
+_NARROW = "--min-users 200 --clipping-range two-stage"
 _SPREAD = "--epsilon 3 --statistics mean,sd"
 
 MAPS = (

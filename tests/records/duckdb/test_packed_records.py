@@ -180,7 +180,7 @@ def labelled(size=4_000):
 
 
 @pytest.mark.parametrize("columns", [("ward",), ("ward", "line"), ("line",)])
-@pytest.mark.parametrize("rule", [{"repeats": "keep"}, {"unit": "user-day"}, {"top": 3}])
+@pytest.mark.parametrize("rule", [{"repeats": "keep"}, {"privacy_unit": "user-day"}, {"top": 3}])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_sorted_labels_are_grouped(columns, rule, parts):
     """Text is kept apart byte for byte and put in its order; a record without a label is left."""

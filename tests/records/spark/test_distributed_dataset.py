@@ -74,7 +74,7 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     assert elsewhere.units.users.equals(here.units.users)
     assert elsewhere.has_squares
 
-    plan = hv.plan(elsewhere, epsilon=6, statistics=BOTH, method="composition", advise=False)
+    plan = hv.plan(elsewhere, epsilon=6, statistics=BOTH, method="equal-split", advise=False)
     same = replace(plan, occupancy=whole, facts=here.public)
     np.testing.assert_array_equal(plan.losses(), same.losses())
     where = clipped_mean.lattice(plan, here.public.scale)
@@ -130,11 +130,11 @@ def _fails(pairs, total, _squares):
 
 
 def test_what_needs_pairs_at_hand_says_so(elsewhere, tmp_path):
-    """Intervals, suppression and saved plans are refused in one sentence each."""
-    for asked in ({"intervals": "global"}, {"method": "clip-user"}):
+    """ClippingRangeMode, suppression and saved plans are refused in one sentence each."""
+    for asked in ({"clipping_range": "private"}, {"method": "clip-user"}):
         with pytest.raises(InputError, match="on one machine"):
             hv.plan(elsewhere, epsilon=1, advise=False, **asked)
-    plan = hv.plan(elsewhere, epsilon=1, method="composition", advise=False)
+    plan = hv.plan(elsewhere, epsilon=1, method="equal-split", advise=False)
     with pytest.raises(InputError, match="on one machine"):
         plan.save(tmp_path / "plan")
     assert not (tmp_path / "plan").exists()

@@ -62,7 +62,7 @@ def test_losses_on_the_page():
     assert f"{by_record.min():.0f} to {by_record.max():.0f} here" in PAGE
     assert made.losses().max() <= 1
     assert f"half of them {np.median(made.losses()):.2f} or less" in PAGE
-    assert f"would have claimed {float(made.composed_epsilon):.2f} instead of 1" in PAGE
+    assert f"would have claimed {float(made.l0_epsilon):.2f} instead of 1" in PAGE
 
 
 def test_a_loss_is_the_sum_over_cells():

@@ -52,7 +52,7 @@ def read(path, **options):
 
 def test_every_kind_reads_alike(files):
     """hv.read finds the same users, cells, counts and sums in every kind of file."""
-    sets = [read(path, unit="user-day") for path in files.values()]
+    sets = [read(path, privacy_unit="user-day") for path in files.values()]
     sums = [
         (s.sums.total.tolist(), s.occupancy.n.tolist(), s.occupancy.cell.tolist()) for s in sets
     ]

@@ -92,7 +92,7 @@ def facts_json(facts: PublicFacts) -> dict[str, object]:
     return {
         "value": facts.value,
         "value_unit": facts.value_unit,
-        "unit": facts.unit,
+        "unit": facts.privacy_unit,
         "users": occupancy.n_users,
         "cells": occupancy.n_cells,
         "records": int(occupancy.n.sum()),
@@ -111,7 +111,7 @@ def fact_lines(facts: PublicFacts) -> list[str]:
         ),
         *formatting.wrapped("Records", f"{int(occupancy.n.sum()):,} in the cells below."),
         *formatting.wrapped(
-            "Protected", f"{occupancy.n_users:,} {facts.unit}s, each of them as a whole."
+            "Protected", f"{occupancy.n_users:,} {facts.privacy_unit}s, each of them as a whole."
         ),
         *formatting.wrapped(
             "Cells", f"{occupancy.n_cells:,}: {formatting.grid_words(facts.cells.grid)}."

@@ -129,7 +129,7 @@ def _json(
     """Return the plan and what was written, for machines."""
     coarse = shared_steps.coarser(run, facts)
     return shared_steps.plan_json(made) | {
-        "unit": facts.unit,
+        "unit": facts.privacy_unit,
         "coarser": None if coarse is None else shared_steps.plan_json(coarse),
         "warning": shared_steps.too_fine(made),
         "methods": None if methods is None else [asdict(line) for line in methods],
@@ -167,7 +167,7 @@ def price_lines(made: Plan, facts: PublicFacts) -> list[str]:
     cells = formatting.wrapped(
         "Cells",
         f"{made.support.cells:,}: {formatting.grid_words(facts.cells.grid)}; "
-        f"{records:,} records of {made.support.users:,} {facts.unit}s.",
+        f"{records:,} records of {made.support.users:,} {facts.privacy_unit}s.",
     )
     return [*cells, *(_paid(made, facts) if made.epsilon else _nothing(made, facts))]
 
@@ -180,17 +180,18 @@ def _nothing(made: Plan, facts: PublicFacts) -> list[str]:
         why = "that meets the errors asked for"
     return formatting.wrapped(
         "Price",
-        f"0 (epsilon): every cell gets a constant, for {why}. {promise(facts.unit, made.epsilon)}",
+        f"0 (epsilon): every cell gets a constant, for {why}. "
+        f"{promise(facts.privacy_unit, made.epsilon)}",
     )
 
 
 def _paid(made: Plan, facts: PublicFacts) -> list[str]:
     """Return what a release that uses readings costs, and what counting cells would claim."""
-    price, claimed = float(made.epsilon), float(made.composed_epsilon)
+    price, claimed = float(made.epsilon), float(made.l0_epsilon)
     return [
         *formatting.wrapped(
             "Price",
-            f"{formatting.price(price)} (epsilon). {promise(facts.unit, made.epsilon)} "
+            f"{formatting.price(price)} (epsilon). {promise(facts.privacy_unit, made.epsilon)} "
             f"{_half(made, facts)}",
         ),
         *formatting.wrapped(
@@ -205,13 +206,13 @@ def _paid(made: Plan, facts: PublicFacts) -> list[str]:
 def _half(made: Plan, facts: PublicFacts) -> str:
     """Return what the less exposed half of the units loses."""
     most = formatting.price(float(np.median(made.losses())))
-    return f"Half of the {facts.unit}s lose at most {most}."
+    return f"Half of the {facts.privacy_unit}s lose at most {most}."
 
 
 def no_interval(run: Run, made: Plan) -> list[str]:
     """Return why a plan that was to choose among private intervals could not have one."""
     needs = made.request.interval_needs
-    if run.plan.intervals != "auto" or needs is None:
+    if run.plan.clipping_range != "auto" or needs is None:
         return []
     return formatting.wrapped(
         "Interval", f'none, though intervals are "auto": they go with {needs}.'
@@ -328,7 +329,7 @@ def _worth(made: Plan, unit: str) -> str:
     support, measure = made.support, formatting.unit_of(made.first.name, unit)
     return (
         f"{support.better:,} of {support.cells:,} cells say more than one constant for all, which "
-        f"is assumed to miss {formatting.measured(support.prior_miss, measure)}."
+        f"is assumed to miss {formatting.measured(support.baseline_error, measure)}."
     )
 
 
@@ -352,12 +353,13 @@ def _month(made: Plan, facts: PublicFacts) -> str:
     month = (
         f"{formatting.price(MONTH * daily)} (probability factor {formatting.factor(MONTH * daily)})"
     )
-    if facts.unit == "user":
+    if facts.privacy_unit == "user":
         return (
             f"published every day, {MONTH} such maps cost a user who is in all of them {month}; "
-            f'with unit = "user-day" any one day of a user would stay at the price of one map.'
+            'with privacy_unit = "user-day" any one day of a user would cost one map.'
         )
     return (
-        f"published every day, any one {facts.unit.removeprefix('user-')} of a user stays within "
+        f"published every day, any one {facts.privacy_unit.removeprefix('user-')} of a user "
+        f"stays within "
         f"its price, but a user who is in {MONTH} such maps can lose {month} over all of them."
     )

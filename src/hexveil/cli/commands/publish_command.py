@@ -292,10 +292,10 @@ def projection(account: dict[str, Any], dataset: Dataset, made: Plan, day: str) 
     if spend is None and "budget" not in account:
         return f"epsilon {price}; there is no ledger yet and no budget is said."
     budget = Fraction(str(account["budget"])) if spend is None else spend.budget
-    if dataset.public.unit != "user":
-        each = "week" if dataset.public.unit == "user-week" else "day"
+    if dataset.public.privacy_unit != "user":
+        each = "week" if dataset.public.privacy_unit == "user-week" else "day"
         return (
-            f"epsilon {price} for a {dataset.public.unit}, of a budget of "
+            f"epsilon {price} for a {dataset.public.privacy_unit}, of a budget of "
             f"{formatting.plain(float(budget))}. Each {each} has units of its own, so the "
             f"budget is not "
             f"used up by others; whoever is there on each loses {price} a {each}, added up."

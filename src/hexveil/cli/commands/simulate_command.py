@@ -26,7 +26,7 @@ READ = (
     "--time observationDateTime --timezone Asia/Kolkata"
 )
 """The options by which the other commands read these records."""
-GRID = "--unit user-day --resolution 6 --timeslot 6h --slot pooled"
+GRID = "--privacy-unit user-day --resolution 6 --timeslot 6h --slot pooled"
 """A unit and a grid that even a small city supports."""
 
 Users = Annotated[int, typer.Option(help="Buses.", metavar="NUMBER")]

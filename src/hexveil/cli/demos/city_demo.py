@@ -56,7 +56,7 @@ slot = "pooled"            # the same six hours of all days together
 min_users = 500            # bus-days
 
 [read]
-unit = "user-day"
+privacy_unit = "user-day"
 
 [plan]
 epsilon = 1

@@ -156,7 +156,7 @@ def _level(axes: Axes, plan: Plan, lines: dict[str, Points]) -> None:
     if _by_target(plan):
         level, said = 1.0, "the targets"
     elif tuple(plan.parts) == ("mean",):
-        level, said = plan.prior_miss, "one constant for all cells, as assumed"
+        level, said = plan.baseline_error, "one constant for all cells, as assumed"
     else:
         return
     axes.axhline(level, color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2)

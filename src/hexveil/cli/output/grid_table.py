@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def show(table: Capacity, value_unit: str) -> None:
     """Print what a fleet can support on each grid, and the proposal."""
-    several = len({offer.unit for offer in table.offers}) > 1
+    several = len({offer.privacy_unit for offer in table.offers}) > 1
     labels = any(offer.labels is not None for offer in table.offers)
     shown = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
     for name in ["Unit"] * several + (["Labels"] if labels else ["Resolution", "Timeslot"]):
@@ -27,7 +27,7 @@ def show(table: Capacity, value_unit: str) -> None:
         shown.add_column(name)
     for offer in table.offers:
         row = _row(offer, proposed=offer is table.proposed)
-        shown.add_row(*([offer.unit, *row] if several else row))
+        shown.add_row(*([offer.privacy_unit, *row] if several else row))
     Console(width=100, highlight=False, markup=False).print(shown)
     unit = f" in {value_unit}" if value_unit else ""
     typer.echo(
@@ -50,7 +50,7 @@ def _row(offer: Offer, *, proposed: bool) -> list[str]:
         f"{offer.users:,}",
         formatting.plain(offer.floor),
         ("" if offer.planned else "> ") + formatting.plain(offer.predicted_error),
-        formatting.plain(offer.prior_miss),
+        formatting.plain(offer.baseline_error),
         "yes" if offer.supported else "no",
         _half(offer) + (", proposed" if proposed else ""),
     ]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-Intervals = Literal["none", "global", "adaptive", "auto"]
+ClippingRangeMode = Literal["bounds", "private", "two-stage", "auto"]
 
 GRAIN = 2**26
 """What the weights of a cell add up to, nearly."""
@@ -228,7 +228,7 @@ def check_share(share: Fraction) -> Fraction:
     """Return the share of ε for the interval; refuse one that leaves nothing for either side."""
     if not 0 < share < 1:
         raise InputError(
-            f"interval_share is the part of epsilon that finds the interval, between 0 and 1, got "
+            f"range_share is the part of epsilon that finds the interval, between 0 and 1, got "
             f"{share}: at 0 there is no interval, at 1 nothing is left for the cells."
         )
     return share

@@ -33,7 +33,7 @@ def weighed(occupancy: Occupancy, request: Request) -> Rows:
     if "variance" in request.noised:
         chosen = variance_range.planned(occupancy, request)
         return _fitted(occupancy, request, chosen.interval, (chosen.mean, chosen.variance))
-    asked, share = _asked(request), request.interval_share
+    asked, share = _asked(request), request.range_share
     tried = fast_prediction.candidates(occupancy.n_users, asked, share)
     likely, near = fast_prediction.best(occupancy, tried, asked, share)
     interval, noise = private_range.at(occupancy, asked, share, likely.ends, begin=near)
@@ -43,7 +43,7 @@ def weighed(occupancy: Occupancy, request: Request) -> Rows:
 def stepped(occupancy: Occupancy, request: Request) -> Rows:
     """Return the same, with the ways of several steps that cost as much."""
     asked = _asked(request)
-    interval, noise, more = two_stage.planned(occupancy, asked, request.interval_share)
+    interval, noise, more = two_stage.planned(occupancy, asked, request.range_share)
     direct = replace(request, epsilon=asked - more.epsilon)
     rows = _fitted(occupancy, direct, interval, (noise, np.zeros_like(noise)))
     return replace(rows, steps=more)
@@ -59,8 +59,8 @@ def elsewhere(occupancy: Occupancy, request: Request) -> Request:
 
     Steps need users in several cells; where there are none, the interval alone is planned.
     """
-    if request.intervals == "adaptive" and not can_be_stepped(occupancy, request):
-        return replace(request, intervals="global")
+    if request.clipping_range == "two-stage" and not can_be_stepped(occupancy, request):
+        return replace(request, clipping_range="private")
     return request
 
 
@@ -79,7 +79,7 @@ def _fitted(
         interval=interval,
     )
     flat = np.ones(occupancy.n_cells)
-    lost = Plan(occupancy, np.zeros_like(flat), flat, rows, request, prior_miss=1.0).epsilon
+    lost = Plan(occupancy, np.zeros_like(flat), flat, rows, request, baseline_error=1.0).epsilon
     left = _asked(request) - interval.epsilon
     return rows.louder(float((lost - interval.epsilon) / left) * (1.0 + 2.0**-40))
 

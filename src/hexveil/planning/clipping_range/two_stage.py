@@ -8,7 +8,7 @@ the release goes one of three ways, the one of least predicted error. All three 
 any value is read.
 
 direct
-    The cell's weighted average of user means in the interval: intervals="global".
+    The cell's weighted average of user means in the interval: clipping_range="private".
 users
     Means of classes of users who report alike (planning/clipping_range/user_clusters.py), within
     the interval; and for each cell the weighted average of distances from the user's own projected
@@ -229,7 +229,7 @@ def planned(
     inside = share_inside(occupancy, epsilon)
     if share is not None and share + inside >= 1:
         raise InputError(
-            f"interval_share {decimal_text(share)} leaves nothing for the cells: the second step "
+            f"range_share {decimal_text(share)} leaves nothing for the cells: the second step "
             f"takes {decimal_text(inside)} of epsilon."
         )
     sure = [q for q in ENDS if wanted(q, occupancy.n_users, epsilon) <= (share or MOST)]
@@ -254,8 +254,8 @@ def share_inside(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
     several = int((occupancy.cells_per_user > 1).sum())
     if not several:
         raise InputError(
-            'intervals "adaptive" compares what users measured in several cells, and no user was '
-            'in two; ask for "global".'
+            'clipping_range "two-stage" compares the values of users in several cells, and no user was '
+            'in two; ask for "private".'
         )
     part = math.ceil(wanted(1 - INSIDE, several, epsilon) * 1000)
     return min(max(Fraction(part, 1000), LEAST_INSIDE), MOST_INSIDE)

@@ -81,7 +81,7 @@ def planned(occupancy: Occupancy, request: Request) -> Choice:
         With a loss, a private interval, and a variance.
     """
     assert request.epsilon is not None  # noqa: S101  see api
-    found = candidates(occupancy, request.epsilon, request.interval_share, part=0.5)
+    found = candidates(occupancy, request.epsilon, request.range_share, part=0.5)
     chosen = (_best(occupancy, request, *one) for one in found)
     return min(chosen, key=lambda one: one.predicted)
 

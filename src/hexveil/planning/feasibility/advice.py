@@ -72,7 +72,7 @@ def epsilon_needed(plan: Plan) -> float | None:
     None if 100 is not enough.
     """
     if (plan.method, plan.request.objective) == ("joint", "mean"):
-        aim, begin = plan.support.prior_miss * UNDER, plan.asked or Fraction(1)
+        aim, begin = plan.support.baseline_error * UNDER, plan.asked or Fraction(1)
         found = loss_for(lambda loss: predicted(at_loss(plan, loss)), aim, begin, NEAR)
     else:  # what is made small is not what is judged: only that it falls is known
         found = _by_halving(plan)
@@ -118,7 +118,7 @@ def regrid(plan: Plan, facts: PublicFacts) -> Plan:
         upper=upper,
         rows=rows_of(facts.occupancy, upper - lower, request, facts),
         request=request,
-        prior_miss=plan.prior_miss,
+        baseline_error=plan.baseline_error,
         facts=facts,
     )
 
@@ -140,9 +140,9 @@ def finest_supported(plan: Plan) -> Plan | None:
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
     grids = coarser_grids(facts.cells.grid)
-    found = [other for other in facts.recount(grids, facts.unit) if other is not None]
+    found = [other for other in facts.recount(grids, facts.privacy_unit) if other is not None]
     for other in sorted(found, key=lambda one: -one.occupancy.n_cells):
-        certain = Predictor(plan, other).floor(float(plan.asked)) >= plan.support.prior_miss
+        certain = Predictor(plan, other).floor(float(plan.asked)) >= plan.support.baseline_error
         made = None if certain else regrid(plan, other)
         if made is not None and made.support.supported:
             return made
@@ -155,7 +155,7 @@ def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
         "this grid is too fine for this fleet: the error to expect is "
         f"{plan.support.mean_error:.3g} on "
         f"average, while one constant for all {cells:,} cells is assumed to miss "
-        f"{plan.support.prior_miss:.3g}"
+        f"{plan.support.baseline_error:.3g}"
     )
     ways = []
     if coarser is not None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Labels
     from hexveil.model.public_metadata import PublicFacts
     from hexveil.planning.clipping_range.fast_prediction import Prediction
-    from hexveil.planning.clipping_range.private_range import Intervals
+    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.plan import Plan
     from hexveil.planning.request import Method, Objective
 
@@ -47,14 +47,14 @@ class Offer:
 
     Attributes
     ----------
-    unit : str
+    privacy_unit : str
     resolution : int or None
     timeslot, slot : str or None
     labels : tuple of str, or None
         Columns whose combinations are the cells, in place of a resolution and a slot.
     cells, users : int
         0 cells: none is left after selection.
-    floor, predicted_error, prior_miss : float
+    floor, predicted_error, baseline_error : float
         Noise no unclipped plan can beat; the average error to expect; what one constant misses.
     better : int or None
         Cells that say more than one constant; None where the grid was not planned.
@@ -70,7 +70,7 @@ class Offer:
         A loss below which the error is certainly above half of one constant's; 0 if none is known.
     """
 
-    unit: str
+    privacy_unit: str
     resolution: int | None
     timeslot: str | None
     slot: str | None
@@ -79,7 +79,7 @@ class Offer:
     users: int
     floor: float
     predicted_error: float
-    prior_miss: float
+    baseline_error: float
     better: int | None
     planned: bool
     supported: bool
@@ -99,7 +99,7 @@ class Offer:
 
 _SCHEMA = pa.schema(
     [
-        ("unit", pa.string()),
+        ("privacy_unit", pa.string()),
         ("resolution", pa.int64()),
         ("timeslot", pa.string()),
         ("slot", pa.string()),
@@ -108,7 +108,7 @@ _SCHEMA = pa.schema(
         ("users", pa.int64()),
         ("floor", pa.float64()),
         ("predicted_error", pa.float64()),
-        ("prior_miss", pa.float64()),
+        ("baseline_error", pa.float64()),
         ("better", pa.int64()),
         ("planned", pa.bool_()),
         ("supported", pa.bool_()),
@@ -130,23 +130,23 @@ class Capacity:
     offers : tuple of Offer
     epsilon : float
         The loss they are compared at.
-    unit : str
+    privacy_unit : str
         The unit of privacy of the data set: proposals are made for it.
     """
 
     offers: tuple[Offer, ...]
     epsilon: float
-    unit: Unit
+    privacy_unit: Unit
 
     @cached_property
     def proposed(self) -> Offer | None:
         """The grid of most cells whose error is under half of one constant's; None without one."""
-        return recommendation.finest(self.offers, self.unit)
+        return recommendation.finest(self.offers, self.privacy_unit)
 
     @cached_property
     def sentence(self) -> str:
         """The proposal in words, or what would help; of other units what they would allow."""
-        return recommendation.sentence(self.offers, self.unit, self.epsilon)
+        return recommendation.sentence(self.offers, self.privacy_unit, self.epsilon)
 
     def to_arrow(self) -> pa.Table:
         """Return the offers as a table, a column per attribute, and which one is proposed."""
@@ -174,13 +174,13 @@ def capacity(  # noqa: PLR0913  a public door
     resolutions: Sequence[int] | None = None,
     timeslots: Sequence[str | None] | None = None,
     levels: Sequence[Sequence[str]] | None = None,
-    units: Sequence[Unit] | None = None,
-    prior: Number | None = None,
+    privacy_units: Sequence[Unit] | None = None,
+    baseline_error: Number | None = None,
     method: Method = "joint",
     mechanism: ThresholdMechanism | None = None,
     objective: Objective | None = None,
-    intervals: Intervals = "none",
-    interval_share: Number | None = None,
+    clipping_range: ClippingRangeMode = "bounds",
+    range_share: Number | None = None,
 ) -> Capacity:
     """Return what this fleet can support at `epsilon`, per grid and unit, and which is proposed.
 
@@ -200,11 +200,11 @@ def capacity(  # noqa: PLR0913  a public door
         Default: the data set's and the coarser of 1h, 3h, 6h, 1d.
     levels : sequence of sequences of str, optional
         Where cells are combinations of labels: some of their columns each. Default: every choice.
-    units : sequence of str, optional
+    privacy_units : sequence of str, optional
         Default: the data set's unit of privacy.
-    prior : number, optional
+    baseline_error : number, optional
         What one constant misses on average; default span / 20.
-    method, mechanism, objective, intervals, interval_share
+    method, mechanism, objective, clipping_range, range_share
         As for `hv.plan`.
 
     Raises
@@ -217,21 +217,21 @@ def capacity(  # noqa: PLR0913  a public door
     made = plan(
         facts,
         epsilon=epsilon,
-        prior=prior,
+        baseline_error=baseline_error,
         mechanism=mechanism,
         method=method,
         objective=objective,
-        intervals=intervals,
-        interval_share=interval_share,
+        clipping_range=clipping_range,
+        range_share=range_share,
         advise=False,
     )
-    return offered(made, units=units, grids=grids)
+    return offered(made, privacy_units=privacy_units, grids=grids)
 
 
 def offered(
     made: Plan,
     *,
-    units: Sequence[Unit] | None = None,
+    privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
 ) -> Capacity:
     """Return what a plan's request would allow on other grids and for other units of privacy.
@@ -240,7 +240,7 @@ def offered(
     ----------
     made : Plan
         Of a data set; its targets, if it has any, become what they cost.
-    units : sequence of str, optional
+    privacy_units : sequence of str, optional
         Default: the data set's unit of privacy.
     grids : tuple of Cells or Labels, optional
         Default: those around the data set's own.
@@ -257,26 +257,31 @@ def offered(
         made = replace(made, request=replace(made.request, epsilon=made.asked, target=None))
     grids = grids_to_try(facts) if grids is None else grids
     offers = []
-    for unit in (facts.unit,) if units is None else units:
-        if unit not in get_args(Unit):
-            raise InputError(f"unit must be one of {', '.join(get_args(Unit))}, got {unit!r}.")
-        for grid, found in zip(grids, counted(facts, grids, unit), strict=True):
-            same = found is not None and (unit, grid) == (facts.unit, facts.cells.grid)
-            offers.append(_offer(made, grid, unit, found, own=same))
-    return Capacity(tuple(offers), float(made.asked), facts.unit)
+    for privacy_unit in (facts.privacy_unit,) if privacy_units is None else privacy_units:
+        if privacy_unit not in get_args(Unit):
+            raise InputError(
+                f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {privacy_unit!r}."
+            )
+        for grid, found in zip(grids, counted(facts, grids, privacy_unit), strict=True):
+            same = found is not None and (privacy_unit, grid) == (
+                facts.privacy_unit,
+                facts.cells.grid,
+            )
+            offers.append(_offer(made, grid, privacy_unit, found, own=same))
+    return Capacity(tuple(offers), float(made.asked), facts.privacy_unit)
 
 
 def _offer(
-    made: Plan, grid: Cells | Labels, unit: str, facts: PublicFacts | None, *, own: bool
+    made: Plan, grid: Cells | Labels, privacy_unit: str, facts: PublicFacts | None, *, own: bool
 ) -> Offer:
-    miss = made.support.prior_miss
+    miss = made.support.baseline_error
     empty = Offer(
-        *_names(grid, unit),
+        *_names(grid, privacy_unit),
         cells=0,
         users=0,
         floor=float("nan"),
         predicted_error=float("nan"),
-        prior_miss=miss,
+        baseline_error=miss,
         better=0,
         planned=False,
         supported=False,
@@ -299,7 +304,7 @@ def _offer(
         empty,
         cells=cells,
         users=users,
-        prior_miss=miss,
+        baseline_error=miss,
         floor=noise_floor(predictor.span, cells, users, float(asked)),
         predicted_error=error,
         better=None if seen is None else int((seen.error < miss).sum()),
@@ -313,12 +318,12 @@ def _offer(
 
 
 def _names(
-    grid: Cells | Labels, unit: str
+    grid: Cells | Labels, privacy_unit: str
 ) -> tuple[str, int | None, str | None, str | None, tuple[str, ...] | None]:
     """Return the unit, resolution, timeslot, slot and labels of an offer."""
     if isinstance(grid, Cells):
-        return unit, grid.resolution, grid.timeslot, grid.slot, None
-    return unit, None, None, None, grid.columns
+        return privacy_unit, grid.resolution, grid.timeslot, grid.slot, None
+    return privacy_unit, None, None, None, grid.columns
 
 
 def _needed(predictor: Predictor, seen: Prediction | None, error: float) -> float | None:

@@ -118,10 +118,10 @@ def counted(
     """
     if facts.recount is not None:
         return facts.recount(grids, unit)
-    if unit != facts.unit:
+    if unit != facts.privacy_unit:
         raise InputError(
             f"what a fleet can support per {unit} is counted from records; this data set holds "
-            f"sums per {facts.unit} alone."
+            f"sums per {facts.privacy_unit} alone."
         )
     return tuple(merged(facts, grid) for grid in grids if isinstance(grid, Labels))
 

@@ -46,9 +46,9 @@ SMALLEST, LARGEST = 1e-6, 100.0
 STEPS = 12
 NEAR = 1.04
 """Ratio of two losses at which the search for the one needed ends."""
-QUICK = {"none": ("plain",), "global": ("projected",), "auto": ("plain", "projected")}
+QUICK = {"bounds": ("plain",), "private": ("projected",), "auto": ("plain", "projected")}
 """How requests with these intervals are predicted: the best of these ways. What several steps would
-gain (intervals "adaptive") is left out for "auto", which keeps tables on the cautious side."""
+gain (clipping_range "two-stage") is left out for "auto": tables stay cautious."""
 
 
 def predicted(plan: Plan) -> Prediction:
@@ -117,7 +117,7 @@ class Predictor:
         """How the request can be predicted quickly; none where it is planned in full."""
         asked = self.plan.request
         same = (asked.method, asked.statistics, asked.objective) == ("joint", ("mean",), "mean")
-        return QUICK.get(asked.intervals, ()) if same and asked.target is None else ()
+        return QUICK.get(asked.clipping_range, ()) if same and asked.target is None else ()
 
     @property
     def span(self) -> float:
@@ -137,14 +137,14 @@ class Predictor:
                 fast_prediction.plain(self._exposure, self.span, self.plan.request, epsilon)
             )
         if "projected" in self.ways and self._worth_it(epsilon):
-            occupancy, share = self.facts.occupancy, self.plan.request.interval_share
+            occupancy, share = self.facts.occupancy, self.plan.request.range_share
             found.append(fast_prediction.projected(occupancy, self.span, epsilon, share))
         return min(found, key=lambda one: one.mean) if found else predicted(self.planned(epsilon))
 
     def _worth_it(self, epsilon: Fraction) -> bool:
         """Return whether a plan would look at an interval at all (planning/methods.py)."""
         users = self.facts.occupancy.n_users
-        return self.plan.request.intervals != "auto" or worth_it(users, epsilon)
+        return self.plan.request.clipping_range != "auto" or worth_it(users, epsilon)
 
     @cached_property
     def _exposure(self) -> Exposure:
@@ -170,15 +170,15 @@ class Predictor:
     def least(self, error: float) -> float:
         """Return a loss below which the average error is above this one; 0 if none is known."""
         asked = self.plan.request
-        if asked.noised != ("mean",) or asked.intervals not in QUICK:
+        if asked.noised != ("mean",) or asked.clipping_range not in QUICK:
             return 0.0
         bounds = {"plain": self._least_plain, "projected": self._least_projected}
-        return min(bounds[way](error) for way in QUICK[asked.intervals])
+        return min(bounds[way](error) for way in QUICK[asked.clipping_range])
 
     def floor(self, epsilon: float) -> float:
         """Return what the average error is certainly above at a loss; 0 if nothing is known."""
         asked = self.plan.request
-        if asked.noised != ("mean",) or asked.intervals not in QUICK:
+        if asked.noised != ("mean",) or asked.clipping_range not in QUICK:
             return 0.0
         noise = self._noise / epsilon if epsilon else np.inf
         bounds = {
@@ -187,7 +187,7 @@ class Predictor:
                 one.width * noise + self.span * one.clipped for one in fast_prediction.EVERY
             ),
         }
-        return min(bounds[way] for way in QUICK[asked.intervals])
+        return min(bounds[way] for way in QUICK[asked.clipping_range])
 
     @property
     def _noise(self) -> float:

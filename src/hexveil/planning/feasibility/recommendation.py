@@ -27,7 +27,9 @@ WEAKER: dict[Unit, tuple[Unit, ...]] = {
 
 def finest(offers: Iterable[Offer], unit: Unit) -> Offer | None:
     """Return the offer of most cells that halves one constant's error; of equals, the better."""
-    halved = [one for one in offers if one.unit == unit and one.halved and one.cells >= FEWEST]
+    halved = [
+        one for one in offers if one.privacy_unit == unit and one.halved and one.cells >= FEWEST
+    ]
     # As printed: the same cells by another name are not told apart by a last digit.
     return max(halved, key=lambda one: (one.cells, -_rounded(one)), default=None)
 
@@ -41,7 +43,7 @@ def cheapest(offers: Iterable[Offer], unit: Unit) -> Offer | None:
     known = [
         one
         for one in offers
-        if one.unit == unit and one.epsilon_halved is not None and one.cells >= FEWEST
+        if one.privacy_unit == unit and one.epsilon_halved is not None and one.cells >= FEWEST
     ]
     return min(known, key=lambda one: (one.epsilon_halved or 0.0, -one.cells), default=None)
 
@@ -59,8 +61,8 @@ def sentence(offers: tuple[Offer, ...], unit: Unit, epsilon: float) -> str:
 
 def _told(offer: Offer) -> str:
     return (
-        f"{offer.grid}, unit {offer.unit}: {offer.cells:,} cells, error "
-        f"{offer.predicted_error:.2g} against {offer.prior_miss:.2g} of one constant"
+        f"{offer.grid}, unit {offer.privacy_unit}: {offer.cells:,} cells, error "
+        f"{offer.predicted_error:.2g} against {offer.baseline_error:.2g} of one constant"
     )
 
 
@@ -74,7 +76,7 @@ def _loss(offer: Offer) -> str:
 
 def _nothing(offers: tuple[Offer, ...], unit: Unit, epsilon: float) -> str:
     """Return that no grid is proposed, and the grid and the loss that would do."""
-    maps = [one for one in offers if one.unit == unit and one.cells >= FEWEST]
+    maps = [one for one in offers if one.privacy_unit == unit and one.cells >= FEWEST]
     if not maps:
         return "no grid tried leaves a map of three cells."
     said = f"no grid tried says much at epsilon {epsilon:g}"

@@ -40,31 +40,31 @@ class Support:
         Mean noise below which no unclipped plan can fall: span G / (ε L).
     mean_error : float
         The plan's average planning error.
-    prior_miss : float
+    baseline_error : float
         What one constant for all cells misses on average, by the public prior.
     better : int
-        Cells whose planning error is below `prior_miss`.
+        Cells whose planning error is below `baseline_error`.
     """
 
     cells: int
     users: int
     floor: float
     mean_error: float
-    prior_miss: float
+    baseline_error: float
     better: int
 
     @property
     def supported(self) -> bool:
         """Whether the map says more than one constant on average."""
-        return self.cells > 0 and self.mean_error < self.prior_miss
+        return self.cells > 0 and self.mean_error < self.baseline_error
 
     @property
     def halved(self) -> bool:
         """Whether the map's error is less than half of one constant's, on average."""
-        return self.cells > 0 and self.mean_error < self.prior_miss / 2.0
+        return self.cells > 0 and self.mean_error < self.baseline_error / 2.0
 
 
-def default_prior(lower: Floats, upper: Floats, prior: Number | None) -> float:
+def default_baseline_error(lower: Floats, upper: Floats, baseline_error: Number | None) -> float:
     """Return what one constant misses on average: `prior`, or an average span / 20.
 
     Raises
@@ -73,13 +73,14 @@ def default_prior(lower: Floats, upper: Floats, prior: Number | None) -> float:
         If it is not above 0, or above half the width of all bounds: their middle is a constant, and
         misses nothing by more.
     """
-    if prior is None:
+    if baseline_error is None:
         return float((upper - lower).mean()) / PRIOR_SHARE
-    asked = positive(prior, "prior")
+    asked = positive(baseline_error, "baseline_error")
     most = (exact(float(upper.max()), "upper bound") - exact(float(lower.min()), "lower bound")) / 2
     if asked > most:
         raise InputError(
-            f"prior must be at most {float(most):.12g}, half the width of the bounds, got {prior}: "
+            f"baseline_error must be at most {float(most):.12g}, half the width of the bounds, "
+            f"got {baseline_error}: "
             "it is what one constant misses on average, and the middle of the bounds misses no "
             "more."
         )
@@ -103,7 +104,7 @@ def of_few(cells: int) -> float:
 
 def is_assumed(plan: Plan) -> bool:
     """Return whether what one constant misses is the default, which speaks of large maps."""
-    return plan.prior_miss == default_prior(plan.lower, plan.upper, None)
+    return plan.baseline_error == default_baseline_error(plan.lower, plan.upper, None)
 
 
 def assess(plan: Plan) -> Support:
@@ -112,7 +113,11 @@ def assess(plan: Plan) -> Support:
     span = float(plan.span.mean()) if plan.span.size else 0.0
     asked = float(plan.asked)
     floor = noise_floor(span, occupancy.n_cells, occupancy.n_users, asked) if asked else 0.0
-    prior = plan.prior_miss if part.name == "mean" else plan.prior_miss * span / 4.0
+    baseline_error = (
+        plan.baseline_error if part.name == "mean" else plan.baseline_error * span / 4.0
+    )
     error = part.error
-    better = int((error < prior).sum())
-    return Support(occupancy.n_cells, occupancy.n_users, floor, float(error.mean()), prior, better)
+    better = int((error < baseline_error).sum())
+    return Support(
+        occupancy.n_cells, occupancy.n_users, floor, float(error.mean()), baseline_error, better
+    )

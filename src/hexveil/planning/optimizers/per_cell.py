@@ -1,7 +1,7 @@
-"""Methods that plan every cell alone: `per-cell` and `composition`.
+"""Methods that plan every cell alone: `per-cell` and `equal-split`.
 
 Both give every cell the same loss ε' and let a threshold mechanism plan it. Then a user's loss is
-ε' M_l with M_l = Σ_g min(m_gl, t_g) / t_g, the sum over its cells (ERRATA 3). `composition`
+ε' M_l with M_l = Σ_g min(m_gl, t_g) / t_g, the sum over its cells (ERRATA 3). `equal-split`
 takes ε' = ε / (most cells of a user), as COMP Theorem II.3 charges; `per-cell` takes the largest
 ε' whose exact loss is within ε.
 

@@ -206,7 +206,7 @@ def _plan(path: Path, words: Words, tables: Tables) -> Plan:
             upper=numbers(cells, "upper"),
             rows=_rows(said, tables),
             request=request_of(words["request"], cells),
-            prior_miss=_positive(said["prior_miss"]),
+            baseline_error=_positive(said["baseline_error"]),
             facts=None if facts is None else facts_of(facts, occupancy, cells),
         )
         _check_interval(made)
@@ -215,13 +215,13 @@ def _plan(path: Path, words: Words, tables: Tables) -> Plan:
 
 def _check_interval(made: Plan) -> None:
     """Refuse an interval that was not asked for, or is for other statistics."""
-    asked, interval = made.request.intervals, made.rows.interval
+    asked, interval = made.request.clipping_range, made.rows.interval
     there, squares = interval is not None, "variance" in made.request.noised
     known = single(made.occupancy)
     needless = made.request.noised == ("variance",) and bool(known.all())
     fits = asked == "auto" or (
-        there == (asked in ("global", "adaptive") and not needless)
-        and (made.rows.steps is not None) == (asked == "adaptive")
+        there == (asked in ("private", "two-stage") and not needless)
+        and (made.rows.steps is not None) == (asked == "two-stage")
     )
     if made.rows.steps is not None:
         fits = fits and there and made.request.noised == ("mean",)

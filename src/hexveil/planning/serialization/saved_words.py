@@ -17,7 +17,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.mechanisms import Baseline, OptimalClipping
 from hexveil.model.cells import Cells, CellTable, Labels
 from hexveil.model.public_metadata import UNITS, PublicFacts, ValueScale
-from hexveil.planning.clipping_range.private_range import GRAIN, Interval, Intervals
+from hexveil.planning.clipping_range.private_range import GRAIN, ClippingRangeMode, Interval
 from hexveil.planning.clipping_range.two_stage import Steps
 from hexveil.planning.request import ErrorKind, Method, Objective, Request, statistics
 
@@ -54,8 +54,8 @@ def request_words(request: Request) -> dict[str, Any]:
         "split": exact_text(request.split),
         "epsilon": exact_text(request.epsilon),
         "targets": None if request.target is None else list(request.target),
-        "intervals": request.intervals,
-        "interval_share": exact_text(request.interval_share),
+        "clipping_range": request.clipping_range,
+        "range_share": exact_text(request.range_share),
         "edition": request.edition,
     }
 
@@ -138,7 +138,7 @@ def facts_words(facts: PublicFacts) -> dict[str, Any]:
     return {
         "value": facts.value,
         "value_unit": facts.value_unit,
-        "unit": facts.unit,
+        "privacy_unit": facts.privacy_unit,
         "bounds": [decimal_text(scale.lower), decimal_text(scale.upper)],
         "quantum": decimal_text(scale.quantum),
         "grid": _grid_words(facts.cells.grid),
@@ -170,8 +170,8 @@ def request_of(said: Words, cells: pa.Table) -> Request:
         split=exact_of(said["split"]),
         epsilon=exact_of(said["epsilon"]),
         target=_targets(said["targets"], cells),
-        intervals=one_of(said["intervals"], get_args(Intervals)),
-        interval_share=exact_of(said["interval_share"]),
+        clipping_range=one_of(said["clipping_range"], get_args(ClippingRangeMode)),
+        range_share=exact_of(said["range_share"]),
         edition=None if said["edition"] is None else str(said["edition"]),
     )
     if (request.epsilon is None) == (request.target is None):
@@ -197,7 +197,7 @@ def facts_of(said: Words, occupancy: Occupancy, cells: pa.Table) -> PublicFacts:
         occupancy=occupancy,
         cells=table,
         scale=ValueScale.of((Fraction(lower), Fraction(upper)), Fraction(said["quantum"])),
-        unit=one_of(said["unit"], UNITS),
+        privacy_unit=one_of(said["privacy_unit"], UNITS),
         value=str(said["value"]),
         value_unit=str(said["value_unit"]),
         rules={str(name): int(count) for name, count in said["rules"].items()},

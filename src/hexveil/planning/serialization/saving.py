@@ -129,7 +129,7 @@ def _words(plan: Plan) -> dict[str, Any]:
             "certifies": plan.certifies,
             "lower_bound": plan.lower_bound,
             "gap": plan.gap,
-            "prior_miss": plan.prior_miss,
+            "baseline_error": plan.baseline_error,
             "interval": None if plan.rows.interval is None else interval_words(plan.rows.interval),
             "steps": None if plan.rows.steps is None else steps_words(plan.rows.steps),
         },

@@ -178,7 +178,7 @@ FIELDS: Mapping[str, Mapping[str, Check] | Check] = {
     "guarantee": {
         "unit": _unit,
         **dict.fromkeys(("promise", "neighbours", "not_protected"), _text),
-        **dict.fromkeys(("epsilon_asked", "epsilon_spent", "composed_epsilon"), _loss),
+        **dict.fromkeys(("epsilon_asked", "epsilon_spent", "l0_epsilon"), _loss),
         "probability_factor": _factor,
         "assumptions": _texts,
     },

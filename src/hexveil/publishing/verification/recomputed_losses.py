@@ -29,7 +29,7 @@ What is stated twice
     largest and average those that the plan states.
 
 Not recomputed, because nothing in the folder shows it: quantiles of the losses but for their order,
-what a single unit loses, `composed_epsilon` but for its limits.
+what a single unit loses, `l0_epsilon` but for its limits.
 """
 
 from __future__ import annotations
@@ -285,8 +285,8 @@ def _spent(stated: Stated) -> Iterator[str]:
         yield f"guarantee/{FACTOR} is not e to the power of epsilon_spent."
     if float(spent) > float(_exact(said["epsilon_asked"])) + SPENT:
         yield "more was spent than asked for."
-    if float(_exact(said["composed_epsilon"])) < largest * (1.0 - CLOSE):
-        yield "composed_epsilon is smaller than what was spent, so it counts no composition."
+    if float(_exact(said["l0_epsilon"])) < largest * (1.0 - CLOSE):
+        yield "l0_epsilon is smaller than what was spent, so it counts no composition."
     if live and (not largest or stated.manifest["ledger"] is None):
         yield "a cell has noise, and the release says that it cost nothing."
     if not live and (largest or stated.manifest["ledger"] is not None):

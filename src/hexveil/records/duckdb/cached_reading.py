@@ -131,7 +131,9 @@ class _Reading:
     @cached_property
     def _grouping(self) -> aggregation.Keys:
         rules = self._request.rules
-        return aggregation.keys(self._session, rules.cells, rules.unit, self._undated.places)
+        return aggregation.keys(
+            self._session, rules.cells, rules.privacy_unit, self._undated.places
+        )
 
     @cached_property
     def _maker(self) -> str:

@@ -43,7 +43,7 @@ class Counted:
 def count_all(session: Session, relation: Relation, request: Request) -> Counted:
     """Return the counts of all records of a source, in one pass; make the table of pairs."""
     records, rules = checked(session, relation, request, parse=True), request.rules
-    grouping = aggregation.keys(session, rules.cells, rules.unit, records.places)
+    grouping = aggregation.keys(session, rules.cells, rules.privacy_unit, records.places)
     left_out, repeats = count(session, records, grouping, request)
     left_out[UNPARSABLE] = left_out.get(UNPARSABLE, 0) + relation.skipped(session)
     return Counted(request, records, grouping, left_out, repeats)

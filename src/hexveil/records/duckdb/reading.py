@@ -69,7 +69,7 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
         fit = squares_fit(aggregation.largest_count(session, grouping), rules.scale)
         named = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
         pairs = aggregation.fetch_pairs(session, grouping, named)
-        units = aggregation.fetch_units(session, rules.unit, grouping)
+        units = aggregation.fetch_units(session, rules.privacy_unit, grouping)
     # The engine's memory is free before the pairs are put in order.
     occupancy, found, used_units = aggregation.in_order(pairs)
     counts = rule_counts(request, left_out, repeats)
@@ -92,7 +92,7 @@ def facts_of(
         occupancy=occupancy,
         cells=cells,
         scale=request.rules.scale,
-        unit=request.rules.unit,
+        privacy_unit=request.rules.privacy_unit,
         value=request.columns.value,
         value_unit=request.value_unit,
         rules=counts,

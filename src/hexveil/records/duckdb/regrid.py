@@ -47,10 +47,10 @@ class Recounter:
     facts: PublicFacts
 
     def __call__(
-        self, grids: tuple[Cells | Labels, ...], unit: Unit
+        self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
     ) -> tuple[PublicFacts | None, ...]:
         """Return the public facts on each grid; None where no cell is left after selection."""
-        rules = replace(self.request.rules, unit=unit)
+        rules = replace(self.request.rules, privacy_unit=privacy_unit)
         request = replace(self.request, rules=rules)
         refuse_slots(grids, request)
         with shown("Counting records"), Session(request.memory, scratch=request.scratch) as session:
@@ -91,7 +91,7 @@ def facts_on(
     session: Session, request: Request, facts: PublicFacts, grid: Cells | Labels
 ) -> PublicFacts | None:
     """Return the public facts on a grid from the table of fine counts; None without a cell."""
-    unit = {name: name for name in aggregation.unit_keys(request.rules.unit)}
+    unit = {name: name for name in aggregation.unit_keys(request.rules.privacy_unit)}
     if isinstance(grid, Cells):
         cell = {"hexagon": "hexagon"}
         if grid.seconds is not None:
@@ -118,9 +118,9 @@ def facts_on(
         facts,
         occupancy=occupancy,
         cells=aggregation.cell_table(session, grid, grouping),
-        unit=request.rules.unit,
+        privacy_unit=request.rules.privacy_unit,
         rules=counts,
-        identity={**facts.identity, "unit": request.rules.unit},
+        identity={**facts.identity, "privacy_unit": request.rules.privacy_unit},
         recount=None,
     )
 
@@ -141,7 +141,7 @@ def alike(grids: tuple[Cells | Labels, ...]) -> list[list[Cells | Labels]]:
 
 def fine_keys(session: Session, request: Request, grids: list[Cells | Labels]) -> dict[str, str]:
     """Return what kept records are counted by for grids that are alike."""
-    keys = aggregation.unit_keys(request.rules.unit)
+    keys = aggregation.unit_keys(request.rules.privacy_unit)
     if isinstance(request.rules.cells, Labels):
         return keys | {place: place for place in _places(request.rules.cells)}
     return keys | _hexagons(session, [grid for grid in grids if isinstance(grid, Cells)])

@@ -50,7 +50,7 @@ def count(spark: SparkSession, source: Files | Table | Frame | Remote, request: 
     with Session(request.memory, scratch=request.scratch) as session:
         there = opened(spark, session, source, request)
         rules = request.rules
-        grouping = aggregation.keys(session, rules.cells, rules.unit, there.records.places)
+        grouping = aggregation.keys(session, rules.cells, rules.privacy_unit, there.records.places)
         with kept(tallies(there, request, grouping)) as tally:
             found = _summary(tally, grouping)
             measures = Measures(session, there)
@@ -75,7 +75,7 @@ def tallies(there: Opened, request: Request, grouping: aggregation.Keys) -> Data
     """Return counts and sums by reason, cell and unit; none has two rows."""
     rules = request.rules
     squares = squares_fit(1, rules.scale)
-    how = tasks.Grouping(rules.cells, rules.unit, there.records.places, squares)
+    how = tasks.Grouping(rules.cells, rules.privacy_unit, there.records.places, squares)
     schema = _tally_schema(grouping, squares=squares)
     if aggregation.dedupes(request):
         return by_user(there, schema, how)
@@ -181,7 +181,7 @@ def _number_units(
     found = collected(tally.where("why = 0").select(*grouping.unit).distinct())
     session.register("units_of_tasks", found)
     aggregation.number_units(session, "SELECT * FROM units_of_tasks", grouping)
-    return aggregation.fetch_units(session, request.rules.unit, grouping)
+    return aggregation.fetch_units(session, request.rules.privacy_unit, grouping)
 
 
 def _numbered(

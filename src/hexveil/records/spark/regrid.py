@@ -53,7 +53,7 @@ class Recounter:
     facts: PublicFacts
 
     def __call__(
-        self, grids: tuple[Cells | Labels, ...], unit: Unit
+        self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
     ) -> tuple[PublicFacts | None, ...]:
         """Return the public facts on each grid; None where no cell is left after selection.
 
@@ -62,7 +62,9 @@ class Recounter:
         InputError
             If there are more counts than may come to the driver.
         """
-        request = replace(self.request, rules=replace(self.request.rules, unit=unit))
+        request = replace(
+            self.request, rules=replace(self.request.rules, privacy_unit=privacy_unit)
+        )
         regrid.refuse_slots(grids, request)
         found: dict[Cells | Labels, PublicFacts | None] = {}
         with shown("Counting records"), Session(request.memory, scratch=request.scratch) as session:

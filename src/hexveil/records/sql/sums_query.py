@@ -227,7 +227,7 @@ class _Writer:
 
     def _unit(self) -> str:
         """Return the id of the unit of privacy: the user, and its day or its week's Monday."""
-        unit = self._rules.unit
+        unit = self._rules.privacy_unit
         if unit == "user":
             return "u"
         # 1970-01-01 was a Thursday, three days after a Monday.
@@ -274,11 +274,12 @@ class _Writer:
     def _said(self) -> Iterable[str]:
         rules, columns = self._rules, self._columns
         scale, select = rules.scale, rules.select
-        yield f"Sums per cell and {rules.unit}, for hexveil ({self._name}). Pass the result to:"
+        unit = rules.privacy_unit
+        yield f"Sums per cell and {unit}, for hexveil ({self._name}). Pass the result to:"
         bounds = f"({decimal_text(scale.lower)}, {decimal_text(scale.upper)})"
         yield (
             f"  hv.from_sums(table, bounds={bounds}, quantum={decimal_text(scale.quantum)!r}, "
-            f"unit={rules.unit!r},"
+            f"privacy_unit={rules.privacy_unit!r},"
         )
         yield f"               cells=hv.{_call(rules.cells)},"
         top = "" if select.top is None else f", top={select.top}"
@@ -311,7 +312,7 @@ def _needs_wall(rules: Rules) -> bool:
     """Return whether the local wall clock of a record is needed."""
     slots = isinstance(rules.cells, Cells) and rules.cells.seconds is not None
     chosen = rules.select.hours is not None or rules.select.dates is not None
-    return slots or chosen or rules.unit != "user"
+    return slots or chosen or rules.privacy_unit != "user"
 
 
 def _call(cells: Cells | Labels) -> str:

@@ -180,7 +180,7 @@ def dropping_claim() -> Claim:
     return Claim(
         "WC",
         "Section III-A",
-        "Intervals [0, 0] drop samples: the bias is that of leaving them out",
+        "ClippingRangeMode [0, 0] drop samples: the bias is that of leaving them out",
         f"U (1 - n/N) to {gap:.1e} for every choice of kept samples of cells of up to "
         f"{small.MOST} samples",
         gap <= CLOSE,

@@ -254,7 +254,7 @@ def share_inside(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
     several = int((occupancy.cells_per_user > 1).sum())
     if not several:
         raise InputError(
-            'clipping_range "two-stage" compares the values of users in several cells, and no user was '
+            'clipping_range "two-stage" compares values of users in several cells, and no user was '
             'in two; ask for "private".'
         )
     part = math.ceil(wanted(1 - INSIDE, several, epsilon) * 1000)

@@ -224,7 +224,7 @@ def test_a_ledger_without_room_for_an_event(site, ask, monkeypatch, kind):
         (errno.EDQUOT, Path, "replace", "ledger.json"),
         (errno.ENOSPC, Path, "replace", "2022-01-01/latest.json"),
         (errno.EROFS, Path, "replace", "buses/latest.json"),
-        (errno.EIO, atomic_files, "settle", "latest.json"),
+        (errno.EIO, atomic_files, "fsync", "latest.json"),
         (errno.ENOSPC, Path, "write_text", ""),
     ],
 )

@@ -108,7 +108,7 @@ def test_what_a_killed_writer_left_goes_with_the_next(tmp_path, kind):
         with atomic_files.folder(tmp_path / "map"):
             pass
     assert names(tmp_path) == sorted(["map", other.name])
-    atomic_files.sweep(tmp_path)
+    atomic_files.remove_stale(tmp_path)
     assert names(tmp_path) == ["map"]
 
 
@@ -120,8 +120,8 @@ def test_what_another_writes_stays(tmp_path):
     ):
         (mine / "a.csv").write_text("1")
         file.write_text("1")
-        atomic_files.sweep(tmp_path)
-        atomic_files.probe(tmp_path / "map")
+        atomic_files.remove_stale(tmp_path)
+        atomic_files.check_writable(tmp_path / "map")
         atomic_files.write(tmp_path / "map.txt", b"2")
         assert (mine / "a.csv").read_text() == "1"
         assert file.exists()
@@ -140,12 +140,12 @@ def test_what_is_not_ours_stays(tmp_path):
     (place / "map.partial-01234567").touch()
     (place / ".map.partial-01234567").symlink_to(outside)
     os.mkfifo(place / ".map.partial-89abcdef")
-    atomic_files.sweep(place)
+    atomic_files.remove_stale(place)
     assert (outside / "mine").exists()
     assert {".map.partial-0123", "map.partial-01234567", ".map.partial-01234567"} <= set(
         names(place)
     )
-    atomic_files.sweep(tmp_path / "nowhere")
+    atomic_files.remove_stale(tmp_path / "nowhere")
 
 
 def test_without_locks_leftovers_stay(tmp_path, monkeypatch):
@@ -159,14 +159,14 @@ def test_without_locks_leftovers_stay(tmp_path, monkeypatch):
     atomic_files.write(tmp_path / "a", b"1")
     with atomic_files.folder(tmp_path / "map"):
         pass
-    with atomic_files.alone(tmp_path):
+    with atomic_files.exclusive_lock(tmp_path):
         pass
     assert names(tmp_path) == sorted(["a", "map", left.name])
 
 
 def test_a_name_that_a_sweep_takes_is_replaced(tmp_path, monkeypatch):
     """Between its making and its lock a name may be taken for a leftover: another is made."""
-    lock, taken = atomic_files._lock, []
+    lock, taken = atomic_files._try_lock, []
 
     def sweeping(handle):
         if len(taken) < 2:
@@ -175,7 +175,7 @@ def test_a_name_that_a_sweep_takes_is_replaced(tmp_path, monkeypatch):
                 left.rmdir()
         return lock(handle)
 
-    monkeypatch.setattr(atomic_files, "_lock", sweeping)
+    monkeypatch.setattr(atomic_files, "_try_lock", sweeping)
     with atomic_files.folder(tmp_path / "map") as temporary:
         assert temporary.is_dir()
     assert len(taken) == 2
@@ -191,7 +191,7 @@ def test_writers_and_sweeps_at_once(tmp_path):
             for turn in range(30):
                 with atomic_files.folder(tmp_path / f"{number}-{turn}") as temporary:
                     (temporary / "a").write_text("1")
-                    atomic_files.sweep(tmp_path)
+                    atomic_files.remove_stale(tmp_path)
                     (temporary / "b").write_text("1")
         except OSError as error:
             failed.append(error)
@@ -207,17 +207,17 @@ def test_writers_and_sweeps_at_once(tmp_path):
 
 
 def test_one_at_a_time(tmp_path):
-    """Who wants to be alone about a folder waits for who is."""
+    """The exclusive lock of a folder is held by one at a time."""
     order, inside = [], threading.Event()
 
     def other():
         inside.wait()
-        with atomic_files.alone(tmp_path):
+        with atomic_files.exclusive_lock(tmp_path):
             order.append("other")
 
     thread = threading.Thread(target=other)
     thread.start()
-    with atomic_files.alone(tmp_path):
+    with atomic_files.exclusive_lock(tmp_path):
         inside.set()
         thread.join(0.1)
         order.append("first")
@@ -227,7 +227,7 @@ def test_one_at_a_time(tmp_path):
 
 def test_a_probe_leaves_nothing(tmp_path):
     """It says whether a folder can be made, and makes none."""
-    atomic_files.probe(tmp_path / "map")
+    atomic_files.check_writable(tmp_path / "map")
     assert names(tmp_path) == []
     with pytest.raises(OSError):  # noqa: PT011  the system's own words
-        atomic_files.probe(tmp_path / "nowhere" / "map")
+        atomic_files.check_writable(tmp_path / "nowhere" / "map")

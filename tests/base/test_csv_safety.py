@@ -18,7 +18,7 @@ TABLE = pa.table(
 
 def test_numbers_and_gaps_stay_and_texts_are_guarded():
     """Only texts and names change, each by one apostrophe at its beginning."""
-    found = csv_safety.guarded(TABLE)
+    found = csv_safety.escape_formulas(TABLE)
     assert found.column_names == ["'=ward", "large", "n"]
     assert found["'=ward"].to_pylist() == ["'=1+1", "'\t-2", "''@x", "''", None]
     assert found["large"].to_pylist() == ["'+", "", "a=1", "'tis", "'-"]

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from hexveil import InputError
 from hexveil.base.rational import (
-    bounds_pair,
     decimal_text,
-    exact,
-    float_down,
-    float_up,
-    positive,
-    sums_up,
+    round_down,
+    round_up,
+    sum_upper_bounds,
+    to_bounds,
+    to_fraction,
+    to_positive_fraction,
 )
 
 LARGEST = sys.float_info.max
@@ -40,14 +40,14 @@ ORDINARY = st.floats(1e-290, 1e290) | st.floats(-1e290, -1e-290) | st.just(0.0)
 )
 def test_each_way_of_writing_means_the_same(written, meant):
     """Text, decimals, fractions and floats of one number are one exact number."""
-    assert exact(written, "epsilon") == meant
+    assert to_fraction(written, "epsilon") == meant
 
 
 @given(ORDINARY)
 def test_a_float_means_its_shortest_text(value):
     """A float is read as the shortest decimal text that is that float."""
-    assert exact(value, "x") == Fraction(repr(value))
-    assert float(exact(value, "x")) == value
+    assert to_fraction(value, "x") == Fraction(repr(value))
+    assert float(to_fraction(value, "x")) == value
 
 
 NOT_NUMBERS = [math.nan, math.inf, -math.inf, "nan", "inf", "", "one", "1/0", None, [1], True]
@@ -58,25 +58,25 @@ OUT_OF_SIZE = ["1e-400", "1e400", "1e999999999", Decimal("1e-999999"), 10**301, 
 def test_what_is_no_finite_number_is_refused(value):
     """Anything but a finite number of ordinary size is one sentence with the name of the field."""
     with pytest.raises(InputError, match=r"^quantum must be a finite number"):
-        exact(value, "quantum")
+        to_fraction(value, "quantum")
 
 
 @pytest.mark.parametrize("value", [0, -1, "-0.5", 0.0])
 def test_positive_refuses_zero_and_below(value):
     """A number that must be above zero says so and quotes what came."""
     with pytest.raises(InputError, match=f"^epsilon must be positive and finite, got {value}"):
-        positive(value, "epsilon")
+        to_positive_fraction(value, "epsilon")
 
 
 def test_positive_returns_the_number():
     """A positive number comes back exactly."""
-    assert positive("0.3", "epsilon") == Fraction(3, 10)
+    assert to_positive_fraction("0.3", "epsilon") == Fraction(3, 10)
 
 
 def test_bounds_are_an_exact_pair():
     """Any pair of numbers gives exact bounds."""
-    assert bounds_pair((0, 65)) == (0, 65)
-    assert bounds_pair(["-0.1", 0.2]) == (Fraction(-1, 10), Fraction(1, 5))
+    assert to_bounds((0, 65)) == (0, 65)
+    assert to_bounds(["-0.1", 0.2]) == (Fraction(-1, 10), Fraction(1, 5))
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_bounds_are_an_exact_pair():
 def test_bad_bounds_are_refused(bounds, message):
     """Reversed, infinite or missing bounds are one clear sentence."""
     with pytest.raises(InputError, match=message):
-        bounds_pair(bounds)
+        to_bounds(bounds)
 
 
 @given(st.fractions())
 def test_rounding_has_the_direction_of_its_name(value):
     """Up is the nearest double not below, down the nearest not above; no double lies between."""
-    up, down = float_up(value), float_down(value)
+    up, down = round_up(value), round_down(value)
     assert Fraction(down) <= value <= Fraction(up)
     assert up == down or up == math.nextafter(down, math.inf)
 
@@ -108,16 +108,16 @@ def test_rounding_has_the_direction_of_its_name(value):
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_double_is_rounded_to_itself(value):
     """A number that is a double already stays, in both directions."""
-    assert float_up(Fraction(value)) == float_down(Fraction(value)) == value
+    assert round_up(Fraction(value)) == round_down(Fraction(value)) == value
 
 
 def test_rounding_at_the_ends_of_the_doubles():
     """Beyond the largest double up is infinite; below the smallest it is the smallest, never 0."""
     huge, tiny = Fraction(10) ** 400, Fraction(1, 10**400)
-    assert (float_up(huge), float_down(huge)) == (math.inf, LARGEST)
-    assert (float_up(-huge), float_down(-huge)) == (-LARGEST, -math.inf)
-    assert (float_up(tiny), float_down(tiny)) == (5e-324, 0.0)
-    assert (float_up(-tiny), float_down(-tiny)) == (0.0, -5e-324)
+    assert (round_up(huge), round_down(huge)) == (math.inf, LARGEST)
+    assert (round_up(-huge), round_down(-huge)) == (-LARGEST, -math.inf)
+    assert (round_up(tiny), round_down(tiny)) == (5e-324, 0.0)
+    assert (round_up(-tiny), round_down(-tiny)) == (0.0, -5e-324)
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=12))
@@ -160,7 +160,7 @@ TERMS = st.lists(st.tuples(st.integers(0, 4), st.fractions(0, 10**6)), max_size=
 def test_sums_are_rounded_up(pairs):
     """A sum of rounded terms is never below the exact sum, and within 1e-12 of it."""
     group = [g for g, _ in pairs]
-    total = sums_up(group, [float(t) for _, t in pairs], 5)
+    total = sum_upper_bounds(group, [float(t) for _, t in pairs], 5)
     assert total.shape == (5,)
     for g in range(5):
         exact_sum = sum((t for h, t in pairs if h == g), Fraction(0))
@@ -175,10 +175,10 @@ def test_sums_of_many_terms_that_round_down():
     """A million terms that each lose almost half an ulp still add up to an upper bound."""
     term = Fraction(1) + Fraction(1, 2**53) - Fraction(1, 2**80)  # rounds down to 1
     assert float(term) == 1.0
-    total = sums_up(np.zeros(10**6, dtype=int), np.ones(10**6), 1)[0]
+    total = sum_upper_bounds(np.zeros(10**6, dtype=int), np.ones(10**6), 1)[0]
     assert term * 10**6 <= Fraction(total) <= term * 10**6 * (1 + Fraction(1, 10**9))
 
 
 def test_empty_groups_sum_to_zero():
     """A group without terms has the sum 0, and no terms are no error."""
-    assert sums_up([], [], 3).tolist() == [0.0, 0.0, 0.0]
+    assert sum_upper_bounds([], [], 3).tolist() == [0.0, 0.0, 0.0]

@@ -170,7 +170,7 @@ def test_a_new_key_is_the_owners_alone(tmp_path):
 def test_a_new_key_is_on_the_disk_before_a_book_pins_it(tmp_path, monkeypatch):
     """File and folder are synced, so that a power cut leaves no book without its key."""
     synced = []
-    monkeypatch.setattr(unit_losses.atomic, "settle", synced.append)
+    monkeypatch.setattr(unit_losses.atomic_files, "fsync", synced.append)
     make_key(tmp_path / "k")
     file, folder = synced
     assert file.name.startswith(".k.partial-")

@@ -594,7 +594,7 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(atomic_files, "settle", full)
+        patch.setattr(atomic_files, "fsync", full)
         ask(days)
         place.mkdir(mode=0o700)
         (place / "README.txt").write_text("there")

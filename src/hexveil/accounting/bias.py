@@ -20,7 +20,7 @@ import numpy as np
 
 from hexveil.accounting.sensitivity import check_counts
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, positive
+from hexveil.base.rational import Number, to_positive_fraction
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -96,7 +96,7 @@ def linear_error(weights: ArrayLike, counts: ArrayLike, span: float, epsilon: Nu
     4.0
     """
     largest = float(np.abs(np.asarray(weights, dtype=np.float64)).max())
-    noise = span * largest / float(positive(epsilon, "epsilon"))
+    noise = span * largest / float(to_positive_fraction(epsilon, "epsilon"))
     return linear_bias(weights, counts, span) + noise
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.sensitivity import check_counts
-from hexveil.base.rational import Number, positive
+from hexveil.base.rational import Number, to_positive_fraction
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -49,7 +49,7 @@ def clipping_rank(epsilon: Number) -> int:
     >>> clipping_rank(1), clipping_rank("0.3"), clipping_rank(5)
     (2, 7, 1)
     """
-    return math.ceil(Fraction(2) / positive(epsilon, "epsilon"))
+    return math.ceil(Fraction(2) / to_positive_fraction(epsilon, "epsilon"))
 
 
 def optimal_clipping(counts: ArrayLike, span: float, epsilon: Number) -> Clipping:
@@ -83,5 +83,7 @@ def optimal_clipping(counts: ArrayLike, span: float, epsilon: Number) -> Clippin
     kept = int(np.sort(m)[-rank]) if rank <= m.size else 0
     half = np.maximum(m - kept, 0) / (2.0 * m) * span
     bias = span * float(np.maximum(m - kept, 0).sum()) / 2.0
-    noise = span * float(np.minimum(m, kept).max()) / float(positive(epsilon, "epsilon"))
+    noise = (
+        span * float(np.minimum(m, kept).max()) / float(to_positive_fraction(epsilon, "epsilon"))
+    )
     return Clipping(half, span - half, span * kept, (bias + noise) / float(m.sum()))

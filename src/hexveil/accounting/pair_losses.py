@@ -13,7 +13,7 @@ import numpy as np
 
 from hexveil.accounting.error_model import in_quanta, spread
 from hexveil.accounting.sensitivity import variance_share
-from hexveil.base.rational import sums_up
+from hexveil.base.rational import sum_upper_bounds
 from hexveil.model.occupancy import BLOCK, Run
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def losses(pairs: Pairs, *given: NDArray[Any]) -> Floats:
     # Each term was made by a few correctly rounded operations: eight ulps cover them.
     terms = charged(pairs, *given)
     terms *= 1.0 + 2.0**-49
-    return sums_up(pairs.user, terms, pairs.n_users)
+    return sum_upper_bounds(pairs.user, terms, pairs.n_users)
 
 
 def live_cells(pairs: Pairs, *given: NDArray[Any]) -> Ints:
@@ -179,7 +179,7 @@ def losses_at_most(pairs: Pairs, most: Floats, *given: NDArray[Any]) -> Floats:
     for first in range(0, terms.size, BLOCK):
         rows = slice(first, first + BLOCK)
         terms[rows] = np.where(terms[rows] > 0, most[pairs.cell[rows]], 0.0)
-    return sums_up(pairs.user, terms, pairs.n_users)
+    return sum_upper_bounds(pairs.user, terms, pairs.n_users)
 
 
 # ---- shares, for the search ----
@@ -285,7 +285,7 @@ def threshold_shares(pairs: Pairs, threshold: Ints) -> Floats:
     """Return each user's Σ min(m, t)/t, rounded up; cells of threshold 0 cost nothing."""
     t = threshold[pairs.cell].astype(np.float64)
     shares = np.divide(pairs.n, t, out=np.zeros_like(t), where=t > 0)
-    return sums_up(pairs.user, np.minimum(shares, 1.0), pairs.n_users)
+    return sum_upper_bounds(pairs.user, np.minimum(shares, 1.0), pairs.n_users)
 
 
 def crowds(pairs: Pairs, total: Ints) -> Floats:

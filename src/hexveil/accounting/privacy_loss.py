@@ -32,7 +32,7 @@ import numpy as np
 
 from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.errors import InputError
-from hexveil.base.rational import sums_up
+from hexveil.base.rational import sum_upper_bounds
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -95,7 +95,7 @@ def privacy_loss(
     # Each term was computed by at most a dozen correctly rounded operations. In the joint formula
     # U - z loses digits where z is near U, but only if b_var >= (2 z - U) b_mean: then what is lost
     # is tiny beside z/b_mean.
-    return sums_up(occupancy.user, terms * (1.0 + 2.0**-48), occupancy.n_users)
+    return sum_upper_bounds(occupancy.user, terms * (1.0 + 2.0**-48), occupancy.n_users)
 
 
 def _joint(

@@ -21,7 +21,7 @@ from hexveil.accounting.bias import linear_error
 from hexveil.accounting.pseudo_users import best_fit
 from hexveil.accounting.sensitivity import check_counts
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, positive
+from hexveil.base.rational import Number, to_positive_fraction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,7 +243,7 @@ def _price(epsilon: Number, noise: str) -> Fraction:
     """Return c/ε: what one unit of sensitivity costs."""
     if noise not in NOISE_WEIGHT:
         raise InputError(f'noise must be "mean" or "std", got {noise!r}.')
-    return NOISE_WEIGHT[noise] / positive(epsilon, "epsilon")
+    return NOISE_WEIGHT[noise] / to_positive_fraction(epsilon, "epsilon")
 
 
 def _least(caps: Ints, near: Floats, exactly: Callable[[int], Fraction]) -> int:

@@ -1,9 +1,9 @@
-"""Files and folders that are there whole or not at all: a temporary name, then a rename.
+"""Atomic files and folders: written under a temporary name, then renamed.
 
-Whoever writes under a temporary name holds a lock on it, which the system takes away when the
-process ends, however it ends. So a temporary name without a lock was left by a process that was
-killed, and whoever writes in its place next removes it. Where a disk has no locks (some network
-disks), leftovers stay: nothing tells them from another writer's work.
+A writer locks its temporary name. The system releases the lock when the process ends, however it
+ends, so a temporary name without a lock is stale: a killed process left it, and the next writer of
+the same path removes it. On a disk without locks (some network disks) stale names stay, because
+they cannot be distinguished from another writer's work.
 """
 
 from __future__ import annotations
@@ -25,101 +25,102 @@ if sys.platform != "win32":
     import fcntl
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.partial-[0-9a-f]{8}", re.DOTALL)
-_TRIES = 100
-"""Names that are tried; a sweep can take one only in the moment before it is locked."""
-_LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_ATTEMPTS = 100
+"""Attempts to create a temporary name; another run can remove one only before it is locked."""
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a name beside `path` that nothing has."""
+    """Return an unused temporary name beside `path`."""
     return path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
 
 
 @contextlib.contextmanager
 def folder(path: Path) -> Iterator[Path]:
-    """Yield a new folder of temporary name, which becomes `path` if the body succeeds.
+    """Yield a new folder under a temporary name; it becomes `path` if the body succeeds.
 
-    Its files are on the disk before it gets its name. If the body fails, nothing stays. What
-    killed writers of `path` left goes first.
+    Its files are durable before the rename. If the body fails, the folder is removed. Stale
+    folders of killed writers of `path` are removed first.
 
     Raises
     ------
     OSError
-        If it cannot be made or renamed; also if `path` is a folder with something in it.
+        If it cannot be created or renamed, or if `path` is a folder that is not empty.
     """
-    sweep(path.parent, path.name)
-    with _held(path, os.mkdir) as temporary:
+    remove_stale(path.parent, path.name)
+    with _locked_temporary(path, os.mkdir) as temporary:
         yield temporary
         for file in (*temporary.iterdir(), temporary):
-            settle(file)
+            fsync(file)
         temporary.rename(path)
-        settle(path.parent)
+        fsync(path.parent)
 
 
 @contextlib.contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
-    """Yield a new private folder of temporary name beside `path`, which is removed at the end.
+    """Yield a new private folder under a temporary name beside `path`; remove it at the end.
 
-    What killed processes left under such names goes first.
+    Stale folders of killed processes are removed first.
     """
-    sweep(path.parent, path.name)
-    with _held(path, lambda name: name.mkdir(mode=0o700)) as temporary:
+    remove_stale(path.parent, path.name)
+    with _locked_temporary(path, lambda name: name.mkdir(mode=0o700)) as temporary:
         yield temporary
 
 
 @contextlib.contextmanager
 def file(path: Path, *, mode: int = 0o666) -> Iterator[Path]:
-    """Yield a new empty file of temporary name, which takes the place of `path` if all succeeds.
+    """Yield a new empty file under a temporary name; it replaces `path` if the body succeeds.
 
-    The body writes into it. Its rights are `mode` less the umask, from the start.
+    The body writes into it. Its permissions are `mode` less the umask, from the start.
     """
 
-    def make(name: Path) -> None:
+    def create(name: Path) -> None:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
 
-    sweep(path.parent, path.name)
-    with _held(path, make) as temporary:
+    remove_stale(path.parent, path.name)
+    with _locked_temporary(path, create) as temporary:
         yield temporary
-        settle(temporary)
+        fsync(temporary)
         temporary.replace(path)
-        settle(path.parent)
+        fsync(path.parent)
 
 
 def write(path: Path, content: bytes, *, mode: int = 0o666) -> Path:
-    """Write a file, of these rights less the umask, in place of any of that name; return it.
+    """Write a file with permissions `mode` less the umask, replacing any file there; return it.
 
     Raises
     ------
     OSError
-        If it cannot be written; then what was there before is still there.
+        If it cannot be written; an earlier file of that name is then unchanged.
     """
     with file(path, mode=mode) as temporary:
         temporary.write_bytes(content)
     return path
 
 
-def probe(path: Path) -> None:
-    """Raise OSError if no folder can be made beside `path`; nothing stays."""
-    sweep(path.parent, path.name)
-    with _held(path, os.mkdir) as temporary:
+def check_writable(path: Path) -> None:
+    """Raise OSError if no folder can be created beside `path`; leave nothing behind."""
+    remove_stale(path.parent, path.name)
+    with _locked_temporary(path, os.mkdir) as temporary:
         temporary.rmdir()
 
 
-def sweep(place: Path, name: str | None = None) -> None:
-    """Remove what killed writers left in a folder: of one name, or of any.
+def remove_stale(place: Path, name: str | None = None) -> None:
+    """Remove stale temporary entries of killed writers from a folder, of one name or of all.
 
-    What another process is writing is locked and stays, and so does all that cannot be removed.
+    Entries that another process is writing are locked and stay; so do those that cannot be
+    removed.
     """
     with contextlib.suppress(OSError):
         for entry in list(place.iterdir()):
-            known = _TEMPORARY.fullmatch(entry.name)
-            if known is not None and name in (None, known["name"]):
-                _remove_left(entry)
+            match = _TEMPORARY.fullmatch(entry.name)
+            if match is not None and name in (None, match["name"]):
+                _remove_if_stale(entry)
 
 
 @contextlib.contextmanager
-def alone(place: Path) -> Iterator[None]:
-    """Wait until nobody else is in such a block about a folder; without locks do not wait."""
+def exclusive_lock(place: Path) -> Iterator[None]:
+    """Hold the exclusive lock of a folder; on a disk without locks do not wait."""
     if sys.platform == "win32":
         yield
         return
@@ -132,12 +133,17 @@ def alone(place: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _remove_left(entry: Path) -> None:
-    """Remove a temporary name unless somebody holds it, or it is another user's."""
+def _remove_if_stale(entry: Path) -> None:
+    """Remove a temporary entry unless a process holds its lock or another user owns it."""
     with contextlib.suppress(OSError):
-        handle = os.open(entry, _LOOK)
+        handle = os.open(entry, _OPEN_FLAGS)
         try:
-            if not _own(handle) or _lock(handle) is not True or not _same(entry, handle):
+            # Renamed or replaced since it was listed: then the lock is on another entry.
+            if (
+                not _owned_by_user(handle)
+                or _try_lock(handle) is not True
+                or not _is_same(entry, handle)
+            ):
                 return
             if entry.is_dir():
                 shutil.rmtree(entry)
@@ -148,29 +154,29 @@ def _remove_left(entry: Path) -> None:
 
 
 @contextlib.contextmanager
-def _held(path: Path, make: Callable[[Path], object]) -> Iterator[Path]:
-    """Yield a new temporary name of `path`, made and locked; nothing of that name stays."""
-    for _ in range(_TRIES):
+def _locked_temporary(path: Path, create: Callable[[Path], object]) -> Iterator[Path]:
+    """Yield a new temporary entry beside `path`, created and locked; remove it afterwards."""
+    for _ in range(_ATTEMPTS):
         temporary = temporary_name(path)
-        with contextlib.ExitStack() as held:
-            # Before it is made: an interruption can come right after.
-            held.callback(_discard, temporary)
+        with contextlib.ExitStack() as cleanup:
+            # Registered before it exists: an interruption can come right after its creation.
+            cleanup.callback(_discard, temporary)
             try:
-                make(temporary)
+                create(temporary)
             except FileExistsError:
-                held.pop_all()  # it is somebody else's
+                cleanup.pop_all()  # another process owns it
                 raise
-            handle = _claimed(temporary)
+            handle = _lock_new_entry(temporary)
             if handle is None:
                 continue
-            held.callback(os.close, handle)
+            cleanup.callback(os.close, handle)
             yield temporary
             return
     raise FileExistsError(errno.EEXIST, "temporary names were taken away again and again")
 
 
 def _discard(temporary: Path) -> None:
-    """Remove a temporary name of our own, if it is there."""
+    """Remove a temporary entry that this process created, if it exists."""
     if temporary.is_dir():
         shutil.rmtree(temporary, ignore_errors=True)
         return
@@ -178,20 +184,20 @@ def _discard(temporary: Path) -> None:
         temporary.unlink()
 
 
-def _claimed(temporary: Path) -> int | None:
-    """Return the handle that locks a new name; None if a sweep was faster."""
+def _lock_new_entry(temporary: Path) -> int | None:
+    """Return the handle that locks a new entry; None if another process removed it first."""
     try:
-        handle = os.open(temporary, _LOOK)
+        handle = os.open(temporary, _OPEN_FLAGS)
     except FileNotFoundError:
         return None
-    if _lock(handle) is False or not _same(temporary, handle):
+    if _try_lock(handle) is False or not _is_same(temporary, handle):
         os.close(handle)
         return None
     return handle
 
 
-def _lock(handle: int) -> bool | None:
-    """Return whether the lock is ours now; None where there are no locks."""
+def _try_lock(handle: int) -> bool | None:
+    """Return whether this process got the lock; None where the disk has no locks."""
     if sys.platform == "win32":
         return None
     try:
@@ -203,21 +209,21 @@ def _lock(handle: int) -> bool | None:
     return True
 
 
-def _own(handle: int) -> bool:
-    """Return whether what was opened is this user's."""
+def _owned_by_user(handle: int) -> bool:
+    """Return whether the opened entry belongs to this user."""
     return not hasattr(os, "geteuid") or os.fstat(handle).st_uid == os.geteuid()
 
 
-def _same(path: Path, handle: int) -> bool:
-    """Return whether a name still is of what was opened by it."""
+def _is_same(path: Path, handle: int) -> bool:
+    """Return whether a path still names the entry that was opened by it."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(handle))
     except FileNotFoundError:
         return False
 
 
-def settle(path: Path) -> None:
-    """Make a file or a folder's entries durable."""
+def fsync(path: Path) -> None:
+    """Make the content of a file, or the entries of a folder, durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -226,7 +232,7 @@ def settle(path: Path) -> None:
 
 
 def reason(error: OSError) -> str:
-    """Return why the system refused, without a path; the name of the error where it does not say.
+    """Return the system's reason for an error, without a path; else the error's class name.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""CSV that a spreadsheet opens as text and numbers, never as a formula.
+"""CSV that spreadsheets open as text and numbers, never as formulas.
 
-A spreadsheet takes a text that begins with `=`, `+`, `-`, `@`, a tab or a line break for a formula
-or a command, and labels are written by others. One apostrophe before such a text keeps it a text;
-numbers stay as they are. A text that already has apostrophes there gets one more, so that two
-texts never become one, and whoever takes one apostrophe away has the text again.
+A spreadsheet treats a text that begins with `=`, `+`, `-`, `@`, a tab or a line break as a formula
+or a command, and the labels come from others. An apostrophe in front keeps it a text; numbers are
+unchanged. A text that already begins with apostrophes gets one more, so that the escaping is
+injective: removing one apostrophe restores the text.
 """
 
 from __future__ import annotations
@@ -14,54 +14,57 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-_BEGINNING = "'*[=+@\t\r\n\uff1d\uff0b\uff0d\uff20-]"
-GUARD = "'"
+_FORMULA_START = "'*[=+@\t\r\n\uff1d\uff0b\uff0d\uff20-]"
+APOSTROPHE = "'"
 
 
-def guarded(table: pa.Table) -> pa.Table:
-    """Return a table whose texts and column names begin no formula.
+def escape_formulas(table: pa.Table) -> pa.Table:
+    """Escape the texts and column names of a table that a spreadsheet would run.
 
     Examples
     --------
-    >>> guarded(pa.table({"ward": ["=1+1", "-", "'=", "north"], "n": [-1, 2, 3, 4]})).to_pydict()
+    >>> table = pa.table({"ward": ["=1+1", "-", "'=", "north"], "n": [-1, 2, 3, 4]})
+    >>> escape_formulas(table).to_pydict()
     {'ward': ["'=1+1", "'-", "''=", 'north'], 'n': [-1, 2, 3, 4]}
     """
-    columns = [_guarded(table[i]) for i in range(table.num_columns)]
-    return pa.table(columns, names=[guarded_text(name) for name in table.column_names])
+    columns = [_escape_column(table[i]) for i in range(table.num_columns)]
+    return pa.table(columns, names=[escape_formula(name) for name in table.column_names])
 
 
-def guarded_text(text: str) -> str:
-    """Return a text that begins no formula.
+def escape_formula(text: str) -> str:
+    """Escape a text that a spreadsheet would run as a formula.
 
     Examples
     --------
-    >>> guarded_text("=1+1"), guarded_text("1=1")
+    >>> escape_formula("=1+1"), escape_formula("1=1")
     ("'=1+1", '1=1')
     """
-    return GUARD + text if re.match(_BEGINNING, text) else text
+    return APOSTROPHE + text if re.match(_FORMULA_START, text) else text
 
 
-def plain_text(text: str) -> str:
-    """Return the text that `guarded_text` was given.
+def unescape_formula(text: str) -> str:
+    """Undo `escape_formula`.
 
     Examples
     --------
-    >>> plain_text("'=1+1"), plain_text("'tis")
+    >>> unescape_formula("'=1+1"), unescape_formula("'tis")
     ('=1+1', "'tis")
     """
-    return text.removeprefix(GUARD) if re.match(_BEGINNING, text) else text
+    return text.removeprefix(APOSTROPHE) if re.match(_FORMULA_START, text) else text
 
 
 def write(table: pa.Table, sink: object) -> None:
-    """Write a table as CSV, its texts guarded; see `pyarrow.csv.write_csv`."""
-    pa.csv.write_csv(guarded(table), sink)
+    """Write a table as CSV, its texts escaped; see `pyarrow.csv.write_csv`."""
+    pa.csv.write_csv(escape_formulas(table), sink)
 
 
-def _guarded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _escape_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
-    opens = pc.match_substring_regex(column, f"^(?:{_BEGINNING})")
-    marks = pa.scalar(GUARD, column.type)
-    nothing = pa.scalar("", column.type)
-    joined = pc.binary_join_element_wise(pc.if_else(opens, marks, nothing), column, nothing)
+    needs_escape = pc.match_substring_regex(column, f"^(?:{_FORMULA_START})")
+    apostrophe = pa.scalar(APOSTROPHE, column.type)
+    empty = pa.scalar("", column.type)
+    prefix = pc.if_else(needs_escape, apostrophe, empty)
+    joined = pc.binary_join_element_wise(prefix, column, empty)
+    # Of a column with a single chunk the kernel returns a plain array.
     return joined if isinstance(joined, pa.ChunkedArray) else pa.chunked_array([joined])

@@ -1,4 +1,4 @@
-"""Every error hexveil raises on purpose, and the exit code each one means.
+"""Errors that hexveil raises on purpose, with their exit codes.
 
 ::
 
@@ -8,7 +8,7 @@
     │   └── ColumnError     exit 2  a column that the source does not have
     └── BudgetError         exit 3  the ledger refuses the spend
 
-A message says what was expected, what came and what to do. It carries names, parameters and
+A message states the expectation, the problem and the remedy. It contains names, parameters and
 public counts only: never a value, a user id or a row.
 """
 
@@ -48,29 +48,30 @@ class ColumnError(InputError):
     column : str
         The name as configured.
     available : tuple of str
-        The names the source has, as far as they may be told; none of a wide table's, which may
-        have a column per vehicle, named by its id.
+        The columns of the source; empty for a wide table, which may have a column per vehicle,
+        named by its id.
     """
 
     def __init__(
         self, role: str, column: str, available: Sequence[str], hint: str | None = None
     ) -> None:
         self.role, self.column = role, column
-        self.available = tuple(available) if len(available) <= LISTED else ()
-        said = hint or _offer(column, available)
-        super().__init__(f"{role}: the source has no column {column!r}; {said}")
+        self.available = tuple(available) if len(available) <= MAX_LISTED else ()
+        advice = hint or _suggest(column, available)
+        super().__init__(f"{role}: the source has no column {column!r}; {advice}")
 
 
-LISTED = 40
-"""Columns that a message lists at most."""
+MAX_LISTED = 40
+"""Largest number of columns that a message lists."""
 
 
-def _offer(column: str, available: Sequence[str]) -> str:
-    """Return which column was probably meant, or which there are."""
-    near = difflib.get_close_matches(column, available, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    if len(available) > LISTED:
+def _suggest(column: str, available: Sequence[str]) -> str:
+    """Return a suggestion: the column of a similar name, or the list of columns."""
+    similar = difflib.get_close_matches(column, available, n=1, cutoff=0.6)
+    if similar:
+        return f"did you mean {similar[0]!r}?"
+    # One similar name is harmless; all names of a wide table could be the ids of its vehicles.
+    if len(available) > MAX_LISTED:
         return f"it has {len(available)} others, none of a similar name."
     return f"it has {', '.join(available)}."
 
@@ -93,12 +94,12 @@ class BudgetError(HexveilError):
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether an error is what a library made of an interruption: see its chain."""
-    seen: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        if isinstance(link, KeyboardInterrupt):
+    """Return whether an interruption caused an error, directly or through its chain."""
+    visited: set[int] = set()
+    chained: BaseException | None = error
+    while chained is not None and id(chained) not in visited:
+        if isinstance(chained, KeyboardInterrupt):
             return True
-        seen.add(id(link))
-        link = link.__cause__ or link.__context__
+        visited.add(id(chained))
+        chained = chained.__cause__ or chained.__context__
     return False

@@ -1,7 +1,8 @@
-"""The one typed door to H3: hexagons of places, their names, outlines and parents.
+"""Typed interface to H3: hexagons of places, their names, outlines and parents.
 
-h3ronpy is vectorised; h3 stands behind the same functions where h3ronpy is not installed, and is
-the reference in the tests. Places must be finite and in range: the caller guards that.
+No other module imports H3. h3ronpy is vectorised; where it is not installed, h3 implements the
+same functions, and it is the reference in the tests. The caller ensures that places are finite and
+in range.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def of_places(lat: pa.Array, lon: pa.Array, resolution: int) -> pa.Array:
 
 
 def places_by_reference(lat: pa.Array, lon: pa.Array, resolution: int) -> pa.Array:
-    """Return the same as `of_places`, one place at a time, by the H3 reference library."""
+    """Compute `of_places` one place at a time with the H3 reference library."""
     return pa.array(
         [
             None if a is None or b is None else h3.str_to_int(h3.latlng_to_cell(a, b, resolution))
@@ -50,7 +51,7 @@ def places_by_reference(lat: pa.Array, lon: pa.Array, resolution: int) -> pa.Arr
 
 
 def names(hexagon: NDArray[np.uint64]) -> list[str]:
-    """Return each hexagon as the usual hex string."""
+    """Return each hexagon as its canonical hex string."""
     return [h3.int_to_str(int(index)) for index in hexagon]
 
 
@@ -64,25 +65,26 @@ def parents(hexagon: NDArray[np.uint64], resolution: int) -> NDArray[np.uint64]:
 
 
 def neighbours(hexagon: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the pairs of given hexagons that share an edge, each pair once, shape (n, 2)."""
-    given = np.unique(np.asarray(hexagon, dtype=np.uint64))
+    """Return the pairs of hexagons that share an edge, each pair once, shape (n, 2)."""
+    hexagons = np.unique(np.asarray(hexagon, dtype=np.uint64))
     if h3ronpy is None:  # pragma: no cover
-        text = [h3.grid_disk(h3.int_to_str(int(i)), 1) for i in given]
+        text = [h3.grid_disk(h3.int_to_str(int(i)), 1) for i in hexagons]
         disks = [[h3.str_to_int(i) for i in disk] for disk in text]
     else:
-        found: Any = h3ronpy.grid_disk(pa.array(given, type=pa.uint64()), 1, flatten=False)
-        disks = pa.array(found).to_pylist()
-    one = np.repeat(given, [len(disk) for disk in disks])
-    other = np.array([i for disk in disks for i in disk], dtype=np.uint64)
-    met = (one < other) & np.isin(other, given)
-    return np.stack([one[met], other[met]], axis=1)
+        grouped: Any = h3ronpy.grid_disk(pa.array(hexagons, type=pa.uint64()), 1, flatten=False)
+        disks = pa.array(grouped).to_pylist()
+    centres = np.repeat(hexagons, [len(disk) for disk in disks])
+    adjacent = np.array([i for disk in disks for i in disk], dtype=np.uint64)
+    # Each edge is listed from both sides; the smaller index keeps it.
+    is_pair = (centres < adjacent) & np.isin(adjacent, hexagons)
+    return np.stack([centres[is_pair], adjacent[is_pair]], axis=1)
 
 
 def outline(hexagon: int) -> list[tuple[float, float]]:
-    """Return a hexagon's corners as open ring of (longitude, latitude), counter-clockwise.
+    """Return a hexagon's corners as an open ring of (longitude, latitude), counter-clockwise.
 
-    A hexagon that crosses the 180th meridian keeps longitudes on one side of it (up to 540
-    degrees apart from nothing), so that it is drawn whole.
+    A hexagon that crosses the 180th meridian keeps its longitudes on one side of it (values up to
+    540), so that it is drawn in one piece.
     """
     ring = [(lon, lat) for lat, lon in h3.cell_to_boundary(h3.int_to_str(int(hexagon)))]
     lons = [lon for lon, _ in ring]
@@ -103,12 +105,12 @@ def resolution_of(hexagon: int) -> int:
 
 
 def is_name(text: str, resolution: int) -> bool:
-    """Return whether a text is the usual hex string of a hexagon of this resolution.
+    """Return whether a text is the canonical hex string of a hexagon of this resolution.
 
     Examples
     --------
     >>> is_name("8842599969fffff", 8), is_name("8842599969FFFFF", 8), is_name("bus 7", 8)
     (True, False, False)
     """
-    known = h3.is_valid_cell(text) and h3.int_to_str(h3.str_to_int(text)) == text
-    return bool(known and h3.get_resolution(text) == resolution)
+    canonical = h3.is_valid_cell(text) and h3.int_to_str(h3.str_to_int(text)) == text
+    return bool(canonical and h3.get_resolution(text) == resolution)

@@ -1,4 +1,4 @@
-"""Folders that only their owner may use: made or checked before anything private enters them."""
+"""Folders that only their owner may use, created or checked before anything private enters."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MARKER = "README.txt"
-"""The note that says what a folder is: without it the folder is not ours."""
+"""Note that marks a folder as ours: without it the folder belongs to something else."""
 
 
 def prepare(folder: Path, *, option: str, content: str, note: str) -> None:
-    """Make a private folder, or check the one that is there, and leave a note in it.
+    """Create a private folder, or check an existing one, and leave a note in it.
 
     A symbolic link is not followed.
 
@@ -26,49 +26,49 @@ def prepare(folder: Path, *, option: str, content: str, note: str) -> None:
     ----------
     folder : Path
     option : str
-        How its user named it, for messages.
+        The option that named it, for messages.
     content : str
-        What the folder would hold, for messages.
+        Its planned content, for messages.
     note : str
         Text of its README.txt.
 
     Raises
     ------
     InputError
-        If it cannot be made, is not a folder, belongs to somebody else, is open to others, or
-        holds other files.
+        If it cannot be created, is not a folder, belongs to another user, is readable by others,
+        or contains other files.
     """
-    shown = f"{option}: {str(folder)!r}"
+    label = f"{option}: {str(folder)!r}"
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode):
-            raise InputError(f"{shown} is a file or a link; name a folder of its own.")
-        if not is_private(found):
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise InputError(f"{label} is a file or a link; name a folder of its own.")
+        if not is_private(status):
             raise InputError(
-                f"{shown} belongs to another user or can be read by others, and would hold "
+                f"{label} belongs to another user or can be read by others, and would hold "
                 f"{content}; name a new folder, or take the rights of others away (chmod 700)."
             )
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise InputError(f"{shown} cannot be written; name another folder.")
-        _mark(folder, shown, note)
+            raise InputError(f"{label} cannot be written; name another folder.")
+        _mark(folder, label, note)
     except OSError as error:
-        why = atomic_files.reason(error)
-        raise InputError(f"{shown} cannot be used ({why}); name another folder.") from None
+        reason = atomic_files.reason(error)
+        raise InputError(f"{label} cannot be used ({reason}); name another folder.") from None
 
 
-def is_private(found: os.stat_result) -> bool:
-    """Return whether a file or folder is this user's, and nobody else may use it."""
+def is_private(status: os.stat_result) -> bool:
+    """Return whether a file or folder belongs to this user, and nobody else may use it."""
     if not hasattr(os, "geteuid"):
         return True
-    return found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
-def _mark(folder: Path, shown: str, note: str) -> None:
-    """Leave the note that says what this is; refuse a folder that holds something else."""
+def _mark(folder: Path, label: str, note: str) -> None:
+    """Leave the marker note; refuse a folder that contains other files."""
     if (folder / MARKER).is_file():
         return
     if any(not path.name.startswith(".") for path in folder.iterdir()):
-        raise InputError(f"{shown} holds other files; name a new folder.")
+        raise InputError(f"{label} holds other files; name a new folder.")
     atomic_files.write(folder / MARKER, note.encode(), mode=0o600)

@@ -1,8 +1,8 @@
-"""Exact numbers and directed rounding: what a guarantee rests on is never rounded down.
+"""Exact rational numbers and directed rounding.
 
-Budgets, bounds and quanta are Fractions inside. A float stands for its shortest decimal text, so
-that 0.1 means one tenth. Where a float is unavoidable (noise scales, losses of millions of
-pairs) the direction of rounding is in the function's name.
+Budgets, bounds and quanta are Fractions internally. A float stands for its shortest decimal text,
+so that 0.1 means one tenth. Where floats are unavoidable (noise scales, losses of millions of
+pairs), the function's name states the direction of rounding; a guarantee uses the safe one.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 Number = int | str | Decimal | Fraction | float
-"""What a caller may write for an exact number."""
+"""The types that a caller may pass for an exact number."""
 
 ULP = 2.0**-52
-MAX = Fraction(sys.float_info.max)
+MAX_DOUBLE = Fraction(sys.float_info.max)
 _TINY = Fraction(1, 10**300)
-_LONG_EXPONENT = re.compile(r"[eE][+-]?\d{4}")  # writing it out would take for ever
+_LONG_EXPONENT = re.compile(r"[eE][+-]?\d{4}")  # its digits would exhaust time and memory
 
 
-def exact(value: Number, name: str) -> Fraction:
+def to_fraction(value: Number, name: str) -> Fraction:
     """Return `value` as a Fraction; a float means its shortest decimal text.
 
     Raises
     ------
     InputError
-        If it is not a finite number, or neither 0 nor from 1e-300 to 1e300 in size: such a number
-        is a slip, and would be 0 or infinite as a double.
+        If it is not a finite number, or if it is neither 0 nor between 1e-300 and 1e300 in size:
+        such a number is a mistake, and would be 0 or infinite as a double.
 
     Examples
     --------
-    >>> exact(0.1, "epsilon")
+    >>> to_fraction(0.1, "epsilon")
     Fraction(1, 10)
     """
     long = isinstance(value, (str, Decimal)) and _LONG_EXPONENT.search(str(value))
@@ -61,22 +61,22 @@ def exact(value: Number, name: str) -> Fraction:
     return number
 
 
-def positive(value: Number, name: str) -> Fraction:
+def to_positive_fraction(value: Number, name: str) -> Fraction:
     """Return `value` as a Fraction above zero; raise InputError otherwise."""
-    number = exact(value, name)
+    number = to_fraction(value, name)
     if number <= 0:
         raise InputError(f"{name} must be positive and finite, got {value}.")
     return number
 
 
-def bounds_pair(bounds: object, name: str = "bounds") -> tuple[Fraction, Fraction]:
+def to_bounds(bounds: object, name: str = "bounds") -> tuple[Fraction, Fraction]:
     """Return (lower, upper) as Fractions with lower < upper; raise InputError otherwise."""
     try:
         pair: Any = bounds
         low, high = pair
     except (TypeError, ValueError):
         raise InputError(f"{name} must be a pair like (0, 65), got {bounds!r}.") from None
-    lower, upper = exact(low, f"lower {name}"), exact(high, f"upper {name}")
+    lower, upper = to_fraction(low, f"lower {name}"), to_fraction(high, f"upper {name}")
     if lower >= upper:
         raise InputError(
             f"{name} must run from the smaller to the larger value, got ({low}, {high})."
@@ -84,24 +84,24 @@ def bounds_pair(bounds: object, name: str = "bounds") -> tuple[Fraction, Fractio
     return lower, upper
 
 
-def float_up(value: Fraction) -> float:
+def round_up(value: Fraction) -> float:
     """Return the smallest double that is not below `value`; infinity beyond all doubles."""
-    if value > MAX:
+    if value > MAX_DOUBLE:
         return math.inf
-    near = float(max(value, -MAX))
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+    nearest = float(max(value, -MAX_DOUBLE))
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
-def float_down(value: Fraction) -> float:
+def round_down(value: Fraction) -> float:
     """Return the largest double that is not above `value`; -infinity below all doubles."""
-    if value < -MAX:
+    if value < -MAX_DOUBLE:
         return -math.inf
-    near = float(min(value, MAX))
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+    nearest = float(min(value, MAX_DOUBLE))
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
 def decimal_text(value: Fraction) -> str:
-    """Return `value` as decimal text if that takes at most 30 places, else as a ratio."""
+    """Return `value` as decimal text if 30 places suffice, else as a ratio."""
     places = 0
     while places <= 30 and (value * 10**places).denominator != 1:
         places += 1
@@ -117,12 +117,12 @@ def decimal_text(value: Fraction) -> str:
     return f"{sign}{digits[:-places]}.{digits[-places:]}"
 
 
-def sums_up(group: ArrayLike, terms: ArrayLike, n_groups: int) -> NDArray[np.float64]:
-    """Return per group the sum of non-negative terms, rounded up.
+def sum_upper_bounds(group: ArrayLike, terms: ArrayLike, n_groups: int) -> NDArray[np.float64]:
+    """Return per group an upper bound of the sum of non-negative terms.
 
-    A sum of k doubles added in any order is off by a factor of at most (1 + ulp/2)^(k-1); each
-    term may itself be half an ulp too small. The result is enlarged by (k + 4) ulps, which
-    covers both and the rounding of the enlargement itself.
+    Adding k doubles in any order is off by a factor of at most (1 + ulp/2)^(k-1); each term may
+    itself be half an ulp too small. The sum is enlarged by (k + 4) ulps, which covers both and
+    the rounding of the enlargement itself.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
-"""Frozen data classes whose arrays stay read-only, through `replace`, copies and pickles too.
+"""Frozen data classes with read-only arrays, also after `replace`, copying and pickling.
 
-A loss is computed once from such an object and booked, so nothing it depends on may change later.
+A privacy loss is computed once from such an object and booked, so nothing that it depends on may
+change later.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ import numpy as np
 class ReadOnlyArrays:
     """Base of frozen data classes: array fields become read-only copies when an object is made.
 
-    Mappings become read-only too. A copy or a pickle holds the fields alone and is built anew, so
-    that cached properties never travel with it.
+    Mappings become read-only too. A copy or a pickle contains only the fields and is rebuilt from
+    them, so that cached properties are never carried over.
     """
 
     def __post_init__(self) -> None:
-        """Replace array fields by read-only ones."""
+        """Replace array fields by read-only copies."""
         for name, value in _initial(self).items():
             object.__setattr__(self, name, read_only(value))
 
     def __reduce__(self) -> tuple[object, ...]:
-        plain = {name: _picklable(value) for name, value in _initial(self).items()}
-        return _rebuilt, (type(self), plain)
+        values = {name: _picklable(value) for name, value in _initial(self).items()}
+        return _rebuild, (type(self), values)
 
 
 def read_only(value: Any) -> Any:  # noqa: ANN401  any field of a data class
-    """Return an array or a mapping of arrays that cannot be written; others as they are.
+    """Return a read-only copy of an array or of a mapping of arrays; other values unchanged.
 
     Examples
     --------
@@ -41,21 +42,21 @@ def read_only(value: Any) -> Any:  # noqa: ANN401  any field of a data class
     if isinstance(value, np.ndarray):
         if value.flags.owndata and not value.flags.writeable:
             return value
-        copied = np.array(value)
+        copied = np.array(value)  # the caller may still write to the original
         copied.setflags(write=False)
         return copied
     if isinstance(value, Mapping):
-        return MappingProxyType({name: read_only(one) for name, one in value.items()})
+        return MappingProxyType({name: read_only(item) for name, item in value.items()})
     return value
 
 
-def _initial(one: Any) -> dict[str, Any]:  # noqa: ANN401  a data class
-    return {field.name: getattr(one, field.name) for field in fields(one) if field.init}
+def _initial(instance: Any) -> dict[str, Any]:  # noqa: ANN401  a data class
+    return {field.name: getattr(instance, field.name) for field in fields(instance) if field.init}
 
 
 def _picklable(value: Any) -> Any:  # noqa: ANN401
     return dict(value) if isinstance(value, MappingProxyType) else value
 
 
-def _rebuilt(kind: type, values: dict[str, Any]) -> Any:  # noqa: ANN401
+def _rebuild(kind: type, values: dict[str, Any]) -> Any:  # noqa: ANN401
     return kind(**values)

@@ -1,10 +1,10 @@
-"""The private scratch folder: files of runs that are going on, too large for memory.
+"""The private scratch folder: temporary files of active runs, too large for memory.
 
-    SCRATCH/README.txt                what this folder is
-    SCRATCH/.run.partial-1a2b3c4d/    files of one run, which holds a lock on it
+    SCRATCH/README.txt                purpose of this folder
+    SCRATCH/.run.partial-1a2b3c4d/    files of one run, which holds its lock
 
-A run removes its own subfolder however it ends, except by a kill or a power cut. The system then
-frees the lock, and the next run removes the subfolder.
+A run removes its own subfolder however it ends, except after a kill or a power cut. The system
+then releases the lock, and the next run removes the subfolder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VARIABLE = "HEXVEIL_SCRATCH"
-"""Environment variable that names the folder where no argument does."""
+"""Environment variable that names the folder if no argument does."""
 
 _NAME = "run"
 _NOTE = (
@@ -33,21 +33,21 @@ _NOTE = (
 
 
 def place(scratch: str | os.PathLike[str] | None = None) -> Path:
-    """Return the scratch folder: the one named, HEXVEIL_SCRATCH, or one in the temporary folder.
+    """Return the scratch folder: the argument, HEXVEIL_SCRATCH, or one in the temporary folder.
 
     Raises
     ------
     InputError
         If it is not the name of a folder.
     StorageError
-        If none is named and the machine has no temporary folder that can be written.
+        If none is named and the machine has no writable temporary folder.
     """
     if scratch is not None and (not isinstance(scratch, (str, os.PathLike)) or not str(scratch)):
         raise InputError(f"scratch must be the name of a folder, got {type(scratch).__name__}.")
-    named = scratch or os.environ.get(VARIABLE)
-    if named:
+    configured = scratch or os.environ.get(VARIABLE)
+    if configured:
         # The owner may have linked it to a larger disk; the check is of where the link leads.
-        return Path(os.path.realpath(named))
+        return Path(os.path.realpath(configured))
     user = f"-{os.geteuid()}" if hasattr(os, "geteuid") else ""
     try:
         return Path(tempfile.gettempdir()) / f"hexveil{user}"
@@ -60,28 +60,28 @@ def place(scratch: str | os.PathLike[str] | None = None) -> Path:
 
 @contextlib.contextmanager
 def folder(scratch: str | os.PathLike[str] | None = None) -> Iterator[Path]:
-    """Yield a new private folder for one run, which is removed at the end.
+    """Yield a new private folder for one run; remove it at the end.
 
-    First removes the folders of runs that were killed.
+    Folders of killed runs are removed first.
 
     Raises
     ------
     InputError
-        If the scratch folder is not private, or holds something else.
+        If the scratch folder is not private, or contains other files.
     StorageError
-        If no folder can be made in it.
+        If no folder can be created in it.
     """
     root = place(scratch)
     private_folder.prepare(
         root, option="scratch", content="temporary files with records", note=_NOTE
     )
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as cleanup:
         try:
-            made = held.enter_context(atomic_files.temporary_folder(root / _NAME))
+            run = cleanup.enter_context(atomic_files.temporary_folder(root / _NAME))
         except OSError as error:
             raise StorageError(
                 f"scratch: no folder can be made in {str(root)!r} "
                 f"({atomic_files.reason(error)}); free "
                 f"space, or name another folder (scratch in [read], --scratch or {VARIABLE})."
             ) from None
-        yield made
+        yield run

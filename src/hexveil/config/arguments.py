@@ -10,7 +10,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import positive
+from hexveil.base.rational import to_positive_fraction
 from hexveil.config.run_file import SECTIONS, option
 from hexveil.mechanisms import Baseline, OptimalClipping
 from hexveil.model.cells import Cells, Labels
@@ -87,7 +87,7 @@ def plan_arguments(run: Run, door: Callable[..., object]) -> Arguments:
             "price, and the errors follow, or name the errors, and the price follows."
         )
     if "epsilon" in given:
-        positive(given["epsilon"], "epsilon")
+        to_positive_fraction(given["epsilon"], "epsilon")
     else:
         check_goals(given["target_error"])
     split_of(given.get("split"))
@@ -101,7 +101,9 @@ def check_goals(asked: str | dict[str, str]) -> None:
     """Refuse a target that is not above zero."""
     goals = asked if isinstance(asked, dict) else {"": asked}
     for name, goal in goals.items():
-        positive(goal.removesuffix("%"), f"target_error of the {name}" if name else "target_error")
+        to_positive_fraction(
+            goal.removesuffix("%"), f"target_error of the {name}" if name else "target_error"
+        )
 
 
 def mechanism(name: str) -> ThresholdMechanism:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.rational import Number, decimal_text, positive
+from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.ledger import accounts, events, journal, odometer, windows
 from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.bookings import (
@@ -101,7 +101,7 @@ class Ledger:
         ):
             if not (isinstance(text, str) and text.strip()):
                 raise InputError(f"{name} must be a name, under which releases add up.")
-        asked = None if budget is None else positive(budget, "budget")
+        asked = None if budget is None else to_positive_fraction(budget, "budget")
         checked = None if window is None else windows.check(window)
         self.dataset = dataset
         self._engine = connect(url)
@@ -221,7 +221,7 @@ class Ledger:
 
     def set_budget(self, budget: Number) -> None:
         """Change the budget; the change stands in the book."""
-        asked = positive(budget, "budget")
+        asked = to_positive_fraction(budget, "budget")
         with transaction(self._engine) as connection:
             accounts.set_budget(connection, self._known(connection), asked)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.rational import Number, exact
+from hexveil.base.rational import Number, to_fraction
 from hexveil.mechanisms.clipped_range import projected_mean
 from hexveil.mechanisms.selection import (
     CANDIDATES,
@@ -134,13 +134,13 @@ class AKMV(Named):
     candidates: int = CANDIDATES
 
     def __post_init__(self) -> None:
-        check_part(exact(self.split, "split"), "split")
+        check_part(to_fraction(self.split, "split"), "split")
         check_candidates(self.candidates)
 
     def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> AKMVPlan:
         """Return the public plan of one cell: see `Mechanism.plan`."""
         cell = cell_facts(counts, bounds, epsilon)
-        spent = cell.epsilon * exact(self.split, "split")
+        spent = cell.epsilon * to_fraction(self.split, "split")
         rank = math.ceil(1 / (cell.epsilon - spent))
         top = cell.span * float(cell.counts.max())
         target = max(cell.counts.size - rank, 0)

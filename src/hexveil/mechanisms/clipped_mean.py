@@ -38,7 +38,7 @@ import numpy as np
 from hexveil.accounting.pair_losses import kept as kept_of
 from hexveil.accounting.pair_losses import losses as pair_losses
 from hexveil.base.errors import InputError
-from hexveil.base.rational import float_up
+from hexveil.base.rational import round_up
 from hexveil.mechanisms.noise import TAIL
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def lattice(plan: Plan, scale: ValueScale) -> Lattice:
 def _noise(steps: NDArray[np.int64], noise_records: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return R of each cell, of few values (planning/optimizers/noise_quantization.py)."""
     asked = list(zip(steps.tolist(), noise_records.tolist(), strict=True))
-    scale = {(s, r): float_up(2 * s * Fraction(r)) for s, r in set(asked)}
+    scale = {(s, r): round_up(2 * s * Fraction(r)) for s, r in set(asked)}
     return np.array([scale[one] for one in asked], dtype=np.float64)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, exact
+from hexveil.base.rational import Number, to_fraction
 from hexveil.mechanisms.arrays import CapRule, GroupingRule, check_rules, group
 from hexveil.mechanisms.clipped_range import IntervalPlan
 from hexveil.mechanisms.selection import MidpointChoice, check_part, selection_scale
@@ -115,17 +115,17 @@ class Levy(Named):
 
     def __post_init__(self) -> None:
         check_rules(self.grouping, self.cap)
-        check_part(exact(self.split, "split"), "split")
-        if not 0 < exact(self.gamma, "gamma") <= 1:
+        check_part(to_fraction(self.split, "split"), "split")
+        if not 0 < to_fraction(self.gamma, "gamma") <= 1:
             raise InputError(f"gamma must be above 0 and at most 1, got {self.gamma}.")
 
     def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> LevyPlan:
         """Return the public plan of one cell: see `Mechanism.plan`."""
         cell = cell_facts(counts, bounds, epsilon)
         groups = group(cell, self.grouping, self.cap)
-        odds = 2.0 * groups.n_arrays / float(exact(self.gamma, "gamma"))
+        odds = 2.0 * groups.n_arrays / float(to_fraction(self.gamma, "gamma"))
         part = math.sqrt(math.log(odds) / (2.0 * groups.cap))
-        spent = cell.epsilon * exact(self.split, "split") if part < 1.0 else Fraction(0)
+        spent = cell.epsilon * to_fraction(self.split, "split") if part < 1.0 else Fraction(0)
         choice = None
         if spent:
             scale = selection_scale(groups.most_arrays, spent)

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import float_up
+from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores, Separate
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def selection_scale(votes: int, epsilon: Fraction) -> float:
     >>> selection_scale(1, Fraction(1, 2)), selection_scale(2, Fraction(1, 2))
     (4.0, 8.0)
     """
-    return float_up(Fraction(2 * votes) / epsilon)
+    return round_up(Fraction(2 * votes) / epsilon)
 
 
 # ---- candidates ----

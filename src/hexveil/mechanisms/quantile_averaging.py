@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, exact
+from hexveil.base.rational import Number, to_fraction
 from hexveil.mechanisms.arrays import CapRule, GroupingRule, check_rules, group
 from hexveil.mechanisms.clipped_range import IntervalPlan
 from hexveil.mechanisms.selection import (
@@ -120,7 +120,7 @@ class FixedQuantile(Named):
 
     def __post_init__(self) -> None:
         _check(self)
-        if not 0 <= exact(self.low, "low") < exact(self.high, "high") <= 1:
+        if not 0 <= to_fraction(self.low, "low") < to_fraction(self.high, "high") <= 1:
             raise InputError(
                 f"quantiles must run from the lower to the higher within 0 and 1, got "
                 f"{self.low} and {self.high}."
@@ -131,7 +131,7 @@ class FixedQuantile(Named):
         return _plan(self, cell_facts(counts, bounds, epsilon), self._targets)
 
     def _targets(self, n_arrays: int, _: Fraction) -> tuple[int, int]:
-        low, high = exact(self.low, "low"), exact(self.high, "high")
+        low, high = to_fraction(self.low, "low"), to_fraction(self.high, "high")
         return (
             math.floor(low * n_arrays + Fraction(1, 2)),
             math.floor(high * n_arrays + Fraction(1, 2)),
@@ -186,7 +186,7 @@ def _extremes(n_arrays: int, mean_epsilon: Fraction) -> tuple[int, int]:
 
 def _check(mechanism: FixedQuantile | OptimizedQuantile) -> None:
     check_rules(mechanism.grouping, mechanism.cap)
-    check_part(exact(mechanism.split, "split"), "split")
+    check_part(to_fraction(mechanism.split, "split"), "split")
     check_candidates(mechanism.candidates)
 
 
@@ -194,7 +194,7 @@ def _plan(
     mechanism: FixedQuantile | OptimizedQuantile, cell: CellFacts, targets: Targets
 ) -> QuantilePlan:
     groups = group(cell, mechanism.grouping, mechanism.cap)
-    spent = cell.epsilon * exact(mechanism.split, "split")
+    spent = cell.epsilon * to_fraction(mechanism.split, "split")
     scale = selection_scale(groups.most_arrays, spent / 2)
     mean_epsilon = cell.epsilon - spent
     low, high = (

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.rational import float_up
+from hexveil.base.rational import round_up
 from hexveil.mechanisms import noise
 from hexveil.model.occupancy import BLOCK
 from hexveil.planning.clipping_range.private_range import stretched
@@ -88,7 +88,7 @@ def ballot(facts: PublicFacts, quantiles: tuple[Fraction, Fraction], epsilon: Fr
     vote = GRAIN // facts.occupancy.cells_per_user[facts.occupancy.user]
     total = int(vote.sum())
     low, high = (int(total * one + Fraction(1, 2)) for one in quantiles)
-    return Ballot(points, vote.astype(np.int64), (low, high), float_up(4 * GRAIN / epsilon))
+    return Ballot(points, vote.astype(np.int64), (low, high), round_up(4 * GRAIN / epsilon))
 
 
 def costs(dataset: Dataset, asked: Ballot) -> tuple[Ints, Ints]:

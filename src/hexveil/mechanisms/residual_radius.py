@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.rational import float_up
+from hexveil.base.rational import round_up
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.range_quantiles import GRAIN
 
@@ -82,7 +82,7 @@ def measure(occupancy: Occupancy, width: int, inside: Fraction, epsilon: Fractio
     cells = occupancy.cells_per_user[occupancy.user]
     vote = np.where(cells > 1, GRAIN // cells, 0).astype(np.int64)
     target = int(int(vote.sum()) * inside + Fraction(1, 2))
-    return Measure(points, vote, target, float_up(2 * GRAIN / epsilon))
+    return Measure(points, vote, target, round_up(2 * GRAIN / epsilon))
 
 
 def own_means(dataset: Dataset) -> tuple[Ints, Ints]:

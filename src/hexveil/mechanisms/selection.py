@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import float_up
+from hexveil.base.rational import round_up
 from hexveil.mechanisms.permute_and_flip import choose
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def selection_scale(moved: int, epsilon: Fraction) -> float:
     >>> selection_scale(1, Fraction(1, 2)), selection_scale(2, Fraction(1, 2))
     (4.0, 8.0)
     """
-    return float_up(Fraction(2 * moved) / epsilon)
+    return round_up(Fraction(2 * moved) / epsilon)
 
 
 class Choice(ABC):

@@ -15,7 +15,7 @@ import numpy as np
 
 from hexveil.accounting.sensitivity import check_counts
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, bounds_pair, positive
+from hexveil.base.rational import Number, to_bounds, to_positive_fraction
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -71,8 +71,8 @@ class CellFacts:
 
 def cell_facts(counts: ArrayLike, bounds: object, epsilon: Number) -> CellFacts:
     """Return the checked facts; raise InputError on counts, bounds or a loss without meaning."""
-    m, loss = check_counts(counts), positive(epsilon, "epsilon")
-    lower, upper = bounds_pair(bounds)
+    m, loss = check_counts(counts), to_positive_fraction(epsilon, "epsilon")
+    lower, upper = to_bounds(bounds)
     return CellFacts(m, float(lower), float(upper), loss)
 
 

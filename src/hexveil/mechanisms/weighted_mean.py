@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import float_up
+from hexveil.base.rational import round_up
 from hexveil.mechanisms.clipped_mean import ROOM
 from hexveil.mechanisms.noise import TAIL
 from hexveil.planning.clipping_range.private_range import GRAIN
@@ -98,7 +98,7 @@ def scales_of(noise: Floats, totals: Ints, width: int, part: Fraction = Fraction
         Part of the loss that goes here.
     """
     exact = (
-        float_up(Fraction(float(r)) * int(total) * width / part)
+        round_up(Fraction(float(r)) * int(total) * width / part)
         for r, total in zip(noise, totals, strict=True)
     )
     return np.array(list(exact), dtype=np.float64)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, bounds_pair, decimal_text, exact, positive
+from hexveil.base.rational import Number, decimal_text, to_bounds, to_fraction, to_positive_fraction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,8 +72,8 @@ class ValueScale:
     @classmethod
     def of(cls, bounds: object, quantum: Number) -> ValueScale:
         """Build from what a caller writes."""
-        lower, upper = bounds_pair(bounds)
-        return cls(lower, upper, positive(quantum, "quantum"))
+        lower, upper = to_bounds(bounds)
+        return cls(lower, upper, to_positive_fraction(quantum, "quantum"))
 
     @property
     def span(self) -> Fraction:
@@ -87,7 +87,7 @@ class ValueScale:
 
     def to_steps(self, value: Number, name: str) -> int:
         """Return a bound inside this scale in quanta above `lower`; refuse one off the lattice."""
-        steps = (exact(value, name) - self.lower) / self.quantum
+        steps = (to_fraction(value, name) - self.lower) / self.quantum
         if steps.denominator != 1 or not 0 <= steps <= self.steps:
             raise InputError(
                 f"{name} {value} must be a multiple of the quantum {decimal_text(self.quantum)} "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, get_args, runtime_checkable
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, bounds_pair, exact, positive
+from hexveil.base.rational import Number, to_bounds, to_fraction, to_positive_fraction
 from hexveil.mechanisms import OptimalClipping, ThresholdMechanism
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicFacts
@@ -187,7 +187,7 @@ def _request(
             "stay within); give exactly one of them."
         )
     if epsilon is not None:
-        return replace(request, epsilon=positive(epsilon, "epsilon"))
+        return replace(request, epsilon=to_positive_fraction(epsilon, "epsilon"))
     goals = target_of(target, request.noised, request.error, *cells)
     return replace(request, target=goals)
 
@@ -249,7 +249,7 @@ def _share(asked: Number | None, clipping_range: str) -> Fraction | None:
         return None
     if clipping_range == "bounds":
         raise InputError('range_share goes with clipping_range other than "bounds".')
-    return check_share(exact(asked, "range_share"))
+    return check_share(to_fraction(asked, "range_share"))
 
 
 def _with_interval(request: Request, bounds: object) -> Request:
@@ -303,9 +303,9 @@ def _bounds(
             raise InputError("bounds are needed to plan a bare occupancy, like bounds=(0, 65).")
         pairs = [(facts.scale.lower, facts.scale.upper)]
     elif isinstance(bounds, Mapping):
-        pairs = [bounds_pair(_of_cell(bounds, name), f"bounds of {name}") for name in _names(facts)]
+        pairs = [to_bounds(_of_cell(bounds, name), f"bounds of {name}") for name in _names(facts)]
     else:
-        pairs = [bounds_pair(bounds)]
+        pairs = [to_bounds(bounds)]
     if facts is not None:
         _check_inside(pairs, facts)
     ends = np.array([[float(low), float(high)] for low, high in pairs], dtype=np.float64)

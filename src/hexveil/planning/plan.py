@@ -26,7 +26,7 @@ import pyarrow as pa
 from hexveil.accounting import pair_losses
 from hexveil.accounting.error_model import WORST, Part, WeighedPart, missed, steps_of
 from hexveil.accounting.pair_losses import Charges
-from hexveil.base.rational import float_up, sums_up
+from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.model.distributed_occupancy import SpreadOccupancy
 from hexveil.planning.clipping_range import strategies
@@ -161,7 +161,7 @@ class Plan(ReadOnlyArrays):
     def _certified(self) -> float:
         """Return the figure that the certificate is about, in its units."""
         if self.certifies == "loss":
-            return float_up(self.epsilon)
+            return round_up(self.epsilon)
         errors = self.judged_errors()
         return float(errors.max() if self.certifies == "max error" else errors.mean())
 
@@ -287,11 +287,11 @@ class Plan(ReadOnlyArrays):
             return np.asarray(self.occupancy.of_users(pair_losses.losses, *self.charges))
         # Each term was made by a few correctly rounded operations: eight ulps cover them.
         terms = self.pair_losses() * (1.0 + 2.0**-49)
-        lost = sums_up(self.occupancy.user, terms, self.occupancy.n_users)
+        lost = sum_upper_bounds(self.occupancy.user, terms, self.occupancy.n_users)
         if self.rows.steps is not None:
             in_classes, in_cells = self.rows.steps.losses(self.occupancy)
             lost = np.maximum(lost, np.nextafter(in_classes + in_cells, np.inf))
-        return np.asarray(np.nextafter(lost + float_up(self._shared), np.inf))
+        return np.asarray(np.nextafter(lost + round_up(self._shared), np.inf))
 
     @property
     def _shared(self) -> Fraction:
@@ -356,11 +356,13 @@ class Plan(ReadOnlyArrays):
             return Fraction(float(charged.max(initial=0.0)))
         terms = self.pair_losses()
         most = np.maximum.reduceat(terms, occupancy.start[:-1])[occupancy.cell]
-        charged = sums_up(occupancy.user, np.where(terms > 0, most, 0.0), occupancy.n_users)
+        charged = sum_upper_bounds(
+            occupancy.user, np.where(terms > 0, most, 0.0), occupancy.n_users
+        )
         if self.rows.steps is not None:
             charged = np.maximum(charged, self.rows.steps.composed(occupancy))
         claimed = float(charged.max(initial=0.0))
-        return Fraction(math.nextafter(claimed + float_up(self._shared), math.inf))
+        return Fraction(math.nextafter(claimed + round_up(self._shared), math.inf))
 
     @property
     def max_error(self) -> float | dict[str, float]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, exact
+from hexveil.base.rational import Number, to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def split_of(asked: Number | None) -> Fraction | None:
     """Return the mean's part of a cell's loss; InputError if it is not between 0 and 1."""
     if asked is None:
         return None
-    part = exact(asked, "split")
+    part = to_fraction(asked, "split")
     if not 0 < part < 1:
         raise InputError(
             f"split is the mean's part of a cell's loss, between 0 and 1 (the variance takes the "
@@ -180,7 +180,8 @@ def _one(asked: object, name: str, span: Floats) -> Floats:
     relative = isinstance(asked, str) and asked.strip().endswith("%")
     if relative and name == "sum":
         raise InputError("a target for the sum of mean and variance cannot be in percent.")
-    number = exact(str(asked).strip().removesuffix("%") if relative else asked, "target_error")  # type: ignore[arg-type]
+    number_text: Any = str(asked).strip().removesuffix("%") if relative else asked
+    number = to_fraction(number_text, "target_error")
     if number <= 0:
         raise InputError(
             f"target_error of the {name} must be above 0, got {asked}: any target above 0 can be "

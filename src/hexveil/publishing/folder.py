@@ -38,7 +38,7 @@ def check_writable(folder: str | Path) -> Path:
                 f"{path} exists; a release is never changed: name a new folder (--out)."
             )
         place = next(p for p in path.absolute().parents if p.exists())
-        atomic_files.probe(place / path.name)
+        atomic_files.check_writable(place / path.name)
     return path
 
 

@@ -12,7 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import decimal_text, exact
+from hexveil.base.rational import decimal_text, to_fraction
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -140,7 +140,7 @@ def _dates(given: object) -> tuple[str, str]:
 
 def _box(given: object) -> tuple[float, float, float, float]:
     try:
-        west, south, east, north = (float(exact(v, "box")) for v in _items(given))
+        west, south, east, north = (float(to_fraction(v, "box")) for v in _items(given))
     except (ValueError, TypeError):
         raise InputError(
             "box must be four numbers, west, south, east, north in degrees, "
@@ -155,4 +155,4 @@ def _box(given: object) -> tuple[float, float, float, float]:
 
 
 def _values(given: object) -> tuple[Fraction, ...]:
-    return tuple(sorted({exact(v, "drop_values") for v in _items(given)}))
+    return tuple(sorted({to_fraction(v, "drop_values") for v in _items(given)}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hexveil.base.rational import exact
+from hexveil.base.rational import to_fraction
 from hexveil.report.manifest_view import NOUNS, format_rounded_up
 from hexveil.report.templates import render_sentence
 
@@ -82,8 +82,10 @@ def describe_steps(steps: Sequence[Step], amount: FormatAmount) -> list[str]:
             step=step,
             strategy=strategy,
             amount=amount,
-            quantile=f"{float(exact(step.get('part', '0'), 'the quantile of residuals')):.0%}",
-            epsilon=format_rounded_up(float(exact(step["epsilon"], "the epsilon of a step")), 4),
+            quantile=f"{float(to_fraction(step.get('part', '0'), 'the residual quantile')):.0%}",
+            epsilon=format_rounded_up(
+                float(to_fraction(step["epsilon"], "the epsilon of a step")), 4
+            ),
             share=f"{step['share']:.0%}",
         )
         for step in steps

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import exact
+from hexveil.base.rational import to_fraction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,8 +105,8 @@ class ManifestView:
             name=str(dataset.get("name") or ""),
             value=str(dataset.get("value") or "value"),
             value_unit=str(dataset.get("value_unit") or ""),
-            lower=float(exact(bounds["lower"], "lower bound")),
-            upper=float(exact(bounds["upper"], "upper bound")),
+            lower=float(to_fraction(bounds["lower"], "lower bound")),
+            upper=float(to_fraction(bounds["upper"], "upper bound")),
             unit=str(guarantee["unit"]),
             promise=str(guarantee["promise"]),
             label_columns=tuple(manifest["grid"].get("columns") or ()),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import exact
+from hexveil.base.rational import to_fraction
 from hexveil.model.public_metadata import UNITS
 from hexveil.report import clipping_text
 from hexveil.report.manifest_view import NOUNS, format_rounded_up, with_unit
@@ -122,7 +122,7 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, str]:
         "worst_case_bias": _quartiles(table, view, "bias"),
         "baseline_error": ""
         if baseline is None or view.statistic == "sd"
-        else view.amount(float(exact(baseline, "baseline error"))),
+        else view.amount(float(to_fraction(baseline, "baseline error"))),
     }
 
 
@@ -176,7 +176,7 @@ def _losses(losses: Mapping[str, Any]) -> dict[str, Any]:
     """Return quantiles of the units' losses, rounded up, and the numbers of units."""
     return {
         "losses": {
-            key: format_rounded_up(float(exact(losses[key], key)), 4)
+            key: format_rounded_up(float(to_fraction(losses[key], key)), 4)
             for key in _LOSSES
             if losses.get(key) is not None
         },
@@ -189,5 +189,5 @@ def _epsilon(text: object) -> str:
     """Return a loss rounded up to six digits: long decimals and ratios help no reader."""
     if text is None:
         return ""
-    number = float(exact(str(text), "epsilon"))
+    number = float(to_fraction(str(text), "epsilon"))
     return str(text) if len(str(text)) <= 12 else f"at most {format_rounded_up(number, 6)}"

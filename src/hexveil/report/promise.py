@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Literal
 
-from hexveil.base.rational import decimal_text, float_up
+from hexveil.base.rational import decimal_text, round_up
 from hexveil.report.templates import render_sentence
 
 Protect = Literal["values"]
@@ -107,7 +107,7 @@ def probability_factor(epsilon: Fraction) -> float:
     if not epsilon:
         return 1.0  # nothing is read, so this is exact
     try:
-        return math.nextafter(math.exp(float_up(epsilon)), math.inf)
+        return math.nextafter(math.exp(round_up(epsilon)), math.inf)
     except OverflowError:
         return math.inf
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hexveil.accounting.sensitivity import check_counts
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, bounds_pair, positive
+from hexveil.base.rational import Number, to_bounds, to_positive_fraction
 from hexveil.mechanisms.priors import (
     Values,
     check_values,
@@ -155,7 +155,11 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
     if data is None and cell is not None:
         raise InputError("a cell is one of records; name the records, too, or leave it out.")
     tell = progress or _silent
-    rows = [(one, positive(epsilon, "epsilon")) for one in mechanisms for epsilon in epsilons]
+    rows = [
+        (one, to_positive_fraction(epsilon, "epsilon"))
+        for one in mechanisms
+        for epsilon in epsilons
+    ]
     plans = []
     for one, epsilon in rows:
         plans.append(one.plan(setting.counts, bounds=setting.bounds, epsilon=epsilon))
@@ -199,7 +203,7 @@ def _simulated(
         raise InputError("evaluate needs counts and bounds, or data and a cell of it.")
     if (user_means is None) == (values is None):
         raise InputError("evaluate needs either user_means or values; give exactly one of them.")
-    sizes, pair = check_counts(counts), bounds_pair(bounds)
+    sizes, pair = check_counts(counts), to_bounds(bounds)
     if values is not None:
         return _Setting(sizes, pair, _drawable(values, sizes))
     return _Setting(sizes, pair, _means(user_means, sizes, pair))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.rational import float_up
+from hexveil.base.rational import round_up
 from hexveil.mechanisms import (
     AKMV,
     ArrayAveraging,
@@ -109,7 +109,7 @@ def _one_noise() -> list[Case]:
             Event(low=ends[1] + plan.noise_scale),
         )
         cases.append(
-            Case(mechanism.name, float_up(plan.epsilon), plan, (low, high), events, (SCALES,))
+            Case(mechanism.name, round_up(plan.epsilon), plan, (low, high), events, (SCALES,))
         )
     return cases
 
@@ -129,7 +129,7 @@ def _fixed_quantiles() -> list[Case]:
     every = (SCALES, NOISE, SCORES)
     part = (plan.epsilon - plan.mean_epsilon) / 2
     return [
-        Case(mechanism.name, float_up(plan.epsilon), plan, pair, events, every),
+        Case(mechanism.name, round_up(plan.epsilon), plan, pair, events, every),
         _choice(f"{mechanism.name}: low", part, plan.low, pair, Event(high=0.0)),
         _choice_on_a_fine_grid(),
     ]
@@ -160,7 +160,7 @@ def _wrapped() -> list[Case]:
     part = (plan.epsilon - plan.mean_epsilon) / 2
     every = (SCALES, NOISE, SCORES)
     return [
-        Case(mechanism.name, float_up(plan.epsilon), plan, pair, (Event(high=least),), every),
+        Case(mechanism.name, round_up(plan.epsilon), plan, pair, (Event(high=least),), every),
         _choice(f"{mechanism.name}: low", part, plan.low, arrays, Event(high=0.0)),
         _levy_wrapped(),
     ]
@@ -189,7 +189,7 @@ def _levy() -> list[Case]:
     events = (Event(high=1.12), Event(high=1.1))
     every = (SCALES, NOISE, SCORES)
     return [
-        Case(mechanism.name, float_up(plan.epsilon), plan, pair, events, every),
+        Case(mechanism.name, round_up(plan.epsilon), plan, pair, events, every),
         _choice(f"{mechanism.name}: middle", part, plan.choice, pair, Event(high=2.0)),
     ]
 
@@ -208,8 +208,8 @@ def _optimized() -> list[Case]:
     part = (other.epsilon - other.mean_epsilon) / 2
     both, one = (SCALES, NOISE), (SCALES, SCORES)
     return [
-        Case(noisy.name, float_up(plan.epsilon), plan, up, (Event(low=4.01),), both),
-        Case(choosy.name, float_up(other.epsilon), other, down, (Event(0.0, 0.0),), one),
+        Case(noisy.name, round_up(plan.epsilon), plan, up, (Event(low=4.01),), both),
+        Case(choosy.name, round_up(other.epsilon), other, down, (Event(0.0, 0.0),), one),
         _choice(f"{choosy.name}: low", part, other.low, down, Event(high=0.0)),
     ]
 
@@ -225,8 +225,8 @@ def _akmv() -> list[Case]:
     part = other.epsilon - other.mean_epsilon
     both, one = (SCALES, NOISE), (SCALES, SCORES)
     return [
-        Case(noisy.name, float_up(plan.epsilon), plan, down, (Event(high=0.975),), both),
-        Case(choosy.name, float_up(other.epsilon), other, up, (Event(low=1.34),), one),
+        Case(noisy.name, round_up(plan.epsilon), plan, down, (Event(high=0.975),), both),
+        Case(choosy.name, round_up(other.epsilon), other, up, (Event(low=1.34),), one),
         _choice(f"{choosy.name}: threshold", part, other.choice, up, Event(low=2.0)),
     ]
 
@@ -235,7 +235,7 @@ def _choice(name: str, part: Fraction, choice: Choice | None, pair: Pair, event:
     """Return a choice alone: it claims its part of ε."""
     if choice is None:
         raise ValueError(f"{name}: this plan makes no choice, so there is none to audit.")
-    return Case(name, float_up(part), choice, pair, (event,), (SCALES, SCORES))
+    return Case(name, round_up(part), choice, pair, (event,), (SCALES, SCORES))
 
 
 def _moved(means: Floats, to: float, user: int = 0) -> Pair:

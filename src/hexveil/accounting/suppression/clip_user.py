@@ -35,7 +35,7 @@ import numpy as np
 from hexveil.accounting.suppression.suppression_stages import TIE, Run, Stage
 from hexveil.accounting.suppression.suppression_state import Measure
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, positive
+from hexveil.base.rational import Number, to_positive_fraction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,8 +156,8 @@ def clip_user(
     >>> done.stages[0]
     Stage(degree=2, users=1, suppressed=1, finished=True)
     """
-    cell_loss = float(positive(epsilon, "epsilon"))
-    width = float(positive(span, "span"))
+    cell_loss = float(to_positive_fraction(epsilon, "epsilon"))
+    width = float(to_positive_fraction(span, "span"))
     _check_words(error, unfinished_stage)
     if not occupancy.n_pairs:
         raise InputError("the occupancy is empty: CLIP-USER needs at least one cell.")
@@ -219,7 +219,7 @@ def _limits(
 
 def _above_zero(value: float, name: str) -> float:
     """Return a number above zero, or infinity, as a float."""
-    return math.inf if value == math.inf else float(positive(value, name))
+    return math.inf if value == math.inf else float(to_positive_fraction(value, name))
 
 
 def _exempt(errors: Floats) -> int:

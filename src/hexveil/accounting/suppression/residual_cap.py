@@ -26,7 +26,7 @@ import numpy as np
 from hexveil.accounting.suppression.suppression_stages import TIE
 from hexveil.accounting.suppression.suppression_state import Measure
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, positive
+from hexveil.base.rational import Number, to_positive_fraction
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -98,7 +98,11 @@ def cap_after_suppression(
     >>> cap_after_suppression(whole, whole.n, 1.0, "0.1").caps.tolist()
     [10]
     """
-    measure = Measure.of(float(positive(span, "span")), float(positive(epsilon, "epsilon")), None)
+    measure = Measure.of(
+        float(to_positive_fraction(span, "span")),
+        float(to_positive_fraction(epsilon, "epsilon")),
+        None,
+    )
     left = _checked(occupancy, kept)
     best = [
         _best_cap(np.sort(left[i:j][left[i:j] > 0]), int(total), measure)

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import decimal_text, sums_up
+from hexveil.base.rational import decimal_text, sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.planning.clipping_range import user_clusters
 from hexveil.planning.clipping_range.fast_prediction import Candidate, best
@@ -194,7 +194,7 @@ class Steps(ReadOnlyArrays):
         """
         parts = self.class_shares() / self.class_noise[self.of]
         terms = self.shares(occupancy) / self.noise[occupancy.cell] * (1.0 + 2.0**-49)
-        in_cells = sums_up(occupancy.user, terms, occupancy.n_users)
+        in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
         return np.asarray(parts * (1.0 + 2.0**-49)), in_cells
 
     def composed(self, occupancy: Occupancy) -> Floats:
@@ -204,7 +204,7 @@ class Steps(ReadOnlyArrays):
         shares = self.shares(occupancy)
         each = np.maximum.reduceat(shares, occupancy.start[:-1]) / self.noise
         terms = np.where(shares > 0, each[occupancy.cell] * (1.0 + 2.0**-49), 0.0)
-        in_cells = sums_up(occupancy.user, terms, occupancy.n_users)
+        in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
         return np.asarray(np.nextafter(most[self.of] * (1.0 + 2.0**-49) + in_cells, np.inf))
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.accounting.noise_floor import PRIOR_SHARE
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, exact, positive
+from hexveil.base.rational import Number, to_fraction, to_positive_fraction
 from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def default_baseline_error(lower: Floats, upper: Floats, baseline_error: Number 
     """
     if baseline_error is None:
         return float((upper - lower).mean()) / PRIOR_SHARE
-    asked = positive(baseline_error, "baseline_error")
-    most = (exact(float(upper.max()), "upper bound") - exact(float(lower.min()), "lower bound")) / 2
+    asked = to_positive_fraction(baseline_error, "baseline_error")
+    most = (to_fraction(float(upper.max()), "upper bound") - to_fraction(float(lower.min()), "lower bound")) / 2
     if asked > most:
         raise InputError(
             f"baseline_error must be at most {float(most):.12g}, half the width of the bounds, "

@@ -19,7 +19,7 @@ import numpy as np
 
 from hexveil.accounting.pair_losses import threshold_shares
 from hexveil.base.errors import InputError
-from hexveil.base.rational import ULP, float_up
+from hexveil.base.rational import ULP, round_up
 from hexveil.model.distributed_occupancy import Block, SpreadOccupancy
 from hexveil.planning.allocation import Rows, whole
 
@@ -50,7 +50,7 @@ def rows_at(occupancy: Occupancy, cell_epsilon: Fraction, mechanism: ThresholdMe
     """Return the rows of all cells planned alone at loss `cell_epsilon`."""
     kept = occupancy.kth_largest(mechanism.rank(cell_epsilon))
     distinct, which = np.unique(kept, return_inverse=True)
-    noise = np.array([float_up(int(t) / cell_epsilon) for t in distinct], dtype=np.float64)
+    noise = np.array([round_up(int(t) / cell_epsilon) for t in distinct], dtype=np.float64)
     nothing = np.zeros(occupancy.n_cells)
     return Rows(
         mechanism=mechanism.name,

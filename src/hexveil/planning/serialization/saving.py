@@ -191,7 +191,7 @@ def _check_new(path: Path) -> None:
     try:
         if path.exists() or path.is_symlink():
             raise InputError(f"{path} exists; a saved plan is never changed: name a new folder.")
-        atomic_files.probe(path)
+        atomic_files.check_writable(path)
     except OSError as error:
         raise InputError(
             f"the folder {path} cannot be made ({atomic_files.reason(error)}); name one in a "

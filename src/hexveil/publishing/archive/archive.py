@@ -200,7 +200,7 @@ class Archive:
         with self._alone(), self._reached():
             place.rename(old)
             new.rename(place)
-            atomic_files.settle(place.parent)
+            atomic_files.fsync(place.parent)
         shutil.rmtree(old, ignore_errors=True)
 
     def _content(self, pointer: Pointer, name: str) -> bytes | None:
@@ -243,7 +243,7 @@ class Archive:
     def _put_here(self, pointer: Pointer, place: Path, write: Callable[[Path], object]) -> None:
         # Of all days: one that was stopped may never be asked for again.
         for left in (Path(self.root), *Path(self.root).glob("*/")):
-            atomic_files.sweep(left)
+            atomic_files.remove_stale(left)
         if self.has(pointer):
             return
         with self._reached():
@@ -288,7 +288,7 @@ class Archive:
         with ExitStack() as held:
             if self.local:
                 with self._reached():
-                    held.enter_context(atomic_files.alone(Path(self.root)))
+                    held.enter_context(atomic_files.exclusive_lock(Path(self.root)))
             yield
 
     def _write(self, path: str, text: str) -> None:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.rational import float_up
+from hexveil.base.rational import round_up
 from hexveil.publishing import receipt
 from hexveil.publishing.dossier.markup import clean
 from hexveil.publishing.dossier.schema import check
@@ -149,7 +149,7 @@ def _consistent(said: Said, path: Path) -> None:
             f"{path}: guarantee/promise is not the promise of guarantee/epsilon_spent; get the "
             "folder again from its holder."
         )
-    if losses["max"] > float_up(loss) * (1 + CLOSE):
+    if losses["max"] > round_up(loss) * (1 + CLOSE):
         raise InputError(
             f"{path}: losses/max is above guarantee/epsilon_spent; get the folder again from its "
             "holder."

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from duckdb.sqltypes import DuckDBPyType
 
-from hexveil.base.errors import LISTED, ColumnError, InputError
+from hexveil.base.errors import MAX_LISTED, ColumnError, InputError
 from hexveil.records.duckdb.expressions import literal
 from hexveil.records.sources.columns import (
     Kind,
@@ -375,7 +375,7 @@ def _difference(one: set[str], other: set[str], *, shown: bool) -> str:
     odd = sorted(one ^ other)
     if not odd:
         return "their types differ"
-    if not shown or len(odd) > LISTED:
+    if not shown or len(odd) > MAX_LISTED:
         return f"{len(odd)} are only in one of them"
     return f"only one of them has {', '.join(odd)}"
 

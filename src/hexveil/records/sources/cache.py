@@ -213,7 +213,7 @@ class Store:
         """
         target = Path(os.path.realpath(folder))
         private_folder.prepare(target, option="cache", content="sums of single users", note=_NOTE)
-        atomic_files.sweep(target)
+        atomic_files.remove_stale(target)
         return cls(folder)
 
     def entries(self) -> list[Entry]:
@@ -243,9 +243,9 @@ class Store:
                     write(str(temporary))
                     digest = _digest(temporary) or ""
                     entry = replace(entry, table=table.name, digest=digest)
-                    held.enter_context(atomic_files.alone(self._folder))
+                    held.enter_context(atomic_files.exclusive_lock(self._folder))
             else:
-                held.enter_context(atomic_files.alone(self._folder))
+                held.enter_context(atomic_files.exclusive_lock(self._folder))
             head = self._folder / (entry.key + HEAD)
             before = _head(head)
             if before is not None and before.files == entry.files and self.whole(before):
@@ -271,7 +271,7 @@ class Store:
         for path in list(self._folder.iterdir()):
             if path.name.endswith(TABLE) and path.name not in named:
                 path.unlink(missing_ok=True)
-        atomic_files.sweep(self._folder)
+        atomic_files.remove_stale(self._folder)
 
 
 def stamp(path: str, version: str) -> Stamp:

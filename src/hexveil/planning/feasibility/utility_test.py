@@ -76,7 +76,10 @@ def default_baseline_error(lower: Floats, upper: Floats, baseline_error: Number 
     if baseline_error is None:
         return float((upper - lower).mean()) / PRIOR_SHARE
     asked = to_positive_fraction(baseline_error, "baseline_error")
-    most = (to_fraction(float(upper.max()), "upper bound") - to_fraction(float(lower.min()), "lower bound")) / 2
+    most = (
+        to_fraction(float(upper.max()), "upper bound")
+        - to_fraction(float(lower.min()), "lower bound")
+    ) / 2
     if asked > most:
         raise InputError(
             f"baseline_error must be at most {float(most):.12g}, half the width of the bounds, "

@@ -1,0 +1,159 @@
+"""Integers and noise scales of small releases, one of each kind of plan, as literal values.
+
+A recording noise source stands in the place of the vetted door: it answers without noise, and each
+choice by a fixed candidate. All plans are made by hand, so that no solver is involved.
+"""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.mechanisms import noise
+from hexveil.model.public_metadata import ValueScale
+from hexveil.planning.clipping_range.private_range import GRAIN, Interval
+from hexveil.planning.clipping_range.two_stage import Steps
+from publishing.setting import dataset_of, plan_of
+
+GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))
+COUNTS = np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]])
+TOTALS = [173, 101, 29, 187, 73, 97, 139, 41, 37]
+SQUARES = [10_009, 5_281, 841, 7_609, 2_689, 4_709, 4_865, 1_681, 1_369]
+
+
+def records(scale=None):
+    """Return four users in three cells, with sums of squares, on a lattice of 60 or more steps."""
+    return dataset_of(COUNTS, TOTALS, np.array(SQUARES), scale=scale)
+
+
+def clipped(dataset, *, rows=None, **request):
+    """Return a plan of clipped statistics."""
+    made = {"factor": np.array([1.0, 0.5, 0.75, 1.0]), "noise_records": np.array([6.5, 9.0, 0.0])}
+    return plan_of(dataset, [2, 3, 0], rows=made | (rows or {}), **request)
+
+
+def variances(**rows):
+    """Return rows of variances, of the last cell none."""
+    made = {"variance_kept": np.array([5, 2, 0]), "variance_noise": np.array([0.75, 0.5, 0.0])}
+    return made | rows
+
+
+def whole(dataset):
+    """Return a plan that keeps all records, for which mean and variance have a joint bound."""
+    rows = {
+        "factor": np.ones(4),
+        "noise_records": np.array([6.5, 9.0, 4.0]),
+        "variance_kept": np.array([5, 4, 1]),
+        "variance_noise": np.array([0.75, 0.5, 0.0]),
+    }
+    return plan_of(dataset, [5, 4, 1], rows=rows, statistics=("mean", "variance"))
+
+
+def dropped(dataset):
+    """Return a plan without some pairs, as user suppression makes."""
+    rows = variances(dropped=np.arange(9) % 4 == 1)
+    return clipped(dataset, rows=rows, method="clip-user", statistics=("mean", "variance"))
+
+
+INTERVAL = Interval(
+    epsilon=Fraction(1, 4),
+    quantiles=(Fraction(1, 5), Fraction(4, 5)),
+    stretch=Fraction(5, 4),
+    width=0.25,
+    clipped=0.01,
+    weight=np.array([GRAIN // k for k in (2, 3, 4, 5, 6, 7, 8, 9, 1)], dtype=np.int64),
+)
+
+
+def weighted(dataset, **more):
+    """Return a plan with a private clipping range."""
+    noise_records = np.array([30.0, 40.0, 20.0])
+    rows = {"interval": INTERVAL, "noise_records": noise_records, "factor": np.ones(4)} | more
+    asked = {
+        "clipping_range": "private",
+        "method": "joint",
+        "mechanism": None,
+        "epsilon": Fraction(3),
+    }
+    statistics = ("mean", "variance") if "variance_noise" in more else ("mean",)
+    return plan_of(dataset, [5, 4, 1], rows=rows, statistics=statistics, **asked)
+
+
+def with_variance(dataset):
+    """Return the same with variances; the last cell has one record, hence none."""
+    interval = replace(INTERVAL, radius=Fraction(3, 2))
+    return weighted(dataset, interval=interval, variance_noise=np.array([2.5, 3.5, 0.0]))
+
+
+def two_stage(dataset, *, noise=30.0, users=0.5):
+    """Return a plan in two stages with two clusters of users."""
+    steps = Steps(
+        epsilon=Fraction(1, 8),
+        stretch=Fraction(9, 8),
+        of=np.array([0, 1, 1, 0]),
+        class_weight=np.array([GRAIN // k for k in (2, 3, 2, 5)], dtype=np.int64),
+        class_noise=np.array([0.5, 0.75]) * users,
+        weight=np.array([GRAIN // k for k in (3, 2, 5, 4, 7, 6, 9, 8, 1)], dtype=np.int64),
+        noise=np.array([0.5, 1.0, 1.5]) * users,
+    )
+    plan = weighted(
+        dataset, interval=interval, steps=steps, noise_records=np.array([1.0, 1.5, 0.5]) * noise
+    )
+    return replace(plan, request=replace(plan.request, clipping_range="two-stage"))
+
+
+LATTICE = ValueScale.of((0, 60), "1")
+KINDS = {
+    "clipped means": (clipped, ()),
+    "means and variances": (
+        lambda d: clipped(d, rows=variances(), statistics=("mean", "variance")), ()
+    ),
+    "means and variances of whole cells": (whole, ()),
+    "variances": (lambda d: clipped(d, rows=variances(), statistics=("variance",)), ()),
+    "cells planned apart": (
+        lambda d: clipped(d, rows={"cell_epsilon": Fraction(1), "factor": np.ones(4)}), ()
+    ),
+    "suppressed pairs": (dropped, ()),
+    "private clipping range": (weighted, (31, 50)),
+    "private clipping range, empty": (weighted, (50, 31)),
+    "private clipping range with variances": (with_variance, (31, 50)),
+    "two stages, direct": (lambda d: two_stage(d, noise=1.0, users=500.0), (20, 50, 1)),
+    "two stages, users": (two_stage, (20, 50, 1)),
+    "two stages, cells": (lambda d: two_stage(d, noise=0.05), (20, 50, 33)),
+}  # fmt: skip
+
+
+def handed_to_the_door(dataset, plan, chosen, monkeypatch, book):
+    """Return what a release hands to the noise source, and the rows that its ledger stores."""
+    calls, answers = [], iter(chosen)
+
+    def add_laplace(values, scales):
+        calls.append({"values": values.tolist(), "scales": scales.tolist()})
+        return values + np.arange(values.size)
+
+    def noisy_max(scores, scale):
+        calls.append({"scores": scores.tolist(), "scale": scale})
+        return next(answers)
+
+    monkeypatch.setattr(noise, "add_laplace", add_laplace)
+    monkeypatch.setattr(noise, "noisy_max", noisy_max)
+    shown = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    (entry,) = book.entries()
+    stages = {name: list(row) for name, row in book.find(entry.request).stages.items()}
+    columns = [f"{name}_noisy" for name in plan.statistics]
+    published = {name: shown.table[name].to_pylist() for name in columns}
+    return {"calls": calls, "stages": stages, "published": published}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_release_hands_these_integers_and_scales_to_the_door(kind, monkeypatch, tmp_path):
+    """Every kind of plan measures, scales and publishes exactly what it did when recorded."""
+    plan_for, chosen = KINDS[kind]
+    dataset = records(LATTICE)
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=100_000)
+    made = handed_to_the_door(dataset, plan_for(dataset), chosen, monkeypatch, book)
+    assert made == GOLDENS[kind]

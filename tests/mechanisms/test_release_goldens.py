@@ -100,9 +100,7 @@ def two_stage(dataset, *, noise=30.0, users=0.5):
         weight=np.array([GRAIN // k for k in (3, 2, 5, 4, 7, 6, 9, 8, 1)], dtype=np.int64),
         noise=np.array([0.5, 1.0, 1.5]) * users,
     )
-    plan = weighted(
-        dataset, interval=interval, steps=steps, noise_records=np.array([1.0, 1.5, 0.5]) * noise
-    )
+    plan = weighted(dataset, steps=steps, noise_records=np.array([1.0, 1.5, 0.5]) * noise)
     return replace(plan, request=replace(plan.request, clipping_range="two-stage"))
 
 

@@ -224,7 +224,7 @@ class Site:
         if folder in self.seen:
             assert contents == self.seen[folder]
             return
-        problems = verify.problems(folder)
+        problems = verify.find_problems(folder)
         assert not problems, problems
         receipt = json.loads(contents["receipt.json"])
         assert booking is not None, "published, and not paid for"

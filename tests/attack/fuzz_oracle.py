@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
-from hexveil.publishing.dossier.markup import clean
+from hexveil.publishing.markup import clean
 from records import oracle
 
 BOUNDS, QUANTUM = (-5, 60), "0.5"

@@ -28,8 +28,8 @@ from hexveil.cli import app
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder
 from hexveil.publishing.dossier.dossier import dossier
-from hexveil.publishing.dossier.markup import clean
 from hexveil.publishing.manifest import manifest
+from hexveil.publishing.markup import clean
 from hexveil.publishing.pipeline import _values
 from hexveil.publishing.table import released
 from hexveil.publishing.verification import verify
@@ -157,7 +157,7 @@ def test_guarding_is_undone_and_never_joins_two_texts(texts):
 
 def test_verify_accepts_and_readme_says_it(made):
     """Recipients' check passes, and the text beside the table tells of the apostrophe."""
-    assert verify.problems(made.folder) == ()
+    assert verify.find_problems(made.folder) == ()
     assert "apostrophe" in " ".join((made.folder / "README.txt").read_text("utf-8").split())
 
 
@@ -175,7 +175,7 @@ def test_a_release_of_any_names_verifies(tmp_path_factory, names, name):
     """Labels and names of any letters: the folder is what it says, and its labels come back."""
     place = tmp_path_factory.mktemp("any") / "map"
     made = release_of(names, place, name=name, columns=("route", "hour"))
-    assert verify.problems(made.folder) == ()
+    assert verify.find_problems(made.folder) == ()
     assert json.loads((place / "manifest.json").read_text("utf-8"))["dataset"]["name"] == name
     assert pq.read_table(place / "cells.parquet")["route"].to_pylist() == names
     shutil.rmtree(place)

@@ -97,14 +97,14 @@ def folders(tmp_path_factory):
         estimates = ("raw", "smoothed") if name == "means" else ("raw",)
         release = hv.release(dataset, plan, ledger=book, estimates=estimates, accept_noise=True)
         made[name] = release.write(home / name)
-        assert verify.problems(made[name]) == ()
+        assert verify.find_problems(made[name]) == ()
     return made
 
 
 def look(place):
     """Return what verification finds, as it is printed, and whether anything is wrong."""
     try:
-        verdict = verify.verdict(place)
+        verdict = verify.check_folder(place)
     except InputError as error:
         return [str(error)], True
     told = lines(place, verdict)
@@ -183,9 +183,9 @@ def near(source, place, path):
 CHILD = """\
 import resource, sys
 from pathlib import Path
-from hexveil.publishing import checking
+from hexveil.publishing.verification import verify
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-found = checking.problems(Path(sys.argv[1]))
+found = verify.find_problems(Path(sys.argv[1]))
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print((after - before) // 1000)
 print(*found, sep="\\n")

@@ -97,7 +97,7 @@ def test_a_day_is_published_once(daily, call):
     assert folder.startswith(f"{DAYS[0]}/")
     for pointer in ("latest.json", f"{DAYS[0]}/latest.json"):
         assert json.loads((daily / "maps" / "buses" / pointer).read_text())["path"] == folder
-    assert verify.problems(daily / "maps" / "buses" / folder) == ()
+    assert verify.find_problems(daily / "maps" / "buses" / folder) == ()
     again = call("publish", "run.toml", "--date", DAYS[0])
     assert (again.code, spent()) == (0, before)
     assert "published before" in again.out
@@ -127,7 +127,7 @@ def test_days_are_published_in_steps(daily, call):
     assert spent() == pytest.approx(2, rel=1e-6)
     before = spent()
     for folder in folders(daily / "maps" / "buses"):
-        assert verify.problems(daily / "maps" / "buses" / folder) == ()
+        assert verify.find_problems(daily / "maps" / "buses" / folder) == ()
     again = call("publish", "run.toml", "--date", DAYS[0])
     assert (again.code, spent()) == (0, before)
 
@@ -217,7 +217,7 @@ def test_one_that_stopped_goes_on(daily, call, monkeypatch, step):
     (booking,) = Ledger("ledger.sqlite", dataset="buses").entries()
     assert booking.state == "committed"
     (folder,) = folders(daily / "maps" / "buses")
-    assert verify.problems(daily / "maps" / "buses" / folder) == ()
+    assert verify.find_problems(daily / "maps" / "buses" / folder) == ()
 
 
 DAMAGE = {
@@ -245,7 +245,7 @@ def test_a_damaged_folder_is_noticed_and_restored(daily, call, sentence, where):
     assert "restored: " in said
     assert sentence in said
     assert contents(place) == whole
-    assert verify.problems(place) == ()
+    assert verify.find_problems(place) == ()
     assert [one.name for one in place.parent.iterdir() if one.is_dir()] == [place.name]
     assert "published before" in call("publish", "run.toml", "--date", DAYS[0], *out).out
 

@@ -85,7 +85,7 @@ def test_what_was_recomputed_is_said(here, call):
     """The command tells which losses it computed anew, for people and for machines."""
     assert call("release", "run.toml", "--accept-noise").code == 0
     said = " ".join(call("verify", "map").out.split())
-    assert "Recomputed what all 400 users lose together: " in said
+    assert "Recomputed sum of the losses of 400 users: " in said
     plain = json.loads(call("verify", "map", "--json").out)
     assert set(plain) == {"folder", "problems", "recomputed", "unknown", "signature"}
     assert len(plain["recomputed"]) == 2

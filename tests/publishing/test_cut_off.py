@@ -127,7 +127,7 @@ def test_every_text_says_how_many(tmp_path):
     assert f"{many} cell cut off at an end of the range." in page
     assert f"<b>Cut off</b> ({many} cell)" in page
     assert 'class="swatch cut-off"' in page
-    assert verify.problems(folder) == ()
+    assert verify.find_problems(folder) == ()
 
 
 def test_a_count_that_is_not_the_tables_is_found(tmp_path):
@@ -139,7 +139,7 @@ def test_a_count_that_is_not_the_tables_is_found(tmp_path):
         made, manifest=made.manifest | {"cut_off": [{"statistic": "mean", "cells": 0}]}
     )
     folder = hidden.write(tmp_path / "map")
-    (found,) = verify.problems(folder)
+    (found,) = verify.find_problems(folder)
     assert "cells cut off" in found
 
 

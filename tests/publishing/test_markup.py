@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from hexveil.publishing.dossier.markup import (
+from hexveil.publishing.markup import (
     Bullets,
     Section,
     Table,

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.publishing.verification import recomputed_losses, verify
-from hexveil.publishing.verification.recomputed_losses import Range, Stated
+from hexveil.publishing.verification.recomputed_losses import LossRange, ReleaseStatements
 from publishing.releases import PLANS, forge_manifest, forge_table, released, said
 
 EXACT = ("means", "per-cell", "clip-user", "equal-split", "interval")
@@ -23,16 +23,18 @@ def folders(tmp_path_factory):
 
 def losses(place):
     table = pq.read_table(place / "cells.parquet")
-    return recomputed_losses.losses(Stated.of(said(place), table)), said(place)["losses"]
+    return recomputed_losses.recompute_losses(
+        ReleaseStatements.from_release(said(place), table)
+    ), said(place)["losses"]
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_what_is_stated_lies_within_what_is_recomputed(folders, plan):
     """Of every kind of plan the sum and the largest loss fit, and nothing is found wrong."""
-    assert verify.problems(folders[plan]) == ()
+    assert verify.find_problems(folders[plan]) == ()
     known, stated = losses(folders[plan])
-    assert known.total.has(stated["mean"] * stated["users"], 1e-6 * (1 + known.total.low))
-    assert known.largest.has(stated["max"], 1e-9)
+    assert known.total.contains(stated["mean"] * stated["users"], 1e-6 * (1 + known.total.low))
+    assert known.largest.contains(stated["max"], 1e-9)
     assert known.total.low > 0
 
 
@@ -86,7 +88,10 @@ def cheaper(place):
             half[key] /= 2
         spent = half["max"]
         text = recomputed_losses.epsilon_text(Fraction(spent))
-        manifest["guarantee"] |= {"epsilon_spent": text, recomputed_losses.FACTOR: math.exp(spent)}
+        manifest["guarantee"] |= {
+            "epsilon_spent": text,
+            recomputed_losses.FACTOR_FIELD: math.exp(spent),
+        }
         for step in manifest["plan"]["private_steps"]:
             step["epsilon"] = str(float(step["epsilon"]) / 2)
 
@@ -107,7 +112,7 @@ FORGED = {
     ),
     "another factor": (
         "means",
-        stated("guarantee", recomputed_losses.FACTOR, to=lambda x: x / 2),
+        stated("guarantee", recomputed_losses.FACTOR_FIELD, to=lambda x: x / 2),
         "not e to the power",
     ),
     "less spent": (
@@ -126,7 +131,7 @@ FORGED = {
     "fewer units": ("means", stated("losses", "users", to=lambda _: 3), "fewer units than a cell"),
     "a smaller step": (
         "interval", stated("plan", "private_steps", 0, "epsilon", to=lambda _: "0.1"),
-        "share is not its part",
+        "share is not its share",
     ),
     "a step too few": (
         "interval", stated("plan", "private_steps", to=lambda steps: steps[1:]),
@@ -154,7 +159,7 @@ def test_a_forged_statement_is_found(folders, tmp_path, forged):
     plan, forge, sentence = FORGED[forged]
     place = shutil.copytree(folders[plan], tmp_path / "map")
     forge(place)
-    found = verify.problems(place)
+    found = verify.find_problems(place)
     assert any(sentence in one for one in found), found
 
 
@@ -168,15 +173,15 @@ def test_a_constant_map_costs_nothing(tmp_path, folders):
                 part["scale"] = 0.0
 
     forge_manifest(place, free)
-    assert any("no cell has noise" in one for one in verify.problems(place))
+    assert any("no cell has noise" in one for one in verify.find_problems(place))
 
 
 @pytest.mark.parametrize(
     ("range_", "text"),
     [
-        (Range(2.0, 2.0), "2"),
-        (Range(1.0, 2.5), "at least 1 and at most 2.5"),
-        (Range(0.25, math.inf), "at least 0.25"),
+        (LossRange(2.0, 2.0), "2"),
+        (LossRange(1.0, 2.5), "at least 1 and at most 2.5"),
+        (LossRange(0.25, math.inf), "at least 0.25"),
     ],
 )
 def test_limits_read_well(range_, text):

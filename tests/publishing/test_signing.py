@@ -37,16 +37,18 @@ def public(key):
 def test_a_signed_folder_is_by_the_holder_of_the_key(folder, keys):
     """The right key accepts it; without a key it is said whose it may be, and that it may be."""
     assert hv.verify(folder, key=public(keys[0]))["dataset"]["name"] == "buses"
-    verdict = verify.verdict(folder, key=str(public(keys[0])))
+    verdict = verify.check_folder(folder, key=str(public(keys[0])))
     assert verdict.signature.startswith("by the holder of the key given")
     known = signing.reader(public(keys[0])).fingerprint
-    assert f"by the key {known}, which anybody can have made" in verify.verdict(folder).signature
+    assert (
+        f"by the key {known}, which anybody can have made" in verify.check_folder(folder).signature
+    )
 
 
 def test_an_unsigned_folder_is_told_to_be_so(tmp_path, keys):
     """Without a key it passes, and is said not to be signed; with one it does not."""
     place = released(tmp_path / "map", "means")
-    verdict = verify.verdict(place)
+    verdict = verify.check_folder(place)
     assert verdict.problems == ()
     assert verdict.signature.startswith("none: the folder does not show who made it")
     with pytest.raises(InputError, match=r"signature\.json is missing: the folder is unsigned"):
@@ -109,25 +111,25 @@ def test_a_change_breaks_the_signature(folder, keys, tmp_path, forged):
     forge, sentence = FORGED[forged]
     place = shutil.copytree(folder, tmp_path / "map")
     forge(place)
-    found = verify.problems(place, key=public(keys[0]))
+    found = verify.find_problems(place, key=public(keys[0]))
     assert any(sentence in one for one in found), found
 
 
 def test_another_key_is_not_the_holders(folder, keys, tmp_path):
     """A folder that another signs, also anew with a key of its own, is not the holder's."""
-    (found,) = verify.problems(folder, key=public(keys[1]))
+    (found,) = verify.find_problems(folder, key=public(keys[1]))
     assert "is by another key" in found
     place = shutil.copytree(folder, tmp_path / "map")
     signing.signer(keys[1]).write(place)
-    assert verify.problems(place) == ()
-    (found,) = verify.problems(place, key=public(keys[0]))
+    assert verify.find_problems(place) == ()
+    (found,) = verify.find_problems(place, key=public(keys[0]))
     assert "not by the holder of that key" in found
 
     def claims(said):
         said["public_key"] = json.loads((folder / signing.NAME).read_text())["public_key"]
 
     changed_signature(claims)(place)
-    (found,) = verify.problems(place, key=public(keys[0]))
+    (found,) = verify.find_problems(place, key=public(keys[0]))
     assert "is not of these files" in found
 
 
@@ -213,10 +215,10 @@ def test_openssl_makes_and_reads_the_same_keys(tmp_path, folder, keys):
 def test_without_the_package_it_is_said(folder, keys, monkeypatch):
     """Whoever has not installed it learns that the signature was not checked, and how to."""
     monkeypatch.setattr(signing, "available", lambda: False)
-    verdict = verify.verdict(folder)
+    verdict = verify.check_folder(folder)
     assert verdict.problems == ()
     assert 'not checked: pip install "hexveil[signing]"' in verdict.signature
-    for use in (lambda: verify.problems(folder, key=public(keys[0])),
+    for use in (lambda: verify.find_problems(folder, key=public(keys[0])),
                 lambda: signing.signer(keys[0]), lambda: signing.generate(keys[0])):  # fmt: skip
         with pytest.raises(InputError, match="cryptography is not installed"):
             use()

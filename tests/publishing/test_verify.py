@@ -57,7 +57,7 @@ def odd_labels():
 def test_a_release_is_what_it_says(city, tmp_path, ledger):
     """A folder as it was written has no problem, and its receipt names every other file."""
     place = write(city, tmp_path / "map", ledger=ledger)
-    assert verify.problems(place) == ()
+    assert verify.find_problems(place) == ()
     said = json.loads((place / receipt.NAME).read_text())
     assert set(said["files"]) == {path.name for path in place.iterdir()} - {receipt.NAME}
     assert said["ledger"] == ledger
@@ -79,13 +79,13 @@ def test_in_python_the_manifest_is_returned_or_every_problem_is_named(city, tmp_
 @pytest.mark.parametrize("dataset", [odd_labels(), dataset_of([[3, 1], [2, 2]])])
 def test_labels_and_all_statistics_pass(tmp_path, dataset):
     """Names that need quoting, and columns of variances, are read as they were written."""
-    assert verify.problems(write(dataset, tmp_path / "a")) == ()
+    assert verify.find_problems(write(dataset, tmp_path / "a")) == ()
 
 
 def test_a_copy_passes(city, tmp_path):
     """A folder may be copied and renamed."""
     shutil.copytree(write(city, tmp_path / "map"), tmp_path / "copy")
-    assert verify.problems(tmp_path / "copy") == ()
+    assert verify.find_problems(tmp_path / "copy") == ()
 
 
 def change_csv(place):
@@ -175,16 +175,16 @@ def test_every_change_is_named(city, tmp_path, sentence):
     """What was changed, taken away or added is said by name, also under a new receipt."""
     place = write(city, tmp_path / "map")
     CHANGES[sentence](place)
-    found = verify.problems(place)
+    found = verify.find_problems(place)
     assert any(sentence in one for one in found), found
 
 
 def test_a_folder_that_is_no_release_is_refused(tmp_path):
     """A missing folder, and one without a manifest, are wrong use."""
     with pytest.raises(InputError, match="no folder"):
-        verify.problems(tmp_path / "gone")
+        verify.find_problems(tmp_path / "gone")
     with pytest.raises(InputError, match=r"no manifest\.json"):
-        verify.problems(tmp_path)
+        verify.find_problems(tmp_path)
 
 
 def test_problems_fit_a_terminal(city, tmp_path):
@@ -192,17 +192,17 @@ def test_problems_fit_a_terminal(city, tmp_path):
     place = write(city, tmp_path / "map")
     for number in range(60):
         (place / f"{number:02} {'x' * 200}.txt").touch()
-    found = verify.problems(place)
-    assert len(found) == verify.MOST_PROBLEMS + 1
+    found = verify.find_problems(place)
+    assert len(found) == verify.MAX_PROBLEMS + 1
     assert found[-1] == "And 30 more."
-    assert max(map(len, found)) <= verify.LONGEST + 3
+    assert max(map(len, found)) <= verify.MAX_PROBLEM_LENGTH + 3
 
 
 def test_what_was_recomputed_and_what_not_is_said(city, tmp_path):
     """The verdict names the losses that it computed anew, and what a folder cannot show."""
-    verdict = verify.verdict(write(city, tmp_path / "map"))
+    verdict = verify.check_folder(write(city, tmp_path / "map"))
     together, most = verdict.recomputed
-    assert together.startswith("what all 4 users lose together: ")
-    assert most.startswith("what the most exposed user loses: ")
+    assert together.startswith("sum of the losses of 4 users: ")
+    assert most.startswith("loss of the most exposed user: ")
     assert any("whether noise was drawn" in one for one in verdict.unknown)
     assert any("the loss of each user" in one for one in verdict.unknown)

@@ -161,7 +161,7 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     width = step["upper"] - step["lower"]
     assert made.table["mean_scale"].to_numpy() == pytest.approx(width * plan.parts["mean"].noise)
     folder = made.write(tmp_path / "map")
-    assert verify.problems(folder) == ()
+    assert verify.find_problems(folder) == ()
     assert "projected to the private interval" in (folder / "README.txt").read_text()
     page = (folder / "report.html").read_text()
     assert "off, by a stated prior, by about" in page

@@ -242,7 +242,7 @@ def test_one_booking_covers_all_three_steps(book, tmp_path):
     assert sd == pytest.approx(np.sqrt(variance))
     assert sd == pytest.approx(np.sqrt(true_variance(dataset, samples)), rel=0.2)
     folder = made.write(tmp_path / "map")
-    assert verify.problems(folder) == ()
+    assert verify.find_problems(folder) == ()
     said = " ".join((folder / "README.txt").read_text().split())
     assert "less the square of the noisy average's distance" in said
     assert "variance_scale * ln 40" in said
@@ -263,7 +263,7 @@ def test_a_variance_alone_pays_for_its_mean(book, tmp_path, statistics):
     assert not [name for name in made.table.column_names if name.startswith("mean")]
     assert 0 < made.manifest["plan"]["private_steps"][1]["mean_share"] < 1
     folder = made.write(tmp_path / "map")
-    assert verify.problems(folder) == ()
+    assert verify.find_problems(folder) == ()
     page = (folder / "report.html").read_text()
     assert "an interval found privately, and of average squared distances from its middle" in page
     assert "of values cut to" not in page

@@ -201,7 +201,7 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
     try:
         code = app(arguments, prog_name="hexveil", standalone_mode=False)
     except HexveilError as error:
-        from hexveil.publishing.dossier.markup import clean  # noqa: PLC0415  where there is an error
+        from hexveil.publishing.markup import clean  # noqa: PLC0415  where there is an error
 
         # Names of columns and files are in it, which others may have made to move the cursor.
         return error.exit_code, clean(str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.publishing.dossier.markup import document
+from hexveil.publishing.markup import document
 from hexveil.report import clipping_text
 from hexveil.report.manifest_view import format_heading, format_rounded_up
 

@@ -3,7 +3,7 @@
 Templates hold whole sentences; code computes values and formats numbers. A name that a template
 uses and nobody gave is an error, and so is a value that is None: neither may reach a reader.
 Each kind of output escapes the values that are put into a template, and never the template itself:
-HTML here, Markdown in publishing/dossier/markup.py, plain text not at all.
+HTML here, Markdown in publishing/markup.py, plain text not at all.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ import typer
 
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
-from hexveil.publishing.dossier.markup import clean
-from hexveil.publishing.verification.verify import verdict as checked
+from hexveil.publishing.markup import clean
+from hexveil.publishing.verification.verify import check_folder
 
 if TYPE_CHECKING:
-    from hexveil.publishing.verification.verify import Verdict
+    from hexveil.publishing.verification.verify import FolderVerdict
 
 Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
 Public = Annotated[
@@ -34,7 +34,7 @@ def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> in
 
     Exit 0 if all is as it was written, 2 if something is not. Needs no ledger and no records.
     """
-    verdict = checked(folder, key=key)
+    verdict = check_folder(folder, key=key)
     if as_json:
         typer.echo(json.dumps({"folder": str(folder)} | asdict(verdict), indent=2))
     else:
@@ -42,7 +42,7 @@ def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> in
     return 2 if verdict.problems else 0
 
 
-def lines(folder: Path, verdict: Verdict) -> list[str]:
+def lines(folder: Path, verdict: FolderVerdict) -> list[str]:
     """Return what was found."""
     if verdict.problems:
         return [f"{folder} is not as it was written:", *(f"  {one}" for one in verdict.problems)]

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hexveil.publishing.dossier import release_facts
-from hexveil.publishing.dossier.markup import document
 from hexveil.publishing.dossier.wording import template_values
+from hexveil.publishing.markup import document
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hexveil.publishing.dossier.markup import Section
+    from hexveil.publishing.markup import Section
 
 
 def dossier(folder: Path) -> Section:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import round_up
 from hexveil.publishing import receipt
-from hexveil.publishing.dossier.markup import clean
 from hexveil.publishing.dossier.schema import check
 from hexveil.publishing.manifest import SCHEMA_VERSION
+from hexveil.publishing.markup import clean
 from hexveil.report.promise import probability_factor, promise
 
 if TYPE_CHECKING:

@@ -1,35 +1,35 @@
-"""What the scales, biases, bounds and counts of a folder say about losses: recomputed, compared.
+"""Recomputation of privacy losses from the scales, biases, bounds and counts of a folder.
 
 Per cell a folder has the number of units n and of records N, the width U of the bounds and, of each
 statistic, the Laplace scale b, the bias B and the threshold t. It has no row per unit, so nobody
 can recompute what one unit loses. The following can be.
 
 The sum of all units' losses
-    Let a unit keep k of its samples in a cell, and K = Σ k. By the mean it loses k U / (b N)
+    Let a unit contribute k of its samples to a cell, and K = Σ k. By the mean it loses k U / (b N)
     (planning/plan.py), and B = U d / 2 with d = 1 - K / N (accounting/error_model.py). So all units
-    lose (U - 2 B) / b by this cell: counts cancel. Under a private interval of width w a unit of
-    weight share s loses s w / b, and Σ s = 1: all lose w / b; by variances of radius r likewise r²
-    / b; and each unit loses the interval's price. So `losses.mean` times `losses.users` is known
-    exactly, and a scale, a bias or a bound that was changed alone does not fit it. A variance
-    without an interval moves by at most x (1 - x), x = k / N, or by 1/4 for x > 1/2, both at most
-    x; and by at least x / 4 (1 - 1/N²), for N = 1 by nothing. Σ x = 1 - d follows from B = U² h (1
-    - h) / 2, h = min(d, 1/2), unless d >= 1/2, when it is in [0, 1/2]. The plan adds 2^-30 per unit
-    and cell. By both statistics of a cell a unit loses no less than by either
-    (accounting/privacy_loss.py) and no more than by both. So the sum is within two limits. In
-    several steps a unit is booked the most that any way costs it, so the sum is at least what the
-    way `direct` or `cells` costs; by the way `users`, at least the price of the first steps.
+    lose (U - 2 B) / b by this cell: counts cancel. Under a private range of width w a unit of
+    weight share s loses s w / b, and Σ s = 1: all lose w / b; by variances of radius r likewise
+    r² / b; and each unit loses the epsilon of the range. So `losses.mean` times `losses.users` is
+    known exactly, and a scale, a bias or a bound that was changed alone does not fit it.
+    A variance without a private range moves by at most x (1 - x), x = k / N, or by 1/4 for x > 1/2,
+    both at most x; and by at least x / 4 (1 - 1/N²), for N = 1 by nothing. Σ x = 1 - d follows
+    from B = U² h (1 - h) / 2, h = min(d, 1/2), unless d >= 1/2, when it is in [0, 1/2]. The plan
+    adds 2^-30 per unit and cell. By both statistics of a cell a unit loses no less than by either
+    (accounting/privacy_loss.py) and no more than by both. So the sum is within two limits.
+    With two stages a unit is booked the largest loss of any strategy, so the sum is at least that
+    of the strategy `direct` or `cells`; with `users`, at least the loss of the first steps.
 The largest loss
-    It is at least the average of those who lose anything; and since the K samples of a cell are
-    kept of n units, one keeps K / n or more: it is at least what all lose by any one cell, divided
-    by n. It is at most the sum over cells of what one unit can lose there: it keeps no more than t,
-    nor than the N - n + 1 that others leave it, nor than K.
-What is stated twice
+    It is at least the average of those who lose anything; and since n units contribute the K
+    samples of a cell, one contributes K / n or more: it is at least the loss of all by any one
+    cell, divided by n. It is at most the sum over cells of the largest loss of one unit there: it
+    contributes no more than t, nor than the N - n + 1 that others leave it, nor than K.
+Facts stated twice
     `epsilon_spent` is `losses.max`, rounded up; the factor is e to that power; composition charges
-    no less; private steps add up to it; errors and bounds are those of bias and scale, and their
+    no less; privacy steps add up to it; errors and bounds are those of bias and scale, and their
     largest and average those that the plan states.
 
 Not recomputed, because nothing in the folder shows it: quantiles of the losses but for their order,
-what a single unit loses, `l0_epsilon` but for its limits.
+the loss of a single unit, `l0_epsilon` but for its limits.
 """
 
 from __future__ import annotations
@@ -55,37 +55,37 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    Said = dict[str, Any]
+    Json = dict[str, Any]
 
-CLOSE = 1e-9
-FACTOR = "probability_factor"
-"""Field of the guarantee that holds e to the power of what is spent."""
-LATTICE = 2.0**-30
-"""What a variance's lattice costs each unit in each cell (mechanisms/clipped_variance.py)."""
-SPENT = 1e-11
-"""What rounding to twelve places adds to a sum of a few prices."""
+TOLERANCE = 1e-9
+FACTOR_FIELD = "probability_factor"
+"""Field of the guarantee that holds e to the power of the epsilon spent."""
+LATTICE_LOSS = 2.0**-30
+"""Loss of each unit in each cell by a variance's lattice (mechanisms/clipped_variance.py)."""
+EPSILON_TOLERANCE = 1e-11
+"""Largest error of a sum of a few epsilons rounded to twelve places."""
 
 
 @dataclass(frozen=True)
-class Range:
-    """A number that is known to lie between two others, or exactly."""
+class LossRange:
+    """Limits of a loss, which are equal where it is known exactly."""
 
     low: float
     high: float
 
-    def has(self, number: float, slack: float) -> bool:
+    def contains(self, number: float, slack: float) -> bool:
         """Return whether a number is in it, up to rounding."""
         return self.low - slack <= number <= self.high + slack
 
     def __str__(self) -> str:
-        if math.isclose(self.low, self.high, rel_tol=CLOSE):
+        if math.isclose(self.low, self.high, rel_tol=TOLERANCE):
             return f"{self.high:.6g}"
         high = f" and at most {self.high:.6g}" if math.isfinite(self.high) else ""
         return f"at least {self.low:.6g}{high}"
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class StatedStatistic:
     """A statistic of every cell, as the manifest states it.
 
     Attributes
@@ -95,7 +95,7 @@ class Part:
     """
 
     name: str
-    kept: Floats
+    contribution_cap: Floats
     scale: Floats
     bias: Floats
     bound95: Floats
@@ -104,8 +104,8 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Stated:
-    """What of a manifest and its table losses are recomputed from.
+class ReleaseStatements:
+    """Statements of a manifest and its table from which losses are recomputed.
 
     Attributes
     ----------
@@ -114,31 +114,34 @@ class Stated:
     parts : dict of str to Part
     """
 
-    manifest: Said
+    manifest: Json
     users: Floats
     records: Floats
     lower: Floats
     upper: Floats
-    parts: dict[str, Part]
+    statistics: dict[str, StatedStatistic]
 
     @classmethod
-    def of(cls, manifest: Said, table: pa.Table) -> Stated:
-        """Return what manifest and table state; ValueError if cells name other statistics."""
+    def from_release(cls, manifest: Json, table: pa.Table) -> ReleaseStatements:
+        """Return the statements of a release; ValueError if cells name different statistics."""
         cells = manifest["cells"]
-        names = [part["statistic"] for part in cells[0]["noised"]]
-        if any([part["statistic"] for part in cell["noised"]] != names for cell in cells):
+        names = [entry["statistic"] for entry in cells[0]["noised"]]
+        if any([entry["statistic"] for entry in cell["noised"]] != names for cell in cells):
             raise ValueError("cells of other statistics")
 
-        def column(at: int, key: str) -> Floats:
-            return np.array([cell["noised"][at][key] for cell in cells], dtype=np.float64)
+        def column(index: int, key: str) -> Floats:
+            return np.array([cell["noised"][index][key] for cell in cells], dtype=np.float64)
 
         keys = ("kept", "scale", "bias", "bound95", "grid_start", "grid_step")
         users, records = (table[name].to_numpy().astype(float) for name in ("users", "records"))
         lower, upper = (
             np.array([cell[end] for cell in cells], float) for end in ("lower", "upper")
         )
-        parts = {n: Part(n, *(column(at, key) for key in keys)) for at, n in enumerate(names)}
-        return cls(manifest, users, records, lower, upper, parts)
+        statistics = {
+            n: StatedStatistic(n, *(column(index, key) for key in keys))
+            for index, n in enumerate(names)
+        }
+        return cls(manifest, users, records, lower, upper, statistics)
 
     @property
     def span(self) -> Floats:
@@ -146,257 +149,283 @@ class Stated:
         return self.upper - self.lower
 
     @property
-    def steps(self) -> dict[str, Said]:
-        """The private steps by their names."""
-        return {one["step"]: one for one in self.manifest["plan"]["private_steps"]}
+    def steps(self) -> dict[str, Json]:
+        """The privacy steps by name."""
+        return {step["step"]: step for step in self.manifest["plan"]["private_steps"]}
 
     @property
     def radius(self) -> float:
-        """How far from a private interval's middle squares are kept."""
+        """Largest distance from the middle of a private range at which squares are not clipped."""
         return float(self.steps["interval"]["radius"])
 
     @property
-    def plain(self) -> bool:
-        """Whether values were cut to public bounds alone."""
+    def has_no_range(self) -> bool:
+        """Whether values were clipped to public bounds alone."""
         return "interval" not in self.steps
 
 
 @dataclass(frozen=True)
-class Losses:
-    """What is known of the losses: their sum over all units, and the largest."""
+class RecomputedLosses:
+    """Limits of the losses: of their sum over all units, and of the largest."""
 
-    total: Range
-    largest: Range
+    total: LossRange
+    largest: LossRange
 
 
-def losses(stated: Stated) -> Losses:
-    """Return what scales, biases, bounds and counts say of the losses (module head)."""
-    shared, cells = _of_cells(stated)
-    said = stated.manifest["losses"]
-    units, low = said["users"], shared * said["users"] + float(cells[0].sum())
+def recompute_losses(stated: ReleaseStatements) -> RecomputedLosses:
+    """Return the limits of the losses by scales, biases, bounds and counts (module head)."""
+    shared, cells = _cell_limits(stated)
+    stated_losses = stated.manifest["losses"]
+    units, low = stated_losses["users"], shared * stated_losses["users"] + float(cells[0].sum())
     high = shared * units + float(cells[1].sum())
-    one = shared + float((cells[0] / stated.users).max(initial=0.0))
-    among = low / max(units - said["at_zero"], 1)
-    return Losses(Range(low, high), Range(max(one, among), shared + float(cells[2].sum())))
+    largest = shared + float((cells[0] / stated.users).max(initial=0.0))
+    average = low / max(units - stated_losses["at_zero"], 1)
+    return RecomputedLosses(
+        LossRange(low, high), LossRange(max(largest, average), shared + float(cells[2].sum()))
+    )
 
 
-Three = tuple["Floats", "Floats", "Floats"]
+CellLimits = tuple["Floats", "Floats", "Floats"]
 
 
-def _of_cells(stated: Stated) -> tuple[float, Three]:
-    """Return what every unit loses beside the cells, and three limits of each cell.
+def _cell_limits(stated: ReleaseStatements) -> tuple[float, CellLimits]:
+    """Return the loss of every unit beside the cells, and three limits of each cell.
 
-    What all units together lose by it, at least and at most, and what one may lose.
+    These are the least and the largest loss of all units by it, and the largest loss of one.
     """
-    if stated.plain:
-        return 0.0, _sum([_plain(stated, part) for part in stated.parts.values()])
+    if stated.has_no_range:
+        return 0.0, _combine_statistics(
+            [_unranged_limits(stated, statistic) for statistic in stated.statistics.values()]
+        )
     steps = stated.steps
-    shared = sum(float(_exact(steps[k]["epsilon"])) for k in ("interval", "inside") if k in steps)
-    rates = [_weighted(stated, part) for part in stated.parts.values()]
+    shared = sum(
+        float(_fraction(steps[k]["epsilon"])) for k in ("interval", "inside") if k in steps
+    )
+    rates = [_ranged_limits(stated, statistic) for statistic in stated.statistics.values()]
     low = np.sum([low for low, _ in rates], axis=0)
     high = np.sum([high for _, high in rates], axis=0)
-    if "mean" not in stated.parts:  # it was made all the same, and its scale is not said
+    if "mean" not in stated.statistics:  # it was released all the same, and its scale is not stated
         high = np.full_like(low, np.inf)
     return shared, (low, high, high)
 
 
-def _weighted(stated: Stated, part: Part) -> tuple[Floats, Floats]:
-    """Return what all units together lose by each cell under a private interval."""
+def _ranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> tuple[Floats, Floats]:
+    """Return limits of the loss of all units by each cell, under a private range."""
     steps = stated.steps
-    way = steps["inside"]["way"] if "inside" in steps else None
+    strategy = steps["inside"]["way"] if "inside" in steps else None
     width = steps["interval"]["upper"] - steps["interval"]["lower"]
-    if part.name == "variance":
+    if statistic.name == "variance":
         width = stated.radius**2
-    if way == "users":
-        return np.zeros_like(part.scale), np.full_like(part.scale, np.inf)
-    if way == "cells":
+    if strategy == "users":
+        return np.zeros_like(statistic.scale), np.full_like(statistic.scale, np.inf)
+    if strategy == "cells":
         width = 2.0 * steps["cells"]["half_width"] / float(1 - COARSE)
-    rate = _over(np.full_like(part.scale, width), part.scale)
-    return rate, rate if way is None else np.full_like(rate, np.inf)
+    rate = _share_of_noise(np.full_like(statistic.scale, width), statistic.scale)
+    return rate, rate if strategy is None else np.full_like(rate, np.inf)
 
 
-def _plain(stated: Stated, part: Part) -> Three:
+def _unranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> CellLimits:
     """Return the three limits of each cell by one statistic within public bounds."""
-    noise = part.scale / stated.span ** (1 if part.name == "mean" else 2)
-    live = (part.scale > 0).astype(np.float64)
-    most = np.minimum(part.kept, stated.records - stated.users + 1) / stated.records
-    if part.name == "mean":
-        share = 1.0 - 2.0 * part.bias / stated.span
-        rate = _over(share, noise)
-        return rate, rate, _over(np.minimum(most, share), noise)
-    least, share = _share_of_variance(part.bias / stated.span**2)
-    own = (1.0 - 1.0 / stated.records**2) / 4.0
-    lattice = live * LATTICE
+    noise = statistic.scale / stated.span ** (1 if statistic.name == "mean" else 2)
+    has_noise = (statistic.scale > 0).astype(np.float64)
+    largest_share = (
+        np.minimum(statistic.contribution_cap, stated.records - stated.users + 1) / stated.records
+    )
+    if statistic.name == "mean":
+        share = 1.0 - 2.0 * statistic.bias / stated.span
+        rate = _share_of_noise(share, noise)
+        return rate, rate, _share_of_noise(np.minimum(largest_share, share), noise)
+    smallest_share, share = _variance_share(statistic.bias / stated.span**2)
+    smallest_loss = (1.0 - 1.0 / stated.records**2) / 4.0
+    lattice = has_noise * LATTICE_LOSS
     return (
-        _over(least * own, noise),
-        _over(np.minimum(share, stated.users / 4.0), noise) + lattice * stated.users,
-        _over(np.minimum(np.minimum(most, share), 0.25), noise) + lattice,
+        _share_of_noise(smallest_share * smallest_loss, noise),
+        _share_of_noise(np.minimum(share, stated.users / 4.0), noise) + lattice * stated.users,
+        _share_of_noise(np.minimum(np.minimum(largest_share, share), 0.25), noise) + lattice,
     )
 
 
-def _share_of_variance(bias: Floats) -> tuple[Floats, Floats]:
-    """Return limits of what is kept of a cell, as a share, from the variance's bias."""
-    away = (1.0 - np.sqrt(np.maximum(1.0 - 8.0 * bias, 0.0))) / 2.0
-    # Near 1/2 the bias is flat, so that rounding makes more of it than that.
-    open_ended = away > 0.5 - 1e-6
-    return np.where(open_ended, 0.0, 1.0 - away - 1e-6), 1.0 - away + 1e-6
+def _variance_share(bias: Floats) -> tuple[Floats, Floats]:
+    """Return limits of the contributed share of a cell, from the variance's bias."""
+    share_removed = (1.0 - np.sqrt(np.maximum(1.0 - 8.0 * bias, 0.0))) / 2.0
+    # Near 1/2 the bias is flat, so rounding changes the share by more than itself.
+    open_ended = share_removed > 0.5 - 1e-6
+    return np.where(open_ended, 0.0, 1.0 - share_removed - 1e-6), 1.0 - share_removed + 1e-6
 
 
-def _sum(limits: list[Three]) -> Three:
+def _combine_statistics(limits: list[CellLimits]) -> CellLimits:
     """Return the limits by several statistics: at least the larger, at most the sum."""
-    low, high, one = (np.stack(column) for column in zip(*limits, strict=True))
-    least = low.max(axis=0) if len(limits) > 1 else low[0]
-    return least, high.sum(axis=0), one.sum(axis=0)
+    low, high, single = (np.stack(column) for column in zip(*limits, strict=True))
+    smallest = low.max(axis=0) if len(limits) > 1 else low[0]
+    return smallest, high.sum(axis=0), single.sum(axis=0)
 
 
-def _over(share: Floats, noise: Floats) -> Floats:
-    """Return a share of the noise's reach; 0 where there is no noise, and no value is read."""
+def _share_of_noise(share: Floats, noise: Floats) -> Floats:
+    """Return a share over the noise; 0 where there is no noise, since no value is read."""
     return np.divide(share, noise, out=np.zeros_like(share), where=noise > 0)
 
 
-def _exact(text: str) -> Fraction:
+def _fraction(text: str) -> Fraction:
     return Fraction(text)
 
 
-# ---- what does not fit ----
+# ---- contradictions ----
 
 
-def problems(stated: Stated) -> Iterator[str]:
-    """Yield what the manifest says of losses and errors that cannot be so, a sentence each."""
-    yield from _spent(stated)
-    yield from _spread(stated)
-    yield from _stepwise(stated)
-    yield from _bounds(stated)
-    yield from _figures(stated)
+def find_problems(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield the impossible statements on losses and errors, a sentence each."""
+    yield from _check_epsilon(stated)
+    yield from _check_losses(stated)
+    yield from _check_steps(stated)
+    yield from _check_bounds(stated)
+    yield from _check_errors(stated)
 
 
-def _spent(stated: Stated) -> Iterator[str]:
-    """Yield where what is spent is said in two ways, and live cells are free or constants cost."""
-    said, largest = stated.manifest["guarantee"], stated.manifest["losses"]["max"]
-    spent, live = _exact(said["epsilon_spent"]), any(p.scale.any() for p in stated.parts.values())
-    if said["epsilon_spent"] != epsilon_text(Fraction(largest)):
+def _check_epsilon(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions on the epsilon spent: cells with noise cost, and constants do not."""
+    guarantee, largest = stated.manifest["guarantee"], stated.manifest["losses"]["max"]
+    spent, has_noise = (
+        _fraction(guarantee["epsilon_spent"]),
+        any(p.scale.any() for p in stated.statistics.values()),
+    )
+    if guarantee["epsilon_spent"] != epsilon_text(Fraction(largest)):
         yield "epsilon_spent is not the largest loss, rounded up."
     factor = probability_factor(Fraction(largest))
-    if said[FACTOR] is None or not math.isfinite(factor):
-        wrong = math.isfinite(factor) or said[FACTOR] is not None
+    if guarantee[FACTOR_FIELD] is None or not math.isfinite(factor):
+        is_wrong = math.isfinite(factor) or guarantee[FACTOR_FIELD] is not None
     else:
-        wrong = not math.isclose(said[FACTOR], factor, rel_tol=CLOSE)
-    if wrong:
-        yield f"guarantee/{FACTOR} is not e to the power of epsilon_spent."
-    if float(spent) > float(_exact(said["epsilon_asked"])) + SPENT:
+        is_wrong = not math.isclose(guarantee[FACTOR_FIELD], factor, rel_tol=TOLERANCE)
+    if is_wrong:
+        yield f"guarantee/{FACTOR_FIELD} is not e to the power of epsilon_spent."
+    if float(spent) > float(_fraction(guarantee["epsilon_asked"])) + EPSILON_TOLERANCE:
         yield "more was spent than asked for."
-    if float(_exact(said["l0_epsilon"])) < largest * (1.0 - CLOSE):
+    if float(_fraction(guarantee["l0_epsilon"])) < largest * (1.0 - TOLERANCE):
         yield "l0_epsilon is smaller than what was spent, so it counts no composition."
-    if live and (not largest or stated.manifest["ledger"] is None):
+    if has_noise and (not largest or stated.manifest["ledger"] is None):
         yield "a cell has noise, and the release says that it cost nothing."
-    if not live and (largest or stated.manifest["ledger"] is not None):
+    if not has_noise and (largest or stated.manifest["ledger"] is not None):
         yield "no cell has noise, and the release says that it cost something."
 
 
-def _spread(stated: Stated) -> Iterator[str]:
-    """Yield where the spread of losses does not fit the cells, or itself."""
-    said, known = stated.manifest["losses"], losses(stated)
-    order = [said[key] for key in ("median", "p90", "p99", "max")]
-    if order != sorted(order) or said["mean"] > said["max"] * (1.0 + CLOSE):
+def _check_losses(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions between the losses and the cells, or among the losses."""
+    stated_losses, recomputed = stated.manifest["losses"], recompute_losses(stated)
+    order = [stated_losses[key] for key in ("median", "p90", "p99", "max")]
+    if order != sorted(order) or stated_losses["mean"] > stated_losses["max"] * (1.0 + TOLERANCE):
         yield "the quantiles of the losses are not in order."
-    if said["users"] < stated.users.max(initial=0) or said["at_zero"] > said["users"]:
+    if (
+        stated_losses["users"] < stated.users.max(initial=0)
+        or stated_losses["at_zero"] > stated_losses["users"]
+    ):
         yield "losses are of fewer units than a cell has."
-    if (said["at_zero"] == said["users"]) != (not said["max"]):
+    if (stated_losses["at_zero"] == stated_losses["users"]) != (not stated_losses["max"]):
         yield "either all units lose nothing, or one loses something."
-    # Where nearly all of a cell is cut away its bias says little of what is left.
-    slack = CLOSE * (1.0 + known.total.low + _reach(stated))
-    if not known.total.has(said["mean"] * said["users"], slack):
+    # Where nearly all of a cell is clipped, its bias determines the remainder badly.
+    slack = TOLERANCE * (1.0 + recomputed.total.low + _sum_of_rates(stated))
+    if not recomputed.total.contains(stated_losses["mean"] * stated_losses["users"], slack):
         yield (
-            f"all units together lose {known.total} by the scales, biases and bounds of the cells, "
-            f"and {said['mean'] * said['users']:.6g} by the losses stated."
+            f"all units together lose {recomputed.total} by the scales, biases and bounds of the "
+            f"cells, and {stated_losses['mean'] * stated_losses['users']:.6g} by the losses stated."
         )
-    if not known.largest.has(said["max"], slack):
+    if not recomputed.largest.contains(stated_losses["max"], slack):
         yield (
-            f"the most exposed unit loses {known.largest} by the scales, biases, bounds and counts "
-            f"of the cells, and {said['max']:.6g} as stated."
+            f"the most exposed unit loses {recomputed.largest} by the scales, biases, bounds and "
+            f"counts of the cells, and {stated_losses['max']:.6g} as stated."
         )
 
 
-def _reach(stated: Stated) -> float:
-    """Return the sum of all rates, of which rounding takes a part."""
+def _sum_of_rates(stated: ReleaseStatements) -> float:
+    """Return the sum of all rates, to which rounding is relative."""
     powers = {"mean": 1, "variance": 2}
     return sum(
-        float(_over(stated.span ** powers[p.name], p.scale).sum()) for p in stated.parts.values()
+        float(_share_of_noise(stated.span ** powers[p.name], p.scale).sum())
+        for p in stated.statistics.values()
     )
 
 
-def _stepwise(stated: Stated) -> Iterator[str]:
-    """Yield where private steps do not add up to what is spent."""
+def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions between the privacy steps and the epsilon spent."""
     spent, steps = stated.manifest["losses"]["max"], stated.manifest["plan"]["private_steps"]
     if bool(steps) != bool(spent):
-        yield "private steps are named where nothing was spent, or none where something was."
+        yield "privacy steps are named where nothing was spent, or none where something was."
         return
-    prices = [float(_exact(one["epsilon"])) for one in steps]
-    if len({one["step"] for one in steps}) < len(steps) or (steps and "cells" not in stated.steps):
-        yield "a private step stands twice, or that of the cells is missing."
+    epsilons = [float(_fraction(step["epsilon"])) for step in steps]
+    if len({step["step"] for step in steps}) < len(steps) or (
+        steps and "cells" not in stated.steps
+    ):
+        yield "a privacy step occurs twice, or that of the cells is missing."
         return
     if any(
-        not math.isclose(one["share"] * spent, price, rel_tol=CLOSE, abs_tol=SPENT)
-        for one, price in zip(steps, prices, strict=True)
+        not math.isclose(
+            step["share"] * spent, epsilon, rel_tol=TOLERANCE, abs_tol=EPSILON_TOLERANCE
+        )
+        for step, epsilon in zip(steps, epsilons, strict=True)
     ):
-        yield "a private step's share is not its part of what was spent."
-    # In the way `users` the units that two steps cost most may be two.
-    added = "classes" in stated.steps or math.isclose(sum(prices), spent, abs_tol=SPENT * 10)
-    if not added or max(prices, default=0.0) > spent + SPENT:
-        yield "private steps do not add up to what was spent."
+        yield "a privacy step's share is not its share of the epsilon spent."
+    # With the strategy `users` two steps may cost different units most.
+    adds_up = "classes" in stated.steps or math.isclose(
+        sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10
+    )
+    if not adds_up or max(epsilons, default=0.0) > spent + EPSILON_TOLERANCE:
+        yield "privacy steps do not add up to the epsilon spent."
 
 
-def _bounds(stated: Stated) -> Iterator[str]:
-    """Yield where a cell's bounds, counts or grid are none that a release has."""
-    said = stated.manifest["bounds"]
-    low, high = (float(_exact(said[end])) for end in ("lower", "upper"))
-    quantum = float(_exact(said["quantum"]))
+def _check_bounds(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield bounds, counts and grids of cells that no release has."""
+    bounds = stated.manifest["bounds"]
+    low, high = (float(_fraction(bounds[end])) for end in ("lower", "upper"))
+    quantum = float(_fraction(bounds["quantum"]))
     if not (0 < quantum <= high - low) or (stated.lower < low).any() or (stated.upper > high).any():
         yield "a cell's bounds are not within those of the values."
-    elif not stated.plain and not (_close(stated.lower, low) and _close(stated.upper, high)):
-        yield "a cell has bounds of its own, which it has not under a private interval."
-    elif not all(_whole((end - low) / quantum) for end in (stated.lower, stated.upper)):
+    elif not stated.has_no_range and not (
+        _is_close(stated.lower, low) and _is_close(stated.upper, high)
+    ):
+        yield "a cell has bounds of its own, which no release under a private range has."
+    elif not all(_is_whole((end - low) / quantum) for end in (stated.lower, stated.upper)):
         yield "a cell's bounds are no whole numbers of quanta from those of the values."
     if not (stated.span > 0).all() or not (stated.users >= 1).all():
         yield "a cell has no users, or bounds without a width."
     if not (stated.users <= stated.records).all():
         yield "a cell has more users than records."
-    for part in stated.parts.values():
-        if not _fits(part, stated, quantum):
-            yield f"the grid of the {part.name} is not that of bounds, quantum, records and scale."
+    for statistic in stated.statistics.values():
+        if not _is_release_grid(statistic, stated, quantum):
+            yield (
+                f"the grid of the {statistic.name} is not that of bounds, quantum, records and "
+                "scale."
+            )
 
 
-def _fits(part: Part, stated: Stated, quantum: float) -> bool:
+def _is_release_grid(statistic: StatedStatistic, stated: ReleaseStatements, quantum: float) -> bool:
     """Return whether a grid is the one that a release of these bounds and counts has."""
-    live = part.scale > 0
-    if not stated.plain:
-        # Steps of a mean are a quantum over the sum of weights, which the folder does not say.
-        if part.name == "variance":
-            return _close(part.step, np.full_like(part.step, stated.radius**2 / SHOWN))
-        return _close(part.start, stated.lower) and bool((part.step <= quantum).all())
-    if part.name == "variance":
-        return _close(part.step, part.scale / STEPS)
-    step = np.where(live, quantum / (2.0 * stated.records), 0.0)
-    start = np.where(live, stated.lower, stated.lower + stated.span / 2.0)
-    return _close(part.step, step) and _close(part.start, start)
+    has_noise = statistic.scale > 0
+    if not stated.has_no_range:
+        # Steps of a mean are a quantum over the sum of weights, which the folder does not state.
+        if statistic.name == "variance":
+            return _is_close(statistic.step, np.full_like(statistic.step, stated.radius**2 / SHOWN))
+        return _is_close(statistic.start, stated.lower) and bool((statistic.step <= quantum).all())
+    if statistic.name == "variance":
+        return _is_close(statistic.step, statistic.scale / STEPS)
+    step = np.where(has_noise, quantum / (2.0 * stated.records), 0.0)
+    start = np.where(has_noise, stated.lower, stated.lower + stated.span / 2.0)
+    return _is_close(statistic.step, step) and _is_close(statistic.start, start)
 
 
-def _figures(stated: Stated) -> Iterator[str]:
-    """Yield where biases and bounds within public bounds are none that a release states."""
+def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield biases and 95% bounds within public bounds that no release states."""
     worst = {"mean": stated.span / 2.0, "variance": stated.span**2 / 8.0}
-    for part in stated.parts.values() if stated.plain else ():
-        live = part.scale > 0
-        if (part.bias > worst[part.name] * (1.0 + CLOSE)).any():
-            yield f"a bias of the {part.name} is larger than a constant can miss."
-        if not _close(part.bound95, part.bias + part.scale * LN20):
-            yield f"bound95 of the {part.name} is not its bias and ln 20 of its scale."
-        if (live & (part.kept < 1)).any():
-            yield f"a cell keeps no record for its {part.name}, and has noise."
+    for statistic in stated.statistics.values() if stated.has_no_range else ():
+        has_noise = statistic.scale > 0
+        if (statistic.bias > worst[statistic.name] * (1.0 + TOLERANCE)).any():
+            yield f"a bias of the {statistic.name} is larger than a constant can miss."
+        if not _is_close(statistic.bound95, statistic.bias + statistic.scale * LN20):
+            yield f"bound95 of the {statistic.name} is not its bias and ln 20 of its scale."
+        if (has_noise & (statistic.contribution_cap < 1)).any():
+            yield f"a cell keeps no record for its {statistic.name}, and has noise."
 
 
-def _whole(numbers: Floats) -> bool:
+def _is_whole(numbers: Floats) -> bool:
     return bool((np.abs(numbers - np.round(numbers)) <= 1e-6 * (1.0 + np.abs(numbers))).all())
 
 
-def _close(one: Floats, other: Floats | float) -> bool:
-    return bool(np.allclose(one, other, rtol=CLOSE, atol=1e-300))
+def _is_close(numbers: Floats, expected: Floats | float) -> bool:
+    return bool(np.allclose(numbers, expected, rtol=TOLERANCE, atol=1e-300))

@@ -2,8 +2,8 @@
 
 In the folder of tests: `python -m mutation hexveil/accounting hexveil/ledger --number 50 --seed 1`.
 Each fault is tried with the tests that name its module, then with those beside them, then with the
-rest of the quick suite, and with --all with the slow tests too; the first failure ends it.
-Survivors are listed: each wants a small exact test, or is no fault at all.
+rest of the quick suite (but not with --near), and with --all with the slow tests too; the first
+failure ends it. Survivors are listed: each wants a small exact test, or is no fault at all.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def nearest(path: Path, tests: dict[Path, str]) -> list[Path]:
 class Runner:
     """Runs the tests with a copy of the source that a fault is put into."""
 
-    def __init__(self, *, slow: bool) -> None:
+    def __init__(self, *, near: bool, slow: bool) -> None:
         files = sorted(TESTS.rglob("test_*.py"))
         places = {file: file.relative_to(ROOT).as_posix() for file in files}
         self._tests = {
@@ -87,15 +87,18 @@ class Runner:
             for file, place in places.items()
             if not place.startswith(tuple(AROUND))
         }
-        self._slow = slow
+        self._near, self._slow = near, slow
 
     def verdict(self, mutant: Mutant) -> str:
         """Return which tests fail with a fault: the nearest, ..., the slow, or that it survived."""
         near = nearest(mutant.path, self._tests)
-        folders = {file.parent for file in near} - {TESTS}
+        folders = {file.parent for file in near if file.stem == f"test_{mutant.path.stem}"}
+        folders = (folders or {file.parent for file in near}) - {TESTS}
         beside = [file for file in self._tests if file.parent in folders and file not in near]
         rest = [file for file in self._tests if file not in {*near, *beside}]
-        stages = [("nearest", near, QUICK), ("beside", beside, QUICK), ("quick", rest, QUICK)]
+        stages = [("nearest", near, QUICK), ("beside", beside, QUICK)]
+        if not self._near:
+            stages.append(("quick", rest, QUICK))
         if self._slow:
             stages.append(("slow", list(self._tests), f"slow and {OTHER_PROGRAMS}"))
         with tempfile.TemporaryDirectory(prefix="mutant-") as name:
@@ -137,10 +140,11 @@ def main() -> int:
     parser.add_argument("--number", type=int, default=50, help="mutants to try")
     parser.add_argument("--seed", type=int, default=1, help="which mutants")
     parser.add_argument("--jobs", type=int, default=2, help="mutants to try at once")
+    parser.add_argument("--near", action="store_true", help="without tests far from the module")
     parser.add_argument("--all", action="store_true", help="with the slow tests, too")
     given = parser.parse_args()
     mutants = sample(given.folders, given.number, given.seed)
-    runner, begun, verdicts = Runner(slow=given.all), time.monotonic(), Counter()
+    runner, begun, verdicts = Runner(near=given.near, slow=given.all), time.monotonic(), Counter()
     with ThreadPoolExecutor(given.jobs) as pool:
         for mutant, verdict in zip(mutants, pool.map(runner.verdict, mutants), strict=True):
             verdicts[verdict] += 1

@@ -1,6 +1,7 @@
 """Cells that a private range cut off: graded so, with an interval that reaches to the bound."""
 
 import contextlib
+import functools
 import json
 import math
 from dataclasses import replace
@@ -28,6 +29,7 @@ RELEASES = range(9, 17)
 SCALE = ValueScale.of((0, 65), "0.1")
 
 
+@functools.cache
 def highway(seed=5):
     """Return buses at about 25 km/h in most hexagons, and at 54.3 in the first."""
     rng = np.random.default_rng(seed)
@@ -46,6 +48,12 @@ def highway(seed=5):
     occupancy = dataset.occupancy
     sums = replace(dataset.sums, total=totals[occupancy.user, occupancy.cell])
     return replace(dataset, sums=sums)
+
+
+@functools.cache
+def planned(kind):
+    """Return the highway's plan of a kind of interval; plans are immutable, so one serves all."""
+    return hv.plan(highway(), epsilon=4, clipping_range=kind, advise=False)
 
 
 @contextlib.contextmanager
@@ -83,7 +91,7 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
     """
     dataset = highway()
     kind = "two-stage" if way else "private"
-    plan = hv.plan(dataset, epsilon=4, clipping_range=kind, advise=False)
+    plan = planned(kind)
     for seed in RELEASES:
         made = published(dataset, plan, tmp_path, seed, way, estimates=estimates)
         fast, *others = made.table.to_pylist()
@@ -100,7 +108,7 @@ def test_cells_well_inside_are_as_they_were(tmp_path, way):
     """A cell that is not cut off keeps grade and interval."""
     dataset = highway()
     kind = "two-stage" if way else "private"
-    plan = hv.plan(dataset, epsilon=4, clipping_range=kind, advise=False)
+    plan = planned(kind)
     for seed in RELEASES:
         made = published(dataset, plan, tmp_path, seed, way)
         inside = [row for row in made.table.to_pylist() if row["mean_quality"] != "cut off"]
@@ -113,8 +121,7 @@ def test_cells_well_inside_are_as_they_were(tmp_path, way):
 
 def test_every_text_says_how_many(tmp_path):
     """Manifest, page, README.txt and dossier have the number of cells, and verify accepts them."""
-    dataset = highway()
-    plan = hv.plan(dataset, epsilon=4, clipping_range="private", advise=False)
+    dataset, plan = highway(), planned("private")
     made = published(dataset, plan, tmp_path, 0)
     folder = made.write(tmp_path / "map")
     many = made.table["mean_quality"].to_pylist().count("cut off")
@@ -132,8 +139,7 @@ def test_every_text_says_how_many(tmp_path):
 
 def test_a_count_that_is_not_the_tables_is_found(tmp_path):
     """A manifest that hides cells that were cut off does not fit its table."""
-    dataset = highway()
-    plan = hv.plan(dataset, epsilon=4, clipping_range="private", advise=False)
+    dataset, plan = highway(), planned("private")
     made = published(dataset, plan, tmp_path, 0)
     hidden = replace(
         made, manifest=made.manifest | {"cut_off": [{"statistic": "mean", "cells": 0}]}

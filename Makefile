@@ -2,7 +2,7 @@
 PYTHON ?= python3
 JOBS ?= 2
 BENCH_SECONDS ?= 1800
-MUTATED ?= hexveil/theory hexveil/planning hexveil/ledger hexveil/noise --number 50
+MUTATED ?= hexveil/accounting hexveil/planning hexveil/mechanisms hexveil/ledger --number 50
 
 VENV := .venv
 BIN := $(VENV)/bin

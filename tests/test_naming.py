@@ -26,12 +26,15 @@ EVERYDAY = frozenset(
     """.split()  # noqa: SIM905  a list of sixty strings reads worse
 )
 CLAUSE = re.compile(r"\b(what|of which|in whose|whose)\b", re.IGNORECASE)
-ENGINE_CONTRACT = {"counting", "reading", "recount", "session"}
+ENGINE_CONTRACT = {"counting", "reading", "regrid", "session"}
 """Modules that each engine of hexveil/records has, by the same name."""
 ENGINES = {"hexveil/records/duckdb", "hexveil/records/spark"}
 
 AIM = {"everyday": 3.0, "clauses": 1.0, "classes": 0, "modules": 0}
-LIMITS = {"hexveil": {"everyday": 14.5, "clauses": 21.6, "classes": 39, "modules": 36}}
+LIMITS = {
+    "hexveil": {"everyday": 13.1, "clauses": 19.3, "classes": 31, "modules": 1},
+    "hexveil_research": {"everyday": 15.1, "clauses": 20.5, "classes": 2, "modules": 7},
+}
 """Per package: per cent of bindings, per cent of docstrings, names of classes and of modules."""
 
 

@@ -157,6 +157,7 @@ def city(tmp_path_factory):
     return folder / "city.parquet", printed.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", FOLLOWED)
 def test_a_page_can_be_followed(page, city, tmp_path, monkeypatch):
     """Every command and every line of Python of a page runs, and prints what the page shows."""

@@ -44,6 +44,7 @@ def test_links_lead_somewhere(path):
     assert [link for link in near if not (FOLDER / link).exists()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs_from_top_to_bottom(path, tmp_path, monkeypatch):
     """All code runs, in a new folder and in order, and leaves a release there."""

@@ -92,6 +92,7 @@ def test_errors_are_those_of_releases(benchmark):
     assert names == [first, f"{first}, smoothed", f"{first}, through a ledger"]
 
 
+@pytest.mark.slow
 def test_whole_releases_agree_with_drawn_ones(benchmark):
     """Through ledger and noise library the errors are those of the maps that are only drawn."""
     reach, losing = benchmark("reach"), benchmark("losing")
@@ -102,6 +103,7 @@ def test_whole_releases_agree_with_drawn_ones(benchmark):
     assert abs(drawn.mean - whole.mean) < 10 * gap
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("users", "epsilon", "like"), [(20, "1", "none"), (200, "1", None), (200, "10", None)]
 )

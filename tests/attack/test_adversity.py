@@ -155,6 +155,7 @@ def test_no_draw_is_lost_for_its_size(runner, tmp_path, monkeypatch):
         assert site.kinds(one.request) == list(PATH[1:])
 
 
+@pytest.mark.slow
 def test_memory_that_ends_while_a_stage_is_drawn(runner, either):
     """Whatever cannot be had, one draw is made under a booking; a lost one is paid once more."""
     for number, day in enumerate(DAYS):
@@ -195,6 +196,7 @@ def test_a_ledger_that_may_not_grow(site, ask, monkeypatch):
     assert len(site.entries()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EVENTS)
 def test_a_ledger_without_room_for_an_event(site, ask, monkeypatch, kind):
     """The release stops there, and is paid for once in the end."""
@@ -279,6 +281,7 @@ def test_a_day_that_is_in_the_way(site, ask):
     assert len(site.entries()) == site.draws() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
@@ -330,6 +333,7 @@ def test_a_ledger_that_may_only_be_read(site, ask, monkeypatch):
     finishes(site, ask, DAYS[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"", b"[]"])
 @pytest.mark.parametrize("name", ["latest.json", "2022-01-01/latest.json", "ledger.json"])
 def test_a_broken_pointer(site, ask, name, content):
@@ -364,6 +368,7 @@ def test_a_file_that_goes(site, ask, monkeypatch, step):
     assert len(site.entries()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", WRITES)
 def test_a_file_that_is_exchanged(site, ask, monkeypatch, step):
     """An older copy in its place does not have the release: it stops, and stays refused."""
@@ -421,6 +426,7 @@ def own_server(postgres_programs):
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["reserve", *WRITES])
 def test_a_server_that_stops(tmp_path, monkeypatch, own_server, ask, step):
     """Between two steps the server is gone; when it is back, the release is finished."""
@@ -441,6 +447,7 @@ def test_a_server_that_stops(tmp_path, monkeypatch, own_server, ask, step):
     assert len(site.entries()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EVENTS)
 def test_a_connection_that_is_cut(tmp_path, monkeypatch, postgres, ask, kind):
     """In the middle of a transaction: it did not happen, and the release can be finished."""
@@ -469,6 +476,7 @@ def test_a_connection_that_is_cut(tmp_path, monkeypatch, postgres, ask, kind):
     finishes(site, ask, DAYS[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["opened", *EVENTS])
 def test_an_answer_that_is_lost(either, monkeypatch, ask, kind):
     """The step is committed, and the connection is gone before the answer: nothing is done twice.
@@ -515,6 +523,7 @@ def set_clock(monkeypatch, text):
     monkeypatch.setattr(publish_command, "now", lambda: at)
 
 
+@pytest.mark.slow
 def test_a_clock_set_back_refills_nothing(either, ask, monkeypatch):
     """A month's budget is not there again when the clock says an earlier month."""
     run = either.folder / "run.toml"
@@ -545,6 +554,7 @@ def many(site):
     return site.book().verify().entries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_ledger_put_back_to_an_older_copy(either, ask, order):
     """What was published since is known by its receipts, also where a day was filled in."""
@@ -651,6 +661,7 @@ def test_what_stopped_is_listed_given_back_or_abandoned(runner, either, ask, cal
     either.check()
 
 
+@pytest.mark.slow
 def test_what_stopped_is_finished_by_the_same_command(runner, either, ask, call):
     """After that nothing waits; what was lost is paid once more, and nothing else."""
     for day, step in zip(DAYS, ("reserved", "marked", "drawn", "measured", "stored"), strict=True):

@@ -80,6 +80,7 @@ def _event(entry, kind, body):
     return events.Event(entry, "buses", "buses", "r", kind, "", body, None, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS, ids=[step.name for step in STEPS])
 def test_killed_at_a_step(runner, site, step):
     """The book and the folder are as the table says; the same command finishes at one price."""

@@ -37,6 +37,7 @@ def test_the_curve_falls_and_passes_the_plan():
     assert errors[middle] == pytest.approx(plan.max_error, rel=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["max", "mean"])
 def test_targets_of_several_statistics_are_drawn_in_their_parts(objective):
     """The plan meets its targets exactly there, and the joint line passes through it."""
@@ -59,6 +60,7 @@ def test_a_plan_of_constants_has_no_point(monkeypatch):
     assert labels[-1] == "this plan: constants, at no loss"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["$x_$ km/h", "µg/m³", "\u4e00"])
 def test_any_unit_is_drawn_as_text(unit):
     """Neither formulas nor letters that a font lacks stop a figure or warn."""

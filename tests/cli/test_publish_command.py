@@ -104,6 +104,7 @@ def test_a_day_is_published_once(daily, call):
     assert folders(daily / "maps" / "buses") == [folder]
 
 
+@pytest.mark.slow
 def test_two_data_sets_are_published_side_by_side(daily, call):
     """Names that are alike in ASCII, or have none of it, have a folder each, and both are there."""
     names = ("a/b", "a-b", "Автобусы", "बसें", "A-B", "..", "x" * 300)
@@ -143,6 +144,7 @@ def test_a_range_is_a_day_at_a_time_until_the_budget_ends(daily, call):
     assert newest["day"] == DAYS[1]
 
 
+@pytest.mark.slow
 def test_user_days_do_not_use_each_other_up(daily, call):
     """Each day has its own units: three days fit a budget of one; the owner's loss adds up."""
     said = call(
@@ -229,6 +231,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["maps", "bucket"])
 @pytest.mark.parametrize("sentence", DAMAGE)
 def test_a_damaged_folder_is_noticed_and_restored(daily, call, sentence, where):
@@ -361,6 +364,7 @@ def test_a_day_waits_for_late_records(daily, call, monkeypatch):
     assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
 
 
+@pytest.mark.slow
 def test_the_run_file_says_how_long_a_day_waits_and_what_late_records_do(daily, call, monkeypatch):
     """`wait` and `late` stand in [publish]; an option takes their place."""
     run = daily / "run.toml"

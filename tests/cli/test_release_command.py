@@ -4,6 +4,7 @@ import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 
 def test_a_release_writes_its_folder_and_says_so(here, call):
@@ -50,6 +51,7 @@ def test_the_budget_refuses_with_exit_3(here, call):
     assert said.code == 0, said.err
 
 
+@pytest.mark.slow
 def test_a_deviation_under_a_private_interval(here, call):
     """The command plans, books once and writes it; the folder verifies and names all steps."""
     out = here / "map"
@@ -155,6 +157,7 @@ def test_rows_without_a_place_are_dropped_by_rule(here, call):
     assert call("release", "run.toml").code == 0
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_says_the_same(here, spawn):
     """The installed command behaves as in the tests: clean stderr, exit codes."""
     done = spawn("release", "run.toml", cwd=here)

@@ -136,7 +136,7 @@ def described(one: Command) -> str:
     ]
     parts = [f"### {one.name}", one.purpose, f"```sh\n{usage(one)}\n```"]
     if rows:
-        parts.append(table("argument or option | what", rows))
+        parts.append(table("argument or option | meaning", rows))
     if taken := fields_taken(one):
         parts.append(taken)
     if one.example:
@@ -157,7 +157,7 @@ def fields_taken(one: Command) -> str:
             single += given
     said = [", ".join(single)] if single else []
     said += [f"every field of {listed(whole)}"] if whole else []
-    return f"Also, [as options](run-file.md): {', and '.join(said)}." if said else ""
+    return f"[Run-file fields as options](run-file.md): {', and '.join(said)}." if said else ""
 
 
 def listed(names: list[str]) -> str:
@@ -166,11 +166,11 @@ def listed(names: list[str]) -> str:
 
 
 EXITS = [
-    ("0", "Done, or done before: the same numbers again, at no cost."),
-    ("1", "The program or the machine failed; trying again may help."),
-    ("2", "Wrong use or bad input; nothing was written, nothing was spent."),
-    ("3", "The budget refuses; nothing was spent."),
-    ("130", "Interrupted: by Ctrl-C, SIGTERM or SIGHUP; the same command goes on."),
+    ("0", "Success; a repeated request returns the same numbers at no cost."),
+    ("1", "The program or the machine failed; try again."),
+    ("2", "Wrong usage or bad input; nothing was written or spent."),
+    ("3", "The budget does not allow the release; nothing was spent."),
+    ("130", "Interrupted by Ctrl-C, SIGTERM or SIGHUP; the same command continues."),
 ]
 
 
@@ -179,14 +179,14 @@ def command_page(_: str = "") -> str:
     known = commands()
     panels = list(dict.fromkeys(one.panel for one in known))
     parts = [
-        "# The command",
+        "# Command line",
         (
-            "Every command, with its arguments, options and an example, as `hexveil COMMAND "
-            "--help` shows them. This page is written by `python website/generated.py`."
+            "All commands with their arguments, options and an example, as `hexveil COMMAND "
+            "--help` shows them. `python website/generated.py` generates this page."
         ),
         (
-            "`hexveil --version` shows the version. An error is one line, on stderr. With `--json` "
-            "what is printed on stdout is for machines."
+            "`hexveil --version` shows the version. An error is one line on stderr. With `--json` "
+            "stdout contains JSON."
         ),
         table("exit code | when", EXITS),
     ]
@@ -208,7 +208,7 @@ def field_table(section: str) -> str:
             default = extra.get("library") if isinstance(extra, dict) else None
             text = f"{info.description} Default: {default}." if default else str(info.description)
             rows.append((f"`{name}`", f"`{option(section, name)}`", cell(text)))
-    return table("field | option | what", rows)
+    return table("field | option | meaning", rows)
 
 
 def run_file_page(page: str) -> str:
@@ -239,7 +239,7 @@ def kind_of(node: dict[str, Any]) -> str:
         return f"list of {kind_of(node['items'])}"
     types = [node["type"]] if isinstance(node["type"], str) else node["type"]
     exact = "decimal text" if node.get("pattern", "").startswith("^-?[0-9]+") else "text"
-    words = {"string": exact, "integer": "whole number", "null": "null"}
+    words = {"string": exact, "integer": "integer", "null": "null"}
     return " or ".join(words.get(one, one) for one in types)
 
 
@@ -247,7 +247,7 @@ def properties(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, str,
     """Return a row for each property below a node: path, kind, whether always there, meaning."""
     for name, inner in node.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
-        always = "always" if name in node.get("required", ()) else "where it applies"
+        always = "always" if name in node.get("required", ()) else "if applicable"
         yield f"`{here}`", cell(kind_of(inner)), always, cell(inner.get("description", ""))
         yield from below(inner, here)
 
@@ -271,22 +271,22 @@ def manifest_page(_: str = "") -> str:
     parts = [
         "# The manifest",
         (
-            "`manifest.json` of a release says, for machines, what was published and what is "
-            "guaranteed. It holds public facts and what was already paid for: no true mean, no "
-            "count of clamped readings, no file size and no time. This page is written by "
-            "`python website/generated.py` from the JSON Schema, [manifest.schema.json]"
-            "(../../src/hexveil/publishing/manifest.schema.json), which is in the package; "
+            "`manifest.json` is the machine-readable description of a release and its guarantee. "
+            "It contains public metadata and results that were paid for: no true mean, no count of "
+            "clamped readings, no file size and no time. `python website/generated.py` generates "
+            "this page from the JSON Schema, [manifest.schema.json]"
+            "(../../src/hexveil/publishing/manifest.schema.json), which is part of the package; "
             "`hexveil verify` checks a folder against it."
         ),
         (
-            "Decimal text is a number in quotes, so that it is exact. A path with `[]` is of each "
-            "entry of a list; with a name in the brackets, of what is of that kind."
+            "Decimal text is a number in quotes, which keeps it exact. A path with `[]` refers to "
+            "each entry of a list; with a name in the brackets, to entries of that kind."
         ),
     ]
     for name, node in whole["properties"].items():
         rows = list(properties({"properties": {name: node}, "required": whole["required"]}))
         parts += [f"## {name}", rows[0][3] if len(rows) > 1 else ""]
-        parts.append(table("path | what it is | there | meaning", rows[1:] or rows))
+        parts.append(table("path | type | present | meaning", rows[1:] or rows))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -33,19 +33,23 @@ FEWEST = 2
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(help="Studies, as iot:fig3; iot for all of a paper.", metavar="NAME"),
+    typer.Argument(
+        help="Studies, for example iot:fig3; iot for all studies of a paper.", metavar="NAME"
+    ),
 ]
 Every = Annotated[bool, typer.Option("--all", help="All studies.")]
-Listed = Annotated[bool, typer.Option("--list", help="Name the studies and make none.")]
-Trials = Annotated[int, typer.Option(help="Simulated releases of each.", metavar="NUMBER")]
-Seed = Annotated[int, typer.Option(help="The same seed repeats the numbers.", metavar="NUMBER")]
-Out = Annotated[Path, typer.Option(help="Folder for figures, data, claims.csv.", metavar="FOLDER")]
+Listed = Annotated[bool, typer.Option("--list", help="List the studies without running any.")]
+Trials = Annotated[int, typer.Option(help="Simulated releases per mechanism.", metavar="NUMBER")]
+Seed = Annotated[int, typer.Option(help="Seed of the simulation.", metavar="NUMBER")]
+Out = Annotated[
+    Path, typer.Option(help="Folder for figures, data and claims.csv.", metavar="FOLDER")
+]
 Records = Annotated[
     Path | None,
     typer.Option(help=f"Folder with {' and '.join(files.RECORDS)}.", metavar="FOLDER"),
 ]
 Jobs = Annotated[
-    int | None, typer.Option(help="Processes; one per core unless said.", metavar="NUMBER")
+    int | None, typer.Option(help="Number of processes. Default: one per core.", metavar="NUMBER")
 ]
 
 
@@ -61,9 +65,9 @@ def reproduce(  # noqa: PLR0913  the options of the command
     jobs: Jobs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the papers' figures and claims anew, and say which claims hold.
+    """Reproduce the papers' figures and claims, and report which claims hold.
 
-    What a folder has already is kept, so that a run that was cut off goes on.
+    Finished studies in the folder are kept, so an interrupted run continues.
     """
     from hexveil_research.papers import running  # noqa: PLC0415  loads every study
     from hexveil_research.papers.catalogue import STUDIES  # noqa: PLC0415
@@ -89,9 +93,9 @@ def echo(found: object, lines: list[str], *, as_json: bool) -> None:
 def asked(studies: Sequence[Study], names: list[str], *, every: bool) -> tuple[Study, ...]:
     """Return the studies that were asked for; refuse none, and names beside --all."""
     if every and names:
-        raise InputError(f"--all and {names[0]} cannot be combined: give one of them.")
+        raise InputError(f"--all and {names[0]} cannot be combined: use one of them.")
     if not every and not names:
-        raise InputError("name a study, as iot:fig3, or --all; --list names them.")
+        raise InputError("name a study, for example iot:fig3, or use --all; --list lists them.")
     return tuple(studies) if every else chosen(studies, names)
 
 
@@ -102,7 +106,7 @@ def check(trials: int, seed: int, records: Path | None, jobs: int | None) -> Non
             raise InputError(f"--{name} must be at least {least}, got {number}.")
     if records is not None and not any((records / name).is_file() for name in files.RECORDS):
         names = " nor ".join(files.RECORDS)
-        raise InputError(f"{records} has neither {names}; leave --records out, or name another.")
+        raise InputError(f"{records} has neither {names}; omit --records, or name another folder.")
 
 
 def listing(study: Study) -> dict[str, Any]:
@@ -117,7 +121,7 @@ def listing_lines(studies: Sequence[Study]) -> list[str]:
     said = [f"{one.name:<{wide}}{one.place}: {one.title}" for one in studies]
     if any(one.records for one in studies):
         more = ", ".join(one.name for one in studies if one.records)
-        said += ["", *formatting.wrapped("With --records", f"say more: {more}.")]
+        said += ["", *formatting.wrapped("With --records", f"more detail: {more}.")]
     return said
 
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # The parser is the library's own copy or the one it depends on; its error type is reached
 # through a name that both export.
 _UNEXPECTED = (
-    "an unexpected {} stopped the work; nothing is shown of it, for its text could hold values. "
-    "HEXVEIL_DEBUG=1 shows it to you alone; SECURITY.md says how to report it."
+    "an unexpected {} stopped the work; its text is hidden because it could contain values. "
+    "HEXVEIL_DEBUG=1 shows it to you alone; SECURITY.md explains how to report it."
 )
 
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
@@ -83,18 +83,18 @@ PANELS: dict[str, tuple[Known, ...]] = {
     "Publish": (
         Known(
             "demo",
-            "Make a map of real flights, or of an invented city's buses.",
+            "Create a map of real flights, or of buses in an invented city.",
             "hexveil demo --city",
             "plain",
         ),
         Known(
             "inspect",
-            "Show what a fleet supports; with --init write a run file.",
+            "Show the grids that a fleet supports; --init drafts a run file.",
             "hexveil inspect buses.toml --epsilon 1",
         ),
         Known(
             "plan",
-            "Tell price and error to expect, before anything is spent.",
+            "Show price and expected error before anything is spent.",
             "hexveil plan buses.toml --resolution 5 --epsilon 3",
         ),
         Known(
@@ -104,20 +104,20 @@ PANELS: dict[str, tuple[Known, ...]] = {
         ),
         Known(
             "publish",
-            "Do so for every day, from a scheduler, under one budget.",
+            "Publish a map of every day, from a scheduler, under one budget.",
             "hexveil publish buses.toml --date 2026-11-20 --out maps",
         ),
     ),
-    "Read what was published": (
+    "Check releases": (
         Known(
             "verify",
-            "Check a folder that was received; needs no records.",
+            "Check a release folder; needs no records.",
             "hexveil verify map",
             "plain",
         ),
         Known(
             "dossier",
-            "Write what a privacy officer reads, completes and signs.",
+            "Write the document that a privacy officer completes and signs.",
             "hexveil dossier map --out dossier.md",
             "plain",
         ),
@@ -130,7 +130,7 @@ PANELS: dict[str, tuple[Known, ...]] = {
         ),
         Known(
             "reproduce",
-            "Make the papers' figures and claims anew.",
+            "Reproduce the papers' figures and claims.",
             "hexveil reproduce iot:fig3 --trials 1000",
             "plain",
             installed=True,
@@ -142,10 +142,10 @@ PANELS: dict[str, tuple[Known, ...]] = {
             "plain",
         ),
     ),
-    "Keep the ledger": (
+    "Ledger": (
         Known(
             "ledger",
-            "Open the book of what was spent, look into it, check it.",
+            "Manage the privacy ledger: create, show, verify.",
             "hexveil ledger show buses.toml",
             "group",
         ),

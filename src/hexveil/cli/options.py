@@ -23,11 +23,11 @@ PANELS = {
     "columns": "Columns",
     "values": "Values",
     "cells": "Cells",
-    "select": "Selection by public facts",
+    "select": "Selection by public metadata",
     "read": "Reading",
     "plan": "Plan",
     "release": "Release",
-    "publish": "Every day",
+    "publish": "Daily publication",
     "ledger": "Ledger",
 }
 
@@ -49,10 +49,10 @@ SHAPES = (
     (field_types.Words, "TEXT,..."),
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print for machines, on stdout.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 _Source = Annotated[
     str | None,
-    typer.Argument(help="A run file (.toml), or the records: a file, folder or pattern."),
+    typer.Argument(help="Run file (.toml), or the records: a file, folder or pattern."),
 ]
 
 

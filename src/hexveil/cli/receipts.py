@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from hexveil.publishing.archive.current_release import Pointer
 
 _REMEDY = (
-    "Put the newest copy of the ledger back; if there is none, count what it allowed as spent, "
-    "begin a new ledger, and publish to another folder."
+    "Restore the newest copy of the ledger; if there is none, count its whole budget as spent, "
+    "create a new ledger, and publish to another folder."
 )
 
 
@@ -43,12 +43,12 @@ def problem(engine: inspection.Engine, name: str, entry: int, chain: str) -> str
         return None
     if stands is None:
         return (
-            f"{name} was entry {entry:,}, which the ledger does not have: it is an older copy, or "
-            "another ledger."
+            f"{name} is entry {entry:,}, which the ledger does not have: it is an older copy, or "
+            "a different ledger."
         )
     return (
-        f"{name} was entry {entry:,} with another hash: the ledger was changed, went on from an "
-        "older copy, or is another."
+        f"{name} is entry {entry:,} with another hash: the ledger was changed, continued from an "
+        "older copy, or is a different one."
     )
 
 
@@ -68,8 +68,8 @@ def check_behind(url: str, place: Archive, *releases: Pointer | None) -> None:
         engine = inspection.existing(url)
     except InputError:
         raise StorageError(
-            f"{place.where} holds releases that a ledger booked, and the ledger of this run is not "
-            f"there or is none; nothing was booked. {_REMEDY}"
+            f"{place.where} holds releases that a ledger booked, but the ledger of this run is "
+            f"missing or invalid; nothing was booked. {_REMEDY}"
         ) from None
     for name, stand in stands.items():
         said = problem(engine, name, stand.entry, stand.chain)
@@ -82,6 +82,4 @@ def place_of(folder: Path) -> tuple[int, str] | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it holds the text
         place = json.loads((folder / receipt.NAME).read_text("utf-8"))["ledger"]
         return None if place is None else (int(place["entry"]), str(place["chain"]))
-    raise InputError(
-        f"{folder} has no {receipt.NAME} that can be read; name the folder of a release."
-    )
+    raise InputError(f"{folder} has no readable {receipt.NAME}; name the folder of a release.")

@@ -50,7 +50,7 @@ def query(run: Run, dialect: str) -> str:
     """Return the SQL that makes the run's sums elsewhere; nothing is read."""
     source, given = arguments.source(run), arguments.read_arguments(run, read_records)
     if not isinstance(source, str):
-        raise InputError("a query is made for one source; name one table or file.")
+        raise InputError("a query needs a single source; name one table or file.")
     taken = inspect.signature(sums_query).parameters
     known = {name: value for name, value in given.items() if name in taken}
     return sums_query(source=source, dialect=dialect, **known)
@@ -92,13 +92,13 @@ def too_fine(plan: Plan) -> str | None:
     """Return why this grid is too fine for this fleet and what would help; None if it is not."""
     if plan.support.supported:
         return None
-    with shown("Looking for a grid that says more"):
+    with shown("Looking for a usable grid"):
         return advice(plan).text
 
 
 def gap(plan: Plan) -> float | None:
     """Return the gap of the plan's certificate, which can take longer than the plan."""
-    with shown("Bounding what any plan could reach"):
+    with shown("Computing the lower bound"):
         return plan.gap
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Arguments = dict[str, Any]
 
-BEGIN = "; hexveil inspect FILE --init > run.toml begins a run file that names them"
+BEGIN = "; hexveil inspect FILE --init > run.toml drafts a run file that names them"
 """What helps whoever has records and no run file yet."""
 
 MECHANISMS: dict[str, type[Baseline | OptimalClipping]] = {
@@ -62,7 +62,9 @@ def cells(run: Run) -> Cells | Labels:
         given.pop("timezone", None)  # labels have no slots, but hours, dates and days do
         if given:
             name = next(iter(given))
-            raise InputError(f"labels and {name} cannot be combined: a cell is one or the other.")
+            raise InputError(
+                f"labels and {name} cannot be combined: use one of them to define cells."
+            )
         return Labels(*labels)
     if given.get("timeslot") == "none":
         given["timeslot"] = None
@@ -78,13 +80,13 @@ def plan_arguments(run: Run, door: Callable[..., object]) -> Arguments:
     given = run.plan.given()
     if "epsilon" not in given and "target_error" not in given:
         raise InputError(
-            "epsilon (in [plan], or --epsilon) is needed: the most that any user may lose; or "
-            "target_error (in [plan], or --target-error): the errors to stay within."
+            "epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
+            "target_error (in [plan], or --target-error): the largest errors."
         )
     if "epsilon" in given and "target_error" in given:
         raise InputError(
-            "epsilon and target_error (in [plan], or as options) cannot be combined: name the "
-            "price, and the errors follow, or name the errors, and the price follows."
+            "epsilon and target_error (in [plan], or as options) cannot be combined: set the "
+            "price, which determines the errors, or the errors, which determine the price."
         )
     if "epsilon" in given:
         to_positive_fraction(given["epsilon"], "epsilon")

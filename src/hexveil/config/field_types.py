@@ -62,7 +62,7 @@ def _shown(value: object) -> str:
     try:
         return str(value) if isinstance(value, Decimal) else repr(value)
     except ValueError:
-        raise ValueError("holds a number that is too long; write a shorter one") from None
+        raise ValueError("contains a number with too many digits; use fewer") from None
 
 
 def _items(value: object) -> list[object]:
@@ -107,7 +107,7 @@ def _goals(value: object) -> str | dict[str, str]:
         return _number(parts[0])
     if not all("=" in str(part) for part in parts):
         raise ValueError(
-            "must be one number, or one for each statistic like mean=2,variance=5%, got "
+            "must be one number, or one per statistic, for example mean=2,variance=5%; got "
             f"{', '.join(map(str, parts))}"
         )
     pairs = (str(part).partition("=") for part in parts)
@@ -126,10 +126,10 @@ def _named(goals: list[tuple[str, str]]) -> dict[str, str]:
     names = [name for name, _ in goals]
     for name, goal in goals:
         if name not in GOALS:
-            through = "; a deviation is reached through its variance" if name == "sd" else ""
-            raise ValueError(f"can be for {', '.join(GOALS)}, got {name!r}{through}")
+            through = "; set a target for the variance instead" if name == "sd" else ""
+            raise ValueError(f"must be for {', '.join(GOALS)}, got {name!r}{through}")
         if names.count(name) > 1:
-            raise ValueError(f"has two targets for {name}; give one")
+            raise ValueError(f"has two targets for {name}; use one")
         if not goal:
             raise ValueError(f"names {name} without a number")
     return dict(goals)

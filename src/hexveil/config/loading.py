@@ -112,20 +112,20 @@ def _unreadable(path: Path, error: Exception) -> InputError:
     if isinstance(error, OSError):
         return InputError(f"{path} cannot be read: {error.strerror}.")
     if isinstance(error, UnicodeDecodeError):
-        return InputError(f"{path} is not text in UTF-8; save it as such.")
+        return InputError(f"{path} is not UTF-8 text; save it as UTF-8.")
     if isinstance(error, tomllib.TOMLDecodeError):
         return InputError(f"{path} is not valid TOML: {_in_toml(str(error))}.")
     if isinstance(error, RecursionError):
-        return InputError(f"{path} is nested too deep; it has sections of fields.")
+        return InputError(f"{path} is nested too deeply; a run file has sections with fields.")
     # A whole number of thousands of digits, which Python does not read.
-    return InputError(f"{path} holds a number that is too long; write a shorter one.")
+    return InputError(f"{path} contains a number with too many digits; use fewer.")
 
 
 def _in_toml(said: str) -> str:
     """Return what the parser says, without the key that it may quote: records can stand there."""
     if not _QUOTES_KEY.match(said):
         return said
-    return f"a key is there twice{said[said.rfind(' (') :]}"
+    return f"a key appears twice{said[said.rfind(' (') :]}"
 
 
 def _decimal(text: str) -> Decimal:
@@ -150,8 +150,8 @@ def _sentence(
     place = tuple(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden" and not known and not _near(place[-1], Run.model_fields):
         return (
-            f"{where}: nothing in it is a section or field of a run file, so it may hold records "
-            f"and is not shown; a run file has {', '.join(Run.model_fields)}."
+            f"{where}: contains no section or field of a run file, so it may hold records and is "
+            f"not shown; a run file has {', '.join(Run.model_fields)}."
         )
     if first["type"] == "extra_forbidden":
         return f"{where}: {_unknown(place)}"
@@ -173,11 +173,11 @@ def _unknown(place: tuple[str, ...]) -> str:
     if near:
         return f"{subject}; did you mean {near!r}?"
     if field == "source":
-        return f"{subject}; it stands at the top of the file, above every section."
+        return f"{subject}; it belongs at the top of the file, above all sections."
     home = [name for name, model in SECTIONS.items() if field in model.model_fields]
     if home:
         return f"{subject}; it belongs in [{home[0]}]."
-    return f"{subject}; it has {', '.join(here)}."
+    return f"{subject}; available: {', '.join(here)}."
 
 
 def _near(field: str, known: Collection[str]) -> str | None:

@@ -21,7 +21,7 @@ def refuse(raw: Mapping[str, Any], where: str) -> None:
     >>> refuse({"values": {"bounds": "FILL IN"}}, "run.toml")
     Traceback (most recent call last):
         ...
-    hexveil.base.errors.InputError: run.toml: bounds (in [values]) is still to be filled in: ...
+    hexveil.base.errors.InputError: run.toml: bounds (in [values]) is not filled in yet: ...
     """
     left = [
         f"{field} (in [{section}])"
@@ -33,6 +33,6 @@ def refuse(raw: Mapping[str, Any], where: str) -> None:
     if left:
         verb = "is" if len(left) == 1 else "are"
         raise InputError(
-            f"{where}: {', '.join(left)} {verb} still to be filled in: replace {FILL_IN!r} as the "
-            "line above it says."
+            f"{where}: {', '.join(left)} {verb} not filled in yet: replace {FILL_IN!r} as the "
+            "comment above it says."
         )

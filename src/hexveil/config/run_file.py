@@ -52,18 +52,18 @@ class Section(BaseModel):
 class Columns(Section):
     """Which column holds what."""
 
-    user: Text | None = _field("Column that names the user, for example the bus.")
-    value: Text | None = _field("Column of the value that is averaged.")
-    lat: Text | None = _field("Column of the latitude, in degrees.")
-    lon: Text | None = _field("Column of the longitude, in degrees.")
-    location: Text | None = _field("Column of [longitude, latitude], instead of lat and lon.")
-    time: Text | None = _field("Column of the time.")
+    user: Text | None = _field("Column with the id of the user, for example the bus.")
+    value: Text | None = _field("Column with the value to average.")
+    lat: Text | None = _field("Column with the latitude, in degrees.")
+    lon: Text | None = _field("Column with the longitude, in degrees.")
+    location: Text | None = _field("Column with [longitude, latitude], instead of lat and lon.")
+    time: Text | None = _field("Column with the time.")
 
 
 class Values(Section):
     """What a value can be."""
 
-    bounds: Numbers | None = _field("Smallest and largest value that counts, as 0,65.")
+    bounds: Numbers | None = _field("Smallest and largest value, as 0,65; others are clamped.")
     quantum: Exact | None = _field("Step to which values are rounded.", "0.001")
     value_unit: Text | None = _field('Unit of measure, for example "km/h".')
 
@@ -75,84 +75,81 @@ class Grid(Section):
     timeslot: Text | None = _field('Length of a slot, "15min" to "1d", or "none".', "1h")
     timezone: Text | None = _field('Local clock, for example "Europe/Warsaw".')
     slot: Text | None = _field('"calendar", or "pooled" for the same hour of all days.', "calendar")
-    labels: Names | None = _field("Public columns that make a cell, instead of a place.")
+    labels: Names | None = _field("Public columns that define a cell, instead of a place.")
 
 
 class Selection(Section):
     """Which records and cells are used, by public facts."""
 
-    hours: Words | None = _field("Local hours of the day that are used, as 6-9,17.")
-    dates: Words | None = _field("First and last local day that is used.")
+    hours: Words | None = _field("Local hours of the day to include, as 6-9,17.")
+    dates: Words | None = _field("First and last local day to include.")
     box: Numbers | None = _field("West, south, east and north end of the area, in degrees.")
-    min_users: Whole | None = _field("Users a cell must have.", "10")
-    top: Whole | None = _field("Only the cells of most records.")
-    drop_values: Numbers | None = _field("Values that mean no reading.")
+    min_users: Whole | None = _field("Least number of users in a cell.", "10")
+    top: Whole | None = _field("Number of cells to keep, those with the most records.")
+    drop_values: Numbers | None = _field('Values that mean "no reading".')
 
 
 class Reading(Section):
     """How the records are read."""
 
-    timezone: Text | None = _field("Clock of times without an offset, if not the local one.")
-    privacy_unit: Text | None = _field(
-        'What is protected: "user", "user-day" or "user-week".', "user"
-    )
+    timezone: Text | None = _field("Time zone of times without an offset, if not the local one.")
+    unit: Text | None = _field('Privacy unit: "user", "user-day" or "user-week".', "user")
     repeats: Text | None = _field('Records of one user at one time: "drop" or "keep".', "drop")
-    max_bad_rows: Share | None = _field("Share of unreadable rows that is put up with.", "0.1")
+    max_bad_rows: Share | None = _field("Largest tolerated share of unreadable rows.", "0.1")
     accept_single_records: Switch | None = _field(
         "Read even if nearly every user has a single record."
     )
     memory: Text | None = _field('Memory for reading, for example "1GB".', "1GB")
-    engine: Text | None = _field('What reads the records: "duckdb" or "spark".')
+    engine: Text | None = _field('Engine that reads the records: "duckdb" or "spark".')
     version: Version | None = _field(
-        "Version of the records, as their holder declares it; with a cache also a table, by the "
-        "names of files."
+        "Version of the records, declared by their holder; with a cache also a table of versions "
+        "by file name."
     )
     cache: Text | None = _field(
-        "Private folder of sums per file: only files that are new, or whose version is, are read."
+        "Private folder of sums per file; only files with a new name or version are read."
     )
     scratch: Text | None = _field(
-        "Private folder of temporary files, where what killed runs left is removed; unless said, "
-        "HEXVEIL_SCRATCH, or one in the machine's temporary folder."
+        "Private folder for temporary files; removes those of killed runs. By default "
+        "HEXVEIL_SCRATCH, or a folder in the machine's temporary folder."
     )
 
 
 class Planning(Section):
     """How the noise is planned."""
 
-    epsilon: Exact | None = _field("Privacy price: the most that any user may lose.")
+    epsilon: Exact | None = _field("Privacy price: the largest loss of any unit.")
     target_error: Goals | None = _field(
-        "Planning error to stay within instead, at the least price: 2, 5% (of the span), or "
+        "Largest planning error, instead of epsilon, at the least price: 2, 5% (of the span), or "
         "mean=2,variance=5%."
     )
-    statistics: Names | None = _field('What is published: "mean", "variance", "sd".')
-    method: Way | None = _field('"joint", "per-cell", "equal-split" or "clip-user".', "joint")
+    statistics: Names | None = _field('Published statistics: "mean", "variance", "sd".')
+    method: Way | None = _field('"joint", "per-cell", "composition" or "clip-user".', "joint")
     mechanism: Text | None = _field(
-        'How cells planned apart are planned: "OptimalClipping" or "Baseline".'
+        'Mechanism of cells planned separately: "OptimalClipping" or "Baseline".'
     )
     objective: Aim | None = _field(
-        'What is made small: "max" or "mean" error over cells; "mean" unless there are targets.'
+        'Minimised error: "max" or "mean" over cells; "mean" unless there are targets.'
     )
     error: Judged | None = _field(
-        '"separate"; "sum" adds the errors of mean and variance, for study.', "separate"
+        '"separate", or "sum": the errors of mean and variance added, for study.', "separate"
     )
     split: Exact | None = _field(
-        "The mean's part of a cell's loss, where cells are planned apart, and for variances under "
-        "a private interval."
+        "The mean's share of a cell's loss, if cells are planned separately, and for variances "
+        "under a private clipping range."
     )
-    clipping_range: Ends | None = _field(
-        '"private" finds one clipping range for the means of users privately, and weights users; '
-        '"two-stage" adds narrower ranges in a second stage, for means alone; "auto" takes the '
-        'best by prediction; "bounds" clips at the bounds.',
-        "bounds",
+    intervals: Ends | None = _field(
+        'Clipping range: "global" estimates one privately, and weights users; "adaptive" adds a '
+        'narrower second stage, for means alone; "auto" selects the least predicted error.',
+        "none",
     )
-    range_share: Exact | None = _field("Share of epsilon that the private range costs.")
+    range_share: Exact | None = _field("Share of epsilon for the clipping range.")
     edition: Text | None = _field(
-        "A name of your own: the same goal under another edition is another request, which is "
-        "planned anew and paid again."
+        "A name of your choice: the same goal under another edition is another request, planned "
+        "and paid for again."
     )
-    baseline_error: Exact | None = _field(
-        "What one constant for all cells is assumed to miss: a twentieth of the width of the "
-        "bounds unless said otherwise, at most half of it."
+    prior: Exact | None = _field(
+        "Baseline error: the assumed error of one constant for all cells, at most half the span. "
+        "By default a twentieth of the span."
     )
 
 
@@ -165,15 +162,15 @@ class Publishing(Section):
     )
     context: Text | None = _field("GeoJSON file drawn below the map.")
     sign: Text | None = _field("Private key that signs the folder; see hexveil ledger keygen.")
-    accept_noise: Switch | None = _field("Release even a grid that is too fine for the fleet.")
+    accept_noise: Switch | None = _field("Release even if the grid is too fine for the fleet.")
 
 
 class Daily(Section):
     """When a day is published, and what happens to records that come after that."""
 
-    wait: Text | None = _field("How long after its end a day waits for late records.", "6h")
+    wait: Text | None = _field("Waiting time for late records after the end of a day.", "6h")
     late: Late | None = _field(
-        'Records later still: "keep" what is published, or "revise" it at a price.', "keep"
+        'Records that arrive later: "keep" the published map, or "revise" it at a price.', "keep"
     )
 
 
@@ -182,12 +179,14 @@ class Account(Section):
 
     url: Text | None = _field("Ledger: an SQLite file, or postgresql://user@host/name.")
     dataset: Text | None = _field("Name of the data set in the ledger.")
-    budget: Exact | None = _field("The most that all releases of a window may cost a unit.")
-    key: Text | None = _field("File of the key under which ids are hashed; made beside a file.")
+    budget: Exact | None = _field("Largest loss of a unit over all releases of a window.")
+    key: Text | None = _field("Key file under which ids are hashed; created beside a ledger file.")
     window: Text | None = _field(
-        'When the budget is refilled: never ("lifetime", the usual), "month" or "day".'
+        'Refill of the budget: never ("lifetime", the default), every "month" or "day".'
     )
-    account: Text | None = _field("Budget that several data sets share; else the data set's own.")
+    account: Text | None = _field(
+        "Account shared by several data sets; by default the data set's own."
+    )
 
 
 class Run(BaseModel):

@@ -31,23 +31,23 @@ Fields = dict[tuple[str, str], str]
 _WIDTH = 98
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d+)?")
 _HEAD = f"""\
-# A run file for hexveil, begun from the names and types of the columns; no value was looked at.
-# Fill in the lines that say "{FILL_IN}", and take away the # before what you need. Then:
-#   hexveil inspect run.toml     users, places, times, and what grid this fleet can support
-#   hexveil plan run.toml        price and error to expect, before anything is spent
+# A run file for hexveil, drafted from the names and types of the columns; no value was read.
+# Fill in the lines that say "{FILL_IN}", and remove the # before the fields that you need. Then:
+#   hexveil inspect run.toml     shows users, cells, and the grids that this fleet supports
+#   hexveil plan run.toml        shows price and expected error, before anything is spent
 #   hexveil release run.toml     books the price, draws the noise, writes the folder
 # More fields: hexveil plan --help
 """
 
 _ABOUT = {
-    "columns": "Which column holds what.",
-    "values": "What a value can be.",
-    "cells": "What a cell is.",
-    "select": "Which records and cells are used, by public facts.",
-    "read": "What is protected.",
+    "columns": "The meaning of the columns.",
+    "values": "The range of values.",
+    "cells": "The definition of a cell.",
+    "select": "Records and cells to include, by public metadata.",
+    "read": "The privacy unit.",
     "plan": "The price of privacy.",
-    "ledger": "Where what was spent is kept.",
-    "release": "What is written.",
+    "ledger": "The record of booked losses.",
+    "release": "The release folder.",
 }
 
 
@@ -68,29 +68,31 @@ class Line:
 
 
 _LINES: Mapping[tuple[str, str], Line] = {
-    ("", "source"): Line('"records.parquet"', "Paths start in this file's folder."),
+    ("", "source"): Line('"records.parquet"', "Paths are relative to this file's folder."),
     ("columns", "user"): Line('"vehicle_id"'),
-    ("columns", "value"): Line('"speed"', "It is protected; all other columns count as public."),
+    ("columns", "value"): Line(
+        '"speed"', "Its values are protected; all other columns count as public."
+    ),
     ("columns", "lat"): Line('"lat"'),
     ("columns", "lon"): Line('"lon"'),
     ("columns", "location"): Line(
-        '"location.coordinates"', "Without places, name labels in [cells]."
+        '"location.coordinates"', "Without places, use labels in [cells]."
     ),
     ("columns", "time"): Line('"time"', "ISO 8601 text, a timestamp, or seconds since 1970."),
     ("values", "bounds"): Line(
         "[0, 65]",
-        "From public knowledge, never from the records: [0, 65] for city buses in km/h. What lies "
-        "beyond counts as the nearer bound; wider bounds mean more noise.",
+        "From public knowledge, never from the records: [0, 65] for city buses in km/h. Values "
+        "outside count as the nearest bound; wider bounds mean more noise.",
     ),
     ("values", "quantum"): Line("0.001"),
     ("values", "value_unit"): Line('"km/h"'),
     ("cells", "resolution"): Line(
         "5",
         "5 is about 17 km across, 8 about 1 km; `hexveil inspect run.toml` shows which ones this "
-        "fleet can support.",
+        "fleet supports.",
     ),
     ("cells", "timeslot"): Line('"1h"'),
-    ("cells", "timezone"): Line('"Asia/Kolkata"', "The clock of timeslots, hours and dates."),
+    ("cells", "timezone"): Line('"Asia/Kolkata"', "For timeslots, hours and dates."),
     ("cells", "slot"): Line('"pooled"', "Pooled slots have more users, hence less noise."),
     ("cells", "labels"): Line('["ward"]'),
     ("select", "min_users"): Line("10"),
@@ -98,16 +100,18 @@ _LINES: Mapping[tuple[str, str], Line] = {
     ("select", "dates"): Line('["2024-01-01", "2024-01-31"]'),
     ("select", "box"): Line("[72.6, 21.0, 73.0, 21.4]"),
     ("select", "drop_values"): Line("[-1]"),
-    ("read", "privacy_unit"): Line('"user"', "The shorter the time, the weaker the promise."),
+    ("read", "unit"): Line('"user"', "The shorter the period, the weaker the promise."),
     ("plan", "epsilon"): Line(
         "1",
         "The probability of any outcome differs by a factor of at most e^epsilon: 2.72 at 1, 149 "
         "at 5.",
     ),
-    ("plan", "target_error"): Line("2", "In place of epsilon."),
-    ("plan", "statistics"): Line('["mean"]', "Several share the price."),
+    ("plan", "target_error"): Line("2", "Instead of epsilon."),
+    ("plan", "statistics"): Line('["mean"]', "Several statistics share the price."),
     ("ledger", "url"): Line('"ledger.sqlite"'),
-    ("ledger", "dataset"): Line('"buses"', "The same for all releases of the same records."),
+    ("ledger", "dataset"): Line(
+        '"buses"', "Use the same name for all releases of the same records."
+    ),
     ("ledger", "budget"): Line("5", "In epsilon."),
     ("release", "out"): Line('"map"'),
     ("release", "estimates"): Line('["raw", "smoothed"]'),
@@ -158,7 +162,7 @@ def _keys(section: str, values: Fields) -> list[tuple[str, str]]:
 def _given(run: Run) -> Fields:
     """Return the fields that the caller named, in TOML."""
     if not run.source:
-        raise InputError("source is needed: name the records that a run file is to be begun for.")
+        raise InputError("source is needed: name the records for which to draft a run file.")
     source = run.source[0] if len(run.source) == 1 else run.source
     given = {("", "source"): _toml(("", "source"), source)}
     for section in SECTIONS:
@@ -174,7 +178,7 @@ def _proposed(found: Mapping[str, Found], given: Fields) -> tuple[Fields, Fields
         key = ("cells" if role == "labels" else "columns", role)
         values[key] = f"[{_text(one.name)}]" if role == "labels" else _text(one.name)
         if one.others:
-            notes[key] = f"It could also be {' or '.join(map(_text, one.others))}."
+            notes[key] = f"Other candidates: {', '.join(map(_text, one.others))}."
     values |= given
     gaps, said = _gaps({name for section, name in values if section in ("", "columns")}, given)
     if ("cells", "labels") in values:
@@ -194,10 +198,10 @@ def _gaps(columns: set[str], given: Fields) -> tuple[Fields, Fields]:
         needed.append("location")
     for role in needed:
         values["columns", role] = _text(FILL_IN)
-        notes["columns", role] = "No column's name tells which."
+        notes["columns", role] = "No column name suggests it."
     if "time" not in columns and ("cells", "timeslot") not in given:
         values["cells", "timeslot"] = '"none"'
-        notes["cells", "timeslot"] = "No column's name tells of a time."
+        notes["cells", "timeslot"] = "No column name suggests a time."
     elif given.get(("cells", "timeslot")) != '"none"':
         values["cells", "timezone"] = _text(FILL_IN)
     return values, notes

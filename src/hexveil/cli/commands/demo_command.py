@@ -28,12 +28,15 @@ if TYPE_CHECKING:
     from hexveil.config import Run
 
 InCity = Annotated[
-    bool, typer.Option("--city", help="A month of an invented city's buses, not real flights.")
+    bool,
+    typer.Option(
+        "--city", help="Use a month of buses in an invented city instead of real flights."
+    ),
 ]
 
 
 def demo(*, city: InCity = False, as_json: AsJson = False) -> None:
-    """Make a private map of real flights in a new folder under ./demo-out."""
+    """Create a private map of real flights in a new folder under ./demo-out."""
     if city:
         from hexveil.cli.demos.city_demo import SHOW  # noqa: PLC0415  only one of them is shown
     else:
@@ -86,7 +89,9 @@ def new_folder(parent: Path, name: str) -> Path:
             break
         else:
             return folder
-    raise InputError(f"the folder {parent} cannot be made here; go where you may write.")
+    raise InputError(
+        f"the folder {parent} cannot be created here; change to a folder where you may write."
+    )
 
 
 def _leave(folder: Path) -> None:
@@ -101,7 +106,7 @@ def files_lines(run: Run, show: Show, written: list[Path]) -> list[str]:
     names = ", ".join(path.name for path in written)
     return [
         *formatting.wrapped("Written", f"{shared_steps.reached(run, written[0].parent)}: {names}"),
-        *formatting.wrapped("The run", f"{run.folder}: {show.name}.toml, {show.inputs}"),
+        *formatting.wrapped("Run file", f"{run.folder}: {show.name}.toml, {show.inputs}"),
         *formatting.wrapped(
             "Open the map", str(shared_steps.reached(run, written[0].parent / "report.html"))
         ),

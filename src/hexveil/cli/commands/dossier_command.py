@@ -17,15 +17,15 @@ from hexveil.publishing.dossier.dossier import dossier as made_of
 Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
 Out = Annotated[
     Path | None,
-    typer.Option(help="File for the text, .md. One of that name is replaced.", metavar="FILE"),
+    typer.Option(help="File for the text (.md). An existing file is replaced.", metavar="FILE"),
 ]
 
 
 def dossier(folder: Folder, *, out: Out = None, as_json: AsJson = False) -> None:
-    """Write what a privacy officer reads, completes and signs, as Markdown.
+    """Write the document that a privacy officer reads, completes and signs, as Markdown.
 
-    Made from the manifest of a release folder: public facts, and places to fill in. It draws no
-    legal conclusion.
+    It is derived from the manifest of a release folder: public metadata, and fields to complete.
+    It draws no legal conclusion.
     """
     made = made_of(folder)
     text = made.markdown() + "\n"
@@ -45,12 +45,12 @@ def check_out(out: Path, folder: Path) -> None:
     if out.suffix != ".md":
         raise InputError(f"--out must name a file that ends in .md, got {out}.")
     if not out.parent.is_dir():
-        raise InputError(f"--out: there is no folder {out.parent}; make it, or name another.")
+        raise InputError(f"--out: there is no folder {out.parent}; create it, or name another.")
     if out.is_dir():
         raise InputError(f"--out: {out} is a folder; name a file.")
     if out.resolve().is_relative_to(folder.resolve()):
         raise InputError(
-            f"--out: {out} lies in the release folder, which never changes; name a file elsewhere."
+            f"--out: {out} is in the release folder, which must not change; name a file elsewhere."
         )
 
 

@@ -53,7 +53,7 @@ Simulated = Annotated[
     str | None,
     typer.Option(
         "--values",
-        help="Simulated values instead of own, as normal:20,10.",
+        help="Simulated values instead of the records' own, for example normal:20,10.",
         metavar="KIND:NUMBER,...",
     ),
 ]
@@ -61,16 +61,18 @@ Chosen = Annotated[
     list[str] | None,
     typer.Option(
         "--mechanism",
-        help="As 'Levy(gamma=0.2)'; several times for several. [default: every mechanism]",
+        help="Mechanism, for example 'Levy(gamma=0.2)'; repeatable. [default: all]",
         metavar="TEXT",
     ),
 ]
 Losses = Annotated[
     list[str] | None,
-    typer.Option("--epsilon", help="Losses to compare at, as 0.5,1,2.", metavar="NUMBER,..."),
+    typer.Option(
+        "--epsilon", help="Epsilons to compare, for example 0.5,1,2.", metavar="NUMBER,..."
+    ),
 ]
-Trials = Annotated[int, typer.Option(help="Simulated releases of each.", metavar="NUMBER")]
-Seed = Annotated[int, typer.Option(help="The same seed repeats the numbers.", metavar="NUMBER")]
+Trials = Annotated[int, typer.Option(help="Simulated releases per mechanism.", metavar="NUMBER")]
+Seed = Annotated[int, typer.Option(help="Seed of the simulation.", metavar="NUMBER")]
 Out = Annotated[
     Path | None,
     typer.Option(help="Folder for the table and the figure.", metavar="FOLDER", **_PATH),
@@ -92,8 +94,8 @@ def evaluate(  # noqa: PLR0913  the options of the command
 ) -> None:
     """Compare mechanisms on one cell by simulation; nothing is released or spent.
 
-    The cell is one of the records, or made of counts from a file. Values are simulated, or the
-    records' own: then all output is PRIVATE.
+    The cell comes from the records, or from a file of counts. Values are simulated, or those of
+    the records: then all output is PRIVATE.
     """
     if out is not None:
         private_study_output.check_folder(out)
@@ -110,7 +112,7 @@ def evaluate(  # noqa: PLR0913  the options of the command
     more, where = of_records(run, cell) if counts is None else of_file(run, counts, cell, values)
     with progress_bar.shown("Comparing") as tell:
         table = compare(**asked, **more, progress=tell)
-    what = f"simulated values {values}" if values else f"own values of column {run.columns.value}"
+    what = f"simulated values {values}" if values else f"values of column {run.columns.value}"
     files = [] if out is None else write(table, out, f"{where}, {what}", run)
     if as_json:
         typer.echo(json.dumps(table_json(table, files), indent=2))
@@ -128,7 +130,7 @@ def epsilons(run: Run, given: list[str] | None) -> list[str]:
 def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
     """Return the records and the cell to compare on, and the cell's name."""
     if not run.source:
-        raise InputError("name counts (--counts), or records and a cell of them (--cell).")
+        raise InputError("name counts (--counts), or records and one of their cells (--cell).")
     data = shared_steps.read(run)
     names = data.public.cells.names()
     if cell is None:
@@ -144,11 +146,15 @@ def of_file(
     """Return counts of a file and the bounds, and the file's name; refuse records beside them."""
     for name, given in (("records", run.source), ("--cell", cell)):
         if given:
-            raise InputError(f"--counts and {name} cannot be combined: take the counts of one.")
+            raise InputError(
+                f"--counts and {name} cannot be combined: use the counts of one of them."
+            )
     if values is None:
         raise InputError("--counts needs --values: a file of counts has no values of its own.")
     if run.values.bounds is None:
-        raise InputError("--counts needs --bounds: say the smallest and largest value, as 0,65.")
+        raise InputError(
+            "--counts needs --bounds: the smallest and the largest value, for example 0,65."
+        )
     return {"counts": read_counts(counts), "bounds": run.values.bounds}, f"Counts of {counts.name}"
 
 

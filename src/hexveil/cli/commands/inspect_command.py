@@ -25,23 +25,23 @@ Dialect = Annotated[
     str | None,
     typer.Option(
         "--sql",
-        help="Print the query that makes the sums elsewhere: duckdb, postgres, bigquery or spark.",
+        help="Print a query that computes the sums elsewhere: duckdb, postgres, bigquery or spark.",
     ),
 ]
 Init = Annotated[
     bool,
     typer.Option(
         "--init",
-        help="Print a run file to begin with, from the names and types of the columns; bounds are "
-        "left to be filled in.",
+        help="Draft a run file from the names and types of the columns; fill in the bounds "
+        "yourself.",
     ),
 ]
 Trust = Annotated[
     bool,
     typer.Option(
         "--trust-header",
-        help="With --init: the first line of CSV files holds names, though it may look like a "
-        "record; names from it are then shown.",
+        help="With --init: the first line of CSV files contains names, even if it looks like a "
+        "record; the draft then shows them.",
     ),
 ]
 
@@ -54,16 +54,16 @@ def inspect(
     sql: Dialect = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the public facts of the records and what grid this fleet can support.
+    """Show public metadata of the records, and the grids that this fleet supports.
 
-    Values are never shown. Without an epsilon, grids are compared at 1. Without a run file, begin
-    one: hexveil inspect records.parquet --init > run.toml
+    Values are never shown. Without an epsilon, grids are compared at 1. To draft a run file:
+    hexveil inspect records.parquet --init > run.toml
     """
     if init:
         typer.echo(begun(run, alone=not as_json and sql is None, trust=trust), nl=False)
         return
     if trust:
-        raise InputError("--trust-header goes with --init: records are read by the named columns.")
+        raise InputError("--trust-header requires --init: otherwise the run names the columns.")
     if sql is not None:
         typer.echo(shared_steps.query(run, sql))
         return
@@ -81,7 +81,7 @@ def inspect(
 def begun(run: Run, *, alone: bool, trust: bool) -> str:
     """Return the text of a run file for the columns of the run's source."""
     if not alone:
-        raise InputError("--init prints a run file and nothing else; leave --json and --sql out.")
+        raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
     known = (*run.columns.given().values(), *(run.cells.labels or ()))
     return started(run, look(arguments.source(run), known, trusted=trust))
 
@@ -107,11 +107,11 @@ def fact_lines(facts: PublicFacts) -> list[str]:
     low, high = (formatting.plain(float(b)) for b in (facts.scale.lower, facts.scale.upper))
     lines = [
         *formatting.wrapped(
-            "Value", f"{facts.value}{unit}, counted from {low} to {high}; never shown."
+            "Value", f"{facts.value}{unit}, clamped to {low} and {high}; never shown."
         ),
         *formatting.wrapped("Records", f"{int(occupancy.n.sum()):,} in the cells below."),
         *formatting.wrapped(
-            "Protected", f"{occupancy.n_users:,} {facts.privacy_unit}s, each of them as a whole."
+            "Protected", f"{occupancy.n_users:,} {facts.unit}s, each as one privacy unit."
         ),
         *formatting.wrapped(
             "Cells", f"{occupancy.n_cells:,}: {formatting.grid_words(facts.cells.grid)}."
@@ -127,5 +127,7 @@ def fact_lines(facts: PublicFacts) -> list[str]:
 def show(table: Capacity, facts: PublicFacts, epsilon: str) -> None:
     """Print what this fleet can support."""
     factor = formatting.factor(float(epsilon))
-    typer.echo(f"\nWhat this fleet can support at epsilon {epsilon} (probability factor {factor}):")
+    typer.echo(
+        f"\nGrids that this fleet supports at epsilon {epsilon} (probability factor {factor}):"
+    )
     grid_table.show(table, facts.value_unit)

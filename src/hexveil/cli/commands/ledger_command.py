@@ -33,17 +33,19 @@ Where = Annotated[
 ]
 Dataset = Annotated[
     str | None,
-    typer.Option("--dataset", help="Name of the data set; else the run file's.", metavar="TEXT"),
+    typer.Option(
+        "--dataset", help="Name of the data set. Default: the run file's.", metavar="TEXT"
+    ),
 ]
 Key = Annotated[
     str | None,
-    typer.Option("--key", help="File of the key; beside a ledger that is a file.", metavar="FILE"),
+    typer.Option("--key", help="Key file. Default: beside the ledger file.", metavar="FILE"),
 ]
 
 
 @app.callback(invoke_without_command=True)
 def _top(context: typer.Context) -> None:
-    """Open the book of what was spent, look into it, check it."""
+    """Manage the privacy ledger: create, show, verify."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -56,9 +58,9 @@ def asked(where: str, **options: str | None) -> Run:
     else:
         run = load(None, {("ledger", "url"): where} | given)
     if run.ledger.url is None:
-        raise InputError(f"{where} names no ledger: url (in [ledger]) is needed.")
+        raise InputError(f"{where} names no ledger; set url in [ledger].")
     if run.ledger.url == MEMORY:
-        raise InputError("a ledger in memory is gone with its program; name a file or a server.")
+        raise InputError("a ledger in memory ends with its program; name a file or a server.")
     return run
 
 
@@ -72,7 +74,7 @@ def engine_of(run: Run) -> inspection.Engine:
 def book_of(run: Run, dataset: str | None) -> Ledger:
     """Return the book of a data set that it knows, to be written to."""
     if dataset is None:
-        raise InputError("dataset (in [ledger], or --dataset) is needed: say whose releases.")
+        raise InputError("dataset (in [ledger], or --dataset) is needed: name the data set.")
     assert run.ledger.url is not None  # noqa: S101  asked
     inspection.overview(engine_of(run), dataset)
     with contextlib.chdir(run.folder):
@@ -92,18 +94,19 @@ def init(
     *,
     dataset: Dataset = None,
     budget: Annotated[
-        str | None, typer.Option(help="The most a unit may lose, in epsilon.", metavar="NUMBER")
+        str | None, typer.Option(help="Largest loss of a unit, in epsilon.", metavar="NUMBER")
     ] = None,
     window: Annotated[
         str | None, typer.Option(help='"lifetime", "month" or "day".', metavar="TEXT")
     ] = None,
     key: Key = None,
     account: Annotated[
-        str | None, typer.Option(help="Budget that several data sets share.", metavar="TEXT")
+        str | None,
+        typer.Option(help="Account whose budget several data sets share.", metavar="TEXT"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Open the account of a data set; the ledger and its key are made if they are not there."""
+    """Open the account of a data set; creates the ledger and its key if necessary."""
     run = asked(
         where, dataset=dataset, budget=budget, window=window, key=key, account=account
     )  # fmt: skip
@@ -115,9 +118,9 @@ def init(
 
 @app.command("show", epilog="Example:  hexveil ledger show ledger.sqlite --dataset buses")
 def show(where: Where, *, dataset: Dataset = None, as_json: AsJson = False) -> None:
-    """Say what was spent and what is left, of all accounts or a data set's.
+    """Show the spent and the remaining budget, of all accounts or of one data set.
 
-    In this window, and in the lifetime of whoever was there throughout.
+    For this window, and for the lifetime of an owner present throughout.
     """
     run = asked(where, dataset=dataset)
     engine = engine_of(run)
@@ -133,13 +136,15 @@ def history(
     where: Where,
     *,
     dataset: Dataset = None,
-    limit: Annotated[int, typer.Option(help="The last few.", metavar="NUMBER", min=1)] = 100,
+    limit: Annotated[
+        int, typer.Option(help="Number of latest events.", metavar="NUMBER", min=1)
+    ] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """List what happened, oldest first: public facts alone."""
+    """List the events, oldest first; public metadata only."""
     run = asked(where, dataset=dataset)
     found = inspection.history(engine_of(run), run.ledger.dataset, limit=limit)
-    lines = [said.event_line(one) for one in found] or ["Nothing yet."]
+    lines = [said.event_line(one) for one in found] or ["No events yet."]
     tell(lines, [exporting.row(one) for one in found], as_json=as_json)
 
 
@@ -148,7 +153,7 @@ def history(
 )
 def set_budget(
     where: Where,
-    budget: Annotated[str, typer.Argument(help="In epsilon.", metavar="NUMBER")],
+    budget: Annotated[str, typer.Argument(help="New budget, in epsilon.", metavar="NUMBER")],
     *,
     dataset: Dataset = None,
     key: Key = None,
@@ -170,21 +175,23 @@ def verify(
     *,
     receipt: Annotated[
         list[Path] | None,
-        typer.Option(help="A release folder that must stand in it; repeatable.", metavar="FOLDER"),
+        typer.Option(
+            help="Release folder whose entry must be in the ledger; repeatable.", metavar="FOLDER"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check that the whole ledger hangs together: its chain, its events, every sum.
+    """Check that the ledger is consistent: its hash chain, its events, every sum.
 
-    A receipt shows more: that the ledger is not an older copy. Exit 0 if all is well, 2 if not.
+    With a receipt, also that the ledger is not an older copy. Exit 0 if consistent, 2 if not.
     """
     engine = engine_of(asked(where))
     verdict = verified(engine)
     problems = [*verdict.problems, *receipts.problems(engine, receipt or ())]
-    text = f"{verdict.entries:,} events hang together, the last with hash {verdict.head}."
+    text = f"{verdict.entries:,} events are consistent; the last has hash {verdict.head}."
     lines = formatting.wrapped("Checked", text)
     if problems:
-        lines = ["The ledger does not hang together:", *(f"  {one}" for one in problems)]
+        lines = ["The ledger is inconsistent:", *(f"  {one}" for one in problems)]
     plain = {"entries": verdict.entries, "chain": verdict.head, "problems": problems}
     tell(lines, plain, as_json=as_json)
     return 2 if problems else 0
@@ -195,18 +202,19 @@ def resolve(
     where: Where,
     *,
     give_back: Annotated[
-        str | None, typer.Option(help="A request that is reserved.", metavar="REQUEST")
+        str | None, typer.Option(help="Reserved request to give back.", metavar="REQUEST")
     ] = None,
     abandon: Annotated[
-        str | None, typer.Option(help="A request whose draw began.", metavar="REQUEST")
+        str | None,
+        typer.Option(help="Marked request to abandon: its draw began.", metavar="REQUEST"),
     ] = None,
     dataset: Dataset = None,
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """List releases that stopped on the way; give back or abandon one.
+    """List unfinished releases; give back or abandon one.
 
-    Running a release again finishes it. A request may be named by how it begins.
+    Running a release again finishes it. The first characters of a request are enough.
     """
     if give_back is not None and abandon is not None:
         raise InputError("--give-back and --abandon cannot be combined: name one request.")
@@ -235,31 +243,29 @@ def the_one(waiting: tuple[Event, ...], start: str) -> Event:
     found = [one for one in waiting if start and one.request.startswith(start)]
     if len(found) != 1:
         raise InputError(
-            f"{len(found)} of the releases that wait begin with {start!r}, and one must; without "
-            "an option resolve lists them."
+            f"{len(found)} unfinished releases begin with {start!r}, but exactly one must; "
+            "resolve without an option lists them."
         )
     return found[0]
 
 
 @app.command("keygen", epilog="Example:  hexveil ledger keygen signing.pem")
 def keygen(
-    file: Annotated[Path, typer.Argument(help="A new file for the private key.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="New file for the private key.", metavar="FILE")],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key pair that signs release folders: keep one key, hand out the other.
+    """Create a key pair for signing release folders.
 
-    A run signs with it where [release] says sign = FILE; who receives a folder checks it with
+    A run signs with the private key if [release] has sign = FILE. Recipients check a folder with
     hexveil verify --key FILE.pub.
     """
     public = signing.generate(file)
     found = signing.reader(public).fingerprint
     lines = [
-        *formatting.wrapped(
-            "Private key", f"{file}: keep it to yourself, beside a copy elsewhere."
-        ),
-        *formatting.wrapped("Public key", f"{public}: give it to those who receive releases."),
-        *formatting.wrapped("Fingerprint", f"{found}: tell it to them in another way."),
+        *formatting.wrapped("Private key", f"{file}: keep it secret, and store a copy elsewhere."),
+        *formatting.wrapped("Public key", f"{public}: give it to the recipients of releases."),
+        *formatting.wrapped("Fingerprint", f"{found}: send it to them through another channel."),
     ]
     plain = {"private_key": str(file), "public_key": str(public), "fingerprint": found}
     tell(lines, plain, as_json=as_json)
@@ -269,13 +275,15 @@ def keygen(
 def export(
     where: Where,
     file: Annotated[
-        Path, typer.Argument(help="A new file: .json, .csv or .parquet.", metavar="FILE")
+        Path, typer.Argument(help="New file: .json, .csv or .parquet.", metavar="FILE")
     ],
     *,
-    numbers: Annotated[bool, typer.Option("--numbers", help="The published numbers, too.")] = False,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help="Include the published numbers.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write every event to a file; what single units lost never leaves the ledger."""
+    """Write every event to a file, without the losses of single units."""
     engine = engine_of(asked(where))
     found = inspection.history(engine)
     exporting.write(file, found, results=inspection.results(engine) if numbers else None)

@@ -38,16 +38,16 @@ Compare = Annotated[
     bool,
     typer.Option(
         "--compare",
-        help="Print all methods side by side: their errors at this price, or their prices at "
-        "these errors.",
+        help="Compare all planning methods: their errors at this price, or their prices at these "
+        "errors.",
     ),
 ]
 Grids = Annotated[
     bool | None,
     typer.Option(
         "--grids/--no-grids",
-        help="Print the whole table of other grids and units of privacy, or do not look at them. "
-        "[default: only the grid that is proposed]",
+        help="Print the whole table of other grids and privacy units, or skip it. [default: "
+        "only the proposed grid]",
     ),
 ]
 Curve = Annotated[
@@ -56,7 +56,7 @@ Curve = Annotated[
         "--curve",
         resolve_path=True,
         metavar="FILE",
-        help="Draw loss against error, with this plan marked: a new .png and .svg of this name.",
+        help="Draw price against error, with this plan marked: a new .png and .svg of this name.",
     ),
 ]
 Save = Annotated[
@@ -65,8 +65,8 @@ Save = Annotated[
         "--save",
         resolve_path=True,
         metavar="FOLDER",
-        help="Save this plan in a new folder, to be released after review (release "
-        "--from-plan). For tomorrow's records save the goal (the TOML file), not the plan.",
+        help="Save this plan in a new folder for review (then release --from-plan). For "
+        "tomorrow's records keep the goal (the TOML file), not the plan.",
     ),
 ]
 
@@ -80,7 +80,7 @@ def plan(
     save: Save = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a release would cost and how good its map would be; nothing is spent."""
+    """Show the price and the expected error of a release; nothing is spent."""
     shared_steps.price_named(run)
     if curve is not None:
         curve = shared_steps.typed(curve)
@@ -157,7 +157,7 @@ def file_lines(run: Run, files: Files) -> list[str]:
             "Saved", f"{folder}; review it, then: hexveil release ... --from-plan {folder}"
         )
     if said["drawn"]:
-        lines += formatting.wrapped("Drawn", ", ".join(said["drawn"]))
+        lines += formatting.wrapped("Curve", ", ".join(said["drawn"]))
     return lines
 
 
@@ -175,13 +175,13 @@ def price_lines(made: Plan, facts: PublicFacts) -> list[str]:
 def _nothing(made: Plan, facts: PublicFacts) -> list[str]:
     """Return why nothing is paid."""
     if made.request.target is None:
-        why = f"noise would miss by more at epsilon {formatting.plain(float(made.asked))}"
+        why = f"noise at epsilon {formatting.plain(float(made.asked))} would cause a larger error"
     else:
-        why = "that meets the errors asked for"
+        why = "constants meet the target errors"
     return formatting.wrapped(
         "Price",
-        f"0 (epsilon): every cell gets a constant, for {why}. "
-        f"{promise(facts.privacy_unit, made.epsilon)}",
+        f"0 (epsilon): every cell publishes a constant, because {why}. "
+        f"{promise(facts.unit, made.epsilon)}",
     )
 
 
@@ -195,10 +195,10 @@ def _paid(made: Plan, facts: PublicFacts) -> list[str]:
             f"{_half(made, facts)}",
         ),
         *formatting.wrapped(
-            "Counting cells",
-            f"would have charged {formatting.price(claimed)} for the same noise (probability "
-            f"factor "
-            f"{formatting.factor(claimed)}); each user is charged for what it really did instead.",
+            "Naive accounting",
+            f"counting cells would have charged {formatting.price(claimed)} for this noise "
+            f"(probability factor {formatting.factor(claimed)}); each user is charged its exact "
+            "loss instead.",
         ),
     ]
 
@@ -214,9 +214,8 @@ def no_interval(run: Run, made: Plan) -> list[str]:
     needs = made.request.interval_needs
     if run.plan.clipping_range != "auto" or needs is None:
         return []
-    return formatting.wrapped(
-        "Interval", f'none, though intervals are "auto": they go with {needs}.'
-    )
+    text = f'the bounds, although intervals is "auto": a private range needs {needs}.'
+    return formatting.wrapped("Clipping range", text)
 
 
 def map_lines(
@@ -226,15 +225,13 @@ def map_lines(
     unit = facts.value_unit
     lines = [
         *formatting.wrapped(
-            "Error to expect",
-            f"{_errors(made, unit)}; noise alone averages "
-            f"{formatting.measured(made.support.floor, unit)} or more for a mean of which "
-            f"nothing is "
-            "clipped.",
+            "Expected error",
+            f"{_errors(made, unit)} (without clipping the noise alone would average at least "
+            f"{formatting.measured(made.support.floor, unit)}).",
         ),
         *_interval(made),
         *_certificate(made),
-        *formatting.wrapped("Worth it", _worth(made, unit)),
+        *formatting.wrapped("Useful cells", _worth(made, unit)),
     ]
     if coarse is not None:
         lines += formatting.wrapped("One step coarser", _coarser(coarse, unit))
@@ -264,13 +261,13 @@ def _interval(made: Plan) -> list[str]:
     if found is None:
         return []
     low, high = (f"{float(one):.0%}" for one in found.quantiles)
-    wider = "" if found.stretch == 1 else f" and made {float(found.stretch):g} times as wide"
+    wider = "" if found.stretch == 1 else f" and widened {float(found.stretch):g} times"
     return formatting.wrapped(
-        "Interval",
-        f"averages of users are projected between their quantiles {low} and {high}, found "
-        f"privately at {_part(made, found.epsilon)}{wider}; it is assumed to have "
-        f"{found.width:.0%} of the span.{_squares(made, found)}{_steps(made)} The error is "
-        "predicted from that, and is no bound.",
+        "Clipping range",
+        f"users' averages are clipped to their quantiles {low} and {high}, estimated privately at "
+        f"{_part(made, found.epsilon)}{wider}; assumed width: {found.width:.0%} of the span."
+        f"{_squares(made, found)}{_steps(made)} The expected error is a prediction from these "
+        "assumptions, not a bound.",
     )
 
 
@@ -286,7 +283,7 @@ def _squares(made: Plan, found: Interval) -> str:
     # The scales of both are the same in every cell but for a factor: their losses have one ratio.
     mean, square = float(made.mean_noise[0]), float(made.rows.variance_noise[0])
     return (
-        f" Squares count up to {float(found.radius):g} halves of its width from its middle; the "
+        f" Second moments are clipped at {float(found.radius):g} half-widths from its centre; the "
         f"mean takes {square / (mean + square):.0%} of a cell's loss."
     )
 
@@ -298,16 +295,14 @@ def _steps(made: Plan) -> str:
         return ""
     in_classes, in_cells = (float(one.max()) for one in more.losses(made.occupancy))
     size = more.class_noise.size
-    classes = f"averages of {size} classes" if size > 1 else "the average of one class"
+    classes = f"averages of {size} user clusters" if size > 1 else "the average of all users"
     return (
-        f" A range that holds {float(INSIDE):.0%} of the distances from users' own averages is "
-        f"found at {_part(made, more.epsilon)}. The rest then goes the way of least predicted "
-        f"error: the interval alone; {classes} of users (at most {formatting.price(in_classes)} "
-        f"of a "
-        f"user's loss) and distances from users' own averages (at most "
-        f"{formatting.price(in_cells)}); "
-        f"or a first average of each cell ({float(COARSE):.0%} of the rest) and distances from "
-        "that."
+        f" The {float(INSIDE):.0%} quantile of the distances from users' own averages is "
+        f"estimated at {_part(made, more.epsilon)}. The remaining epsilon is spent by the strategy "
+        f"with the least predicted error: this range alone; {classes} (at most "
+        f"{formatting.price(in_classes)} of a user's loss) and distances from users' own averages "
+        f"(at most {formatting.price(in_cells)}); or a first average of each cell "
+        f"({float(COARSE):.0%} of the remainder) and distances from it."
     )
 
 
@@ -318,18 +313,17 @@ def _certificate(made: Plan) -> list[str]:
         return []
     what = {"loss": "price", "max error": "largest error", "mean error": "average error"}
     figure = what[str(made.certifies)]
-    most = (
-        f"more than {formatting.price(100 * gap)}% below this one's" if gap else "below this one's"
-    )
+    lower = f"more than {formatting.price(100 * gap)}% lower" if gap else "lower"
     article = "an" if figure.startswith("a") else "a"
-    return formatting.wrapped("Certificate", f"no plan of its class has {article} {figure} {most}.")
+    text = f"no plan of this class has {article} {figure} that is {lower}."
+    return formatting.wrapped("Near-optimal" if gap else "Optimal", text)
 
 
 def _worth(made: Plan, unit: str) -> str:
     support, measure = made.support, formatting.unit_of(made.first.name, unit)
     return (
-        f"{support.better:,} of {support.cells:,} cells say more than one constant for all, which "
-        f"is assumed to miss {formatting.measured(support.baseline_error, measure)}."
+        f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
+        f"cells (assumed error {formatting.measured(support.baseline_error, measure)})."
     )
 
 
@@ -343,8 +337,8 @@ def _coarser(coarse: Plan, unit: str) -> str:
     )
     error = formatting.measured(support.mean_error, formatting.unit_of(coarse.first.name, unit))
     return (
-        f"{name}{support.cells:,} cells{priced}, error {error} on average, {support.better:,} "
-        "better than a constant."
+        f"{name}{support.cells:,} cells{priced}, expected error {error} on average, "
+        f"{support.better:,} useful cells."
     )
 
 
@@ -355,11 +349,10 @@ def _month(made: Plan, facts: PublicFacts) -> str:
     )
     if facts.privacy_unit == "user":
         return (
-            f"published every day, {MONTH} such maps cost a user who is in all of them {month}; "
-            'with privacy_unit = "user-day" any one day of a user would cost one map.'
+            f"if you publish every day, a user present in all {MONTH} maps loses {month}; with "
+            f'privacy_unit = "user-day" any one day of a user would stay at the price of one map.'
         )
     return (
-        f"published every day, any one {facts.privacy_unit.removeprefix('user-')} of a user "
-        f"stays within "
-        f"its price, but a user who is in {MONTH} such maps can lose {month} over all of them."
+        f"if you publish every day, any one {facts.unit.removeprefix('user-')} of a user stays "
+        f"within its price, but a user present in {MONTH} maps can lose {month} in total."
     )

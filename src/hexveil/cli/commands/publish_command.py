@@ -47,12 +47,14 @@ LONGEST = 3_700
 """Days of one command."""
 
 Day = Annotated[
-    str | None, typer.Option("--date", help="Local day, as 2026-11-20.", metavar="DATE")
+    str | None, typer.Option("--date", help="Local day, for example 2026-11-20.", metavar="DATE")
 ]
 First = Annotated[str | None, typer.Option("--from", help="First local day.", metavar="DATE")]
 Last = Annotated[str | None, typer.Option("--to", help="Last local day.", metavar="DATE")]
-Revise = Annotated[bool, typer.Option("--revise", help="The same as --late revise, for this once.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say the price; publish and book nothing.")]
+Revise = Annotated[bool, typer.Option("--revise", help="Like --late revise, for this run only.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show the price; publish and book nothing.")
+]
 
 
 @dataclass(frozen=True)
@@ -90,15 +92,18 @@ def publish(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> int:
-    """Publish the maps of local days under the folder `out`, each in a folder of its own.
+    """Publish the maps of local days, each in its own folder below `out`.
 
-    Asked again it costs nothing; one that stopped goes on. `latest.json` names what counts.
+    Repeating a day costs nothing, and continues an unfinished one. `latest.json` names the
+    official release.
     """
     days = asked(day, first, last)
     if run.release.out is None:
-        raise InputError("out (in [release], or --out) is needed: the folder of all days' maps.")
+        raise InputError(
+            "out (in [release], or --out) is needed: name the folder for the maps of all days."
+        )
     if run.select.dates is not None:
-        raise InputError("dates (in [select]) and publish cannot be combined: --date says the day.")
+        raise InputError("dates (in [select]) and publish cannot be combined: use --date instead.")
     account = arguments.ledger_arguments(run, Ledger)
     shared_steps.price_named(run)
     release_command.signer_of(run)
@@ -121,10 +126,10 @@ def publish(
 def asked(day: str | None, first: str | None, last: str | None) -> list[date]:
     """Return the days, oldest first."""
     if (day is None) == (first is None) or (first is None) != (last is None):
-        raise InputError("name a day (--date), or the first and the last (--from and --to).")
+        raise InputError("name a day (--date), or the first and the last day (--from and --to).")
     ends = [_date(text) for text in ((day, day) if day is not None else (first, last))]
     if not ends[0] <= ends[1] or (ends[1] - ends[0]).days >= LONGEST:
-        raise InputError(f"--from {ends[0]} --to {ends[1]} is no span of up to {LONGEST} days.")
+        raise InputError(f"--from {ends[0]} --to {ends[1]} must be a span of 1 to {LONGEST} days.")
     return [ends[0] + timedelta(k) for k in range((ends[1] - ends[0]).days + 1)]
 
 
@@ -132,7 +137,7 @@ def _date(text: str | None) -> date:
     try:
         return date.fromisoformat(text or "")
     except ValueError:
-        raise InputError(f"a day reads like 2026-11-20, got {text!r}.") from None
+        raise InputError(f"a day must look like 2026-11-20, got {text!r}.") from None
 
 
 def ready_after(run: Run, wait: str) -> dict[str, Any]:
@@ -146,7 +151,7 @@ def waiting(text: str) -> timedelta:
     """Return a time like "30min", "6h" or "2d"."""
     parts = re.fullmatch(r"\s*(\d{1,4})\s*(min|h|d)\s*", text)
     if parts is None:
-        raise InputError(f"wait must be a time as 30min, 6h or 2d, got {text!r}.")
+        raise InputError(f"wait must be a time such as 30min, 6h or 2d, got {text!r}.")
     return int(parts[1]) * STEP[parts[2]]
 
 
@@ -167,7 +172,7 @@ def attempt(
     """Return what became of a day; an error of one day is its outcome, not the command's end."""
     name, at = day.isoformat(), ready_at(day, **ready)
     if now() < at and not dry_run:
-        return Outcome(name, "not ready", f"is complete at {at:%Y-%m-%d %H:%M} UTC.", code=2)
+        return Outcome(name, "not ready", f"ready at {at:%Y-%m-%d %H:%M} UTC.", code=2)
     try:
         return _attempt(run, name, place, revise=revise, dry_run=dry_run)
     except HexveilError as error:
@@ -211,7 +216,7 @@ def _published(
             )
         place.advance(pointer)  # if a crash came between the two pointers
         if damage:
-            told = f"{lost(pointer, damage)}; written anew from the ledger's numbers, at no cost."
+            told = f"{lost(pointer, damage)}; restored from the ledger's numbers, at no cost."
             return Outcome(day, "restored", told)
         return Outcome(day, "published before", f"{place.where}: the same request, at no cost.")
     place.check(found)
@@ -234,13 +239,13 @@ def kept(day: str, place: Archive, pointer: Pointer, price: float) -> Outcome:
 
     What would be published now is another request, so that a damaged folder cannot be made of it.
     """
-    another = "records have come since, or the plan is another"
+    another = "late records arrived, or the plan changed"
     revision = f"--revise publishes a revision at epsilon {formatting.price(price)}."
     damage = place.damage(pointer)
     if damage:
-        told = f"{lost(pointer, damage)}, and it cannot be written anew, since {another}; restore"
+        told = f"{lost(pointer, damage)}, and cannot be restored here, because {another}; restore"
         return Outcome(day, "failed", f"{told} the folder from a copy, or {revision}", code=1)
-    return Outcome(day, "kept", f"{another}; what is published stands. {revision}")
+    return Outcome(day, "kept", f"{another}; the published map stands. {revision}")
 
 
 def lost(pointer: Pointer, damage: tuple[str, ...]) -> str:
@@ -260,8 +265,8 @@ def answered(run: Run, dataset: Dataset, made: Plan, book: Ledger, why: str) -> 
     known = book.find(request)
     if made.epsilon and (known is None or known.published is None):
         raise StorageError(
-            f"{why}, and the ledger does not have its numbers, so it is not written anew; restore "
-            "the folder from a copy."
+            f"{why}, and the ledger does not have its numbers, so it cannot be restored here; "
+            "restore the folder from a copy."
         )
     return release_command.publish(run, dataset, made, book)
 
@@ -272,8 +277,8 @@ def rested(published: Release, place: Archive, found: Pointer) -> Stand | None:
     stand = None if own is None else Stand(own["entry"], own["chain"])
     if place.stand(found) != stand:
         raise StorageError(
-            f"{place.where} ({found.path}) holds a release that the ledger does not have so: the "
-            "ledger was exchanged meanwhile. Put the newest copy of it back; what is there stands."
+            f"{place.where} ({found.path}) holds a release that differs from the ledger's: the "
+            "ledger was replaced meanwhile. Restore its newest copy; the published folder stands."
         )
     return stand
 
@@ -287,25 +292,25 @@ def projection(account: dict[str, Any], dataset: Dataset, made: Plan, day: str) 
     """Return a day's price and when a budget would be gone if every day cost as much."""
     price = formatting.price(float(made.epsilon))
     if not made.epsilon:
-        return "no reading is used: it costs nothing, and says nothing."
+        return "no reading is used: the map costs nothing, and shows only constants."
     spend = _known_spend(account)
     if spend is None and "budget" not in account:
-        return f"epsilon {price}; there is no ledger yet and no budget is said."
+        return f"epsilon {price}; there is no ledger yet, and no budget is set."
     budget = Fraction(str(account["budget"])) if spend is None else spend.budget
     if dataset.public.privacy_unit != "user":
         each = "week" if dataset.public.privacy_unit == "user-week" else "day"
         return (
-            f"epsilon {price} for a {dataset.public.privacy_unit}, of a budget of "
-            f"{formatting.plain(float(budget))}. Each {each} has units of its own, so the "
-            f"budget is not "
-            f"used up by others; whoever is there on each loses {price} a {each}, added up."
+            f"epsilon {price} per {dataset.public.unit}, of a budget of "
+            f"{formatting.plain(float(budget))}. Each {each} has its own units, so other {each}s "
+            f"do not use up the budget; the owner of a unit on every {each} loses {price} per "
+            f"{each}."
         )
     spent = Fraction(0) if spend is None else spend.window
     days = int(max(budget - spent, Fraction(0)) / made.epsilon)
     if spend is not None and spend.kind != "lifetime":
-        return f"epsilon {price}; at that price the {spend.kind}'s budget lasts {days} more days."
+        return f"epsilon {price}; at that price this {spend.kind}'s budget lasts {days} more days."
     gone = date.fromisoformat(day) + timedelta(days)
-    return f"epsilon {price}; at that price a day the budget is gone on {gone}, after {days} days."
+    return f"epsilon {price}; at that price per day the budget ends on {gone}, after {days} days."
 
 
 def _known_spend(account: dict[str, Any]) -> Spend | None:

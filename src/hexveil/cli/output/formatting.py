@@ -51,10 +51,10 @@ def spent(spend: Spend) -> str:
     this = "" if spend.kind == "lifetime" else f" this {spend.kind}"
     ever = float(spend.lifetime)
     if not ever:
-        return f"nothing of {decimal_text(spend.budget)} is spent, in a lifetime neither."
+        return f"nothing of {decimal_text(spend.budget)} is spent, now or in the lifetime."
     return (
         f"spent{this} {price(float(spend.window))} of {decimal_text(spend.budget)}, "
-        f"{at_least(float(spend.left))} left; in a lifetime at most {price(ever)} "
+        f"{at_least(float(spend.left))} left; lifetime total at most {price(ever)} "
         f"(probability factor {factor(ever)})."
     )
 
@@ -96,9 +96,9 @@ def grid_words(grid: Cells | Labels) -> str:
     if not isinstance(grid, Cells):
         return "combinations of " + ", ".join(grid.columns)
     if grid.timeslot is None:
-        return f"hexagons of resolution {grid.resolution}, all times together"
-    pooled = ", the same hours of all days together" if grid.slot == "pooled" else ""
-    return f"hexagons of resolution {grid.resolution} in slots of {grid.timeslot}{pooled}"
+        return f"hexagons at resolution {grid.resolution}, all times pooled"
+    pooled = ", pooled over all days" if grid.slot == "pooled" else ""
+    return f"hexagons at resolution {grid.resolution} in {grid.timeslot} slots{pooled}"
 
 
 def wrapped(label: str, text: str, width: int = 100, indent: int = 19) -> list[str]:

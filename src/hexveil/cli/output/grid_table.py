@@ -21,9 +21,9 @@ def show(table: Capacity, value_unit: str) -> None:
     shown = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
     for name in ["Unit"] * several + (["Labels"] if labels else ["Resolution", "Timeslot"]):
         shown.add_column(name, justify="left" if name in ("Unit", "Labels") else "right")
-    for name in ("Cells", "Users", "Floor", "Error", "Constant"):
+    for name in ("Cells", "Users", "Floor", "Error", "Baseline"):
         shown.add_column(name, justify="right")
-    for name in ("Supported", "Under half"):
+    for name in ("Usable", "Below half"):
         shown.add_column(name)
     for offer in table.offers:
         row = _row(offer, proposed=offer is table.proposed)
@@ -31,9 +31,9 @@ def show(table: Capacity, value_unit: str) -> None:
     Console(width=100, highlight=False, markup=False).print(shown)
     unit = f" in {value_unit}" if value_unit else ""
     typer.echo(
-        f"Floor: noise{unit} that no plan without clipping can beat. Error: what to expect of the "
-        "plan.\nConstant: what one constant for all cells is assumed to miss. Supported: less "
-        "error than that.\nUnder half: less than half of it, or the epsilon that would take."
+        f"Floor: least noise{unit} of any plan without clipping. Error: expected error of the plan."
+        "\nBaseline: assumed error of one number for all cells. Usable: the error is below the "
+        "baseline.\nBelow half: it is below half the baseline, or the epsilon at which it would be."
     )
     typer.echo("\n".join(formatting.wrapped("Grid", capital(table.sentence))))
 
@@ -44,7 +44,7 @@ def _row(offer: Offer, *, proposed: bool) -> list[str]:
         where = [", ".join(offer.labels)]
     where.append(f"{offer.cells:,}")
     if not offer.cells:
-        return [*where, "0", "-", "-", "-", "no cell", "left"]
+        return [*where, "0", "-", "-", "-", "no", "no cell left"]
     return [
         *where,
         f"{offer.users:,}",

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from hexveil.ledger.inspection import Overview, Standing
 
 KEEP = (
-    "Ids are hashed under it. Keep it, and keep it apart from backups of the ledger: whoever has "
-    "both can tell which ids are in the ledger. If the key is lost, what was spent is not known "
-    "any more, and a new ledger has to begin."
+    "Ids are hashed under this key. Keep it, separate from backups of the ledger: anyone with both "
+    "can tell which ids are in the ledger. If the key is lost, the spending is unknown, and you "
+    "need a new ledger."
 )
 RUN_AGAIN = (
-    "run a release again to finish it, at no further cost. A reserved one can be given back "
-    "(--give-back REQUEST): no noise was drawn. A marked one can only be abandoned (--abandon "
-    "REQUEST): its price stays spent."
+    "run a release again to finish it, at no further cost. You can give back a reserved one "
+    "(--give-back REQUEST), because no noise was drawn. A marked one can only be abandoned "
+    "(--abandon REQUEST): its price stays spent."
 )
 
 
@@ -36,7 +36,7 @@ def near(path: str) -> str:
 
 def opened_lines(account: Account, dataset: str, where: str, key: str) -> list[str]:
     """Return what was opened, and where the key is."""
-    text = f"{dataset} spends from {account.name}: {budget_words(account)}."
+    text = f"{account.name}, for data set {dataset}: {budget_words(account)}."
     return [
         *formatting.wrapped("Ledger", where),
         *formatting.wrapped("Account", text),
@@ -52,8 +52,8 @@ def opened_json(account: Account, dataset: str, where: str, key: str) -> dict[st
 
 def budget_words(account: Account) -> str:
     """Return a budget, of what and for how long."""
-    refill = "for ever" if account.window == "lifetime" else f"refilled every {account.window}"
-    return f"epsilon {decimal_text(account.budget)} for a {account.unit or 'unit'}, {refill}"
+    refill = "lifetime" if account.window == "lifetime" else f"refilled every {account.window}"
+    return f"epsilon {decimal_text(account.budget)} per {account.unit or 'unit'}, {refill}"
 
 
 def account_json(account: Account) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def overview_json(found: Overview, where: str) -> dict[str, Any]:
 
 def overview_lines(found: Overview, where: str) -> list[str]:
     """Return a book at a glance."""
-    head = f"{where}: {found.head.entry:,} events, the last with hash {found.head.chain}"
+    head = f"{where}: {found.head.entry:,} events; the last has hash {found.head.chain}"
     lines = formatting.wrapped("Ledger", head)
     for one in found.accounts:
         lines += ["", *standing_lines(one)]
@@ -110,16 +110,16 @@ def standing_lines(one: Standing) -> list[str]:
     """Return an account in words; the window's number never without the lifetime's."""
     spend, this = one.spend, f" in {one.spend.label}" if one.spend.label else ""
     states = ", ".join(f"{many:,} {state}" for state, many in one.releases.items())
-    units = f"{spend.units:,} have lost something{this}, {spend.exhausted:,} have nothing left"
-    ever = f"{loss(spend.lifetime)}, for the owner of a unit who was there throughout"
+    units = f"{spend.units:,} with a privacy loss{this}, {spend.exhausted:,} exhausted"
+    ever = f"{loss(spend.lifetime)}, for an owner present throughout"
     return [
         *formatting.wrapped(
             "Account", f"{one.account.name}, for data set {', '.join(one.datasets)}"
         ),
         *formatting.wrapped("Budget", budget_words(one.account)),
-        *formatting.wrapped("Spent", f"{loss(spend.window)}{this}, by the unit that lost most"),
+        *formatting.wrapped("Spent", f"{loss(spend.window)}{this}, by the most exposed unit"),
         *formatting.wrapped("Left", f"{formatting.at_least(float(spend.left))}, for every unit"),
-        *formatting.wrapped("In a lifetime", ever),
+        *formatting.wrapped("Lifetime total", ever),
         *formatting.wrapped("Units", units),
         *formatting.wrapped("Releases", states or "none"),
         *formatting.wrapped("Key", f"fingerprint {one.account.key}"),
@@ -160,20 +160,20 @@ def _about(one: Event) -> str:
 
 def changed_lines(before: Account, after: Account, spend: Spend) -> list[str]:
     """Return what a change of budget means."""
-    text = f"{decimal_text(before.budget)} is now {decimal_text(after.budget)}, on record."
+    text = f"changed from {decimal_text(before.budget)} to {decimal_text(after.budget)}, on record."
     if after.budget > before.budget:
         text += (
-            " Raised: until now the probability of any outcome differed by a factor of at most "
-            f"{formatting.factor(float(before.budget))}, from now on by one of at most "
-            f"{formatting.factor(float(after.budget))}. Tell whoever was promised the former."
+            " Until now the probability of any outcome differed by a factor of at most "
+            f"{formatting.factor(float(before.budget))}, from now on by a factor of at most "
+            f"{formatting.factor(float(after.budget))}. Inform everyone who was promised less."
         )
     elif spend.exhausted:
-        text += f" {spend.exhausted:,} units are at it or above: no release can have them now."
+        text += f" {spend.exhausted:,} units have reached it: no release can include them now."
     return formatting.wrapped("Budget", text)
 
 
 def waiting_lines(waiting: tuple[Event, ...]) -> list[str]:
     """Return the releases that stopped on the way, and what can be done."""
     if not waiting:
-        return ["Nothing waits."]
-    return [*(event_line(one) for one in waiting), "", *formatting.wrapped("What to do", RUN_AGAIN)]
+        return ["No unfinished release."]
+    return [*(event_line(one) for one in waiting), "", *formatting.wrapped("Next step", RUN_AGAIN)]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 COLUMNS = (
-    "Method", "Price", "Counted", "Worst", "Average", "Median", "Shrunk", "Better", "Certificate",
+    "Method", "Price", "Naive", "Worst", "Average", "Median", "Reduced", "Useful", "Lower bound",
 )  # fmt: skip
 CERTIFIED = {"loss": "price", "max error": "worst", "mean error": "average"}
 
@@ -30,24 +30,24 @@ def measure(made: Plan, unit: str) -> str:
     if made.request.error == "sum":
         return "planning error of the mean plus that of the variance"
     over = "larger" if made.request.objective == "max" else "average"
-    return f"the {over} of both planning errors, each as a share of the most a constant can miss"
+    return f"the {over} of both planning errors, each relative to the largest error of a constant"
 
 
 def show(lines: list[Line], error: str) -> None:
     """Print the methods as a table; `error` says what the errors are."""
     table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
     for name in COLUMNS:
-        table.add_column(name, justify="left" if name in ("Method", "Certificate") else "right")
+        table.add_column(name, justify="left" if name in ("Method", "Lower bound") else "right")
     for line in lines:
         table.add_row(*_cells(line))
-    typer.echo("\nThe same request by every method:")
+    typer.echo("\nThis request by every method:")
     Console(width=WIDTH, highlight=False, markup=False).print(table)
-    troubles = [f"{line.method} cannot: {line.trouble}" for line in lines if line.trouble]
+    troubles = [f"{line.method} is not possible: {line.trouble}" for line in lines if line.trouble]
     meaning = (
-        "Counted: the price if cells are counted, as composition does, for the same noise. Worst, "
-        f"average, median over cells: {error}. Shrunk: users of whom not everything counts. "
-        "Better: cells that say more than one constant for all. Certificate: what no plan of the "
-        "joint plan's class goes below, and how far the plan is from it."
+        "Naive: the price of the same noise if cells are counted. Worst, average, median over "
+        f"cells: {error}. Reduced: users whose contribution is reduced. Useful: cells expected to "
+        "beat a single number for all. Lower bound: no plan of the joint plan's class goes below "
+        "it; with the gap to this plan."
     )
     for said in (*troubles, meaning):
         typer.echo("\n".join(formatting.wrapped("", said, width=WIDTH, indent=0)))
@@ -57,7 +57,7 @@ def _cells(line: Line) -> list[str]:
     name = f"{line.method}, {line.objective}" if line.method == "joint" else line.method
     figures = (line.epsilon, line.claimed, line.worst, line.average, line.median)
     if line.trouble is not None:
-        return [name, *["-"] * (len(COLUMNS) - 2), "cannot"]
+        return [name, *["-"] * (len(COLUMNS) - 2), "not possible"]
     return [
         name,
         *(formatting.price(f or 0.0) for f in figures[:2]),

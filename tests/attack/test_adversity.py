@@ -300,7 +300,7 @@ def test_a_published_day_that_is_damaged(site, ask, damage):
         file.write_bytes(file.read_bytes() + b" ")
     code, said = ask(DAYS[0])
     assert code == 0, said
-    assert f"{damage}; written anew from the ledger's numbers, at no cost" in said
+    assert f"{damage}; restored from the ledger's numbers, at no cost" in said
     finishes(site, ask, DAYS[0])
     assert len(site.entries()) == site.draws() == 1
 

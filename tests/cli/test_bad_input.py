@@ -145,7 +145,7 @@ CASES = {
         "epsilon and target_error .* cannot be combined",
     ),
     "target of zero": (nothing, ("--target-error", "0"), "target_error must be positive"),
-    "target of a cell": (nothing, ("--target-error", "north=2"), "can be for mean, variance, sum"),
+    "target of a cell": (nothing, ("--target-error", "north=2"), "must be for mean, variance, sum"),
     "target twice": (
         nothing,
         ("--target-error", "mean=1", "--target-error", "mean=2"),

@@ -87,7 +87,7 @@ def test_each_demo_makes_a_new_folder(tmp_path, monkeypatch, call):
     lines = said.out.splitlines()
     assert lines[-1].endswith("demo-out/flights-1/map/report.html")
     assert (tmp_path / lines[-1].split()[-1]).is_file()
-    assert len(re.findall("^(?:Fastest|Slowest|Trust)", said.out, re.MULTILINE)) == 3
+    assert len(re.findall("^(?:Fastest|Slowest|Quality)", said.out, re.MULTILINE)) == 3
     for code in flights.NO_PLACE:
         assert code in said.out
     for path in (tmp_path / "demo-out" / "flights-1" / "map").iterdir():

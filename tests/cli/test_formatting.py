@@ -67,7 +67,7 @@ def test_grids_are_said_in_words():
     assert formatting.grid_words(Labels("route", "hour")) == "combinations of route, hour"
     pooled = Cells(5, "1h", "UTC", "pooled")
     assert formatting.grid_words(pooled).endswith(
-        "slots of 1h, the same hours of all days together"
+        "1h slots, pooled over all days"
     )
     assert formatting.grid_words(Cells(5, None)) == "hexagons of resolution 5, all times together"
 
@@ -105,19 +105,19 @@ def test_the_unit_of_a_statistic(statistic, value_unit, said):
 @pytest.mark.parametrize(
     ("kind", "window", "lifetime", "said"),
     [
-        ("lifetime", 0, 0, "nothing of 2.125 is spent, in a lifetime neither."),
+        ("lifetime", 0, 0, "nothing of 2.125 is spent, now or in the lifetime."),
         (
             "lifetime", 1, 1,
-            "spent 1 of 2.125, 1.12 left; in a lifetime at most 1 (probability factor 2.72).",
+            "spent 1 of 2.125, 1.12 left; lifetime total at most 1 (probability factor 2.72).",
         ),
         (
             "month", 0, 3,
-            ("spent this month 0 of 2.125, 2.12 left; in a lifetime at most 3 "
+            ("spent this month 0 of 2.125, 2.12 left; lifetime total at most 3 "
              "(probability factor 20.1)."),
         ),
         (
             "day", 3, 3,
-            "spent this day 3 of 2.125, 0 left; in a lifetime at most 3 (probability factor 20.1).",
+            "spent this day 3 of 2.125, 0 left; lifetime total at most 3 (probability factor 20.1).",
         ),
     ],
 )  # fmt: skip

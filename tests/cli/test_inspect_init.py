@@ -63,7 +63,7 @@ def test_gaps_are_refused_in_one_sentence(here, call):
         assert (said.code, said.out) == (2, "")
         assert said.err == (
             "hexveil: new.toml: bounds (in [values]), timezone (in [cells]) are still to be filled "
-            "in: replace 'FILL IN' as the line above it says.\n"
+            "yet: replace 'FILL IN' as the comment above it says.\n"
         )
     said = call("inspect", "new.toml", "--bounds", "0,65")
     assert "timezone (in [cells]) is still to be filled in" in said.err
@@ -109,7 +109,7 @@ def test_the_shapes_of_an_exchange(here, call, shared, shape):
     assert (found["user"], found["value"]) == ("license_plate", "speed")
     assert found["time"] == "observationDateTime"
     assert found["location"].replace("/", ".") == "location.coordinates"
-    assert '"vehicle_label" or "id"' in begun.out
+    assert '"vehicle_label", "id"' in begun.out
     text = filled(begun.out).replace("min_users = 10", "min_users = 1")
     (here / "new.toml").write_text(text)
     assert call("inspect", "new.toml").code == 0
@@ -163,7 +163,7 @@ def test_what_is_not_found_is_a_gap(here, call):
     assert [fields[name] for name in ("user", "value", "location", "bounds")] == [FILL_IN] * 4
     assert fields["timeslot"] == "none"
     assert "timezone" not in fields
-    assert "No column's name tells which." in said.out
+    assert "No column name suggests it." in said.out
 
 
 def test_labels_take_the_place_of_places(here, call):

@@ -80,11 +80,11 @@ def test_both_numbers_are_shown(here, call):
     stopped("cells")
     said = call("ledger", "show", "ledger.sqlite").out
     for line in (
-        "Budget             epsilon 2 for a user, for ever",
+        "Budget             epsilon 2 per user, lifetime",
         "Spent              0.5 (probability factor 1.65), by the unit that lost most",
         "Left               1.5, for every unit",
-        "In a lifetime      0.5 (probability factor 1.65), for the owner of a unit",
-        "Units              2 have lost something, 0 have nothing left",
+        "Lifetime total     0.5 (probability factor 1.65), for an owner present",
+        "Units              2 with a privacy loss, 0 exhausted",
         "Releases           1 marked",
     ):
         assert line in said
@@ -122,7 +122,7 @@ def test_a_release_stands_in_the_book(here, call):
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
     assert (
-        "In all: spent 1 of 2, 1 left; in a lifetime at most 1 (probability factor 2.72)." in text
+        "In total: spent 1 of 2, 1 left; lifetime total at most 1 (probability factor 2.72)." in text
     )
     (one,) = told(call, "show", "run.toml")["accounts"]
     assert 0 < float(one["spent"]) <= 1
@@ -138,7 +138,7 @@ def test_a_release_stands_in_the_book(here, call):
     assert call("ledger", "history", "run.toml", "--limit", "1").out.split()[2] == "stored"
     checked = call("ledger", "verify", "run.toml")
     assert checked.code == 0
-    assert "7 events hang together" in checked.out
+    assert "7 events are consistent" in checked.out
 
 
 def test_a_raised_budget_is_a_weaker_promise(here, call):
@@ -146,7 +146,7 @@ def test_a_raised_budget_is_a_weaker_promise(here, call):
     assert call(*INIT).code == 0
     said = call("ledger", "set-budget", "ledger.sqlite", "3.5", "--dataset", "buses")
     assert said.code == 0, said.err
-    assert "2 is now 3.5, on record. Raised" in said.out
+    assert "changed from 2 to 3.5, on record. Until now" in said.out
     assert "7.39," in said.out
     assert "33.2." in said.out
     assert Ledger("ledger.sqlite", dataset="buses").budget == Fraction(7, 2)
@@ -175,7 +175,7 @@ def test_a_damaged_book_is_said_with_exit_2(here, call):
     connection.close()
     said = call("ledger", "verify", "ledger.sqlite")
     assert said.code == 2
-    assert "does not hang together" in said.out
+    assert "The ledger is inconsistent" in said.out
     assert "Entry 1 is not what was written" in said.out
     assert call("ledger", "verify", "ledger.sqlite", "--json").code == 2
 
@@ -191,10 +191,10 @@ def test_a_receipt_shows_an_older_copy(here, call):
     assert call("ledger", "verify", "run.toml").code == 0
     said = call(*check)
     assert said.code == 2
-    assert "map was entry 7, which the ledger does not have" in said.out
+    assert "map is entry 7, which the ledger does not have" in said.out
     assert call("release", "run.toml", "--accept-noise", "--out", "b", "--epsilon", "0.9").code == 0
-    assert "map was entry 7 with another hash" in call(*check).out
-    assert call(*check, "--receipt", "b").out.count("was entry") == 1
+    assert "map is entry 7 with another hash" in call(*check).out
+    assert call(*check, "--receipt", "b").out.count("is entry") == 1
     (here / "map" / "receipt.json").write_text("{}")
     said = call(*check)
     assert said.code == 2
@@ -214,7 +214,7 @@ def test_a_reservation_is_given_back(here, call):
     said = told(call, "resolve", "ledger.sqlite", "--give-back", "abab")
     assert said == {"dataset": "buses", "request": REQUEST, "state": "returned"}
     assert book.spent == 0
-    assert "Nothing waits" in call("ledger", "resolve", "ledger.sqlite").out
+    assert "No unfinished release" in call("ledger", "resolve", "ledger.sqlite").out
 
 
 def test_a_marked_release_stays_spent(here, call):

@@ -17,7 +17,7 @@ def test_a_plan_is_short_and_in_words(here, call):
     assert len(lines) <= 25
     assert max(map(len, lines)) <= 100
     assert not re.search("[\u0370-\u03ff]", said.out)
-    labels = ("Cells", "Price", "Counting cells", "Error to expect", "Worth it", "A month")
+    labels = ("Cells", "Price", "Naive accounting", "Expected error", "Useful cells", "A month")
     for label in (*labels, "One step coarser"):
         assert any(line.startswith(label) for line in lines)
     assert "a factor of at most 2.72." in " ".join(said.out.split())
@@ -355,7 +355,7 @@ def test_the_grid_is_proposed(here, call):
     assert re.search(
         r"Grid Proposed: resolution \d, unit user: 3 cells", " ".join(said.out.split())
     )
-    assert "Under half" not in said.out
+    assert "Below half" not in said.out
     said = call("plan", "run.toml", "--no-grids")
     assert (said.code, "Proposed" in said.out) == (0, False)
     said = call("plan", "run.toml", "--grids", "--timezone", "Asia/Kolkata")

@@ -173,7 +173,7 @@ def test_late_records_wait_or_are_paid_for(daily, call):
     pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")
     kept = call("publish", "run.toml", "--date", DAYS[0])
     assert (kept.code, spent()) == (0, before)
-    assert "kept: records have come since" in kept.out
+    assert "kept: late records arrived" in kept.out
     assert (place / DAYS[0] / "latest.json").read_text() == first
     revised = call("publish", "run.toml", "--date", DAYS[0], "--revise")
     assert revised.code == 0, revised.out
@@ -282,7 +282,7 @@ def test_a_damaged_folder_of_other_records_is_not_restored(daily, call):
     said = call("publish", "run.toml", "--date", DAYS[0])
     words = " ".join(said.out.split())
     assert (said.code, spent()) == (1, before)
-    assert "report.html is missing, and it cannot be written anew" in words
+    assert "report.html is missing, and cannot be restored here" in words
     assert "restore the folder from a copy" in words
 
 
@@ -310,7 +310,7 @@ def test_published_folders_are_signed(daily, call):
     )
     late = call("publish", "run.toml", "--date", DAYS[0])
     assert late.code == 0
-    assert "signature.json is missing; written anew" in " ".join(late.out.split())
+    assert "signature.json is missing; restored" in " ".join(late.out.split())
     (folder,) = folders(daily / "maps" / "buses")
     place = daily / "maps" / "buses" / folder
     signed = contents(place)
@@ -359,7 +359,7 @@ def test_a_day_waits_for_late_records(daily, call, monkeypatch):
     set_clock(monkeypatch, "2022-01-02T00:29")
     early = call("publish", "run.toml", "--date", DAYS[0])
     assert early.code == 2
-    assert "not ready: is complete at 2022-01-02 00:30 UTC" in early.out
+    assert "not ready: ready at 2022-01-02 00:30 UTC" in early.out
     set_clock(monkeypatch, "2022-01-02T00:30")
     assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
 
@@ -372,7 +372,7 @@ def test_the_run_file_says_how_long_a_day_waits_and_what_late_records_do(daily, 
     set_clock(monkeypatch, "2022-01-02T00:30")
     early = call("publish", "run.toml", "--date", DAYS[0])
     assert early.code == 2
-    assert "is complete at 2022-01-04 18:30 UTC" in early.out
+    assert "ready at 2022-01-04 18:30 UTC" in early.out
     assert call("publish", "run.toml", "--date", DAYS[0], "--wait", "0h").code == 0
     before = spent()
     pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")

@@ -35,7 +35,7 @@ def test_what_is_missing_is_asked_for_at_once():
     assert str(caught.value) == (
         "user (in [columns], or --user), value (in [columns], or --value), "
         "bounds (in [values], or --bounds) are needed; hexveil inspect FILE --init > run.toml "
-        "begins a run file that names them."
+        "drafts a run file that names them."
     )
 
 

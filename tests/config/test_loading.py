@@ -84,7 +84,7 @@ def test_an_option_turns_the_question_round(file, tmp_path):
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [
-        (("plan", "target_error"), "median=3", "^--target-error can be for mean, "),
+        (("plan", "target_error"), "median=3", "^--target-error must be for mean, "),
         (("plan", "objective"), "least", "^--objective must be one of max, mean, got 'least'"),
         (("ledger", "url"), 7, "^--ledger "),
     ],
@@ -129,15 +129,15 @@ def test_toml_dates_become_text(tmp_path):
         ),
         ("[colums]\n", r"^run.toml: there is no 'colums'; did you mean 'columns'\?$"),
         ("[values]\nepsilon = 1", r"\[values\] has no field 'epsilon'; it belongs in \[plan\]\.$"),
-        ('[columns]\nsource = "x"', r"'source'; it stands at the top of the file"),
+        ('[columns]\nsource = "x"', r"'source'; it belongs at the top of the file"),
         (
             "[values]\nzzzz = 1",
-            r"\[values\] has no field 'zzzz'; it has bounds, quantum, value_unit\.$",
+            r"\[values\] has no field 'zzzz'; available: bounds, quantum, value_unit\.$",
         ),
-        ("source = 'x'\nzzzz = 1", r"there is no 'zzzz'; it has source, columns, .*ledger\.$"),
-        ("zzzz = 1", r"nothing in it is a .* so it may hold records and is not shown; .*ledger\.$"),
-        ("[kr7731]\nx = 1\n[kr7731]\ny = 1", r"a key is there twice \(at line 3, column 8\)\.$"),
-        ("a = {kr7731 = 1, kr7731 = 2}", r"a key is there twice \(at line 1, column \d+\)\.$"),
+        ("source = 'x'\nzzzz = 1", r"there is no 'zzzz'; available: source, columns, .*ledger\.$"),
+        ("zzzz = 1", r"contains no section or .* so it may hold records and is not shown; .*ledger\.$"),
+        ("[kr7731]\nx = 1\n[kr7731]\ny = 1", r"a key appears twice \(at line 3, column 8\)\.$"),
+        ("a = {kr7731 = 1, kr7731 = 2}", r"a key appears twice \(at line 1, column \d+\)\.$"),
         ("columns = 5", r"\[columns\] must be a section of fields\.$"),
         ("source = 5", r"source must be text, got 5\.$"),
         ("[cells]\nresolution = 5.5", r"\[cells\] resolution must be a whole number, got 5.5\.$"),
@@ -149,9 +149,9 @@ def test_toml_dates_become_text(tmp_path):
         ('[plan]\nmethod = "magic"', r"method must be one of joint, .*clip-user, got 'magic'\.$"),
         ('[plan]\nobjective = "sum"', r"objective must be one of max, mean, got 'sum'\.$"),
         ('[plan]\nerror = "both"', r"error must be one of separate, sum, got 'both'\.$"),
-        ("[plan.target_error]\nsd = 1", r"got 'sd'; a deviation is .* its variance\.$"),
-        ("[plan]\ntarget_error = [1, 2]", r"must be one number, or one for each .*got 1, 2\.$"),
-        ('[plan]\ntarget_error = "mean=1,mean=2"', r"two targets for mean; give one\.$"),
+        ("[plan.target_error]\nsd = 1", r"got 'sd'; set a target for the variance instead\.$"),
+        ("[plan]\ntarget_error = [1, 2]", r"must be one number, or one per .*got 1, 2\.$"),
+        ('[plan]\ntarget_error = "mean=1,mean=2"', r"two targets for mean; use one\.$"),
         ('[plan]\ntarget_error = "mean="', r"names mean without a number\.$"),
         ("[plan]\ntarget_error = true", r"target_error must be a number, got True\.$"),
         ("a = [", r"^.*run.toml is not valid TOML: .*\.$"),
@@ -191,7 +191,7 @@ def test_unreadable_files_are_named(tmp_path):
     with pytest.raises(InputError, match=r"folder\.toml cannot be read: "):
         load(str(tmp_path / "folder.toml"))
     (tmp_path / "latin.toml").write_bytes(b'source = "\xe9"')
-    with pytest.raises(InputError, match=r"latin\.toml is not text in UTF-8"):
+    with pytest.raises(InputError, match=r"latin\.toml is not UTF-8 text"):
         load(str(tmp_path / "latin.toml"))
 
 

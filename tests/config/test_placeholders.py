@@ -1,4 +1,4 @@
-"""Fields that are still to be filled in."""
+"""Fields that are not filled in yet."""
 
 import pytest
 
@@ -13,8 +13,8 @@ def test_gaps_are_named_with_their_sections(tmp_path):
     with pytest.raises(InputError) as caught:
         load(str(file))
     assert str(caught.value) == (
-        "run.toml: user (in [columns]), value (in [columns]) are still to be filled in: replace "
-        "'FILL IN' as the line above it says."
+        "run.toml: user (in [columns]), value (in [columns]) are not filled in yet: replace "
+        "'FILL IN' as the comment above it says."
     )
 
 

@@ -47,7 +47,7 @@ def test_sections_for_machines(folder, call):
     [
         ("a.txt", "must name a file that ends in .md"),
         ("gone/a.md", "there is no folder gone"),
-        ("map/a.md", "lies in the release folder"),
+        ("map/a.md", "is in the release folder"),
         ("dir.md", "is a folder"),
     ],
 )

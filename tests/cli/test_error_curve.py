@@ -86,19 +86,19 @@ def test_the_command_draws_two_new_files(here, call):
     pytest.importorskip("matplotlib")
     said = call("plan", "run.toml", "--curve", "error_curve.png")
     assert said.code == 0, said.err
-    assert "curve.png, curve.svg" in said.out
+    assert "error_curve.png, error_curve.svg" in said.out
     assert {p.name for p in here.iterdir()} >= {"error_curve.png", "error_curve.svg"}
     again = call("plan", "run.toml", "--curve", "error_curve.svg")
     assert again.code == 2
-    assert again.err == "hexveil: curve.png exists; name a new file.\n"
+    assert again.err == "hexveil: error_curve.png exists; name a new file.\n"
 
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("error_curve.pdf", "a curve is drawn as .png and .svg; curve.pdf ends otherwise."),
+        ("error_curve.pdf", "a curve is written as .png and .svg; error_curve.pdf has another ending."),
         (".", ". is a folder; name a new file for the curve."),
-        ("none/curve.png", "the folder of none/curve.png does not exist; make it first."),
+        ("none/curve.png", "the folder of none/curve.png does not exist; create it first."),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_first(here, call, name, sentence):

@@ -69,7 +69,7 @@ def test_grids_are_said_in_words():
     assert formatting.grid_words(pooled).endswith(
         "1h slots, pooled over all days"
     )
-    assert formatting.grid_words(Cells(5, None)) == "hexagons of resolution 5, all times together"
+    assert formatting.grid_words(Cells(5, None)) == "hexagons at resolution 5, all times pooled"
 
 
 @given(st.text(st.characters(categories=["L"]), min_size=1, max_size=12), st.integers(1, 80))

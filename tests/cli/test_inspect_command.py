@@ -77,7 +77,7 @@ def test_a_query_is_made_for_one_source(here, call):
     said = call("inspect", "run.toml", "--sql", "spark")
     assert (said.code, said.err) == (
         2,
-        "hexveil: a query is made for one source; name one table or file.\n",
+        "hexveil: a query needs a single source; name one table or file.\n",
     )
     assert call("inspect", "--sql", "spark").code == 2
 

@@ -62,11 +62,11 @@ def test_gaps_are_refused_in_one_sentence(here, call):
         said = call(command, "new.toml", "--epsilon", "1")
         assert (said.code, said.out) == (2, "")
         assert said.err == (
-            "hexveil: new.toml: bounds (in [values]), timezone (in [cells]) are still to be filled "
+            "hexveil: new.toml: bounds (in [values]), timezone (in [cells]) are not filled in "
             "yet: replace 'FILL IN' as the comment above it says.\n"
         )
     said = call("inspect", "new.toml", "--bounds", "0,65")
-    assert "timezone (in [cells]) is still to be filled in" in said.err
+    assert "timezone (in [cells]) is not filled in in" in said.err
     said = call("inspect", "new.toml", "--bounds", "0,65", "--timezone", "Asia/Kolkata")
     assert said.code == 0, said.err
 
@@ -256,5 +256,5 @@ def test_records_alone_are_told_of_it(here, call):
     """Whoever inspects records without naming columns is told how a run file begins."""
     said = call("inspect", "buses.parquet")
     assert said.code == 2
-    assert "hexveil inspect FILE --init > run.toml begins a run file" in said.err
+    assert "hexveil inspect FILE --init > run.toml drafts a run file" in said.err
     assert "--init" not in call("inspect", "buses.parquet", "--user", "bus").err

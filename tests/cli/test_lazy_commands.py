@@ -37,7 +37,7 @@ def test_help_groups_commands_by_what_one_wants(call):
     assert said.code == 0
     at = [said.out.index(panel) for panel in PANELS]
     assert at == sorted(at)
-    assert list(PANELS) == ["Publish", "Read what was published", "Study", "Keep the ledger"]
+    assert list(PANELS) == ["Publish", "Check releases", "Study", "Ledger"]
     for several in PANELS.values():
         for one in several:
             (line,) = (text for text in said.out.splitlines() if text.startswith(f"│ {one.name} "))

@@ -40,7 +40,7 @@ def test_a_book_is_opened_and_its_key_explained(here, call):
     said = call(*INIT)
     assert said.code == 0, said.err
     assert "ledger.sqlite.key (fingerprint" in said.out
-    assert "apart from backups" in said.out
+    assert "separate from backups" in said.out
     assert "a new ledger has to begin" in " ".join(said.out.split())
     key = here / "ledger.sqlite.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
@@ -54,7 +54,7 @@ def test_a_book_is_opened_by_a_run_file(here, call, monkeypatch, tmp_path_factor
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     said = call("ledger", "init", here / "run.toml", "--window", "month", "--account", "all")
     assert said.code == 0, said.err
-    assert "buses spends from all: epsilon 2 for a unit, refilled every month" in said.out
+    assert "all, for data set buses: epsilon 2 per unit, refilled every month" in said.out
     assert (here / "ledger.sqlite.key").is_file()
     assert told(call, "show", here / "run.toml")["accounts"][0]["window"] == "month"
     assert told(call, "verify", here / "run.toml")["problems"] == []
@@ -81,7 +81,7 @@ def test_both_numbers_are_shown(here, call):
     said = call("ledger", "show", "ledger.sqlite").out
     for line in (
         "Budget             epsilon 2 per user, lifetime",
-        "Spent              0.5 (probability factor 1.65), by the unit that lost most",
+        "Spent              0.5 (probability factor 1.65), by the most exposed unit",
         "Left               1.5, for every unit",
         "Lifetime total     0.5 (probability factor 1.65), for an owner present",
         "Units              2 with a privacy loss, 0 exhausted",
@@ -161,7 +161,7 @@ def test_a_lowered_budget_says_who_is_above(here, call):
     stopped()
     told(call, "set-budget", "run.toml", "1")
     said = call("ledger", "set-budget", "run.toml", "0.3")
-    assert "1 is now 0.3, on record. 1 units are at it or above" in said.out
+    assert "changed from 1 to 0.3, on record. 1 units have reached it" in said.out
     (one,) = told(call, "show", "ledger.sqlite")["accounts"]
     assert (one["left"], one["exhausted"]) == ("0", 1)
 
@@ -198,7 +198,7 @@ def test_a_receipt_shows_an_older_copy(here, call):
     (here / "map" / "receipt.json").write_text("{}")
     said = call(*check)
     assert said.code == 2
-    assert "map has no receipt.json that can be read" in said.err
+    assert "map has no readable receipt.json" in said.err
 
 
 def test_a_reservation_is_given_back(here, call):
@@ -237,7 +237,7 @@ def test_one_of_several_that_wait_is_named(here, call):
     stopped(request="abcd" * 16, dataset="trams")
     said = call("ledger", "resolve", "ledger.sqlite", "--give-back", "ab")
     assert said.code == 2
-    assert "2 of the releases that wait" in said.err
+    assert "2 unfinished releases" in said.err
     assert len(told(call, "resolve", "ledger.sqlite")) == 2
     assert len(told(call, "resolve", "ledger.sqlite", "--dataset", "trams")) == 1
     assert call("ledger", "resolve", "ledger.sqlite", "--give-back", "").code == 2
@@ -263,7 +263,7 @@ def test_an_export_has_no_unit_and_numbers_if_asked(here, call):
         (("show", "gone.sqlite"), "gone.sqlite; hexveil ledger init makes one"),
         (("show", "sqlite:///gone.sqlite"), "gone.sqlite; hexveil ledger init makes one"),
         (("show", "none.toml"), "names no ledger"),
-        (("show", "memory://"), "in memory is gone"),
+        (("show", "memory://"), "in memory ends"),
         (("show", "ledger.sqlite", "--dataset", "trams"), "does not know 'trams'; it knows buses"),
         (("history", "ledger.sqlite", "--dataset", "trams"), "it knows buses"),
         (("resolve", "ledger.sqlite", "--dataset", "trams"), "it knows buses"),
@@ -272,7 +272,7 @@ def test_an_export_has_no_unit_and_numbers_if_asked(here, call):
         (("set-budget", "ledger.sqlite", "none", "--dataset", "buses"), "budget"),
         (("history", "ledger.sqlite", "--limit", "0"), "--limit"),
         (("resolve", "ledger.sqlite", "--give-back", "a", "--abandon", "b"), "cannot be combined"),
-        (("resolve", "ledger.sqlite", "--abandon", "a"), "0 of the releases that wait"),
+        (("resolve", "ledger.sqlite", "--abandon", "a"), "0 unfinished releases"),
         (("init", "ledger.sqlite", "--dataset", "b", "--budget", "1", "--window", "year"), "year"),
         (("init", "new.sqlite"), "dataset (in [ledger], or --dataset) is needed"),
         (("init", "ledger.sqlite", "--dataset", "trams"), "say its budget"),

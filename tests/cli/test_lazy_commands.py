@@ -121,7 +121,7 @@ def test_completion_offers_commands():
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (("inspect", "--in"), ["--init", "--range-share", "--clipping-range"]),
+        (("inspect", "--in"), ["--init"]),
         (
             ("release", "run.toml", "--e"),
             ["--edition", "--engine", "--epsilon", "--error", "--estimates"],

@@ -93,7 +93,9 @@ class Reading(Section):
     """How the records are read."""
 
     timezone: Text | None = _field("Time zone of times without an offset, if not the local one.")
-    unit: Text | None = _field('Privacy unit: "user", "user-day" or "user-week".', "user")
+    privacy_unit: Text | None = _field(
+        'Records protected together: "user", "user-day" or "user-week".', "user"
+    )
     repeats: Text | None = _field('Records of one user at one time: "drop" or "keep".', "drop")
     max_bad_rows: Share | None = _field("Largest tolerated share of unreadable rows.", "0.1")
     accept_single_records: Switch | None = _field(
@@ -123,7 +125,7 @@ class Planning(Section):
         "mean=2,variance=5%."
     )
     statistics: Names | None = _field('Published statistics: "mean", "variance", "sd".')
-    method: Way | None = _field('"joint", "per-cell", "composition" or "clip-user".', "joint")
+    method: Way | None = _field('"joint", "per-cell", "equal-split" or "clip-user".', "joint")
     mechanism: Text | None = _field(
         'Mechanism of cells planned separately: "OptimalClipping" or "Baseline".'
     )
@@ -137,19 +139,19 @@ class Planning(Section):
         "The mean's share of a cell's loss, if cells are planned separately, and for variances "
         "under a private clipping range."
     )
-    intervals: Ends | None = _field(
-        'Clipping range: "global" estimates one privately, and weights users; "adaptive" adds a '
+    clipping_range: Ends | None = _field(
+        '"bounds"; "private" estimates a range privately, and weights users; "two-stage" adds a '
         'narrower second stage, for means alone; "auto" selects the least predicted error.',
-        "none",
+        "bounds",
     )
     range_share: Exact | None = _field("Share of epsilon for the clipping range.")
     edition: Text | None = _field(
         "A name of your choice: the same goal under another edition is another request, planned "
         "and paid for again."
     )
-    prior: Exact | None = _field(
-        "Baseline error: the assumed error of one constant for all cells, at most half the span. "
-        "By default a twentieth of the span."
+    baseline_error: Exact | None = _field(
+        "Assumed error of one constant for all cells, at most half the span. By default a "
+        "twentieth of the span."
     )
 
 

@@ -100,7 +100,7 @@ _LINES: Mapping[tuple[str, str], Line] = {
     ("select", "dates"): Line('["2024-01-01", "2024-01-31"]'),
     ("select", "box"): Line("[72.6, 21.0, 73.0, 21.4]"),
     ("select", "drop_values"): Line("[-1]"),
-    ("read", "unit"): Line('"user"', "The shorter the period, the weaker the promise."),
+    ("read", "privacy_unit"): Line('"user"', "The shorter the period, the weaker the promise."),
     ("plan", "epsilon"): Line(
         "1",
         "The probability of any outcome differs by a factor of at most e^epsilon: 2.72 at 1, 149 "

@@ -95,7 +95,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     clipping_range : "bounds", "private", "two-stage" or "auto"
         "private" finds one interval for user means privately, from a small share of ε, projects
         user means to it, and weighs users so that the predicted error is small
-        (docs/understand/intervals.md); within `epsilon`, by the joint method. "two-stage" adds
+        (docs/understand/clipping-range.md); within `epsilon`, by the joint method. "two-stage" adds
         narrower ranges in a second step, for means: around users' own means or around cells',
         whichever is predicted to be better once the first steps are known. "auto" takes the one of
         all three whose predicted error is least.

@@ -86,7 +86,7 @@ GRADED = (
     "; first of these, for what is not noise: cut off ({s}_noisy within its noise of an end of the "
     "range found privately, so that values may lie beyond it)"
 )
-CUT = "the variance of what was projected: see docs/understand/intervals.md"
+CUT = "the variance of what was projected: see docs/understand/clipping-range.md"
 UNDER_INTERVAL = {
     "mean_noisy": "weighted average of user means projected to the private interval, with noise",
     "mean_bias": f"most by which the weights can make it differ from {PROJECTED}",

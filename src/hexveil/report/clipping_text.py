@@ -1,7 +1,7 @@
 """Sentences about clipping, from the privacy steps of a manifest.
 
 The strategies of two-stage releases, and what their numbers are about:
-docs/understand/intervals.md. The sentences themselves: templates/clipping.txt.
+docs/understand/clipping-range.md. The sentences themselves: templates/clipping.txt.
 """
 
 from __future__ import annotations

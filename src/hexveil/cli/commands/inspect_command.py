@@ -111,7 +111,7 @@ def fact_lines(facts: PublicFacts) -> list[str]:
         ),
         *formatting.wrapped("Records", f"{int(occupancy.n.sum()):,} in the cells below."),
         *formatting.wrapped(
-            "Protected", f"{occupancy.n_users:,} {facts.unit}s, each as one privacy unit."
+            "Protected", f"{occupancy.n_users:,} {facts.privacy_unit}s, each as one privacy unit."
         ),
         *formatting.wrapped(
             "Cells", f"{occupancy.n_cells:,}: {formatting.grid_words(facts.cells.grid)}."

@@ -181,7 +181,7 @@ def _nothing(made: Plan, facts: PublicFacts) -> list[str]:
     return formatting.wrapped(
         "Price",
         f"0 (epsilon): every cell publishes a constant, because {why}. "
-        f"{promise(facts.unit, made.epsilon)}",
+        f"{promise(facts.privacy_unit, made.epsilon)}",
     )
 
 
@@ -214,7 +214,7 @@ def no_interval(run: Run, made: Plan) -> list[str]:
     needs = made.request.interval_needs
     if run.plan.clipping_range != "auto" or needs is None:
         return []
-    text = f'the bounds, although intervals is "auto": a private range needs {needs}.'
+    text = f'the bounds, although clipping_range is "auto": a private range needs {needs}.'
     return formatting.wrapped("Clipping range", text)
 
 
@@ -352,7 +352,8 @@ def _month(made: Plan, facts: PublicFacts) -> str:
             f"if you publish every day, a user present in all {MONTH} maps loses {month}; with "
             f'privacy_unit = "user-day" any one day of a user would stay at the price of one map.'
         )
+    period = facts.privacy_unit.removeprefix("user-")
     return (
-        f"if you publish every day, any one {facts.unit.removeprefix('user-')} of a user stays "
-        f"within its price, but a user present in {MONTH} maps can lose {month} in total."
+        f"if you publish every day, any one {period} of a user stays within its price, but a user "
+        f"present in {MONTH} maps can lose {month} in total."
     )

@@ -300,7 +300,7 @@ def projection(account: dict[str, Any], dataset: Dataset, made: Plan, day: str) 
     if dataset.public.privacy_unit != "user":
         each = "week" if dataset.public.privacy_unit == "user-week" else "day"
         return (
-            f"epsilon {price} per {dataset.public.unit}, of a budget of "
+            f"epsilon {price} per {dataset.public.privacy_unit}, of a budget of "
             f"{formatting.plain(float(budget))}. Each {each} has its own units, so other {each}s "
             f"do not use up the budget; the owner of a unit on every {each} loses {price} per "
             f"{each}."

@@ -36,13 +36,13 @@ FREE = {
     # What is said of the records, the software and the way to the plan.
     "software", "version", "sources", "columns", "repeats", "rules", "selection", "slot",
     "timezone", "occupancy_fingerprint", "request", "mechanism", "method", "certifies",
-    "lower_bound", "gap", "baseline_error", "noise_floor", "epsilon_asked", "l0_epsilon",
+    "lower_bound", "gap", "baseline_error", "noise_floor", "epsilon_requested", "l0_epsilon",
     "timeslot", "value",
     # Of losses and cells what counts do not determine; README.txt has four digits of it.
-    "p99", "p90", "median", "at_zero", "kept", "grid_step", "users",
+    "p99", "p90", "median", "at_zero", "contribution_cap", "grid_step", "units",
     # What was found in private, and what a model makes of it.
-    "quantiles", "stretch", "centre", "part", "half_width", "mean_share", "classes", "deviations",
-    "signal_share", "distinguishable", "epsilon_half_distinguishable",
+    "quantiles", "widening", "centre", "quantile", "half_width", "mean_share", "n_clusters",
+    "deviations", "signal_share", "distinguishable", "epsilon_half_distinguishable",
 }  # fmt: skip
 """Fields of a manifest that nothing else in the folder determines."""
 

@@ -191,7 +191,7 @@ def test_the_citys_demo_ends_with_its_map(in_the_city):
     assert "is invented: 350 buses, 30 days" in said
     assert re.search("Fastest good cell +\\d+ km/h .*(of|in) the centre, ", said)
     manifest = json.loads((folder / "map" / "manifest.json").read_text())
-    assert manifest["guarantee"]["unit"] == "user-day"
+    assert manifest["guarantee"]["privacy_unit"] == "user-day"
     assert Fraction(manifest["guarantee"]["epsilon_spent"]) <= 1
     cells = pq.read_table(folder / "map" / "cells.parquet")
     assert cells.num_rows > 80

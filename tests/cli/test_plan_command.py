@@ -61,7 +61,7 @@ def test_a_private_interval_is_said_and_released(here, call):
     )
     assert call("release", "run.toml", *arguments).code == 0
     assert call("verify", str(out)).code == 0
-    step, _ = json.loads((out / "manifest.json").read_text())["plan"]["private_steps"]
+    step, _ = json.loads((out / "manifest.json").read_text())["plan"]["privacy_steps"]
     assert step["lower"] < step["upper"]
     wrong = call("plan", "run.toml", "--clipping-range", "some")
     assert (wrong.code, "clipping_range" in wrong.err) == (2, True)
@@ -146,7 +146,7 @@ def test_json(here, call):
     assert said["cells"] == 3
     assert said["users"] == 400
     assert said["records"] == 1200
-    assert said["epsilon"] <= said["epsilon_asked"] == 1
+    assert said["epsilon"] <= said["epsilon_requested"] == 1
     assert said["supported"]
     assert said["warning"] is None
     assert said["coarser"]["cells"] <= 3
@@ -420,7 +420,7 @@ def test_a_city_is_planned_and_released_in_steps(here, call):
     for name in ("cells", "epsilon", "mean_error", "baseline_error"):
         assert released[name] == planned[name]
     assert call("verify", "map").code == 0
-    steps = json.loads((here / "map" / "manifest.json").read_text())["plan"]["private_steps"]
+    steps = json.loads((here / "map" / "manifest.json").read_text())["plan"]["privacy_steps"]
     assert len(steps) >= 3
     assert call("release", "city.toml", "--out", "again").code == 0
     tables = [pq.read_table(here / name / "cells.parquet") for name in ("map", "again")]

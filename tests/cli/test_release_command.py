@@ -66,7 +66,7 @@ def test_a_deviation_under_a_private_interval(here, call):
     # In every cell speeds are ten numbers in a row, each as often: their deviation is 2.87 km/h.
     # Of 2,000 releases all said less than 5.5; a constant is 23.
     assert all(0 <= one < 12 for one in table["sd_raw"].to_pylist())
-    interval, cells = json.loads((out / "manifest.json").read_text())["plan"]["private_steps"]
+    interval, cells = json.loads((out / "manifest.json").read_text())["plan"]["privacy_steps"]
     assert 0 < interval["radius"] <= 65
     assert 0 < cells["mean_share"] < 1
     page = (out / "report.html").read_text()

@@ -97,7 +97,7 @@ def at_loss(said, loss):
     factor = probability_factor(Fraction(loss))
     said["guarantee"] |= {
         "epsilon_spent": str(loss),
-        "promise": promise(said["guarantee"]["unit"], Fraction(loss)),
+        "promise": promise(said["guarantee"]["privacy_unit"], Fraction(loss)),
         "probability_factor": factor if math.isfinite(factor) else None,
     }
     said["losses"] |= dict.fromkeys(("max", "p99", "p90", "median", "mean"), 0.0)
@@ -184,7 +184,7 @@ def test_facts_are_the_manifests(tmp_path, unit):
         guarantee["neighbours"],
         guarantee["not_protected"],
         *guarantee["assumptions"],
-        f"| units | {said['losses']['users']} |",
+        f"| units | {said['losses']['units']} |",
         f"| ledger entry | {PLACE['entry']} |",
         PLACE["chain"],
         said["request"],
@@ -358,11 +358,11 @@ def test_a_field_that_is_missing_or_wrong_is_named(tmp_path, place, change):
         (("guarantee", "epsilon_spent"), "1e9"),
         (("guarantee", "epsilon_spent"), "1/0"),
         (("guarantee", "epsilon_spent"), "9" * 5000),
-        (("guarantee", "unit"), "user-year"),
+        (("guarantee", "privacy_unit"), "user-year"),
         (("guarantee", "probability_factor"), 0.5),
         (("losses", "max"), float("nan")),
-        (("losses", "users"), True),
-        (("losses", "users"), 10**400),
+        (("losses", "units"), True),
+        (("losses", "units"), 10**400),
         (("grid",), {"kind": "squares"}),
         (("cells",), [{"noised": [{"statistic": "mean", "bias": "big"}]}]),
         (("plan", "statistics"), ["median"]),
@@ -402,7 +402,7 @@ def test_folders_that_are_no_release_are_refused(tmp_path):
         dossier(tmp_path / "gone")
     with pytest.raises(InputError, match=r"has no manifest\.json"):
         dossier(tmp_path)
-    with pytest.raises(InputError, match="is of schema version 9, this program reads 1"):
+    with pytest.raises(InputError, match="is of schema version 9, this program reads 2"):
         dossier(put(tmp_path / "map", {"schema_version": 9}, sealed=False))
     with pytest.raises(InputError, match="is of schema version unknown, this program"):
         dossier(put(tmp_path / "none", {}, sealed=False))

@@ -56,7 +56,7 @@ def test_a_manifest_follows_the_schema(city):
     }
     assert said["rules"] == {"read": 30, "kept": 21}
     assert said["dataset"]["sources"] == ["buses.parquet"]
-    assert [cell["noised"][0]["kept"] for cell in said["cells"]] == [2, 1, 0]
+    assert [cell["noised"][0]["contribution_cap"] for cell in said["cells"]] == [2, 1, 0]
     assert [cell["cell"] for cell in said["cells"]] == list(city.public.cells.names())
     assert said["occupancy_fingerprint"] == city.occupancy.fingerprint
 
@@ -178,7 +178,7 @@ def test_the_distribution_of_losses_is_stated(city):
     check(said)
     losses = plan.losses()
     assert said["losses"] == {
-        "users": 4,
+        "units": 4,
         "max": losses.max(),
         "p99": np.quantile(losses, 0.99),
         "p90": np.quantile(losses, 0.9),
@@ -268,7 +268,7 @@ def test_assumptions_say_that_days_add_up(unit):
     assert len(said) == 3
     assert f"one {unit}" in said[1]
     guarantee = manifest_of(dataset_of([[1]], privacy_unit=unit))["guarantee"]
-    assert guarantee["unit"] == unit
+    assert guarantee["privacy_unit"] == unit
     assert unit.removeprefix("user-") in guarantee["neighbours"]
 
 

@@ -64,7 +64,7 @@ def test_the_promise_is_the_manifests(parts, loss, words):
 def test_the_spread_of_losses_is_said(parts):
     """The most exposed unit, the others, and what counting cells would claim, rounded up."""
     table, said = parts[0], copy.deepcopy(parts[1])
-    said["losses"] |= {"users": 40, "p99": 0.98761, "p90": 0.5, "median": 0.25, "mean": 0.3}
+    said["losses"] |= {"units": 40, "p99": 0.98761, "p90": 0.5, "median": 0.25, "mean": 0.3}
     said["losses"]["at_zero"] = 7
     said["guarantee"]["l0_epsilon"] = "3.00001"
     text = text_of(table, said)

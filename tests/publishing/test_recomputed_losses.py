@@ -33,7 +33,7 @@ def test_what_is_stated_lies_within_what_is_recomputed(folders, plan):
     """Of every kind of plan the sum and the largest loss fit, and nothing is found wrong."""
     assert verify.find_problems(folders[plan]) == ()
     known, stated = losses(folders[plan])
-    assert known.total.contains(stated["mean"] * stated["users"], 1e-6 * (1 + known.total.low))
+    assert known.total.contains(stated["mean"] * stated["units"], 1e-6 * (1 + known.total.low))
     assert known.largest.contains(stated["max"], 1e-9)
     assert known.total.low > 0
 
@@ -43,7 +43,7 @@ def test_the_sum_of_losses_is_known_exactly(folders, plan):
     """Where values are cut to bounds, or to one interval, counts cancel and the sum is known."""
     known, stated = losses(folders[plan])
     assert known.total.low == pytest.approx(known.total.high, rel=1e-12)
-    assert known.total.low == pytest.approx(stated["mean"] * stated["users"], rel=1e-11)
+    assert known.total.low == pytest.approx(stated["mean"] * stated["units"], rel=1e-11)
 
 
 def scaled(key, times, statistic="mean", plus=0.0):
@@ -92,7 +92,7 @@ def cheaper(place):
             "epsilon_spent": text,
             recomputed_losses.FACTOR_FIELD: math.exp(spent),
         }
-        for step in manifest["plan"]["private_steps"]:
+        for step in manifest["plan"]["privacy_steps"]:
             step["epsilon"] = str(float(step["epsilon"]) / 2)
 
     forge_manifest(place, change)
@@ -119,7 +119,7 @@ FORGED = {
         "means", stated("guarantee", "epsilon_spent", to=lambda _: "1"), "is not the largest loss",
     ),
     "less asked": (
-        "means", stated("guarantee", "epsilon_asked", to=lambda _: "1"), "more was spent",
+        "means", stated("guarantee", "epsilon_requested", to=lambda _: "1"), "more was spent",
     ),
     "no composition": (
         "means", stated("guarantee", "l0_epsilon", to=lambda _: "1"), "counts no composition",
@@ -128,17 +128,17 @@ FORGED = {
     "quantiles out of order": (
         "means", stated("losses", "median", to=lambda x: 3 * x), "are not in order",
     ),
-    "fewer units": ("means", stated("losses", "users", to=lambda _: 3), "fewer units than a cell"),
+    "fewer units": ("means", stated("losses", "units", to=lambda _: 3), "fewer units than a cell"),
     "a smaller step": (
-        "interval", stated("plan", "private_steps", 0, "epsilon", to=lambda _: "0.1"),
+        "interval", stated("plan", "privacy_steps", 0, "epsilon", to=lambda _: "0.1"),
         "share is not its share",
     ),
     "a step too few": (
-        "interval", stated("plan", "private_steps", to=lambda steps: steps[1:]),
+        "interval", stated("plan", "privacy_steps", to=lambda steps: steps[1:]),
         "do not add up",
     ),
     "no steps": (
-        "means", stated("plan", "private_steps", to=lambda _: []), "none where something was",
+        "means", stated("plan", "privacy_steps", to=lambda _: []), "none where something was",
     ),
     "wider bounds": (
         "means", stated("cells", 0, "upper", to=lambda x: 2 * x), "are not within those",
@@ -148,7 +148,9 @@ FORGED = {
     ),
     "a larger error": ("means", stated("plan", "max_error", to=lambda x: 2 * x), "max_error"),
     "no noise kept": (
-        "means", stated("cells", 0, "noised", 0, "kept", to=lambda _: 0), "keeps no record",
+        "means",
+        stated("cells", 0, "noised", 0, "contribution_cap", to=lambda _: 0),
+        "keeps no record",
     ),
 }  # fmt: skip
 

@@ -16,20 +16,21 @@ from hexveil.model.public_metadata import ValueScale
 from hexveil.publishing import receipt
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.manifest import schema
+from hexveil.publishing.privacy_steps import STRATEGIES
 from hexveil.publishing.verification import verify
 from publishing.setting import dataset_of, labels
 
 WAYS = ("direct", "users", "cells")
 STEPS = {
-    "direct": ["interval", "inside", "cells"],
-    "users": ["interval", "inside", "classes", "cells"],
-    "cells": ["interval", "inside", "averages", "cells"],
+    "direct": ["clipping_range", "residual_scale", "cells"],
+    "users": ["clipping_range", "residual_scale", "user_clusters", "cells"],
+    "cells": ["clipping_range", "residual_scale", "first_stage", "cells"],
 }
 USERS, CELLS, EPSILON = 120, 4, 200
 ABOUT = {
-    "direct": "user averages clipped to {interval}, one range found privately for all cells",
+    "direct": "user averages clipped to {clipping_range}, one range found privately for all cells",
     "users": "user averages clipped in two parts: a user\u2019s average over all its cells to "
-    "{classes}, and its difference from that in the cell to {half} either way",
+    "{user_clusters}, and its difference from that in the cell to {half} either way",
     "cells": "user averages clipped to within {half} of a first noisy average of their cell",
 }
 
@@ -72,7 +73,7 @@ def release(request, tmp_path_factory):
 
 def steps_of(release):
     """Return the private steps by name."""
-    return {step["step"]: step for step in release.made.manifest["plan"]["private_steps"]}
+    return {step["step"]: step for step in release.made.manifest["plan"]["privacy_steps"]}
 
 
 def ends(step):
@@ -99,21 +100,21 @@ def words(text):
 
 def test_every_step_is_listed_with_its_price(release):
     """The steps of the way, in order; what each costs whom it costs most, and as a part of all."""
-    steps = release.made.manifest["plan"]["private_steps"]
+    steps = release.made.manifest["plan"]["privacy_steps"]
     assert [step["step"] for step in steps] == STEPS[release.way]
-    assert steps[1]["way"] == release.way
+    assert steps[1]["strategy"] == STRATEGIES[release.way]
     spent = float(release.plan.epsilon)
     for step in steps:
         assert 0 < float(step["epsilon"]) <= spent
         assert step["share"] == pytest.approx(float(step["epsilon"]) / spent, abs=1e-9)
     rows = release.plan.rows
-    prices = {"interval": rows.interval.epsilon, "inside": rows.steps.epsilon}
+    prices = {"clipping_range": rows.interval.epsilon, "residual_scale": rows.steps.epsilon}
     for name, price in prices.items():
         assert steps_of(release)[name]["epsilon"] == decimal_text(price)
     shares = sum(step["share"] for step in steps)
     if release.way == "users":
         for name, lost in zip(
-            ("classes", "cells"), rows.steps.losses(fleet().occupancy), strict=True
+            ("user_clusters", "cells"), rows.steps.losses(fleet().occupancy), strict=True
         ):
             assert float(steps_of(release)[name]["epsilon"]) == pytest.approx(lost.max())
     else:
@@ -123,7 +124,7 @@ def test_every_step_is_listed_with_its_price(release):
 def test_numbers_of_a_manifest_are_plain(release):
     """What stands in a manifest prints as a number, not as a library's object of one."""
     said = release.made.manifest
-    assert {type(one) for one in plain(said["plan"]["private_steps"])} <= {str, float, int}
+    assert {type(one) for one in plain(said["plan"]["privacy_steps"])} <= {str, float, int}
     assert {type(one) for one in plain(said["cells"])} <= {str, float, int}
 
 
@@ -132,17 +133,17 @@ def test_the_ranges_are_those_that_sums_were_cut_to(release):
     steps, found = steps_of(release), release.found
     rows = release.plan.rows
     stretch = rows.interval.stretch if release.way == "direct" else rows.steps.stretch
-    assert steps["interval"]["stretch"] == decimal_text(stretch)
-    assert ends(steps["interval"]) == pytest.approx([-40 + end / 10 for end in found.ends])
-    assert steps["inside"]["half_width"] == pytest.approx(found.inside / 10)
+    assert steps["clipping_range"]["widening"] == decimal_text(stretch)
+    assert ends(steps["clipping_range"]) == pytest.approx([-40 + end / 10 for end in found.ends])
+    assert steps["residual_scale"]["half_width"] == pytest.approx(found.inside / 10)
     if release.way == "direct":
         assert "half_width" not in steps["cells"]
         return
     assert steps["cells"]["half_width"] == pytest.approx(found.half / 10)
     if release.way == "users":
-        assert ends(steps["classes"]) == pytest.approx([-40 + end / 10 for end in found.own])
-        assert ends(steps["classes"]) != ends(steps["interval"])
-        assert steps["classes"]["classes"] == rows.steps.class_noise.size
+        assert ends(steps["user_clusters"]) == pytest.approx([-40 + end / 10 for end in found.own])
+        assert ends(steps["user_clusters"]) != ends(steps["clipping_range"])
+        assert steps["user_clusters"]["n_clusters"] == rows.steps.class_noise.size
 
 
 def test_centres_are_said_where_distances_are_from_them(release):
@@ -189,7 +190,7 @@ def test_every_text_says_what_bounds_are_about(release):
             text.count("with the smallest predicted error among those that fit the ranges found")
             == 1
         )
-        for step in release.made.manifest["plan"]["private_steps"]:
+        for step in release.made.manifest["plan"]["privacy_steps"]:
             assert f", {step['share']:.0%} of the total)" in text
 
 
@@ -251,7 +252,7 @@ def test_smoothed_estimates_say_what_was_done_before(release):
 def said_of(release):
     """Return the manifest of the folder, and its private steps."""
     said = json.loads((release.folder / "manifest.json").read_text("utf-8"))
-    return said, said["plan"]["private_steps"]
+    return said, said["plan"]["privacy_steps"]
 
 
 def written(said, folder):
@@ -264,21 +265,21 @@ def written(said, folder):
 def refused(said, folder):
     """Check that no dossier is made of this manifest."""
     written(said, folder)
-    with pytest.raises(InputError, match="plan/private_steps is not what a release writes there"):
+    with pytest.raises(InputError, match="plan/privacy_steps is not what a release writes there"):
         dossier(folder)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"way": "sideways"},
-        {"way": ["users"]},
+        {"strategy": "sideways"},
+        {"strategy": ["user_residuals"]},
         {"half_width": 0.0},
         {"half_width": "wide"},
         {"epsilon": "-1"},
         {"share": None},
-        {"part": "most"},
-        {"part": "9" * 400},
+        {"quantile": "most"},
+        {"quantile": "9" * 400},
         {"share": 1.5},
         {"step": "look"},
     ],
@@ -293,7 +294,7 @@ def test_a_dossier_refuses_steps_that_no_release_has(release, tmp_path, change):
 def test_a_dossier_reads_prices_and_parts_as_the_schema_allows_them(release, tmp_path):
     """Ratios are numbers too; a price that no double holds ends in a sentence."""
     said, steps = said_of(release)
-    steps[1] |= {"part": "4/5", "epsilon": "1/3"}
+    steps[1] |= {"quantile": "4/5", "epsilon": "1/3"}
     written(said, tmp_path / "map")
     assert "80% of user averages" in dossier(tmp_path / "map").markdown()
     steps[1]["epsilon"] = "9" * 400
@@ -306,11 +307,11 @@ def test_a_dossier_refuses_the_steps_of_another_way(release, tmp_path):
     """The way that is named has steps of its own, in their order; none may be missing."""
     for other in set(WAYS) - {release.way}:
         said, steps = said_of(release)
-        steps[1]["way"] = other
+        steps[1]["strategy"] = STRATEGIES[other]
         refused(said, tmp_path / other)
     for gone in range(1, len(STEPS[release.way])):
         said, steps = said_of(release)
-        if steps.pop(gone)["step"] == "inside" and release.way == "direct":
+        if steps.pop(gone)["step"] == "residual_scale" and release.way == "direct":
             continue  # what is left is how a release with an interval alone reads
         refused(said, tmp_path / str(gone))
 

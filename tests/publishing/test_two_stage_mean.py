@@ -352,7 +352,7 @@ def test_every_step_is_booked_and_the_same_numbers_are_shown_again(way, flock, b
     assert plan.epsilon <= book.spent < plan.epsilon + Fraction(1, 10**11)
     (entry,) = book.entries()
     assert WAYS[entry.published["deviation"][1]] == way
-    told = [Fraction(one["epsilon"]) for one in made.manifest["plan"]["private_steps"]]
+    told = [Fraction(one["epsilon"]) for one in made.manifest["plan"]["privacy_steps"]]
     assert sum(told) >= plan.epsilon * (1 - Fraction(1, 10**9))
     again = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert again.replayed

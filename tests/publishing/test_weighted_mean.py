@@ -149,12 +149,12 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
     (entry,) = book.entries()
     low, high = interval_of(entry, dataset, plan)
-    step, cells = made.manifest["plan"]["private_steps"]
+    step, cells = made.manifest["plan"]["privacy_steps"]
     assert (step["step"], cells["step"]) == ("interval", "cells")
     assert (step["lower"], step["upper"]) == (pytest.approx(low / 1000), pytest.approx(high / 1000))
     assert 5 < step["lower"] < 30
     assert 30 < step["upper"] < 55
-    assert Fraction(step["stretch"]) == plan.rows.interval.stretch >= 1
+    assert Fraction(step["widening"]) == plan.rows.interval.stretch >= 1
     assert step["share"] + cells["share"] == pytest.approx(1)
     both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
     assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)

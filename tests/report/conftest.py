@@ -38,7 +38,7 @@ def _numbers(rng: np.random.Generator, true: np.ndarray, scale: np.ndarray, span
 def manifest_of(table: pa.Table, **changes: object) -> dict:
     """Return the manifest of an invented release, with parts changed by name."""
     manifest = {
-        "schema_version": 1,
+        "schema_version": 2,
         "software": {"hexveil": "0.1.0", "opendp": "0.14.1"},
         "dataset": {
             "name": "Rivertown buses",
@@ -51,7 +51,7 @@ def manifest_of(table: pa.Table, **changes: object) -> dict:
         "guarantee": {
             "privacy_unit": "user",
             "neighbours": "The same users and counts; all values of one user may change.",
-            "epsilon_asked": "1",
+            "epsilon_requested": "1",
             "epsilon_spent": "0.99999999999137821",
             "promise": promise("user", Fraction(1)),
             "probability_factor": math.e,
@@ -79,7 +79,7 @@ def manifest_of(table: pa.Table, **changes: object) -> dict:
             "noise_floor": 0.4,
             "cells_better_than_constant": table.num_rows // 2,
         },
-        "losses": {"max": 0.99999999, "median": 0.21, "p90": 0.83, "users": 268},
+        "losses": {"max": 0.99999999, "median": 0.21, "p90": 0.83, "units": 268},
         "cells": [],
     }
     for part, change in changes.items():

@@ -4,22 +4,29 @@ import pytest
 
 from hexveil.report import clipping_text
 
-INTERVAL = {"step": "interval", "epsilon": "0.1", "share": 0.1, "lower": -5.0, "upper": 2.5}
+INTERVAL = {"step": "clipping_range", "epsilon": "0.1", "share": 0.1, "lower": -5.0, "upper": 2.5}
 LAST = {"step": "cells", "epsilon": "0.700000001", "share": 0.7}
-INSIDE = {"step": "inside", "epsilon": "0.2", "share": 0.2, "part": "0.8", "half_width": 1.5}
+INSIDE = {
+    "step": "residual_scale",
+    "epsilon": "0.2",
+    "share": 0.2,
+    "quantile": "0.8",
+    "half_width": 1.5,
+}
 CLASSES = {
-    "step": "classes", "epsilon": "0.3", "share": 0.3, "classes": 7, "lower": 0.5, "upper": 1.5,
+    "step": "user_clusters", "epsilon": "0.3", "share": 0.3, "n_clusters": 7,
+    "lower": 0.5, "upper": 1.5,
 }  # fmt: skip
-AVERAGES = {"step": "averages", "epsilon": "0.3", "share": 0.3}
+AVERAGES = {"step": "first_stage", "epsilon": "0.3", "share": 0.3}
 NARROW = LAST | {"half_width": 1.25}
 STEPS = {
     "none": [LAST],
     "global": [INTERVAL, LAST],
-    "direct": [INTERVAL, INSIDE | {"way": "direct"}, LAST],
-    "users": [INTERVAL, INSIDE | {"way": "users"}, CLASSES, NARROW],
-    "cells": [INTERVAL, INSIDE | {"way": "cells"}, AVERAGES, NARROW],
+    "single_stage": [INTERVAL, INSIDE | {"strategy": "single_stage"}, LAST],
+    "user_residuals": [INTERVAL, INSIDE | {"strategy": "user_residuals"}, CLASSES, NARROW],
+    "cell_residuals": [INTERVAL, INSIDE | {"strategy": "cell_residuals"}, AVERAGES, NARROW],
 }
-WAY = {"none": None, "global": "direct"}
+WAY = {"none": None, "global": "single_stage"}
 
 
 def amount(number):
@@ -41,7 +48,9 @@ def test_every_step_is_told_once_with_its_price(kind):
     for step, text in zip(STEPS[kind] if told else [], told, strict=True):
         price = {"cells": "0.7001"}.get(step["step"], f"{float(step['epsilon']):.4f}")
         assert f"(epsilon {price}, {step['share']:.0%} of the total)." in text
-    assert " ".join(told).count("Strategy selected: ") == (kind in ("direct", "users", "cells"))
+    assert " ".join(told).count("Strategy selected: ") == (
+        kind in ("single_stage", "user_residuals", "cell_residuals")
+    )
 
 
 def test_what_was_cut_is_said_with_the_widths_of_the_way():
@@ -51,12 +60,16 @@ def test_what_was_cut_is_said_with_the_widths_of_the_way():
         for kind in STEPS
         if kind != "none"
     }
-    assert said["global"] == said["direct"]
-    assert "clipped to -5 m to 2.5 m, one range" in said["direct"]
-    assert "over all its cells to 0.5 m to 1.5 m, and its difference" in said["users"]
-    assert "to 1.25 m either way" in said["users"]
-    assert "to within 1.25 m of a first noisy average" in said["cells"]
-    assert not [text for kind, text in said.items() if kind in ("users", "cells") and "-5" in text]
+    assert said["global"] == said["single_stage"]
+    assert "clipped to -5 m to 2.5 m, one range" in said["single_stage"]
+    assert "over all its cells to 0.5 m to 1.5 m, and its difference" in said["user_residuals"]
+    assert "to 1.25 m either way" in said["user_residuals"]
+    assert "to within 1.25 m of a first noisy average" in said["cell_residuals"]
+    assert not [
+        text
+        for kind, text in said.items()
+        if kind in ("user_residuals", "cell_residuals") and "-5" in text
+    ]
 
 
 def test_squares_are_said_where_there_are_any_and_they_are_shown():

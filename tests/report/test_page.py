@@ -104,7 +104,7 @@ def test_mathematics_are_folded_away(page):
 def test_the_promise_is_made_per_unit(city, unit, words):
     """The second sentence is the promise, and names the unit of privacy."""
     said = promise(unit, Fraction(5))
-    guarantee = {**city.manifest["guarantee"], "unit": unit, "promise": said}
+    guarantee = {**city.manifest["guarantee"], "privacy_unit": unit, "promise": said}
     html = render(city.table, {**city.manifest, "guarantee": guarantee})
     sentence = re.findall(r'<span class="sentence">(.*?)</span>', html)[1]
     assert sentence == said
@@ -215,9 +215,9 @@ def ranged(city):
     flags = city.table["mean_quality"].to_pylist()
     flags[:2] = ["cut off"] * 2
     index = city.table.column_names.index("mean_quality")
-    step = {"step": "interval", "epsilon": "0.1", "share": 0.1, "lower": 10.0, "upper": 40.0}
+    step = {"step": "clipping_range", "epsilon": "0.1", "share": 0.1, "lower": 10.0, "upper": 40.0}
     cells = {"step": "cells", "epsilon": "0.9", "share": 0.9}
-    plan = {**city.manifest["plan"], "private_steps": [step, cells]}
+    plan = {**city.manifest["plan"], "privacy_steps": [step, cells]}
     table = city.table.set_column(index, "mean_quality", [flags])
     return table, {**city.manifest, "plan": plan}
 
@@ -269,7 +269,7 @@ def test_missing_parts_are_named(city):
         render(city.table.slice(0, 0), city.manifest)
     with pytest.raises(InputError, match="no part 'bounds'"):
         render(city.table, {k: v for k, v in city.manifest.items() if k != "bounds"})
-    guarantee = {**city.manifest["guarantee"], "unit": "household"}
+    guarantee = {**city.manifest["guarantee"], "privacy_unit": "household"}
     with pytest.raises(InputError, match="privacy unit must be one of"):
         render(city.table, {**city.manifest, "guarantee": guarantee})
     with pytest.raises(InputError, match="context must be GeoJSON"):
@@ -345,7 +345,7 @@ def test_certificate_and_losses_are_in_the_mathematics(city):
         "gap": 0.0123,
     }
     losses = {"max": 1.0, "p99": 0.9, "p90": 0.8, "median": 0.2, "mean": 0.3, "at_zero": 12}
-    html = render(city.table, {**city.manifest, "plan": plan, "losses": losses | {"users": 268}})
+    html = render(city.table, {**city.manifest, "plan": plan, "losses": losses | {"units": 268}})
     details = re.search(r'<details id="mathematics">(.*?)</details>', html, re.DOTALL)[1]
     assert "no plan of its class has a max error below 2.34567, which is 1.3% less" in details
     assert "99% lose at most 0.9" in details

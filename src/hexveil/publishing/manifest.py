@@ -26,7 +26,7 @@ from hexveil.mechanisms import (
 )
 from hexveil.model.cells import Cells
 from hexveil.planning.goal import goal
-from hexveil.publishing.privacy_steps import private_steps
+from hexveil.publishing.privacy_steps import privacy_steps
 from hexveil.publishing.smoothed_estimates import statement as smoothing_statement
 from hexveil.report.promise import (
     assumptions,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
 
 
@@ -145,10 +145,10 @@ def _guarantee(facts: PublicFacts, plan: Plan) -> dict[str, Any]:
     spent = epsilon_text(plan.epsilon)
     factor = probability_factor(Fraction(spent))
     return {
-        "unit": facts.privacy_unit,
+        "privacy_unit": facts.privacy_unit,
         "promise": promise(facts.privacy_unit, Fraction(spent)),
         "neighbours": neighbours(facts.privacy_unit),
-        "epsilon_asked": decimal_text(plan.asked),
+        "epsilon_requested": decimal_text(plan.asked),
         "epsilon_spent": spent,
         "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
         "l0_epsilon": epsilon_text(plan.l0_epsilon),
@@ -189,7 +189,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "baseline_error": support.baseline_error,
         "noise_floor": support.floor,
         "cells_better_than_constant": support.better,
-        "private_steps": private_steps(plan),
+        "privacy_steps": privacy_steps(plan),
     }
 
 
@@ -216,7 +216,7 @@ def _finite(number: float) -> float | None:
 def _losses(plan: Plan) -> dict[str, Any]:
     losses = plan.losses()
     return {
-        "users": int(losses.size),
+        "units": int(losses.size),
         "max": float(losses.max()),
         "p99": float(np.quantile(losses, 0.99)),
         "p90": float(np.quantile(losses, 0.9)),
@@ -251,7 +251,7 @@ def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
         _centres(plan)
         | {
             "statistic": [name] * plan.occupancy.n_cells,
-            "kept": thresholds[name].tolist(),
+            "contribution_cap": thresholds[name].tolist(),
             "scale": part.scale.tolist(),
             "bias": part.bias.tolist(),
             "bound95": part.bound95.tolist(),

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.two_stage import Steps
 
+STRATEGIES = {"direct": "single_stage", "users": "user_residuals", "cells": "cell_residuals"}
+"""Names of the strategies in a manifest."""
 
-def private_steps(plan: Plan) -> list[dict[str, Any]]:
+
+def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
     """Return each step that looks at values, what it costs the most exposed user, and its part."""
     interval, spent = plan.rows.interval, plan.epsilon
     found: list[dict[str, Any]] = []
@@ -34,7 +37,7 @@ def private_steps(plan: Plan) -> list[dict[str, Any]]:
     if interval is not None:
         found.append(
             {
-                "step": "interval",
+                "step": "clipping_range",
                 "epsilon": decimal_text(first),
                 "share": float(first / spent),
                 "quantiles": [decimal_text(one) for one in interval.quantiles],
@@ -56,7 +59,7 @@ def _interval(plan: Plan) -> dict[str, Any]:
     if steps is not None and steps.found is not None:
         stretch = stretch if steps.found.way == "direct" else steps.stretch
         low, high = _in_units(plan, steps.found.ends, steps.found.steps)
-    return {"stretch": decimal_text(stretch), "lower": low, "upper": high}
+    return {"widening": decimal_text(stretch), "lower": low, "upper": high}
 
 
 def _in_units(plan: Plan, ends: tuple[int, int], steps: int) -> tuple[float, float]:
@@ -71,10 +74,10 @@ def _further(plan: Plan, steps: Steps, left: Fraction) -> list[dict[str, Any]]:
     found, spent = steps.found, plan.epsilon
     assert found is not None  # noqa: S101  a manifest is of a release
     unit = float(plan.span[0]) / found.steps
-    inside = _step("inside", steps.epsilon, spent) | {
-        "part": decimal_text(INSIDE),
+    inside = _step("residual_scale", steps.epsilon, spent) | {
+        "quantile": decimal_text(INSIDE),
         "half_width": unit * found.inside,
-        "way": found.way,
+        "strategy": STRATEGIES[found.way],
     }
     rest = left - steps.epsilon
     if found.way == "direct":
@@ -86,13 +89,13 @@ def _further(plan: Plan, steps: Steps, left: Fraction) -> list[dict[str, Any]]:
     in_classes, in_cells = (Fraction(float(one.max())) for one in steps.losses(plan.occupancy))
     assert found.own is not None  # noqa: S101  the way `users` has it
     low, high = _in_units(plan, found.own, found.steps)
-    many = {"classes": int(steps.class_noise.size), "lower": low, "upper": high}
-    classes = _step("classes", in_classes, spent) | many
+    many = {"n_clusters": int(steps.class_noise.size), "lower": low, "upper": high}
+    classes = _step("user_clusters", in_classes, spent) | many
     return [inside, classes, _step("cells", in_cells, spent) | narrow]
 
 
 def _coarse(rest: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:
-    return ("averages", rest * COARSE), ("cells", rest * (1 - COARSE))
+    return ("first_stage", rest * COARSE), ("cells", rest * (1 - COARSE))
 
 
 def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:

@@ -52,12 +52,12 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
 def _losses(losses: dict[str, Any]) -> dict[str, str]:
     """Return the numbers of units, and quantiles of their losses rounded up."""
     rounded = {key: format_rounded_up(losses[key], 4) for key in LOSSES}
-    return rounded | {key: str(losses[key]) for key in ("users", "at_zero")}
+    return rounded | {key: str(losses[key]) for key in ("units", "at_zero")}
 
 
 def _clipping(manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the privacy steps of a release with a clipping range, in words."""
-    steps, unit = manifest["plan"]["private_steps"], manifest["dataset"]["value_unit"]
+    steps, unit = manifest["plan"]["privacy_steps"], manifest["dataset"]["value_unit"]
     if clipping_text.get_strategy(steps) is None:
         return {"privacy_steps": [], "clipped_averages": ""}
 

@@ -17,6 +17,7 @@ from hexveil.accounting import pair_losses
 from hexveil.accounting.error_model import WeighedPart
 from hexveil.mechanisms import two_stage_mean
 from hexveil.planning.clipping_range.private_range import SPREAD, likeness, reach
+from hexveil.publishing.privacy_steps import STRATEGIES
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing.shrinkage import OWN_DEVIATION
@@ -78,7 +79,7 @@ def statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]
             "model": render_sentence(
                 "smoothing.txt",
                 "model",
-                strategy=two_stage_mean.way(plan) or "",
+                strategy=STRATEGIES.get(two_stage_mean.way(plan) or "", ""),
                 smoothed=bool(one.deviations),
                 effects=[effect for effect in one.deviations if effect != OWN_DEVIATION],
                 left_out=one.left_out,

@@ -29,18 +29,18 @@ def get_step(steps: Sequence[Step], name: str) -> Step | None:
 
 
 def get_strategy(steps: Sequence[Step]) -> str | None:
-    """Return the strategy that was selected; "direct" under one range, None without any.
+    """Return the strategy that was selected; "single_stage" under one range, None without any.
 
     Examples
     --------
     >>> get_strategy([{"step": "cells"}])
-    >>> get_strategy([{"step": "interval"}, {"step": "cells"}])
-    'direct'
+    >>> get_strategy([{"step": "clipping_range"}, {"step": "cells"}])
+    'single_stage'
     """
-    if get_step(steps, "interval") is None:
+    if get_step(steps, "clipping_range") is None:
         return None
-    residuals = get_step(steps, "inside")
-    return "direct" if residuals is None else str(residuals["way"])
+    residuals = get_step(steps, "residual_scale")
+    return "single_stage" if residuals is None else str(residuals["strategy"])
 
 
 def describe_clipping(steps: Sequence[Step], amount: FormatAmount, *, squares: bool = True) -> str:
@@ -57,7 +57,7 @@ def describe_clipping(steps: Sequence[Step], amount: FormatAmount, *, squares: b
 
     Examples
     --------
-    >>> describe_clipping([{"step": "interval", "lower": 2.0, "upper": 5.0}], str)
+    >>> describe_clipping([{"step": "clipping_range", "lower": 2.0, "upper": 5.0}], str)
     'user averages clipped to 2.0 to 5.0, one range found privately for all cells'
     """
     return render_sentence(
@@ -75,21 +75,22 @@ def describe_steps(steps: Sequence[Step], amount: FormatAmount) -> list[str]:
     strategy = get_strategy(steps)
     if strategy is None:
         return []
-    return [
-        render_sentence(
-            _TEMPLATE,
-            "privacy_step",
-            step=step,
-            strategy=strategy,
-            amount=amount,
-            quantile=f"{float(to_fraction(step.get('part', '0'), 'the residual quantile')):.0%}",
-            epsilon=format_rounded_up(
-                float(to_fraction(step["epsilon"], "the epsilon of a step")), 4
-            ),
-            share=f"{step['share']:.0%}",
-        )
-        for step in steps
-    ]
+    return [_describe_step(step, strategy, amount) for step in steps]
+
+
+def _describe_step(step: Step, strategy: str, amount: FormatAmount) -> str:
+    epsilon = float(to_fraction(step["epsilon"], "the epsilon of a step"))
+    quantile = float(to_fraction(step.get("quantile", "0"), "the quantile of residuals"))
+    return render_sentence(
+        _TEMPLATE,
+        "privacy_step",
+        step=step,
+        strategy=strategy,
+        amount=amount,
+        quantile=f"{quantile:.0%}",
+        epsilon=format_rounded_up(epsilon, 4),
+        share=f"{step['share']:.0%}",
+    )
 
 
 def describe_cut_off(counts: Sequence[Step], cells: int) -> list[str]:

@@ -81,16 +81,16 @@ class ManifestView:
     @property
     def clipping_range(self) -> Mapping[str, Any] | None:
         """The clipping range that was found privately; None if there is none."""
-        return next((step for step in self.steps if step["step"] == "interval"), None)
+        return next((step for step in self.steps if step["step"] == "clipping_range"), None)
 
     @property
     def steps(self) -> tuple[Mapping[str, Any], ...]:
         """The steps of the release that read values."""
-        return tuple(self.manifest["plan"].get("private_steps") or ())
+        return tuple(self.manifest["plan"].get("privacy_steps") or ())
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> ManifestView:
-        """Build from a manifest of schema version 1; raise InputError if a part is missing."""
+        """Build from a manifest of schema version 2; raise InputError if a part is missing."""
         missing = [section for section in _NEEDED if section not in manifest]
         if missing:
             raise InputError(
@@ -107,7 +107,7 @@ class ManifestView:
             value_unit=str(dataset.get("value_unit") or ""),
             lower=float(to_fraction(bounds["lower"], "lower bound")),
             upper=float(to_fraction(bounds["upper"], "upper bound")),
-            unit=str(guarantee["unit"]),
+            unit=str(guarantee["privacy_unit"]),
             promise=str(guarantee["promise"]),
             label_columns=tuple(manifest["grid"].get("columns") or ()),
         )

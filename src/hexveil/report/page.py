@@ -42,7 +42,7 @@ def render(
     table : pyarrow.Table
         The released table, a row per cell: released numbers and public facts only.
     manifest : mapping
-        The manifest of the same release, schema version 1.
+        The manifest of the same release, schema version 2.
     context : dict, optional
         Public GeoJSON to draw in thin lines beneath the map, as `read_context` returns it.
 

@@ -114,7 +114,7 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, str]:
     return {
         "planned_error": "" if error is None else view.amount_up(error),
         "largest_error": "" if largest is None else view.amount_up(largest),
-        "error_model": {None: "bound", "cells": "declipped"}.get(strategy, "predicted"),
+        "error_model": {None: "bound", "cell_residuals": "declipped"}.get(strategy, "predicted"),
         "bounds_text": f"{view.lower:g} to {with_unit(f'{view.upper:g}', view.value_unit)}",
         "median_bound": view.amount_up(float(np.median(bound))),
         "largest_bound": view.amount_up(float(bound.max())),
@@ -180,7 +180,7 @@ def _losses(losses: Mapping[str, Any]) -> dict[str, Any]:
             for key in _LOSSES
             if losses.get(key) is not None
         },
-        "units": losses.get("users"),
+        "units": losses.get("units"),
         "units_at_zero": losses.get("at_zero") or 0,
     }
 

@@ -51,7 +51,7 @@ class Facts:
     @property
     def unit(self) -> str:
         """The unit of privacy."""
-        return str(self.said["guarantee"]["unit"])
+        return str(self.said["guarantee"]["privacy_unit"])
 
     @property
     def loss(self) -> Fraction:
@@ -144,7 +144,7 @@ def _consistent(said: Said, path: Path) -> None:
             f"{path}: guarantee/probability_factor is not e to the power of "
             "guarantee/epsilon_spent; get the folder again from its holder."
         )
-    if guarantee["promise"] != promise(guarantee["unit"], loss):
+    if guarantee["promise"] != promise(guarantee["privacy_unit"], loss):
         raise InputError(
             f"{path}: guarantee/promise is not the promise of guarantee/epsilon_spent; get the "
             "folder again from its holder."

@@ -117,10 +117,10 @@ def _steps(found: object) -> bool:
     if not isinstance(found, list) or not all(map(_step, found)):
         return False
     names = tuple(step["step"] for step in found)
-    if names in ((), ("cells",), ("interval", "cells")):
+    if names in ((), ("cells",), ("clipping_range", "cells")):
         return True
-    ways = [way for way, steps in _WAYS.items() if names == steps and found[1]["way"] == way]
-    return bool(ways) and ("direct" in ways or _positive(found[-1].get("half_width")))
+    ways = [way for way, steps in _WAYS.items() if names == steps and found[1]["strategy"] == way]
+    return bool(ways) and ("single_stage" in ways or _positive(found[-1].get("half_width")))
 
 
 def _step(found: object) -> bool:
@@ -155,16 +155,16 @@ def _counted(found: object) -> bool:
 
 
 _STEPS: Mapping[str, Mapping[str, Check]] = {
-    "interval": {"lower": _end, "upper": _end},
-    "inside": {"part": _part, "half_width": _positive, "way": _text},
-    "classes": {"classes": _whole, "lower": _end, "upper": _end},
-    "averages": {},
+    "clipping_range": {"lower": _end, "upper": _end},
+    "residual_scale": {"quantile": _part, "half_width": _positive, "strategy": _text},
+    "user_clusters": {"n_clusters": _whole, "lower": _end, "upper": _end},
+    "first_stage": {},
     "cells": {"half_width": lambda found: found is None or _positive(found)},
 }
 _WAYS = {
-    "direct": ("interval", "inside", "cells"),
-    "users": ("interval", "inside", "classes", "cells"),
-    "cells": ("interval", "inside", "averages", "cells"),
+    "single_stage": ("clipping_range", "residual_scale", "cells"),
+    "user_residuals": ("clipping_range", "residual_scale", "user_clusters", "cells"),
+    "cell_residuals": ("clipping_range", "residual_scale", "first_stage", "cells"),
 }
 """The steps of each way, in their order."""
 
@@ -176,9 +176,9 @@ FIELDS: Mapping[str, Mapping[str, Check] | Check] = {
         "sources": _texts,
     },
     "guarantee": {
-        "unit": _unit,
+        "privacy_unit": _unit,
         **dict.fromkeys(("promise", "neighbours", "not_protected"), _text),
-        **dict.fromkeys(("epsilon_asked", "epsilon_spent", "l0_epsilon"), _loss),
+        **dict.fromkeys(("epsilon_requested", "epsilon_spent", "l0_epsilon"), _loss),
         "probability_factor": _factor,
         "assumptions": _texts,
     },
@@ -191,10 +191,10 @@ FIELDS: Mapping[str, Mapping[str, Check] | Check] = {
         "statistics": _statistics,
         **dict.fromkeys(("mean_error", "max_error"), _error),
         "cells_better_than_constant": _whole,
-        "private_steps": _steps,
+        "privacy_steps": _steps,
     },
     "losses": {
-        **dict.fromkeys(("users", "at_zero"), _whole),
+        **dict.fromkeys(("units", "at_zero"), _whole),
         **dict.fromkeys(("max", "p99", "p90", "median", "mean"), _number),
     },
     "cells": _cells,

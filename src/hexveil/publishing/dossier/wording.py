@@ -66,7 +66,7 @@ def template_values(facts: Facts) -> dict[str, Any]:
 def _clipping(facts: Facts) -> dict[str, Any]:
     """Return the strategy, the privacy steps and the cells cut off, in words."""
     manifest = facts.said
-    steps, unit = manifest["plan"]["private_steps"], manifest["dataset"]["value_unit"]
+    steps, unit = manifest["plan"]["privacy_steps"], manifest["dataset"]["value_unit"]
     strategy = clipping_text.get_strategy(steps)
 
     def amount(number: float) -> str:
@@ -127,7 +127,7 @@ def _error(name: str, mean: float, largest: float, facts: Facts) -> dict[str, st
     """Return one planning error, rounded up, with its unit of measure."""
     unit = facts.said["dataset"]["value_unit"]
     unit = squared(unit) if name == "variance" else unit
-    ranged = clipping_text.get_strategy(facts.said["plan"]["private_steps"]) is not None
+    ranged = clipping_text.get_strategy(facts.said["plan"]["privacy_steps"]) is not None
     return {
         "statistic": NOUNS.get(name, name),
         "bias": "predicted" if ranged else "worst-case",

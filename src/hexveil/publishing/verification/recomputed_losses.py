@@ -17,7 +17,8 @@ The sum of all units' losses
     adds 2^-30 per unit and cell. By both statistics of a cell a unit loses no less than by either
     (accounting/privacy_loss.py) and no more than by both. So the sum is within two limits.
     With two stages a unit is booked the largest loss of any strategy, so the sum is at least that
-    of the strategy `direct` or `cells`; with `users`, at least the loss of the first steps.
+    of the strategy single_stage or cell_residuals; with user_residuals, at least the loss of the
+    first steps.
 The largest loss
     It is at least the average of those who lose anything; and since n units contribute the K
     samples of a cell, one contributes K / n or more: it is at least the loss of all by any one
@@ -132,7 +133,7 @@ class ReleaseStatements:
         def column(index: int, key: str) -> Floats:
             return np.array([cell["noised"][index][key] for cell in cells], dtype=np.float64)
 
-        keys = ("kept", "scale", "bias", "bound95", "grid_start", "grid_step")
+        keys = ("contribution_cap", "scale", "bias", "bound95", "grid_start", "grid_step")
         users, records = (table[name].to_numpy().astype(float) for name in ("users", "records"))
         lower, upper = (
             np.array([cell[end] for cell in cells], float) for end in ("lower", "upper")
@@ -151,17 +152,17 @@ class ReleaseStatements:
     @property
     def steps(self) -> dict[str, Json]:
         """The privacy steps by name."""
-        return {step["step"]: step for step in self.manifest["plan"]["private_steps"]}
+        return {step["step"]: step for step in self.manifest["plan"]["privacy_steps"]}
 
     @property
     def radius(self) -> float:
         """Largest distance from the middle of a private range at which squares are not clipped."""
-        return float(self.steps["interval"]["radius"])
+        return float(self.steps["clipping_range"]["radius"])
 
     @property
     def has_no_range(self) -> bool:
         """Whether values were clipped to public bounds alone."""
-        return "interval" not in self.steps
+        return "clipping_range" not in self.steps
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def recompute_losses(stated: ReleaseStatements) -> RecomputedLosses:
     """Return the limits of the losses by scales, biases, bounds and counts (module head)."""
     shared, cells = _cell_limits(stated)
     stated_losses = stated.manifest["losses"]
-    units, low = stated_losses["users"], shared * stated_losses["users"] + float(cells[0].sum())
+    units, low = stated_losses["units"], shared * stated_losses["units"] + float(cells[0].sum())
     high = shared * units + float(cells[1].sum())
     largest = shared + float((cells[0] / stated.users).max(initial=0.0))
     average = low / max(units - stated_losses["at_zero"], 1)
@@ -199,7 +200,9 @@ def _cell_limits(stated: ReleaseStatements) -> tuple[float, CellLimits]:
         )
     steps = stated.steps
     shared = sum(
-        float(_fraction(steps[k]["epsilon"])) for k in ("interval", "inside") if k in steps
+        float(_fraction(steps[k]["epsilon"]))
+        for k in ("clipping_range", "residual_scale")
+        if k in steps
     )
     rates = [_ranged_limits(stated, statistic) for statistic in stated.statistics.values()]
     low = np.sum([low for low, _ in rates], axis=0)
@@ -212,13 +215,13 @@ def _cell_limits(stated: ReleaseStatements) -> tuple[float, CellLimits]:
 def _ranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> tuple[Floats, Floats]:
     """Return limits of the loss of all units by each cell, under a private range."""
     steps = stated.steps
-    strategy = steps["inside"]["way"] if "inside" in steps else None
-    width = steps["interval"]["upper"] - steps["interval"]["lower"]
+    strategy = steps["residual_scale"]["strategy"] if "residual_scale" in steps else None
+    width = steps["clipping_range"]["upper"] - steps["clipping_range"]["lower"]
     if statistic.name == "variance":
         width = stated.radius**2
-    if strategy == "users":
+    if strategy == "user_residuals":
         return np.zeros_like(statistic.scale), np.full_like(statistic.scale, np.inf)
-    if strategy == "cells":
+    if strategy == "cell_residuals":
         width = 2.0 * steps["cells"]["half_width"] / float(1 - COARSE)
     rate = _share_of_noise(np.full_like(statistic.scale, width), statistic.scale)
     return rate, rate if strategy is None else np.full_like(rate, np.inf)
@@ -297,7 +300,7 @@ def _check_epsilon(stated: ReleaseStatements) -> Iterator[str]:
         is_wrong = not math.isclose(guarantee[FACTOR_FIELD], factor, rel_tol=TOLERANCE)
     if is_wrong:
         yield f"guarantee/{FACTOR_FIELD} is not e to the power of epsilon_spent."
-    if float(spent) > float(_fraction(guarantee["epsilon_asked"])) + EPSILON_TOLERANCE:
+    if float(spent) > float(_fraction(guarantee["epsilon_requested"])) + EPSILON_TOLERANCE:
         yield "more was spent than asked for."
     if float(_fraction(guarantee["l0_epsilon"])) < largest * (1.0 - TOLERANCE):
         yield "l0_epsilon is smaller than what was spent, so it counts no composition."
@@ -314,15 +317,15 @@ def _check_losses(stated: ReleaseStatements) -> Iterator[str]:
     if order != sorted(order) or stated_losses["mean"] > stated_losses["max"] * (1.0 + TOLERANCE):
         yield "the quantiles of the losses are not in order."
     if (
-        stated_losses["users"] < stated.users.max(initial=0)
-        or stated_losses["at_zero"] > stated_losses["users"]
+        stated_losses["units"] < stated.users.max(initial=0)
+        or stated_losses["at_zero"] > stated_losses["units"]
     ):
         yield "losses are of fewer units than a cell has."
-    if (stated_losses["at_zero"] == stated_losses["users"]) != (not stated_losses["max"]):
+    if (stated_losses["at_zero"] == stated_losses["units"]) != (not stated_losses["max"]):
         yield "either all units lose nothing, or one loses something."
     # Where nearly all of a cell is clipped, its bias determines the remainder badly.
     slack = TOLERANCE * (1.0 + recomputed.total.low + _sum_of_rates(stated))
-    if not recomputed.total.contains(stated_losses["mean"] * stated_losses["users"], slack):
+    if not recomputed.total.contains(stated_losses["mean"] * stated_losses["units"], slack):
         yield (
             f"all units together lose {recomputed.total} by the scales, biases and bounds of the "
             f"cells, and {stated_losses['mean'] * stated_losses['users']:.6g} by the losses stated."
@@ -345,7 +348,7 @@ def _sum_of_rates(stated: ReleaseStatements) -> float:
 
 def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
     """Yield contradictions between the privacy steps and the epsilon spent."""
-    spent, steps = stated.manifest["losses"]["max"], stated.manifest["plan"]["private_steps"]
+    spent, steps = stated.manifest["losses"]["max"], stated.manifest["plan"]["privacy_steps"]
     if bool(steps) != bool(spent):
         yield "privacy steps are named where nothing was spent, or none where something was."
         return
@@ -362,8 +365,8 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
         for step, epsilon in zip(steps, epsilons, strict=True)
     ):
         yield "a privacy step's share is not its share of the epsilon spent."
-    # With the strategy `users` two steps may cost different units most.
-    adds_up = "classes" in stated.steps or math.isclose(
+    # With the strategy user_residuals two steps may cost different units most.
+    adds_up = "user_clusters" in stated.steps or math.isclose(
         sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10
     )
     if not adds_up or max(epsilons, default=0.0) > spent + EPSILON_TOLERANCE:

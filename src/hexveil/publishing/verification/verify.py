@@ -349,10 +349,10 @@ def _has_more_parts(value: Any, limit: int) -> bool:  # noqa: ANN401  JSON
 def _describe_recomputed(stated: ReleaseStatements) -> Iterator[str]:
     """Yield the figures that were recomputed and agree, in words."""
     recomputed, losses = recomputed_losses.recompute_losses(stated), stated.manifest["losses"]
-    unit = stated.manifest["guarantee"]["unit"]
-    together = losses["users"] * losses["mean"]
+    unit = stated.manifest["guarantee"]["privacy_unit"]
+    together = losses["units"] * losses["mean"]
     yield (
-        f"sum of the losses of {losses['users']:,} {unit}s: {recomputed.total} by scales, biases "
+        f"sum of the losses of {losses['units']:,} {unit}s: {recomputed.total} by scales, biases "
         f"and bounds, {together:.6g} as stated"
     )
     yield (
@@ -364,7 +364,7 @@ def _describe_recomputed(stated: ReleaseStatements) -> Iterator[str]:
 def _describe_unknown(stated: ReleaseStatements) -> Iterator[str]:
     """Yield the figures that could not be recomputed, in words."""
     unit, recomputed = (
-        stated.manifest["guarantee"]["unit"],
+        stated.manifest["guarantee"]["privacy_unit"],
         recomputed_losses.recompute_losses(stated),
     )
     yield (

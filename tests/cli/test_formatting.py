@@ -66,9 +66,7 @@ def test_grids_are_said_in_words():
     """A grid is said by its resolution and slot, or by its columns."""
     assert formatting.grid_words(Labels("route", "hour")) == "combinations of route, hour"
     pooled = Cells(5, "1h", "UTC", "pooled")
-    assert formatting.grid_words(pooled).endswith(
-        "1h slots, pooled over all days"
-    )
+    assert formatting.grid_words(pooled).endswith("1h slots, pooled over all days")
     assert formatting.grid_words(Cells(5, None)) == "hexagons at resolution 5, all times pooled"
 
 

@@ -122,7 +122,8 @@ def test_a_release_stands_in_the_book(here, call):
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
     assert (
-        "In total: spent 1 of 2, 1 left; lifetime total at most 1 (probability factor 2.72)." in text
+        "In total: spent 1 of 2, 1 left; lifetime total at most 1 (probability factor 2.72)."
+        in text
     )
     (one,) = told(call, "show", "run.toml")["accounts"]
     assert 0 < float(one["spent"]) <= 1

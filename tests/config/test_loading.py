@@ -135,7 +135,10 @@ def test_toml_dates_become_text(tmp_path):
             r"\[values\] has no field 'zzzz'; available: bounds, quantum, value_unit\.$",
         ),
         ("source = 'x'\nzzzz = 1", r"there is no 'zzzz'; available: source, columns, .*ledger\.$"),
-        ("zzzz = 1", r"contains no section or .* so it may hold records and is not shown; .*ledger\.$"),
+        (
+            "zzzz = 1",
+            r"contains no section or .* so it may hold records and is not shown; .*ledger\.$",
+        ),
         ("[kr7731]\nx = 1\n[kr7731]\ny = 1", r"a key appears twice \(at line 3, column 8\)\.$"),
         ("a = {kr7731 = 1, kr7731 = 2}", r"a key appears twice \(at line 1, column \d+\)\.$"),
         ("columns = 5", r"\[columns\] must be a section of fields\.$"),

@@ -328,7 +328,7 @@ def _check_losses(stated: ReleaseStatements) -> Iterator[str]:
     if not recomputed.total.contains(stated_losses["mean"] * stated_losses["units"], slack):
         yield (
             f"all units together lose {recomputed.total} by the scales, biases and bounds of the "
-            f"cells, and {stated_losses['mean'] * stated_losses['users']:.6g} by the losses stated."
+            f"cells, and {stated_losses['mean'] * stated_losses['units']:.6g} by the losses stated."
         )
     if not recomputed.largest.contains(stated_losses["max"], slack):
         yield (

@@ -127,7 +127,8 @@ def test_every_function_is_there():
 
 def found(function):
     """Say whether a module, or a name within one, is there."""
-    words = ["hexveil", *function.split(".")]
+    words = function.split(".")
+    words = words if words[0] == "hexveil_research" else ["hexveil", *words]
     for end in range(len(words), 0, -1):
         try:
             module = importlib.import_module(".".join(words[:end]))

@@ -70,7 +70,7 @@ def test_a_deviation_under_a_private_interval(here, call):
     assert 0 < interval["radius"] <= 65
     assert 0 < cells["mean_share"] < 1
     page = (out / "report.html").read_text()
-    assert "an interval found privately" in page
+    assert "one range found privately for all cells" in page
 
 
 def test_steps_are_released_once_and_answered_again(here, call):

@@ -150,7 +150,7 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     (entry,) = book.entries()
     low, high = interval_of(entry, dataset, plan)
     step, cells = made.manifest["plan"]["privacy_steps"]
-    assert (step["step"], cells["step"]) == ("interval", "cells")
+    assert (step["step"], cells["step"]) == ("clipping_range", "cells")
     assert (step["lower"], step["upper"]) == (pytest.approx(low / 1000), pytest.approx(high / 1000))
     assert 5 < step["lower"] < 30
     assert 30 < step["upper"] < 55
@@ -164,9 +164,9 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     assert verify.find_problems(folder) == ()
     assert "projected to the private interval" in (folder / "README.txt").read_text()
     page = (folder / "report.html").read_text()
-    assert "off, by a stated prior, by about" in page
-    assert "an interval found privately" in page
-    assert "of values cut to" not in page
+    assert " by a stated prior; 95% bounds per cell below" in page
+    assert "one range found privately for all cells" in page
+    assert "of values clipped to" not in page
     again = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert again.replayed
     assert again.table.equals(made.table)

@@ -265,9 +265,12 @@ def test_a_variance_alone_pays_for_its_mean(book, tmp_path, statistics):
     folder = made.write(tmp_path / "map")
     assert verify.find_problems(folder) == ()
     page = (folder / "report.html").read_text()
-    assert "an interval found privately, and of average squared distances from its middle" in page
-    assert "of values cut to" not in page
-    assert ("ln 40 + what the average" in page) == (statistics == ("variance",))
+    assert (
+        "one range found privately for all cells, and of average squared distances from its middle"
+        in page
+    )
+    assert "of values clipped to" not in page
+    assert ("ln 40 + the contribution of the average" in page) == (statistics == ("variance",))
     found = made.table[f"{statistics[0]}_raw"].to_numpy() ** (2 if statistics == ("sd",) else 1)
     assert found == pytest.approx(true_variance(dataset, samples), rel=0.4)
 

@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 
 import hexveil as hv
-from hexveil.planning.optimizers.user_factors import Exposure
+from hexveil.planning.optimizers.user_factors import ClippingProblem
 
 LIMIT = 10.0
 CELLS, ROWS_PER_USER, MOST_CELLS = 2_000, 200, 73
@@ -59,15 +59,15 @@ def counted(users: int) -> tuple[float, hv.Occupancy]:
 @contextmanager
 def passes() -> Iterator[list[int]]:
     """Yield a list that grows by each pass over all pairs: the factors of all users set anew."""
-    counted_passes, factors = [], Exposure.factors
+    counted_passes, factors = [], ClippingProblem.factors
 
     def counting(*given: object, **how: object) -> object:
         counted_passes.append(1)
         return factors(*given, **how)
 
-    Exposure.factors = counting
+    ClippingProblem.factors = counting
     yield counted_passes
-    Exposure.factors = factors
+    ClippingProblem.factors = factors
 
 
 def planned(

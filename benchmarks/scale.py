@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 import hexveil as hv
 from hexveil.mechanisms import clipped_mean, noise
 from hexveil.model.cells import CellTable
-from hexveil.model.public_metadata import PublicFacts, ValueScale
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records.dataset import Sums
 from hexveil.records.units import Units
 
@@ -45,7 +45,7 @@ import measuring  # beside this file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hexveil.planning.allocation import Rows
+    from hexveil.planning.allocation import PlanAllocation
 
 SIZES = ((10_000, 2_500, 1_000_000), (30_000, 5_000, 3_000_000), (100_000, 10_000, 10_000_000))
 """Users, cells and pairs."""
@@ -95,7 +95,7 @@ def occupancy(folder: Path) -> hv.Occupancy:
     return hv.Occupancy(cell, user, n, int(cell[-1]) + 1, int(user.max()) + 1)
 
 
-def facts(pairs: hv.Occupancy) -> PublicFacts:
+def facts(pairs: hv.Occupancy) -> PublicMetadata:
     """Return public facts of the pairs: cells are hexagons around one place."""
     import h3  # noqa: PLC0415  only where it is used
 
@@ -103,7 +103,7 @@ def facts(pairs: hv.Occupancy) -> PublicFacts:
     disk = h3.grid_disk(h3.latlng_to_cell(*CENTRE, RESOLUTION), rings)
     chosen = sorted(h3.str_to_int(one) for one in disk)[: pairs.n_cells]
     grid = CellTable(hv.Cells(RESOLUTION, timeslot=None), np.array(chosen, dtype=np.uint64))
-    return PublicFacts(pairs, grid, ValueScale.of(BOUNDS, QUANTUM), value="speed")
+    return PublicMetadata(pairs, grid, ValueLattice.of(BOUNDS, QUANTUM), value="speed")
 
 
 def dataset(folder: Path) -> hv.Dataset:
@@ -125,7 +125,7 @@ def planned(folder: Path, source: hv.Dataset) -> hv.Plan:
     file = folder / "joint.pickle"
     if not file.exists():
         keep(folder, plan(source))
-    rows: Rows = pickle.loads(file.read_bytes())  # noqa: S301  this program wrote it
+    rows: PlanAllocation = pickle.loads(file.read_bytes())  # noqa: S301  this program wrote it
     other = plan(source, method="equal-split")
     request = replace(other.request, method="joint", objective="mean")
     return replace(other, rows=rows, request=request)
@@ -213,7 +213,7 @@ def drawing(folder: Path) -> dict[str, float]:
     user = np.concatenate([np.arange(DRAWS) % DRIVERS, rng.integers(0, DRIVERS, 4 * DRAWS)])
     pairs = hv.Occupancy.from_coo(cell, user, np.minimum(rng.zipf(2.5, cell.size), 500))
     made = plan(pairs, epsilon=5 * EPSILON * pairs.n_cells / pairs.n_users)
-    where = clipped_mean.lattice(made, ValueScale.of(BOUNDS, QUANTUM))
+    where = clipped_mean.lattice(made, ValueLattice.of(BOUNDS, QUANTUM))
     scales = where.noise[where.noise > 0]
     noise.add_laplace(np.zeros(2, dtype=np.int64), np.ones(2))
     found: dict[str, float] = {}

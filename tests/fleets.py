@@ -6,7 +6,7 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.model.cells import CellTable
-from hexveil.model.public_metadata import PublicFacts, ValueScale
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 
 GRID = hv.Cells(7, "1h", "Europe/Warsaw", "pooled")
 HEXAGON = 0x861F53527FFFFFF
@@ -22,8 +22,8 @@ def fleet(resolution, privacy_unit="user", *, recount=None, users=200):
         slot=np.zeros(n_cells, dtype=np.int64),
     )
     occupancy = hv.Occupancy.from_dense(dense)
-    return PublicFacts(
-        occupancy, table, ValueScale.of((0, 10), "0.001"), privacy_unit, recount=recount
+    return PublicMetadata(
+        occupancy, table, ValueLattice.of((0, 10), "0.001"), privacy_unit, recount=recount
     )
 
 

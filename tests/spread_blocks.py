@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hexveil.model.distributed_occupancy import Block, SpreadOccupancy, cuts
+from hexveil.model.distributed_occupancy import DistributedOccupancy, Partition, partition_numbers
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import SpreadSums
 
@@ -37,16 +37,16 @@ class Blocks:
 
 def blocks_of(occupancy, room, total=None, squares=None):
     """Return an occupancy's blocks of about `room` pairs."""
-    of_cell = cuts(occupancy.users_per_cell, room)[occupancy.cell]
+    of_cell = partition_numbers(occupancy.users_per_cell, room)[occupancy.cell]
     order = np.lexsort((occupancy.cell, occupancy.user))
-    of_user = cuts(occupancy.cells_per_user, room)[occupancy.user[order]]
+    of_user = partition_numbers(occupancy.cells_per_user, room)[occupancy.user[order]]
     by_cell, sums, by_user = [], [], []
     for number in np.unique(of_cell):
         rows = np.flatnonzero(of_cell == number)
         cell, user, n = (a[rows] for a in (occupancy.cell, occupancy.user, occupancy.n))
         first, last = int(cell[0]), int(cell[-1])
         by_cell.append(
-            Block("cells", first, cell - first, user, n, last - first + 1, occupancy.n_users)
+            Partition("cells", first, cell - first, user, n, last - first + 1, occupancy.n_users)
         )
         sums.append(tuple(None if one is None else one[rows] for one in (total, squares)))
     for number in np.unique(of_user):
@@ -54,7 +54,7 @@ def blocks_of(occupancy, room, total=None, squares=None):
         cell, user, n = (a[rows] for a in (occupancy.cell, occupancy.user, occupancy.n))
         first, last = int(user[0]), int(user[-1])
         by_user.append(
-            Block("users", first, cell, user - first, n, occupancy.n_cells, last - first + 1)
+            Partition("users", first, cell, user - first, n, occupancy.n_cells, last - first + 1)
         )
     return Blocks(by_cell, by_user, sums)
 
@@ -62,7 +62,7 @@ def blocks_of(occupancy, room, total=None, squares=None):
 def spread_out(occupancy, room):
     """Return the same occupancy with its pairs in blocks."""
     store = blocks_of(occupancy, room)
-    return SpreadOccupancy(store, occupancy.n_cells, occupancy.n_users, occupancy.n_pairs)
+    return DistributedOccupancy(store, occupancy.n_cells, occupancy.n_users, occupancy.n_pairs)
 
 
 def spread_dataset(dataset, room):
@@ -71,6 +71,6 @@ def spread_dataset(dataset, room):
 
     occupancy, sums = dataset.public.occupancy, dataset.sums
     store = blocks_of(occupancy, room, sums.total, sums.total_sq)
-    spread = SpreadOccupancy(store, occupancy.n_cells, occupancy.n_users, occupancy.n_pairs)
+    spread = DistributedOccupancy(store, occupancy.n_cells, occupancy.n_users, occupancy.n_pairs)
     facts = replace(dataset.public, occupancy=spread, recount=None)
     return Dataset(facts, SpreadSums(store, squares=dataset.has_squares), dataset.units)

@@ -17,7 +17,7 @@ from hexveil.ledger.integrity import hash_chain
 from hexveil.ledger.unit_losses import Key, _hashed
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.read_request import Columns, Request, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import question
@@ -84,7 +84,7 @@ def test_two_mappings_of_columns_are_two_texts(one, other):
 
 def request(named, version):
     """Return a request of labels by these columns."""
-    rules = Rules(ValueScale.of((0, 65), "0.001"), Labels("ward"), Select())
+    rules = Rules(ValueLattice.of((0, 65), "0.001"), Labels("ward"), Select())
     return Request(named, rules, version=None if version is None else quoted(version))
 
 

@@ -20,7 +20,7 @@ from hexveil.accounting.pseudo_user_caps import (
     surrogate_cap,
     surrogate_objective,
 )
-from hexveil.accounting.pseudo_users import Grouping, best_fit, wrap_around
+from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, wrap_around
 from hexveil.accounting.sensitivity import (
     mean_sensitivity,
     user_mean_sensitivity,
@@ -46,7 +46,7 @@ from hexveil.accounting.suppression_bias import (
 __all__ = [
     "CellCaps",
     "Clipping",
-    "Grouping",
+    "PseudoUsers",
     "Stage",
     "Suppression",
     "best_fit",

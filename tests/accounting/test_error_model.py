@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.accounting.error_model import in_quanta
+from hexveil.accounting.error_model import round_down_to_quanta
 from small_cells import GRID, SPAN, owners, values
 
 BOTH = ("mean", "variance")
@@ -144,5 +144,7 @@ def test_constants_miss_half_and_an_eighth():
 
 def test_only_parts_of_samples_are_rounded_to_quanta():
     """Whole samples stay; a part of one is rounded down to a whole quantum."""
-    kept = in_quanta(np.array([3.0, 0.0, 2.59, 0.05]), np.array([10.0, 10.0, 10.0, 10.0]))
+    kept = round_down_to_quanta(
+        np.array([3.0, 0.0, 2.59, 0.05]), np.array([10.0, 10.0, 10.0, 10.0])
+    )
     assert kept == pytest.approx([3.0, 0.0, 2.5, 0.0])

@@ -15,7 +15,7 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.ledger import Booking, journal
-from hexveil.planning.clipping_range.strategies import COARSE
+from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from publishing import test_two_stage_mean
 
 LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_far_below"
@@ -329,7 +329,7 @@ MUTANTS = {
         "hexveil.mechanisms.clipped_variance:_steps", doubled, "joint, variance"
     ),
     "half the charge of a variance": _law(
-        "hexveil.accounting.pair_losses:spread", halved, "joint, variance"
+        "hexveil.accounting.pair_losses:variance_sensitivity_bound", halved, "joint, variance"
     ),
     "noise of half the sensitivity of a weighted mean": _law(
         "hexveil.mechanisms.weighted_mean:scales", halved, "private", metered=True
@@ -350,11 +350,14 @@ MUTANTS = {
         {"way": "users"},
     ),
     "noise of half the sensitivity of first averages": Mutant(
-        "hexveil.mechanisms.two_stage_mean:scales_of", halved_part(COARSE), STEPS, {"way": "cells"}
+        "hexveil.mechanisms.two_stage_mean:scales_of",
+        halved_part(FIRST_STAGE_SHARE),
+        STEPS,
+        {"way": "cells"},
     ),
     "noise of half the sensitivity around centres": Mutant(
         "hexveil.mechanisms.two_stage_mean:scales_of",
-        halved_part(1 - COARSE),
+        halved_part(1 - FIRST_STAGE_SHARE),
         STEPS,
         {"way": "cells"},
     ),
@@ -424,7 +427,7 @@ MUTANTS = {
         CHARGED,
     ),
     "the step of a variance not charged": Mutant(
-        "hexveil.accounting.pair_losses:LATTICE",
+        "hexveil.accounting.pair_losses:VARIANCE_LATTICE",
         nothing,
         "publishing.test_clipped_variance:test_the_step_of_the_lattice_is_charged",
     ),

@@ -26,10 +26,10 @@ from attack.path_files import Setting, one_id
 from attack.test_path_audit import CASES
 from hexveil.mechanisms import noise, range_quantiles, residual_radius, two_stage_mean
 from hexveil.mechanisms.permute_and_flip import law
-from hexveil.model.public_metadata import ValueScale
-from hexveil.planning.clipping_range.private_range import stretched
-from hexveil.planning.clipping_range.strategies import COARSE
-from hexveil.planning.clipping_range.two_stage import INSIDE, WAYS
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.clipping_range.private_range import widened
+from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
+from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE, STRATEGIES
 from hexveil.publishing.pipeline import _found, _values
 from hexveil.publishing.smoothed_estimates import smoothed
 from hexveil_research.audit import loss_bound
@@ -50,7 +50,7 @@ found, at two losses; three ways alone, the choice of h, and four for more."""
 BESIDE = 5
 """Those of test_path_audit.py beside its cases."""
 
-each_way = pytest.mark.parametrize("way", WAYS)
+each_way = pytest.mark.parametrize("way", STRATEGIES)
 TOGETHER = Setting(
     {"x": [3, 2, 1, 1, 2, 1], "y": [2, 1, 1, 0, 1, 2]},
     {"epsilon": 12, "clipping_range": "two-stage"},
@@ -109,9 +109,12 @@ class Attacker:
             odds = joint[np.tril_indices(points.size)].sum() + joint[0, -1]
         else:
             odds = joint[np.searchsorted(points, base[0]), np.searchsorted(points, base[1])]
-        first = stretched(base, self.steps, self.plan.rows.steps.stretch)
+        first = widened(base, self.steps, self.plan.rows.steps.stretch)
         asked = residual_radius.measure(
-            self.plan.occupancy, first[1] - first[0], INSIDE, self.plan.rows.steps.epsilon
+            self.plan.occupancy,
+            first[1] - first[0],
+            RESIDUAL_QUANTILE,
+            self.plan.rows.steps.epsilon,
         )
         inside = chances(residual_radius.costs(self.both[which], asked), asked.scale)
         return np.log(odds) + np.log(inside[np.searchsorted(asked.points, half)])
@@ -119,7 +122,7 @@ class Attacker:
     def evidence(self, numbers):
         """Return the logarithm of the likelihood ratio of all numbers, by the honest program."""
         low, high, half, way = map(int, numbers[two_stage_mean.RANGES])
-        middles = (WAYS[way], low, high, half, *numbers[two_stage_mean.CENTRES].tolist())
+        middles = (STRATEGIES[way], low, high, half, *numbers[two_stage_mean.CENTRES].tolist())
         if middles not in self.known:
             (one, scales), (other, _) = (handed(each, self.plan, numbers) for each in self.both)
             self.known[middles] = Pair(one, other, scales)
@@ -128,7 +131,7 @@ class Attacker:
             "users": (two_stage_mean.CLASSES,),
             "cells": (two_stage_mean.COARSE_SUMS,),
         }
-        names = (*first[WAYS[way]], "mean")
+        names = (*first[STRATEGIES[way]], "mean")
         outcome = np.concatenate([numbers[name] for name in names])
         return self.log_ranges((low, high), half) + self.known[middles].evidence(outcome)
 
@@ -198,7 +201,7 @@ def way_taken(way):
         yield
 
 
-@pytest.mark.parametrize("way", [*WAYS, *([None] if LONG else [])])
+@pytest.mark.parametrize("way", [*STRATEGIES, *([None] if LONG else [])])
 @pytest.mark.parametrize(("epsilon", "seen"), [(1, -np.inf), (12, SEEN)])
 def test_whole_releases_do_not_refute_what_is_booked(way, epsilon, seen):
     """Interval, h and all numbers of a way together prove no more than the target's loss.
@@ -217,7 +220,7 @@ def test_whole_releases_do_not_refute_what_is_booked(way, epsilon, seen):
 def test_what_is_shown_is_a_function_of_what_is_stored(tmp_path):
     """Of stored numbers the same tables are made whoever's values they came from, smoothed too."""
     left, right, plan = made()
-    for way in WAYS:
+    for way in STRATEGIES:
         book = hv.Ledger(tmp_path / f"{way}.sqlite", dataset="buses", budget=100)
         with taking(way):
             first = hv.release(left, plan, ledger=book, accept_noise=True)
@@ -355,7 +358,9 @@ def second_halved():
 
     def scales(noise, totals, width, part=Fraction(1)):
         found = real(noise, totals, width, part)
-        return found if part == COARSE or noise.size == 1 else found / 2  # there is one class
+        return (
+            found if part == FIRST_STAGE_SHARE or noise.size == 1 else found / 2
+        )  # there is one class
 
     with patch.object(two_stage_mean, "scales_of", scales):
         yield
@@ -390,7 +395,7 @@ def unclipped():
 
 
 TWINS = [
-    *((second_halved, way, "together") for way in WAYS),
+    *((second_halved, way, "together") for way in STRATEGIES),
     (of_another_user, "users", "apart"),
     (unclipped, "cells", "together"),
 ]
@@ -420,8 +425,8 @@ class Choice:
 
     def draws(self, totals, n):
         """Return how often the first point is chosen."""
-        dataset = dataset_of(PAIRS, totals, scale=ValueScale.of((0, 12), 1))
-        asked = residual_radius.measure(dataset.occupancy, 2, INSIDE, Fraction(2))
+        dataset = dataset_of(PAIRS, totals, scale=ValueLattice.of((0, 12), 1))
+        asked = residual_radius.measure(dataset.occupancy, 2, RESIDUAL_QUANTILE, Fraction(2))
         asked = replace(asked, scale=self.scale * asked.scale)
         costs = residual_radius.costs(dataset, asked)
         with patch.object(residual_radius, "costs", lambda *_: costs):
@@ -441,7 +446,7 @@ def test_the_choice_of_h_does_not_refute_its_loss():
     By the exact law they are 0.816 and 0.184: what is proven is above 1 but for six deviations.
     """
     assert 1 < Choice().proven(CHOICES) <= 2
-    dataset = dataset_of(PAIRS, NEAR, scale=ValueScale.of((0, 12), 1))
+    dataset = dataset_of(PAIRS, NEAR, scale=ValueLattice.of((0, 12), 1))
     plan = planned(dataset, epsilon=1)
     steps = replace(plan.rows.steps, epsilon=Fraction(2))
     booked, before = (
@@ -460,4 +465,4 @@ def test_h_by_half_the_scale_is_caught():
 def test_the_level_covers_every_bound():
     """Bounds here and those of the whole path share the one chance in a million."""
     assert len(CASES) + BESIDE + OWN <= AUDITS
-    assert 2 * (len(WAYS) + 1) + len(WAYS) + 1 <= OWN
+    assert 2 * (len(STRATEGIES) + 1) + len(STRATEGIES) + 1 <= OWN

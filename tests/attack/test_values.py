@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Labels
-from hexveil.model.public_metadata import LARGEST_PART, ValueScale
+from hexveil.model.public_metadata import MAX_QUANTUM_TERM, ValueLattice
 from hexveil.records import from_sums
 from hexveil.records.duckdb.validation import quanta
 from hexveil.records.read import read
@@ -141,7 +141,9 @@ def scales(draw):
         st.integers(1, 10**6),
         st.builds(lambda base, power: base**power, st.integers(2, 11), st.integers(0, 90)),
         st.builds(lambda power, more: 10**power + more, st.integers(0, 99), st.integers(0, 9)),
-        st.sampled_from([LARGEST_PART, LARGEST_PART + 1, 10**295 + 1, 10**300 + 7, 2**1023]),
+        st.sampled_from(
+            [MAX_QUANTUM_TERM, MAX_QUANTUM_TERM + 1, 10**295 + 1, 10**300 + 7, 2**1023]
+        ),
     )
     quantum = Fraction(draw(parts), draw(parts))
     reach = st.integers(-(2**52), 2**52) | st.integers(-9, 9)
@@ -153,7 +155,7 @@ def scales(draw):
 def usable_scale(scale):
     """Return whether a reading with these bounds and quantum is not refused from the start."""
     try:
-        ValueScale.of(*scale)
+        ValueLattice.of(*scale)
     except InputError:
         return False
     return True
@@ -212,7 +214,7 @@ def test_no_value_is_an_error_on_any_scale(scale, values):
 def test_a_value_is_the_nearest_number_of_quanta(engine, scale, values):
     """On every scale the expression is the exact quotient, but for its last bits."""
     assume(usable_scale(scale))
-    of = ValueScale.of(*scale)
+    of = ValueLattice.of(*scale)
     found = engine.execute(
         f"SELECT {quanta('v', of)} FROM (SELECT unnest(?) AS v)", [values]
     ).fetchall()

@@ -14,9 +14,9 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import noise
-from hexveil.model.public_metadata import ValueScale
-from hexveil.planning.clipping_range.private_range import GRAIN, Interval
-from hexveil.planning.clipping_range.two_stage import Steps
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION, PrivateClippingRange
+from hexveil.planning.clipping_range.two_stage import TwoStagePlan
 from publishing.setting import dataset_of, plan_of
 
 GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))
@@ -59,13 +59,13 @@ def dropped(dataset):
     return clipped(dataset, rows=rows, method="clip-user", statistics=("mean", "variance"))
 
 
-INTERVAL = Interval(
+INTERVAL = PrivateClippingRange(
     epsilon=Fraction(1, 4),
     quantiles=(Fraction(1, 5), Fraction(4, 5)),
     stretch=Fraction(5, 4),
     width=0.25,
     clipped=0.01,
-    weight=np.array([GRAIN // k for k in (2, 3, 4, 5, 6, 7, 8, 9, 1)], dtype=np.int64),
+    weight=np.array([WEIGHT_RESOLUTION // k for k in (2, 3, 4, 5, 6, 7, 8, 9, 1)], dtype=np.int64),
 )
 
 
@@ -91,20 +91,22 @@ def with_variance(dataset):
 
 def two_stage(dataset, *, noise=30.0, users=0.5):
     """Return a plan in two stages with two clusters of users."""
-    steps = Steps(
+    steps = TwoStagePlan(
         epsilon=Fraction(1, 8),
         stretch=Fraction(9, 8),
         of=np.array([0, 1, 1, 0]),
-        class_weight=np.array([GRAIN // k for k in (2, 3, 2, 5)], dtype=np.int64),
+        class_weight=np.array([WEIGHT_RESOLUTION // k for k in (2, 3, 2, 5)], dtype=np.int64),
         class_noise=np.array([0.5, 0.75]) * users,
-        weight=np.array([GRAIN // k for k in (3, 2, 5, 4, 7, 6, 9, 8, 1)], dtype=np.int64),
+        weight=np.array(
+            [WEIGHT_RESOLUTION // k for k in (3, 2, 5, 4, 7, 6, 9, 8, 1)], dtype=np.int64
+        ),
         noise=np.array([0.5, 1.0, 1.5]) * users,
     )
     plan = weighted(dataset, steps=steps, noise_records=np.array([1.0, 1.5, 0.5]) * noise)
     return replace(plan, request=replace(plan.request, clipping_range="two-stage"))
 
 
-LATTICE = ValueScale.of((0, 60), "1")
+LATTICE = ValueLattice.of((0, 60), "1")
 KINDS = {
     "clipped means": (clipped, ()),
     "means and variances": (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.model.distributed_occupancy import SpreadOccupancy, cuts
+from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.occupancy import Occupancy
 from spread_blocks import blocks_of, spread_out
 from strategies import occupancies
@@ -46,7 +46,7 @@ def test_its_fingerprint_says_who_reported_where_and_not_where_blocks_begin(occu
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(1, 12))
 def test_blocks_are_runs_of_about_the_room(size, room):
     """Block numbers rise by one; without its last member a block has less than the room."""
-    block = cuts(size, room)
+    block = partition_numbers(size, room)
     assert block[0] == 0
     assert set(np.diff(block).tolist()) <= {0, 1}
     for number in range(block[-1] + 1):
@@ -61,17 +61,17 @@ def test_pairs_themselves_are_not_there():
         with pytest.raises(InputError, match=r"all 4 pairs .* raise spark.hexveil.pairsOnDriver"):
             getattr(apart, name)
     with pytest.raises(InputError, match="all 4 pairs"):
-        apart.of_cells(max, pairs=(np.ones(4),))
+        apart.map_cells(max, pairs=(np.ones(4),))
     with pytest.raises(AttributeError):
         _ = apart.colour
-    assert repr(apart) == "SpreadOccupancy(n_cells=2, n_users=2, n_pairs=4)"
+    assert repr(apart) == "DistributedOccupancy(n_cells=2, n_users=2, n_pairs=4)"
 
 
 def test_a_figure_of_cells_is_asked_once():
     """Counts are asked of the blocks once, however often they are looked at."""
     whole = hv.Occupancy.from_dense([[3, 1], [2, 2]])
     store = blocks_of(whole, 1)
-    apart = SpreadOccupancy(store, 2, 2, 4)
+    apart = DistributedOccupancy(store, 2, 2, 4)
     for _ in range(2):
         assert apart.users_per_cell.tolist() == [2, 2]
         assert apart.records_per_cell.tolist() == [5, 3]

@@ -165,12 +165,12 @@ def test_what_is_asked_of_cells_is_asked_run_by_run(occupancy, block):
     draw = np.random.default_rng(block)
     sizes = occupancy.n_cells, occupancy.n_users, occupancy.n_pairs
     arrays = [[draw.random(size)] for size in sizes]
-    at_once = occupancy.of_cells(_largest_and_last, *arrays)
+    at_once = occupancy.map_cells(_largest_and_last, *arrays)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hexveil.model.occupancy.BLOCK", block)
+        patch.setattr("hexveil.model.occupancy.BLOCK_PAIRS", block)
         seen = []
-        found = occupancy.of_cells(_largest_and_last, *arrays)
-        occupancy.of_cells(lambda some: seen.append(some.n_cells) or some.start[1:])
+        found = occupancy.map_cells(_largest_and_last, *arrays)
+        occupancy.map_cells(lambda some: seen.append(some.n_cells) or some.start[1:])
     assert sum(seen) == occupancy.n_cells
     assert min(seen) > 0
     assert len(seen) <= -(-occupancy.n_pairs // block)

@@ -4,12 +4,12 @@ import pytest
 
 from hexveil import InputError, Labels, Occupancy
 from hexveil.model.cells import CellTable
-from hexveil.model.public_metadata import PublicFacts, ValueScale
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 
 
 def test_scale_counts_in_quanta():
     """Span and steps follow from bounds and quantum, exactly."""
-    scale = ValueScale.of((-5, "60.5"), "0.1")
+    scale = ValueLattice.of((-5, "60.5"), "0.1")
     assert (scale.lower, scale.upper, scale.quantum) == (-5, Fraction(121, 2), Fraction(1, 10))
     assert (scale.span, scale.steps) == (Fraction(131, 2), 655)
 
@@ -26,12 +26,12 @@ def test_scale_counts_in_quanta():
 def test_bad_scales_are_refused(bounds, quantum, message):
     """Bounds off the lattice of the quantum are refused by name."""
     with pytest.raises(InputError, match=message):
-        ValueScale.of(bounds, quantum)
+        ValueLattice.of(bounds, quantum)
 
 
 def test_narrower_bounds_are_counted_in_quanta():
     """Bounds of one cell become whole steps above the lower bound."""
-    scale = ValueScale.of((-10, 65), "0.5")
+    scale = ValueLattice.of((-10, 65), "0.5")
     assert [scale.to_steps(v, "bound") for v in (-10, 0, "0.5", 65)] == [0, 20, 21, 150]
 
 
@@ -41,12 +41,12 @@ def test_bounds_off_the_lattice_are_refused(value):
     with pytest.raises(
         InputError, match=f"cell bound {value} must be a multiple of the quantum 0.5"
     ):
-        ValueScale.of((-10, 65), "0.5").to_steps(value, "cell bound")
+        ValueLattice.of((-10, 65), "0.5").to_steps(value, "cell bound")
 
 
 def test_facts_hold_public_things_only():
     """The fields of what a plan may see are these: a new one has to be thought about here."""
-    assert set(PublicFacts.__dataclass_fields__) == {
+    assert set(PublicMetadata.__dataclass_fields__) == {
         "occupancy",
         "cells",
         "scale",
@@ -57,9 +57,9 @@ def test_facts_hold_public_things_only():
         "identity",
         "recount",
     }
-    facts = PublicFacts(
+    facts = PublicMetadata(
         Occupancy.from_dense([[1]]),
         CellTable(Labels("a"), labels={"a": ("x",)}),
-        ValueScale.of((0, 1), 1),
+        ValueLattice.of((0, 1), 1),
     )
     assert (facts.privacy_unit, facts.recount) == ("user", None)

@@ -8,8 +8,8 @@ import pytest
 
 import hexveil as hv
 from fleets import fleet, recount
-from hexveil.planning.feasibility.capacity import offered
-from hexveil.planning.feasibility.utility_test import of_few
+from hexveil.planning.feasibility.capacity import assess_grids
+from hexveil.planning.feasibility.utility_test import small_map_factor
 
 
 def table(**changes):
@@ -46,7 +46,7 @@ def test_what_is_certainly_too_fine_is_not_planned():
         assert one.better is None
         assert one.predicted_error >= one.baseline_error
     assert seven.epsilon_needed == pytest.approx(6.5, abs=0.15)
-    assert seven.epsilon_least == pytest.approx(12.8 / of_few(64))  # 10 * 64 / 200 / 0.25
+    assert seven.epsilon_least == pytest.approx(12.8 / small_map_factor(64))  # 10 * 64 / 200 / 0.25
     assert (seven.epsilon_halved, nine.epsilon_needed) == (None, None)  # above ten times 1
 
 
@@ -90,7 +90,7 @@ def test_the_unit_of_the_data_set_is_proposed_for():
 def test_targets_become_what_they_cost():
     """A plan within targets is compared at the loss it takes."""
     made = hv.plan(fleet(6, recount=recount), target_error="3%", advise=False)
-    found = offered(made)
+    found = assess_grids(made)
     assert found.epsilon == pytest.approx(float(made.epsilon))
     assert found.proposed is not None
 
@@ -99,7 +99,7 @@ def test_a_bare_occupancy_has_no_other_grids():
     """Grids are compared for data sets."""
     made = hv.plan(fleet(5).occupancy, bounds=(0, 10), epsilon=1, advise=False)
     with pytest.raises(hv.InputError, match="not for a bare occupancy"):
-        offered(made)
+        assess_grids(made)
 
 
 def test_an_unknown_unit_is_refused():
@@ -113,7 +113,7 @@ def test_one_constant_misses_less_on_few_cells(cells):
     """The median of simulated normal cells misses what is said, to a hundredth or two."""
     found = np.random.default_rng(cells).normal(size=(100_000, cells))
     missed = np.abs(found - np.median(found, axis=1, keepdims=True)).mean()
-    assert of_few(cells) == pytest.approx(missed / np.sqrt(2 / np.pi), rel=0.015)
+    assert small_map_factor(cells) == pytest.approx(missed / np.sqrt(2 / np.pi), rel=0.015)
 
 
 def test_without_pandas_its_extra_is_named(monkeypatch):

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from hexveil.planning.optimizers.mean_error import (
-    Effort,
-    Weights,
+    ObjectiveWeights,
+    SearchLimits,
     _by_price,
     _by_rank,
     _value,
-    lower_bound,
+    mean_error_lower_bound,
 )
-from hexveil.planning.optimizers.user_factors import Exposure, Rates
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil_research.papers.comp_setting import comp_setting
 from strategies import occupancies
 
@@ -90,11 +90,13 @@ def test_any_multipliers_give_a_bound(dense):
     """Wherever the search for multipliers begins, no bound is above a plan's error."""
     plan = planned(dense, epsilon=6)
     occupancy, draw = plan.occupancy, np.random.default_rng(3)
-    weights = Weights.of(plan.request, plan.span, plan.occupancy)
+    weights = ObjectiveWeights.of(plan.request, plan.span, plan.occupancy)
     for _ in range(20):
-        rates = Rates(np.exp(draw.normal(1, 1, occupancy.n_cells)), np.zeros(occupancy.n_cells))
+        rates = InverseScales(
+            np.exp(draw.normal(1, 1, occupancy.n_cells)), np.zeros(occupancy.n_cells)
+        )
         factor = draw.random(occupancy.n_users)
-        bound = lower_bound(Exposure(occupancy), weights, 6.0, rates, factor)
+        bound = mean_error_lower_bound(ClippingProblem(occupancy), weights, 6.0, rates, factor)
         assert bound <= plan.mean_error
 
 
@@ -102,14 +104,14 @@ def test_any_multipliers_give_a_bound(dense):
 @given(occupancies(), st.floats(0.1, 20), st.integers(0, 2**32 - 1))
 def test_slope_is_that_of_the_error(occupancy, loss, seed):
     """The slope that the search follows agrees with differences of the error."""
-    exposure, draw = Exposure(occupancy), np.random.default_rng(seed)
+    exposure, draw = ClippingProblem(occupancy), np.random.default_rng(seed)
     cells = occupancy.n_cells
-    weights = Weights(np.full(cells, 1.0), np.full(cells, 4.0))
+    weights = ObjectiveWeights(np.full(cells, 1.0), np.full(cells, 4.0))
     rates = np.exp(draw.normal(1, 1, 2 * cells))
-    _, slope = _value(exposure, weights, loss, Rates(rates[:cells], rates[cells:]))
+    _, slope = _value(exposure, weights, loss, InverseScales(rates[:cells], rates[cells:]))
 
     def error(at):
-        return _value(exposure, weights, loss, Rates(at[:cells], at[cells:]))[0]
+        return _value(exposure, weights, loss, InverseScales(at[:cells], at[cells:]))[0]
 
     for i in range(2 * cells):
         step = np.zeros(2 * cells)
@@ -164,7 +166,7 @@ def test_the_bound_is_the_same_run_by_run(occupancy, epsilon, statistics):
             "hexveil.planning.optimizers.mean_error._scaled", lambda _e, _w, _l, given: given
         )
         bound = one.lower_bound
-        patch.setattr("hexveil.planning.optimizers.mean_error.BLOCK", 3)
+        patch.setattr("hexveil.planning.optimizers.mean_error.BLOCK_PAIRS", 3)
         assert other.lower_bound == pytest.approx(bound, rel=1e-9, abs=1e-12)
 
 
@@ -184,7 +186,7 @@ def test_pairs_in_the_order_of_ranks(sizes, random):
 @given(st.integers(0, 40), st.integers(1, 30), st.integers(1, 8))
 def test_no_descent_takes_more_evaluations_than_its_limits_allow(right, evaluations, trials):
     """Not even one whose slopes turn wrong, so that each line is searched to the end."""
-    effort = Effort(iterations=100, evaluations=evaluations, trials=trials)
+    effort = SearchLimits(iterations=100, evaluations=evaluations, trials=trials)
     number = itertools.count()
 
     def value(x):

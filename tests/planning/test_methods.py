@@ -7,7 +7,7 @@ import hexveil as hv
 from examples import examples
 from hexveil import theory
 from hexveil.model.cells import CellTable, Labels
-from hexveil.model.public_metadata import PublicFacts, ValueScale
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies
 
@@ -123,7 +123,7 @@ def test_targets_are_met_in_whole_quanta(quantum, objective):
     dense[5:9] *= 20
     occupancy = hv.Occupancy.from_dense(dense)
     table = CellTable(Labels("cell"), labels={"cell": tuple("abcd")})
-    facts = PublicFacts(occupancy, table, ValueScale.of((0, 10), quantum))
+    facts = PublicMetadata(occupancy, table, ValueLattice.of((0, 10), quantum))
     plan = hv.plan(facts, target_error=3, objective=objective, advise=False)
     worst = plan.max_error if objective == "max" else plan.mean_error
     assert worst <= 3
@@ -153,7 +153,7 @@ def test_clip_user_needs_one_span():
     """CLIP-USER is for cells of equal bounds."""
     table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})
     occupancy = hv.Occupancy.from_dense([[1, 2], [2, 2]])
-    facts = PublicFacts(occupancy, table, ValueScale.of((0, 10), 1))
+    facts = PublicMetadata(occupancy, table, ValueLattice.of((0, 10), 1))
     bounds = {"a": (0, 10), "b": (2, 7)}
     with pytest.raises(hv.InputError, match="needs the same bounds in every cell"):
         hv.plan(facts, epsilon=1, bounds=bounds, method="clip-user", advise=False)

@@ -10,8 +10,8 @@ import hexveil as hv
 import plan_grid
 from examples import examples
 from hexveil import theory
-from hexveil.planning.optimizers.minimax import refuted
-from hexveil.planning.optimizers.user_factors import Exposure
+from hexveil.planning.optimizers.minimax import is_infeasible
+from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies
 
@@ -218,13 +218,13 @@ def test_a_proof_needs_no_slack():
     """A loss well above what a plan needs is never refuted, one well below is."""
     occupancy = comp_setting(6, 3, cells=6)
     plan = planned(occupancy, target_error=0.1)
-    exposure = Exposure(occupancy)
-    from hexveil.planning.target_errors import Separate  # noqa: PLC0415  shown beside its use
+    exposure = ClippingProblem(occupancy)
+    from hexveil.planning.target_errors import SeparateTargets  # noqa: PLC0415  shown beside its use
 
-    goal = Separate(np.full(6, 0.1), np.full(6, np.inf))
+    goal = SeparateTargets(np.full(6, 0.1), np.full(6, np.inf))
 
     def impossible(loss):
-        return refuted(exposure, lambda d: goal.least_rates(d, exposure.largest), loss)
+        return is_infeasible(exposure, lambda d: goal.least_rates(d, exposure.largest), loss)
 
     assert impossible(float(plan.epsilon) * 0.99)
     assert not impossible(float(plan.epsilon) * 1.0001)

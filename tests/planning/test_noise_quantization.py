@@ -5,22 +5,28 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.mechanisms import clipped_mean
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
-from hexveil.planning.optimizers.noise_quantization import BITS, MANY, few
+from hexveil.planning.optimizers.noise_quantization import (
+    MAX_DISTINCT_SCALES,
+    SIGNIFICANT_BITS,
+    quantize_noise_scales,
+)
 
 SIZES = st.floats(1e-290, 1e290)
 
 
 def many(first):
     """Return more sizes than are left as they are, `first` among them."""
-    return np.concatenate([[0.0, first], np.geomspace(1e-3, 1e3, 2 * MANY)])
+    return np.concatenate([[0.0, first], np.geomspace(1e-3, 1e3, 2 * MAX_DISTINCT_SCALES)])
 
 
 @given(SIZES)
 def test_each_rounding_keeps_to_its_side(size):
     """Noise moves by less than a 128th, only up or down if asked, by half of it to the nearest."""
-    near, down, up = (few(many(size), how)[1] for how in (np.rint, np.floor, np.ceil))
+    near, down, up = (
+        quantize_noise_scales(many(size), how)[1] for how in (np.rint, np.floor, np.ceil)
+    )
     assert down <= size <= up
     assert near in (down, up)
     assert size - down < size / 128
@@ -32,21 +38,21 @@ def test_each_rounding_keeps_to_its_side(size):
 def test_what_is_few_stays(size):
     """Numbers of eight binary digits stay as they are; so they do however often it is asked."""
     for how in (np.rint, np.floor, np.ceil):
-        once = few(many(size), how)
-        assert (np.ldexp(np.frexp(once)[0], BITS) % 1 == 0).all()
-        assert np.unique(few(once, np.ceil)).tolist() == np.unique(once).tolist()
+        once = quantize_noise_scales(many(size), how)
+        assert (np.ldexp(np.frexp(once)[0], SIGNIFICANT_BITS) % 1 == 0).all()
+        assert np.unique(quantize_noise_scales(once, np.ceil)).tolist() == np.unique(once).tolist()
 
 
 def test_no_noise_stays_none():
     """A constant gets no noise, and noise none becomes none."""
-    assert few(many(1.0))[0] == 0
-    assert (few(many(5e-324), np.floor)[1:] > 0).all()
+    assert quantize_noise_scales(many(1.0))[0] == 0
+    assert (quantize_noise_scales(many(5e-324), np.floor)[1:] > 0).all()
 
 
 def test_few_are_left_alone():
     """Noise of no more sizes than are cheap to draw is not rounded."""
-    noise = np.linspace(1.0, 2.0, MANY)
-    assert few(noise) is noise
+    noise = np.linspace(1.0, 2.0, MAX_DISTINCT_SCALES)
+    assert quantize_noise_scales(noise) is noise
 
 
 def crowded(cells=1500, users=60):
@@ -72,11 +78,13 @@ def test_a_plan_of_many_cells_draws_few_scales(asked, monkeypatch):
     """It keeps to what was asked, is as good as with its own scale everywhere, and says its own."""
     occupancy, asked = crowded(), {"bounds": (0, 10), "advise": False} | asked
     made = hv.plan(occupancy, **asked)
-    where = clipped_mean.lattice(made, ValueScale.of((0, 10), "0.1"))
-    assert np.unique(where.noise).size < MANY
+    where = clipped_mean.lattice(made, ValueLattice.of((0, 10), "0.1"))
+    assert np.unique(where.noise).size < MAX_DISTINCT_SCALES
     stated = 200 * made.noise_records
     assert ((stated <= where.noise) & (where.noise <= np.nextafter(stated, np.inf))).all()
-    monkeypatch.setattr("hexveil.planning.optimizers.noise_quantization.MANY", occupancy.n_cells)
+    monkeypatch.setattr(
+        "hexveil.planning.optimizers.noise_quantization.MAX_DISTINCT_SCALES", occupancy.n_cells
+    )
     own = hv.plan(occupancy, **asked)
     assert np.unique(own.noise_records).size >= np.unique(made.noise_records).size
     if "epsilon" in asked:
@@ -95,7 +103,9 @@ def test_a_target_is_met_by_less_noise(monkeypatch):
     occupancy = crowded()
     made = hv.plan(occupancy, bounds=(0, 1), target_error="45%", advise=False)
     seen = []
-    monkeypatch.setattr(methods, "few", lambda noise, how: seen.append(how) or noise)
+    monkeypatch.setattr(
+        methods, "quantize_noise_scales", lambda noise, how: seen.append(how) or noise
+    )
     hv.plan(occupancy, bounds=(0, 1), target_error="45%", advise=False)
     assert seen == [np.floor]
     assert (made.error <= 0.45).all()

@@ -6,7 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.planning.optimizers.per_cell import exposure, largest_cell_epsilon, rows_at
+from hexveil.planning.optimizers.per_cell import (
+    allocate_at,
+    largest_cell_epsilon,
+    max_relative_loss,
+)
 from strategies import occupancies
 
 MECHANISMS = st.sampled_from([hv.Baseline(), hv.OptimalClipping()])
@@ -54,9 +58,9 @@ def test_skipping_ranks_finds_the_same_as_trying_each():
         hv.OptimalClipping(),
     )
     slow = next(
-        min(epsilon / Fraction(exposure(occupancy, k, k)), Fraction(2, max(k - 1, 1)))
+        min(epsilon / Fraction(max_relative_loss(occupancy, k, k)), Fraction(2, max(k - 1, 1)))
         for k in range(1, 400)
-        if epsilon / Fraction(exposure(occupancy, k, k)) >= Fraction(2, k)
+        if epsilon / Fraction(max_relative_loss(occupancy, k, k)) >= Fraction(2, k)
     )
     found = largest_cell_epsilon(occupancy, epsilon, mechanism)
     assert float(found) == pytest.approx(float(slow), rel=1e-9)
@@ -67,14 +71,14 @@ def test_asking_few_users_first_finds_the_same(occupancy, epsilon, mechanism, fe
     """Ranks that a few exposed users rule out are those that all users rule out."""
     found = largest_cell_epsilon(occupancy, epsilon, mechanism)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hexveil.planning.optimizers.per_cell.FEW", few)
+        patch.setattr("hexveil.planning.optimizers.per_cell.SAMPLED_USERS", few)
         assert largest_cell_epsilon(occupancy, epsilon, mechanism) == found
 
 
 @given(occupancies(), LOSSES, MECHANISMS)
 def test_noise_is_rounded_up(occupancy, epsilon, mechanism):
     """The noise of a cell, counted in records, is never below kept / ε'."""
-    rows = rows_at(occupancy, epsilon, mechanism)
+    rows = allocate_at(occupancy, epsilon, mechanism)
     for kept, noise in zip(rows.kept, rows.noise_records, strict=True):
         assert Fraction(float(noise)) >= int(kept) / epsilon
         assert float(noise) <= float(int(kept) / epsilon) * (1 + 1e-12)

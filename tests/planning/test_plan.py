@@ -101,10 +101,10 @@ def test_plan_reads_no_value():
 
     facts = hv.plan(occupancy, bounds=(0, 1), epsilon=9, advise=False)
     from hexveil.model.cells import CellTable, Labels  # noqa: PLC0415
-    from hexveil.model.public_metadata import PublicFacts, ValueScale  # noqa: PLC0415
+    from hexveil.model.public_metadata import PublicMetadata, ValueLattice  # noqa: PLC0415
 
     table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})
-    public = PublicFacts(occupancy, table, ValueScale.of((0, 1), "0.1"))
+    public = PublicMetadata(occupancy, table, ValueLattice.of((0, 1), "0.1"))
     plan = hv.plan(Poisoned(public), epsilon=9, advise=False)
     assert plan.names == ("a", "b")
     assert np.array_equal(plan.noise_records, facts.noise_records)
@@ -146,11 +146,11 @@ def test_wrong_arguments_are_named(options, message):
 def test_bounds_by_cell():
     """A table of bounds gives every cell its own span."""
     from hexveil.model.cells import CellTable, Labels  # noqa: PLC0415
-    from hexveil.model.public_metadata import PublicFacts, ValueScale  # noqa: PLC0415
+    from hexveil.model.public_metadata import PublicMetadata, ValueLattice  # noqa: PLC0415
 
     occupancy = hv.Occupancy.from_dense([[2, 2], [1, 1]])
     table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})
-    public = PublicFacts(occupancy, table, ValueScale.of((0, 10), "0.5"))
+    public = PublicMetadata(occupancy, table, ValueLattice.of((0, 10), "0.5"))
     bounds = {"a": (0, 10), "b": (2, 7)}
     plan = hv.plan(public, epsilon=1, method="per-cell", bounds=bounds, advise=False)
     assert plan.scale[1] == pytest.approx(plan.scale[0] / 2)

@@ -10,10 +10,15 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from hexveil.model.cells import CellTable
-from hexveil.model.public_metadata import PublicFacts, ValueScale
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.clipping_range import fast_prediction, private_range
-from hexveil.planning.clipping_range.fast_prediction import Prediction
-from hexveil.planning.feasibility.prediction import LARGEST, Predictor, loss_for, predicted
+from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
+from hexveil.planning.feasibility.prediction import (
+    MAX_EPSILON,
+    ErrorPredictor,
+    epsilon_for_error,
+    prediction_of,
+)
 
 
 def facts(dense):
@@ -21,7 +26,7 @@ def facts(dense):
     occupancy = hv.Occupancy.from_dense(dense)
     labels = {"cell": tuple(f"{i:03d}" for i in range(occupancy.n_cells))}
     cells = CellTable(hv.Labels("cell"), labels=labels)
-    return PublicFacts(occupancy, cells, ValueScale.of((0, 60), "0.001"))
+    return PublicMetadata(occupancy, cells, ValueLattice.of((0, 60), "0.001"))
 
 
 def crowd(seed, users=300, cells=12):
@@ -43,7 +48,7 @@ def test_a_prediction_is_near_the_plan(clipping_range, epsilon):
     for seed in (1, 2):
         known = facts(crowd(seed))
         made = hv.plan(known, epsilon=epsilon, clipping_range=clipping_range, advise=False)
-        quick_error = Predictor(made, known).at(Fraction(epsilon)).mean
+        quick_error = ErrorPredictor(made, known).at(Fraction(epsilon)).mean
         ratio = quick_error / made.mean_error
         assert ratio > 0.98
         # What steps would gain is left out.
@@ -57,7 +62,7 @@ def test_the_loss_that_is_named_is_enough(clipping_range):
     known = facts(crowd(3))
     made = hv.plan(known, epsilon=1, clipping_range=clipping_range, advise=False)
     for error in (1.0, 3.0):
-        needed = Predictor(made, known).needed(error)
+        needed = ErrorPredictor(made, known).needed(error)
         at = [
             hv.plan(
                 known, epsilon=needed * part, clipping_range=clipping_range, advise=False
@@ -85,7 +90,7 @@ def test_no_plan_is_below_the_floor(seed, clipping_range, epsilon, way):
         known, epsilon=epsilon, clipping_range=clipping_range, method=method, objective=objective,
         advise=False,
     )  # fmt: skip
-    predictor = Predictor(made, known)
+    predictor = ErrorPredictor(made, known)
     error = made.mean_error
     assert predictor.floor(epsilon) <= error * (1 + 1e-9)
     assert predictor.least(error * (1 + 1e-9)) <= epsilon
@@ -96,9 +101,9 @@ def test_other_requests_are_planned_in_full():
     known = facts(crowd(4, users=60, cells=4))
     for asked in ({"method": "per-cell"}, {"objective": "max"}, {"statistics": ("mean", "sd")}):
         made = hv.plan(known, epsilon=2, advise=False, **asked)
-        predictor = Predictor(made, known)
+        predictor = ErrorPredictor(made, known)
         assert predictor.ways == ()
-        assert predictor.at(Fraction(2)).mean == pytest.approx(predicted(made).mean)
+        assert predictor.at(Fraction(2)).mean == pytest.approx(prediction_of(made).mean)
     assert predictor.floor(2.0) == predictor.least(1.0) == 0.0
 
 
@@ -112,11 +117,11 @@ def test_a_plan_chooses_what_is_predicted_to_be_best(users, epsilon):
         occupancy, epsilon=epsilon, bounds=(0, 1), clipping_range="private", advise=False
     )
     chosen = made.rows.interval
-    tried = fast_prediction.candidates(users, epsilon, None)
+    tried = fast_prediction.candidates_for(users, epsilon, None)
     assert (chosen.quantiles[0], chosen.stretch) in {one.ends for one in tried}
     errors = []
     for one in tried:
-        interval, noise = private_range.at(occupancy, epsilon, None, one.ends)
+        interval, noise = private_range.build_range_plan(occupancy, epsilon, None, one.ends)
         assert one.width == pytest.approx(interval.width)
         assert one.left(users, epsilon, None) == pytest.approx(float(epsilon - interval.epsilon))
         errors.append(interval.width * float((noise + interval.likely_off(occupancy)).mean()))
@@ -133,12 +138,12 @@ def test_the_least_loss_is_found(lines, error, begin):
 
     def at(loss):
         noise, off = min((n / float(loss) + o, o) for n, o in lines)
-        return Prediction(np.array([noise - off]), np.array([off]))
+        return ErrorPrediction(np.array([noise - off]), np.array([off]))
 
-    found = loss_for(at, error, Fraction(begin))
+    found = epsilon_for_error(at, error, Fraction(begin))
     least = min((n / (error - o) for n, o in lines if o < error), default=np.inf)
     if found is None:
-        assert least > LARGEST * (1 - 1e-5)
+        assert least > MAX_EPSILON * (1 - 1e-5)
     else:
         assert at(Fraction(found)).mean <= error
         assert found <= max(least, 1e-6) * 1.05
@@ -149,6 +154,6 @@ def test_rounding_does_not_end_the_search():
 
     def at(loss):
         off = 0.5 if 6.3 < float(loss) < 6.4001 else 0.0
-        return Prediction(np.array([3.2 / float(loss)]), np.array([off]))
+        return ErrorPrediction(np.array([3.2 / float(loss)]), np.array([off]))
 
-    assert loss_for(at, 0.5, Fraction(1), near=1.01) == pytest.approx(6.4, rel=0.02)
+    assert epsilon_for_error(at, 0.5, Fraction(1), near=1.01) == pytest.approx(6.4, rel=0.02)

@@ -11,7 +11,13 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.error_model import LN20
 from hexveil.base.errors import InputError
-from hexveil.planning.clipping_range.private_range import SPREAD, WITHIN, clipping, reach, share_of
+from hexveil.planning.clipping_range.private_range import (
+    PRIOR_SD,
+    WITHIN_CELL_SHARE,
+    expected_clipping_error,
+    half_width_sd,
+    range_epsilon_share,
+)
 from hexveil.planning.serialization.encoding import encode
 from publishing.setting import dataset_of
 
@@ -92,9 +98,9 @@ def test_the_errors_are_those_of_the_assumed_width():
     assert np.allclose(part.bias, width * interval.most_off(CROWD))
     assert np.allclose(part.error, width * interval.likely_off(CROWD) + part.scale)
     assert np.allclose(part.bound95, part.bias + part.scale * LN20)
-    end = reach(interval.quantiles[0], interval.stretch)
-    assert (interval.likely_off(CROWD) >= clipping(end)).all()
-    assert interval.width == pytest.approx(2 * end * SPREAD)
+    end = half_width_sd(interval.quantiles[0], interval.stretch)
+    assert (interval.likely_off(CROWD) >= expected_clipping_error(end)).all()
+    assert interval.width == pytest.approx(2 * end * PRIOR_SD)
 
 
 def test_the_prior_s_clipping_is_what_simulation_says():
@@ -102,23 +108,23 @@ def test_the_prior_s_clipping_is_what_simulation_says():
     rng = np.random.default_rng(8)
     evenly = np.array([NormalDist().inv_cdf((k + 0.5) / 2000) for k in range(2000)])
     for quantile, z in ((Fraction(1, 10), 1.2815516), (Fraction(5, 100), 1.6448536)):
-        middles = rng.normal(0, math.sqrt(1 - WITHIN**2), 4000)
-        users = middles[:, None] + WITHIN * evenly
+        middles = rng.normal(0, math.sqrt(1 - WITHIN_CELL_SHARE**2), 4000)
+        users = middles[:, None] + WITHIN_CELL_SHARE * evenly
         seen = np.abs(np.clip(users, -z, z).mean(axis=1) - middles).mean() / (2 * z)
-        assert clipping(z) == pytest.approx(seen, rel=0.1)
-        assert reach(quantile, Fraction(1)) == pytest.approx(z)
-        assert reach(quantile, Fraction(3, 2)) == pytest.approx(1.5 * z)
+        assert expected_clipping_error(z) == pytest.approx(seen, rel=0.1)
+        assert half_width_sd(quantile, Fraction(1)) == pytest.approx(z)
+        assert half_width_sd(quantile, Fraction(3, 2)) == pytest.approx(1.5 * z)
 
 
 def test_few_users_pay_a_larger_share():
     """The share falls with users and with ε, within its limits."""
-    shares = [share_of(Fraction(1, 10), n, Fraction(1)) for n in (10, 2000, 8000, 10**6)]
+    shares = [range_epsilon_share(Fraction(1, 10), n, Fraction(1)) for n in (10, 2000, 8000, 10**6)]
     assert shares == sorted(shares, reverse=True)
     assert (shares[0], shares[-1]) == (Fraction(1, 5), Fraction(1, 50))
-    assert share_of(Fraction(1, 10), 4000, Fraction(2)) < share_of(
+    assert range_epsilon_share(Fraction(1, 10), 4000, Fraction(2)) < range_epsilon_share(
         Fraction(1, 10), 4000, Fraction(1)
     )
-    assert 0 < SPREAD < 0.5
+    assert 0 < PRIOR_SD < 0.5
 
 
 def test_another_interval_is_another_plan():

@@ -9,10 +9,10 @@ import hexveil as hv
 from fleets import fleet, recount
 from hexveil.base.errors import InputError
 from hexveil.planning.clipping_range import range_allocations, strategies, two_stage
-from hexveil.planning.clipping_range.private_range import worth_it
+from hexveil.planning.clipping_range.private_range import range_is_affordable
 from hexveil.planning.comparison import same_request
 from hexveil.planning.feasibility.advice import regrid
-from hexveil.planning.feasibility.prediction import Predictor
+from hexveil.planning.feasibility.prediction import ErrorPredictor
 from publishing.setting import dataset_of
 
 RNG = np.random.default_rng(12)
@@ -49,10 +49,10 @@ def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
 def test_steps_go_with_means_of_users_in_several_cells():
     """Elsewhere there is nothing to compare, or nothing to publish by steps."""
     request = planned(FEW, "private").request
-    assert range_allocations.can_be_stepped(FEW, request)
-    assert not range_allocations.can_be_stepped(APART, request)
+    assert range_allocations.supports_two_stages(FEW, request)
+    assert not range_allocations.supports_two_stages(APART, request)
     other = planned(FEW, "private", statistics=("mean", "sd")).request
-    assert not range_allocations.can_be_stepped(FEW, other)
+    assert not range_allocations.supports_two_stages(FEW, other)
 
 
 @pytest.mark.slow
@@ -75,9 +75,9 @@ def test_auto_takes_the_least_predicted_error(epsilon):
 @pytest.mark.slow
 def test_auto_takes_steps_where_they_are_predicted_to_help(monkeypatch):
     """If users were assumed to be alike in all their cells, distances would be small."""
-    narrow = (strategies.EXPECTED[0], strategies.EXPECTED[1] / 50)
-    monkeypatch.setattr(strategies, "EXPECTED", narrow)
-    monkeypatch.setattr(two_stage, "EXPECTED", narrow)
+    narrow = (strategies.EXPECTED_WIDTHS[0], strategies.EXPECTED_WIDTHS[1] / 50)
+    monkeypatch.setattr(strategies, "EXPECTED_WIDTHS", narrow)
+    monkeypatch.setattr(two_stage, "EXPECTED_WIDTHS", narrow)
     facts = dataset_of(COUNTS["many"]).public
     chosen = auto("many", "0.5")
     assert chosen.rows.steps is not None
@@ -91,7 +91,7 @@ def test_auto_takes_steps_where_they_are_predicted_to_help(monkeypatch):
 @pytest.mark.slow
 def test_auto_has_no_interval_for_users_too_few_to_find_it():
     """Two quantiles would be found for all of ε at best: the prior's promise would not hold."""
-    assert not worth_it(60, Fraction(1))
+    assert not range_is_affordable(60, Fraction(1))
     promised = planned(FEW, "two-stage").mean_error
     chosen = auto("few", 1)
     assert promised < chosen.mean_error
@@ -111,14 +111,14 @@ def test_auto_of_users_in_one_cell_each_has_no_steps():
 def test_another_grid_without_users_in_two_cells_is_planned_by_the_interval_alone():
     """Steps that were asked for one grid do not keep others from being looked at."""
     plan = planned(FEW, "two-stage")
-    assert range_allocations.elsewhere(FEW, plan.request) is plan.request
-    assert range_allocations.elsewhere(APART, plan.request).clipping_range == "private"
+    assert range_allocations.adapted_to_grid(FEW, plan.request) is plan.request
+    assert range_allocations.adapted_to_grid(APART, plan.request).clipping_range == "private"
     fine = hv.plan(fleet(6, recount=recount), epsilon=5, clipping_range="two-stage", advise=False)
     facts = dataset_of(COUNTS["apart"]).public
     other = regrid(fine, facts)
     assert other.rows.interval is not None
     assert other.rows.steps is None
-    assert Predictor(fine, facts).planned(Fraction(5)).mean_error == other.mean_error
+    assert ErrorPredictor(fine, facts).planned(Fraction(5)).mean_error == other.mean_error
 
 
 def test_methods_are_compared_without_the_interval():

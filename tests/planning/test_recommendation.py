@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from hexveil.planning import Offer
-from hexveil.planning.feasibility.recommendation import finest, sentence
+from hexveil.planning import GridAssessment
+from hexveil.planning.feasibility.recommendation import recommend, recommendation_text
 
-OFFER = Offer(
+OFFER = GridAssessment(
     privacy_unit="user",
     resolution=6,
     timeslot="6h",
@@ -38,8 +38,8 @@ def test_the_finest_that_halves_is_proposed():
     coarse = replace(OFFER, resolution=4, cells=5, predicted_error=0.1)
     fine = short(7.5, resolution=7, cells=90)
     offers = (coarse, OFFER, fine)
-    assert finest(offers, "user") is OFFER
-    assert sentence(offers, "user", 1.0) == (
+    assert recommend(offers, "user") is OFFER
+    assert recommendation_text(offers, "user", 1.0) == (
         "proposed: resolution 6 in 6h slots, unit user: 41 cells, error 1.9 against 4.5 of one "
         "constant. Finer, resolution 7 in 6h slots (90 cells) would do at epsilon 7.5."
     )
@@ -48,30 +48,34 @@ def test_the_finest_that_halves_is_proposed():
 def test_of_equally_many_cells_the_better_is_proposed():
     """Two grids of as many cells are told apart by their error."""
     better = replace(OFFER, timeslot="1d", predicted_error=1.0)
-    assert finest((OFFER, better), "user") is better
+    assert recommend((OFFER, better), "user") is better
 
 
 def test_one_cell_is_no_map():
     """A grid of one cell always does well, and says nothing of differences."""
     alone = replace(OFFER, cells=1)
-    assert finest((alone,), "user") is None
-    assert sentence((alone,), "user", 1.0) == "no grid tried leaves a map of three cells."
+    assert recommend((alone,), "user") is None
+    assert (
+        recommendation_text((alone,), "user", 1.0) == "no grid tried leaves a map of three cells."
+    )
 
 
 def test_where_no_grid_halves_the_cheapest_is_named():
     """The grid that would take the least loss, and that loss."""
     offers = (short(2.4), short(7.5, resolution=7, cells=90), short(None, resolution=8, cells=400))
-    assert sentence(offers, "user", 1.0) == (
+    assert recommendation_text(offers, "user", 1.0) == (
         "no grid tried says much at epsilon 1: resolution 6 in 6h slots (41 cells) would at "
         "epsilon 2.4."
     )
-    assert "nor at ten times that" in sentence((short(None),), "user", 0.1)
+    assert "nor at ten times that" in recommendation_text((short(None),), "user", 0.1)
 
 
 def test_labels_are_named_by_their_columns():
     """A level of labels is its columns."""
     level = replace(OFFER, resolution=None, timeslot=None, slot=None, labels=("origin", "hour"))
-    assert sentence((level,), "user", 1.0).startswith("proposed: origin x hour, unit user: 41")
+    assert recommendation_text((level,), "user", 1.0).startswith(
+        "proposed: origin x hour, unit user: 41"
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,10 +92,10 @@ def test_the_unit_is_never_changed(unit, other, named):
     """Proposed is a grid of the asked unit; finer ones of weaker units have a sentence apart."""
     asked = replace(OFFER, privacy_unit=unit, cells=5)
     elsewhere = replace(OFFER, privacy_unit=other, cells=99)
-    assert finest((asked, elsewhere), unit) is asked
-    said = sentence((asked, elsewhere), unit, 1.0)
+    assert recommend((asked, elsewhere), unit) is asked
+    said = recommendation_text((asked, elsewhere), unit, 1.0)
     assert said.startswith(f"proposed: resolution 6 in 6h slots, unit {unit}: 5 cells")
     assert ("With a weaker promise: " in said) is named
     assert (f"unit {other}: 99 cells" in said) is named
-    said = sentence((short(3.0, privacy_unit=unit), elsewhere), unit, 1.0)
+    said = recommendation_text((short(3.0, privacy_unit=unit), elsewhere), unit, 1.0)
     assert said.startswith("no grid tried says much at epsilon 1: ")

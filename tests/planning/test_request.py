@@ -5,7 +5,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.model.cells import CellTable, Labels
-from hexveil.model.public_metadata import PublicFacts, ValueScale
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.request import split_of, statistics, target_of
 
 BOTH = ("mean", "variance")
@@ -131,7 +131,7 @@ def test_split_is_exact():
 def test_bounds_of_records_are_checked():
     """Bounds by cell must lie within those of the records and leave no cell out."""
     table = CellTable(Labels("cell"), labels={"cell": NAMES})
-    facts = PublicFacts(OCCUPANCY, table, ValueScale.of((0, 10), "0.5"))
+    facts = PublicMetadata(OCCUPANCY, table, ValueLattice.of((0, 10), "0.5"))
     for bounds, message in (
         ({"a": (0, 10)}, "leave out the cell b"),
         ((0, 12), "within the bounds"),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import Plan
 from hexveil.planning.goal import goal
 from hexveil.planning.serialization import encoding, saving
@@ -563,7 +563,7 @@ def test_other_records_are_refused(city, saved, tmp_path):
     elsewhere = dataclasses.replace(city, public=dataclasses.replace(city.public, cells=labels(3)))
     with pytest.raises(hv.InputError, match="names of the cells differs"):
         hv.release(elsewhere, plan, ledger=book, accept_noise=True)
-    finer = dataclasses.replace(city.public, scale=ValueScale.of((0, 60), "0.5"))
+    finer = dataclasses.replace(city.public, scale=ValueLattice.of((0, 60), "0.5"))
     with pytest.raises(hv.InputError, match="bounds or the quantum"):
         hv.release(dataclasses.replace(city, public=finer), plan, ledger=book, accept_noise=True)
     assert book.spent == 0

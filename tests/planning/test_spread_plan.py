@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.model.distributed_occupancy import SpreadOccupancy
+from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.goal import goal
 from hexveil.planning.optimizers import mean_error
-from hexveil.planning.optimizers.distributed_mean_error import EFFORT
-from hexveil.planning.optimizers.mean_error import FULL
-from hexveil.planning.optimizers.user_factors import Exposure, Rates, exposure_of
+from hexveil.planning.optimizers.distributed_mean_error import DISTRIBUTED_SEARCH
+from hexveil.planning.optimizers.mean_error import FULL_SEARCH
+from hexveil.planning.optimizers.user_factors import (
+    ClippingProblem,
+    InverseScales,
+    clipping_problem,
+)
 from hexveil.planning.serialization.encoding import encode
 from spread_blocks import blocks_of, spread_out
 from strategies import occupancies
@@ -59,7 +63,9 @@ def planned(occupancy, **asked):
 @pytest.mark.parametrize("name", ASKED)
 def test_plans_are_the_same(name, monkeypatch):
     """Rows, losses and errors agree; what a search decides may differ in its last digits."""
-    monkeypatch.setattr("hexveil.planning.optimizers.distributed_mean_error.EFFORT", FULL)
+    monkeypatch.setattr(
+        "hexveil.planning.optimizers.distributed_mean_error.DISTRIBUTED_SEARCH", FULL_SEARCH
+    )
     whole = fleet(1)
     here, there = planned(whole, **ASKED[name]), planned(spread_out(whole, 40), **ASKED[name])
     for row in ROWS:
@@ -99,8 +105,10 @@ def test_where_blocks_begin_changes_no_bit_of_a_plan(name):
 def test_every_sum_over_pairs_is_the_same(occupancy, seed, room):
     """All that a search asks of pairs, for random rates and factors."""
     draw = np.random.default_rng(seed)
-    here, there = Exposure(occupancy), exposure_of(spread_out(occupancy, room))
-    rates = Rates(*(draw.exponential(1, (2, occupancy.n_cells)) * draw.integers(0, 2, (2, 1))))
+    here, there = ClippingProblem(occupancy), clipping_problem(spread_out(occupancy, room))
+    rates = InverseScales(
+        *(draw.exponential(1, (2, occupancy.n_cells)) * draw.integers(0, 2, (2, 1)))
+    )
     factor, weight = draw.uniform(0, 1, (2, occupancy.n_users))
     loss = float(draw.exponential(1))
     asked = [
@@ -120,7 +128,7 @@ def test_every_sum_over_pairs_is_the_same(occupancy, seed, room):
 @pytest.mark.parametrize("statistics", [("mean",), BOTH])
 def test_few_steps_from_a_sample_come_near(statistics, fetched, monkeypatch):
     """What a search in blocks gives up for asking seldom: a fiftieth with a seventh of users."""
-    monkeypatch.setattr("hexveil.planning.optimizers.distributed_mean_error.FETCHED", fetched)
+    monkeypatch.setattr("hexveil.planning.optimizers.distributed_mean_error.FETCHED_PAIRS", fetched)
     whole = fleet(4, users=600, cells=60)
     here, there = (
         planned(one, epsilon=3, statistics=statistics) for one in (whole, spread_out(whole, 3000))
@@ -133,7 +141,7 @@ def test_few_steps_from_a_sample_come_near(statistics, fetched, monkeypatch):
 @pytest.mark.parametrize("statistics", [("mean",), ("variance",), BOTH])
 def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding, monkeypatch):
     """The search ends after the stated number of evaluations; each asks for a few sums."""
-    monkeypatch.setattr("hexveil.planning.optimizers.distributed_mean_error.FETCHED", 1500)
+    monkeypatch.setattr("hexveil.planning.optimizers.distributed_mean_error.FETCHED_PAIRS", 1500)
     draw, exactly = np.random.default_rng(1), mean_error._value
 
     def rounded(*given):
@@ -144,13 +152,13 @@ def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding
     whole = fleet(5, users=600, cells=60)
     store = blocks_of(whole, 3000)
     planned(
-        SpreadOccupancy(store, whole.n_cells, whole.n_users, whole.n_pairs),
+        DistributedOccupancy(store, whole.n_cells, whole.n_users, whole.n_pairs),
         epsilon=3,
         statistics=statistics,
     )
     works = Counter(work for _, work in store.asked)
     evaluations = works["gathered_both"]  # asked for by slopes alone
-    assert evaluations <= EFFORT.most
+    assert evaluations <= DISTRIBUTED_SEARCH.most
     assert len(store.asked) <= SUMS_PER_EVALUATION * evaluations + SUMS_OF_A_PLAN
 
 

@@ -16,9 +16,9 @@ from examples import examples
 from hexveil.accounting.error_model import LN20
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.clipping_range import strategies, user_clusters
-from hexveil.planning.clipping_range.private_range import Interval
-from hexveil.planning.clipping_range.two_stage import Found, Steps
-from hexveil.planning.clipping_range.user_weights import Likeness, most_off, off_by
+from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+from hexveil.planning.clipping_range.two_stage import StageOutputs, TwoStagePlan
+from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias, max_bias
 
 ENDS = st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)).map(
     lambda two: (two[0], two[0] + two[1])
@@ -38,7 +38,7 @@ def laplace_sums(rng, scales, draws):
 )
 def test_the_tail_is_not_exceeded_more_often_than_said(parts, own, seed):
     """Of simulated sums at most 5% are larger; the limit is at most twice what 5% exceed."""
-    limit = float(strategies.tail(np.array([parts]), np.array([own]))[0])
+    limit = float(strategies.laplace_sum_quantile95(np.array([parts]), np.array([own]))[0])
     draws = np.abs(laplace_sums(np.random.default_rng(seed), [*parts, own], 4000))
     assert (draws > limit).mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 4000)
     assert limit <= 2.1 * np.quantile(draws, 0.95)
@@ -47,17 +47,19 @@ def test_the_tail_is_not_exceeded_more_often_than_said(parts, own, seed):
 
 def test_the_tail_of_many_is_near_a_normal_s():
     """For 400 alike the limit is within a third of 1.96 deviations of the sum, and above them."""
-    limit = float(strategies.tail(np.full((1, 399), 1.0), np.ones(1))[0])
+    limit = float(strategies.laplace_sum_quantile95(np.full((1, 399), 1.0), np.ones(1))[0])
     assert 1.0 < limit / (1.96 * math.sqrt(2 * 400)) < 1.45
 
 
 def test_the_tail_goes_with_the_scales():
     """Every cell has its own limit, in proportion to its scales; scales of zero add nothing."""
     parts, own = np.array([[1.0, 2.0], [3.0, 0.0]]), np.array([0.5, 0.0])
-    both = strategies.tail(parts, own)
-    assert strategies.tail(7 * parts, 7 * own) == pytest.approx(7 * both)
-    assert strategies.tail(parts[:1], own[:1]) == pytest.approx(both[:1])
-    assert both[1] == pytest.approx(3 * strategies.tail(np.zeros((1, 1)), np.ones(1))[0])
+    both = strategies.laplace_sum_quantile95(parts, own)
+    assert strategies.laplace_sum_quantile95(7 * parts, 7 * own) == pytest.approx(7 * both)
+    assert strategies.laplace_sum_quantile95(parts[:1], own[:1]) == pytest.approx(both[:1])
+    assert both[1] == pytest.approx(
+        3 * strategies.laplace_sum_quantile95(np.zeros((1, 1)), np.ones(1))[0]
+    )
 
 
 # Biases
@@ -79,7 +81,7 @@ def tiny(draw):
 def steps_of(occupancy, rng, of):
     """Return steps with random weights and noise, for users of known classes."""
     number = int(of.max()) + 1
-    return Steps(
+    return TwoStagePlan(
         epsilon=Fraction(1, 20),
         stretch=Fraction(1),
         of=np.asarray(of, dtype=np.int64),
@@ -95,7 +97,7 @@ def steps_of(occupancy, rng, of):
 def test_classes_are_off_by_at_most_what_is_said_and_can_be(case):
     """Over all users' own means at either end of the interval the largest distance is stated."""
     occupancy, steps = case
-    stated = strategies.mixed_off(occupancy, steps.grouping(occupancy), steps)
+    stated = strategies.max_cluster_bias(occupancy, steps.grouping(occupancy), steps)
     n = np.zeros((occupancy.n_cells, occupancy.n_users))
     n[occupancy.cell, occupancy.user] = occupancy.n
     true = n / n.sum(axis=1, keepdims=True)
@@ -116,14 +118,16 @@ def test_classes_are_off_by_at_most_what_is_said_and_can_be(case):
 def test_noise_and_bias_by_users_are_those_of_a_plain_sum(case, width, half):
     """Noise adds up in squares over classes and the cell's own; so do what is off and τ/√K."""
     occupancy, steps = case
-    noise, off = strategies.by_users(occupancy, steps, width, half)
+    noise, off = strategies.predict_user_residual_error(occupancy, steps, width, half)
     grouping = steps.grouping(occupancy)
     share = steps.weight / steps.totals(occupancy)[occupancy.cell]
-    likely = off_by(
-        occupancy, share, Likeness(1 / (2 * strategies.INSIDE_REACH), strategies.OWN_DRIFT)
+    likely = expected_bias(
+        occupancy,
+        share,
+        UserMeanPrior(1 / (2 * strategies.RESIDUAL_HALF_WIDTH_SD), strategies.RESIDUAL_CONFOUNDING),
     )
-    own = strategies.own_width(width, half)
-    left = width / 2 / strategies.REACHED / math.sqrt(steps.class_noise.size)
+    own = strategies.user_mean_range_width(width, half)
+    left = width / 2 / strategies.RANGE_HALF_WIDTH_SD / math.sqrt(steps.class_noise.size)
     for g in range(occupancy.n_cells):
         squares = [(2 * half * steps.noise[g]) ** 2]
         for k, scale in enumerate(steps.class_noise):
@@ -138,18 +142,24 @@ def test_noise_by_cells_is_divided_by_how_much_of_the_mean_is_seen(case, width, 
     """A first average that is further off makes the second one say less, so noisier."""
     occupancy, _ = case
     noise = np.linspace(0.01, 2.0, occupancy.n_cells)
-    seen, off = strategies.by_cells(occupancy, interval_of(occupancy), noise, width, half)
-    narrow = 2 * strategies.NARROW * strategies.cell_spread(width, half)
-    most = strategies.NORMAL.cdf(strategies.NARROW) - strategies.NORMAL.cdf(-strategies.NARROW)
+    seen, off = strategies.predict_cell_residual_error(
+        occupancy, interval_of(occupancy), noise, width, half
+    )
+    narrow = 2 * strategies.CELL_RESIDUAL_HALF_WIDTH_SD * strategies.within_cell_sd(width, half)
+    most = strategies.NORMAL.cdf(strategies.CELL_RESIDUAL_HALF_WIDTH_SD) - strategies.NORMAL.cdf(
+        -strategies.CELL_RESIDUAL_HALF_WIDTH_SD
+    )
     times = seen / (narrow * noise / 0.7)
     assert (times >= 1 / most - 1e-9).all()
     assert (np.diff(times) >= -1e-9).all()
-    assert (off >= strategies.SKEWED * strategies.cell_spread(width, half) * (1 - 1e-12)).all()
+    assert (
+        off >= strategies.SKEWNESS_ERROR * strategies.within_cell_sd(width, half) * (1 - 1e-12)
+    ).all()
 
 
 def interval_of(occupancy, width=0.3):
     """Return an interval whose weights are the records."""
-    return Interval(
+    return PrivateClippingRange(
         Fraction(1, 20), (Fraction(1, 10), Fraction(9, 10)), Fraction(1), width, 0.03,
         occupancy.n.astype(np.int64) * 1000,
     )  # fmt: skip
@@ -161,7 +171,7 @@ def interval_of(occupancy, width=0.3):
 @given(ENDS, st.integers(1, 10**6))
 def test_users_own_interval_lies_within_the_interval(ends, inside):
     """It has the same middle, at least half of the width, and is never empty."""
-    low, high = strategies.own_ends(ends, inside)
+    low, high = strategies.user_mean_range(ends, inside)
     assert ends[0] <= low < high <= ends[1]
     assert abs((low + high) - sum(ends)) <= 1
     assert high - low >= (ends[1] - ends[0]) / 2 - 1
@@ -171,10 +181,14 @@ def test_users_own_interval_lies_within_the_interval(ends, inside):
 def test_the_second_step_is_never_empty(ends, inside):
     """It is h itself, or h' by the assumed spread of a cell's users; at least one quantum."""
     width = ends[1] - ends[0]
-    assert strategies.half_of("users", ends, inside) == strategies.half_of("direct", ends, inside)
-    assert strategies.half_of("users", ends, inside) == max(inside, 1)
-    narrow = strategies.half_of("cells", ends, inside)
-    assert narrow == max(round(strategies.NARROW * strategies.cell_spread(width, inside)), 1)
+    assert strategies.second_stage_half_width(
+        "users", ends, inside
+    ) == strategies.second_stage_half_width("direct", ends, inside)
+    assert strategies.second_stage_half_width("users", ends, inside) == max(inside, 1)
+    narrow = strategies.second_stage_half_width("cells", ends, inside)
+    assert narrow == max(
+        round(strategies.CELL_RESIDUAL_HALF_WIDTH_SD * strategies.within_cell_sd(width, inside)), 1
+    )
     assert narrow <= max(width / 2, 1)
 
 
@@ -186,13 +200,15 @@ def test_widths_follow_simulated_users():
     at = rng.integers(0, 200, users.size)
     seen = users + cells[at] + rng.normal(0, own / math.sqrt(2), users.size)
     width, half = (
-        2 * strategies.REACHED * seen.std(),
-        strategies.INSIDE_REACH * (seen - users).std(),
+        2 * strategies.RANGE_HALF_WIDTH_SD * seen.std(),
+        strategies.RESIDUAL_HALF_WIDTH_SD * (seen - users).std(),
     )
     inside = np.mean([seen[at == g].std() for g in range(200)])
-    assert strategies.cell_spread(width, half) == pytest.approx(inside, rel=0.05)
+    assert strategies.within_cell_sd(width, half) == pytest.approx(inside, rel=0.05)
     own_ends = np.quantile(users, [0.1, 0.9])
-    assert strategies.own_width(width, half) == pytest.approx(np.ptp(own_ends), rel=0.05)
+    assert strategies.user_mean_range_width(width, half) == pytest.approx(
+        np.ptp(own_ends), rel=0.05
+    )
 
 
 # The choice
@@ -213,7 +229,7 @@ def plan():
 def chosen(plan, noise=1.0, **found):
     """Return the way that is taken for what was found, with all noise times a factor."""
     widths = {"direct": 0.32, "width": 0.32, "half": 0.096} | found
-    return strategies.chosen(
+    return strategies.select_strategy(
         plan.occupancy,
         replace(plan.rows.interval, width=widths["direct"]),
         plan.mean_noise * noise,
@@ -247,17 +263,19 @@ def test_the_way_taken_is_the_one_of_least_predicted_error(width, half, times):
     rng = np.random.default_rng(1)
     steps = steps_of(occupancy, rng, np.arange(60) % 5).louder(times)
     interval, noise = interval_of(occupancy, width), np.full(4, 0.1 * times)
-    way = strategies.chosen(occupancy, interval, noise, steps, (width, width, half))
-    apart = half / strategies.INSIDE_REACH <= strategies.ALIKE * width / (2 * strategies.REACHED)
+    way = strategies.select_strategy(occupancy, interval, noise, steps, (width, width, half))
+    apart = half / strategies.RESIDUAL_HALF_WIDTH_SD <= strategies.ALIKE * width / (
+        2 * strategies.RANGE_HALF_WIDTH_SD
+    )
     assert way in ("direct", "users" if apart else "cells")
     made = {
-        "users": strategies.by_users(occupancy, steps, width, half),
-        "cells": strategies.by_cells(occupancy, interval, noise, width, half),
+        "users": strategies.predict_user_residual_error(occupancy, steps, width, half),
+        "cells": strategies.predict_cell_residual_error(occupancy, interval, noise, width, half),
         "direct": (
             width * noise,
             np.hypot(
                 width * interval.likely_off(occupancy),
-                strategies.SKEWED * strategies.cell_spread(width, half),
+                strategies.SKEWNESS_ERROR * strategies.within_cell_sd(width, half),
             ),
         ),
     }
@@ -273,13 +291,14 @@ def stated(plan, way, **found):
     """Return the part of a plan that found these."""
     steps = 60_000
     given = {"ends": (10_000, 40_000), "inside": 3_000} | found
-    half = strategies.half_of(way, given["ends"], given["inside"])
-    own = strategies.own_ends(given["ends"], given["inside"]) if way == "users" else None
+    half = strategies.second_stage_half_width(way, given["ends"], given["inside"])
+    own = strategies.user_mean_range(given["ends"], given["inside"]) if way == "users" else None
     rows = replace(
         plan.rows,
         interval=plan.rows.interval.found(given["ends"], steps),
         steps=replace(
-            plan.rows.steps, found=Found(way, given["ends"], half, given["inside"], steps, own)
+            plan.rows.steps,
+            found=StageOutputs(way, given["ends"], half, given["inside"], steps, own),
         ),
     )
     return replace(plan, rows=rows).parts["mean"], rows
@@ -303,7 +322,7 @@ def test_cells_have_seven_tenths_of_the_loss_for_the_second_step(plan):
     assert part.scale == pytest.approx(width * plan.mean_noise / 0.7)
     assert part.bias == pytest.approx(width * rows.interval.most_off(plan.occupancy))
     assert part.bound95 == pytest.approx(part.bias + part.scale * LN20)
-    undone, off = strategies.by_cells(
+    undone, off = strategies.predict_cell_residual_error(
         plan.occupancy, rows.interval, plan.mean_noise, 0.5, 3_000 / 60_000
     )
     assert part.error == pytest.approx(60 * (undone + off))
@@ -320,11 +339,11 @@ def test_users_have_noise_of_classes_and_of_distances(plan):
     scales = np.column_stack((own * grouping.share * steps.class_noise, fine * steps.noise))
     assert part.scale == pytest.approx(np.sqrt((scales**2).sum(axis=1)))
     share = steps.weight / steps.totals(occupancy)[occupancy.cell]
-    most = own * strategies.mixed_off(occupancy, grouping, steps) + fine * most_off(
+    most = own * strategies.max_cluster_bias(occupancy, grouping, steps) + fine * max_bias(
         occupancy, share
     )
     assert part.bias == pytest.approx(most)
-    loud = strategies.tail(scales[:, :-1], scales[:, -1])
+    loud = strategies.laplace_sum_quantile95(scales[:, :-1], scales[:, -1])
     assert part.bound95 == pytest.approx(most + loud)
     assert (part.bound95 > part.bias + 0.9 * part.scale).all()
 
@@ -334,11 +353,13 @@ def test_before_a_release_the_prior_says_what_will_be_found(plan, times, expecte
     """The way and the widths are then those expected, and the error is the one of that way."""
     interval, steps = plan.rows.interval, plan.rows.steps.louder(times)
     plan = replace(plan, rows=replace(plan.rows, steps=steps))
-    widths = strategies.before(interval)
-    assert widths == (interval.width, *strategies.EXPECTED)
-    way = strategies.chosen(plan.occupancy, interval, plan.mean_noise, steps, widths)
+    widths = strategies.expected_widths(interval)
+    assert widths == (interval.width, *strategies.EXPECTED_WIDTHS)
+    way = strategies.select_strategy(plan.occupancy, interval, plan.mean_noise, steps, widths)
     assert way == expected
-    noise, off = strategies.by_users(plan.occupancy, steps, *strategies.EXPECTED)
+    noise, off = strategies.predict_user_residual_error(
+        plan.occupancy, steps, *strategies.EXPECTED_WIDTHS
+    )
     if way == "direct":
         noise = interval.width * plan.mean_noise
         off = interval.width * interval.likely_off(plan.occupancy)
@@ -349,11 +370,11 @@ def test_before_a_release_the_prior_says_what_will_be_found(plan, times, expecte
 def test_what_was_found_is_told_as_parts_of_the_span():
     """After a release widths are the found ones."""
     found = SimpleNamespace(ends=(100, 300), inside=50, steps=1000)
-    assert strategies.after(SimpleNamespace(width=0.25), found) == (0.25, 0.2, 0.05)
+    assert strategies.released_widths(SimpleNamespace(width=0.25), found) == (0.25, 0.2, 0.05)
 
 
 def test_classes_of_a_grouping_are_those_of_the_steps(plan):
     """What is predicted is about the classes that will be published."""
     grouping = plan.rows.steps.grouping(plan.occupancy)
-    again = user_clusters.grouped(plan.occupancy, plan.rows.steps.of)
+    again = user_clusters.clusters_from_labels(plan.occupancy, plan.rows.steps.of)
     assert (grouping.share == again.share).all()

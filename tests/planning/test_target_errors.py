@@ -3,8 +3,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hexveil.accounting.error_model import mean_bias, spread, variance_bias
-from hexveil.planning.target_errors import Separate, Total
+from hexveil.accounting.error_model import mean_bias, variance_bias, variance_sensitivity_bound
+from hexveil.planning.target_errors import SeparateTargets, SumTarget
 
 AWAY = st.floats(0, 1)
 ONE = np.ones(1)
@@ -13,13 +13,13 @@ ONE = np.ones(1)
 def total(span, part):
     """Return one cell's target for the sum, as a part of what constants miss."""
     span = np.array([float(span)])
-    return Total(part * (span / 2 + span**2 / 8), span, span**2)
+    return SumTarget(part * (span / 2 + span**2 / 8), span, span**2)
 
 
 @given(st.floats(0.01, 0.7), st.floats(0.001, 0.2), AWAY, AWAY)
 def test_separate_rates_meet_their_targets_and_grow(mean, variance, away, more):
     """Noise of these rates meets each target exactly; the rates grow with what is away."""
-    goal = Separate(mean * ONE, variance * ONE)
+    goal = SeparateTargets(mean * ONE, variance * ONE)
     low, high = sorted((away, more))
     rates, after = goal.rates(low * ONE), goal.rates(high * ONE)
     if rates is None:
@@ -64,7 +64,10 @@ def test_least_rates_never_charge_more_than_a_choice(span, part, away, largest, 
     assume(least is not None)
     x = kept * largest
     # The least that any accounting may charge a variance, up to its largest share.
-    v = min(float(spread(np.array(x))), largest * (1 - largest) if largest > 0.5 else 0.25)
+    v = min(
+        float(variance_sensitivity_bound(np.array(x))),
+        largest * (1 - largest) if largest > 0.5 else 0.25,
+    )
     v = max(v, x * (1 - largest))
     charged = float(least.mean[0] * x + least.variance[0] * v)
     room = goal.error[0] - span * away / 2 - span**2 * float(variance_bias(away * ONE)[0])
@@ -86,7 +89,7 @@ def _alone(goal, span, away):
 
 def test_targets_without_room_have_no_rates():
     """A bias above the target leaves no noise that would meet it."""
-    assert Separate(0.2 * ONE, np.inf * ONE).rates(0.5 * ONE) is None
-    assert Separate(np.inf * ONE, 0.05 * ONE).rates(0.5 * ONE) is None
+    assert SeparateTargets(0.2 * ONE, np.inf * ONE).rates(0.5 * ONE) is None
+    assert SeparateTargets(np.inf * ONE, 0.05 * ONE).rates(0.5 * ONE) is None
     assert total(65, 0.1).rates(0.9 * ONE) is None
     assert total(65, 0.1).least_rates(0.9 * ONE, ONE) is None

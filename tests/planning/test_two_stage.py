@@ -12,15 +12,15 @@ from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.planning.clipping_range import private_range, strategies, two_stage
 from hexveil.planning.clipping_range.two_stage import (
-    CLASS_PARTS,
-    DIRECT,
-    ENDS,
-    INSIDE,
-    LEAST_INSIDE,
-    MOST_INSIDE,
-    share_inside,
+    CLUSTER_EPSILON_SHARES,
+    MAX_RESIDUAL_SHARE,
+    MIN_RESIDUAL_SHARE,
+    QUANTILE_WIDENINGS,
+    RESIDUAL_QUANTILE,
+    SINGLE_STAGE_WIDENINGS,
+    residual_epsilon_share,
 )
-from hexveil.planning.clipping_range.user_clusters import FEWEST
+from hexveil.planning.clipping_range.user_clusters import MIN_CLUSTER_USERS
 from hexveil.planning.serialization.encoding import encode
 
 CROWD = hv.Occupancy.from_dense(
@@ -145,13 +145,15 @@ def test_h_has_a_share_of_the_loss_that_falls_with_users():
     """Only users who were in two cells count; the share stays within its limits."""
     for users, epsilon in ((100, "1"), (3000, "1"), (10**5, "1"), (3000, "5")):
         crowd = hv.Occupancy.from_dense([[1, 1]] * users + [[1, 0]] * 7)
-        share = share_inside(crowd, Fraction(epsilon))
-        wanted = private_range.wanted(1 - INSIDE, users, Fraction(epsilon))
-        assert LEAST_INSIDE <= share <= MOST_INSIDE
-        if LEAST_INSIDE < wanted < MOST_INSIDE:
+        share = residual_epsilon_share(crowd, Fraction(epsilon))
+        wanted = private_range.required_epsilon_share(
+            1 - RESIDUAL_QUANTILE, users, Fraction(epsilon)
+        )
+        assert MIN_RESIDUAL_SHARE <= share <= MAX_RESIDUAL_SHARE
+        if MIN_RESIDUAL_SHARE < wanted < MAX_RESIDUAL_SHARE:
             assert 0 <= share - wanted < Fraction(1, 1000)
     plan = planned(epsilon=2)
-    assert plan.rows.steps.epsilon == 2 * share_inside(CROWD, Fraction(2))
+    assert plan.rows.steps.epsilon == 2 * residual_epsilon_share(CROWD, Fraction(2))
 
 
 def test_quantile_and_stretch_are_the_surest_that_can_be_found():
@@ -160,18 +162,21 @@ def test_quantile_and_stretch_are_the_surest_that_can_be_found():
         plan = planned(hv.Occupancy.from_dense(np.ones((users, 2), dtype=int)))
         quantile = plan.rows.interval.quantiles[0]
         sure = [
-            q for q in ENDS if private_range.wanted(q, users, Fraction(1)) <= private_range.MOST
+            q
+            for q in QUANTILE_WIDENINGS
+            if private_range.required_epsilon_share(q, users, Fraction(1))
+            <= private_range.MAX_RANGE_SHARE
         ]
-        assert quantile == (sure or list(ENDS)[-1:])[0]
-        assert plan.rows.steps.stretch == ENDS[quantile]
-        assert plan.rows.interval.stretch in DIRECT
+        assert quantile == (sure or list(QUANTILE_WIDENINGS)[-1:])[0]
+        assert plan.rows.steps.stretch == QUANTILE_WIDENINGS[quantile]
+        assert plan.rows.interval.stretch in SINGLE_STAGE_WIDENINGS
 
 
 def test_a_share_can_be_named():
     """The interval then costs just that part of ε, and h its own."""
     plan = planned(epsilon=2, range_share="0.25")
     assert plan.rows.interval.epsilon == Fraction(1, 2)
-    assert plan.rows.steps.epsilon == 2 * share_inside(CROWD, Fraction(2))
+    assert plan.rows.steps.epsilon == 2 * residual_epsilon_share(CROWD, Fraction(2))
 
 
 @pytest.mark.slow
@@ -181,13 +186,17 @@ def test_no_other_number_of_classes_or_part_is_predicted_to_be_better(monkeypatc
     crowd = hv.Occupancy.from_dense(1 + rng.poisson(3.0, (300, 6)))
 
     def error(plan):
-        return np.hypot(*strategies.by_users(crowd, plan.rows.steps, *strategies.EXPECTED)).mean()
+        return np.hypot(
+            *strategies.predict_user_residual_error(
+                crowd, plan.rows.steps, *strategies.EXPECTED_WIDTHS
+            )
+        ).mean()
 
     best = error(planned(crowd))
-    for number in two_stage.CLASS_NUMBERS:
-        for part in CLASS_PARTS:
-            monkeypatch.setattr(two_stage, "CLASS_NUMBERS", (number,))
-            monkeypatch.setattr(two_stage, "CLASS_PARTS", (part,))
+    for number in two_stage.CLUSTER_COUNTS:
+        for part in CLUSTER_EPSILON_SHARES:
+            monkeypatch.setattr(two_stage, "CLUSTER_COUNTS", (number,))
+            monkeypatch.setattr(two_stage, "CLUSTER_EPSILON_SHARES", (part,))
             alone = planned(crowd)
             assert best <= error(alone) * (1 + 1e-9)
             classed, in_cells = alone.rows.steps.losses(crowd)
@@ -195,12 +204,12 @@ def test_no_other_number_of_classes_or_part_is_predicted_to_be_better(monkeypatc
 
 
 def test_classes_of_few_users_are_not_made():
-    """No class of the plan has fewer than `FEWEST` users, nor are there more than a quarter."""
+    """No class of the plan is smaller than `MIN_CLUSTER_USERS`, and there are 50 at most."""
     rng = np.random.default_rng(4)
     counts = rng.integers(0, 4, (200, 5))
     counts[:, 0] += 1
     sizes = np.bincount(planned(hv.Occupancy.from_dense(counts)).rows.steps.of)
-    assert sizes.min() >= FEWEST
+    assert sizes.min() >= MIN_CLUSTER_USERS
     assert sizes.size <= 50
 
 

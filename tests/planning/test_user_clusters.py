@@ -9,12 +9,12 @@ from examples import examples
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.clipping_range import user_clusters
 from hexveil.planning.clipping_range.user_clusters import (
-    BY_SHARE,
-    BY_SIZE,
-    FEWEST,
-    MOST_SHARES,
-    features,
-    group,
+    MAX_DIRECTIONS,
+    MIN_CLUSTER_USERS,
+    SHARE_WEIGHT,
+    SIZE_WEIGHT,
+    cluster_users,
+    user_features,
 )
 
 
@@ -31,20 +31,20 @@ def mixed(seed, users=120, cells=5):
 
 def made(occupancy, number):
     """Return the classes of an occupancy."""
-    return group(occupancy, features(occupancy), number)
+    return cluster_users(occupancy, user_features(occupancy), number)
 
 
 @examples(25)
 @given(st.integers(0, 500), st.integers(1, 30))
 @example(38, 21)  # a class loses all its points on the way
 def test_every_user_is_in_one_class_and_none_is_small(seed, number):
-    """Classes are numbered from 0 without gaps, no more than asked, each of `FEWEST` or more."""
+    """Classes are numbered from 0 without gaps, and none is smaller than `MIN_CLUSTER_USERS`."""
     occupancy = mixed(seed)
     found = made(occupancy, number)
     sizes = np.bincount(found.of)
     assert found.of.size == occupancy.n_users
     assert 1 <= sizes.size <= number
-    assert sizes.min() >= FEWEST
+    assert sizes.min() >= MIN_CLUSTER_USERS
 
 
 @examples(25)
@@ -65,7 +65,7 @@ def test_classes_are_an_occupancy_of_all_records(seed):
     assert found.share.sum(axis=1) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("cells", [6, MOST_SHARES + 30])
+@pytest.mark.parametrize("cells", [6, MAX_DIRECTIONS + 30])
 def test_chance_elsewhere_does_not_matter(cells):
     """Whatever state numpy's own generator is in, the classes are the same, and it stays there."""
     occupancy = mixed(3, cells=cells)
@@ -96,22 +96,27 @@ def test_users_who_are_all_alike_are_one_class():
 
 def test_points_are_shares_and_the_logarithm_of_size():
     """With few cells a share has a direction of its own; twice as many records are one step."""
-    points = features(Occupancy.from_dense([[3, 1], [0, 8]]))
+    points = user_features(Occupancy.from_dense([[3, 1], [0, 8]]))
     assert points == pytest.approx(
-        np.array([[0.75 * BY_SHARE, 0.25 * BY_SHARE, 2 * BY_SIZE], [0, BY_SHARE, 3 * BY_SIZE]])
+        np.array(
+            [
+                [0.75 * SHARE_WEIGHT, 0.25 * SHARE_WEIGHT, 2 * SIZE_WEIGHT],
+                [0, SHARE_WEIGHT, 3 * SIZE_WEIGHT],
+            ]
+        )
     )
 
 
 def test_many_cells_are_reduced_and_distances_stay():
-    """Distances between users over 300 cells are kept within a few tenths by `MOST_SHARES`."""
+    """Distances between users over 300 cells are kept within a few tenths by `MAX_DIRECTIONS`."""
     occupancy = mixed(5, users=60, cells=300)
-    records = user_clusters.records_of(occupancy)
+    records = user_clusters.records_per_user(occupancy)
     whole = np.zeros((60, 300))
     whole[occupancy.user, occupancy.cell] = occupancy.n / records[occupancy.user]
-    points = features(occupancy)[:, :-1]
-    assert points.shape == (60, MOST_SHARES)
+    points = user_features(occupancy)[:, :-1]
+    assert points.shape == (60, MAX_DIRECTIONS)
     pairs = np.triu_indices(60, 1)
-    true = BY_SHARE * np.linalg.norm(whole[pairs[0]] - whole[pairs[1]], axis=1)
+    true = SHARE_WEIGHT * np.linalg.norm(whole[pairs[0]] - whole[pairs[1]], axis=1)
     seen = np.linalg.norm(points[pairs[0]] - points[pairs[1]], axis=1)
     far = true > 0.5
     assert np.abs(seen[far] / true[far] - 1).mean() < 0.15
@@ -120,7 +125,7 @@ def test_many_cells_are_reduced_and_distances_stay():
 
 def test_a_sample_finds_the_classes_of_many(monkeypatch):
     """Where middles are found by some of the users, clear habits are still told apart."""
-    monkeypatch.setattr(user_clusters, "SAMPLE", 60)
+    monkeypatch.setattr(user_clusters, "SAMPLED_USERS", 60)
     crowd = Occupancy.from_dense([[8, 0, 0]] * 200 + [[0, 8, 0]] * 200 + [[0, 0, 8]] * 200)
     of = made(crowd, 3).of.reshape(3, 200)
     assert of.std(axis=1).max() == 0
@@ -130,7 +135,7 @@ def test_a_sample_finds_the_classes_of_many(monkeypatch):
 def test_classes_whose_numbers_are_known_are_put_together():
     """`grouped` takes the classes as they are, as a saved plan states them."""
     occupancy = Occupancy.from_dense([[1, 2], [3, 0], [0, 4]])
-    found = user_clusters.grouped(occupancy, np.array([1, 0, 1]))
+    found = user_clusters.clusters_from_labels(occupancy, np.array([1, 0, 1]))
     assert found.share.tolist() == [[0.75, 0.25], [0.0, 1.0]]
     assert found.occupancy.cell.tolist() == [0, 1, 1]
     assert found.occupancy.user.tolist() == [1, 0, 2]

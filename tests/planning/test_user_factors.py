@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.accounting.error_model import spread
-from hexveil.planning.optimizers.user_factors import Exposure, Rates
+from hexveil.accounting.error_model import variance_sensitivity_bound
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from plan_grid import losses, shares
 from strategies import occupancies
 
@@ -19,7 +19,9 @@ def dense_of(occupancy):
 def drawn(occupancy, seed):
     """Return random rates, some of them 0, and random factors."""
     draw, cells = np.random.default_rng(seed), occupancy.n_cells
-    rates = Rates(*(draw.exponential(2, cells) * (draw.random(cells) < 0.7) for _ in range(2)))
+    rates = InverseScales(
+        *(draw.exponential(2, cells) * (draw.random(cells) < 0.7) for _ in range(2))
+    )
     return rates, draw.random(occupancy.n_users)
 
 
@@ -31,13 +33,15 @@ SEEDS = st.integers(0, 2**32 - 1)
 def test_sums_agree_with_plain_tables(occupancy, seed):
     """What is away, lost and pushed agrees with the same written over a dense table."""
     rates, factor = drawn(occupancy, seed)
-    exposure, x = Exposure(occupancy), shares(dense_of(occupancy), factor[None])[0]
+    exposure, x = ClippingProblem(occupancy), shares(dense_of(occupancy), factor[None])[0]
     assert exposure.away(factor) == pytest.approx(1 - x.sum(axis=0), abs=1e-12)
-    lost = (rates.mean * x + rates.variance * spread(x)).sum(axis=1)
+    lost = (rates.mean * x + rates.variance * variance_sensitivity_bound(x)).sum(axis=1)
     assert exposure.losses(rates, factor) == pytest.approx(lost, abs=1e-12)
     mean, variance = exposure.pushed(factor + 1, factor)
     assert mean == pytest.approx(((factor + 1)[:, None] * x).sum(axis=0), abs=1e-12)
-    assert variance == pytest.approx(((factor + 1)[:, None] * spread(x)).sum(axis=0), abs=1e-12)
+    assert variance == pytest.approx(
+        ((factor + 1)[:, None] * variance_sensitivity_bound(x)).sum(axis=0), abs=1e-12
+    )
 
 
 @examples(60)
@@ -45,7 +49,7 @@ def test_sums_agree_with_plain_tables(occupancy, seed):
 def test_factors_are_the_largest_within_a_loss(occupancy, seed, loss):
     """Each factor keeps its user within the loss, and a little more would not."""
     rates, _ = drawn(occupancy, seed)
-    exposure = Exposure(occupancy)
+    exposure = ClippingProblem(occupancy)
     factor = exposure.factors(rates, loss)
     assert ((factor >= 0) & (factor <= 1)).all()
     assert (exposure.losses(rates, factor) <= loss * (1 + 1e-9)).all()
@@ -60,7 +64,7 @@ def test_least_charge_is_never_above_any_plans(occupancy, seed, loss):
     """Factors for lower bounds are no smaller than any factors that a plan may have."""
     rates, factor = drawn(occupancy, seed)
     dense = dense_of(occupancy)
-    exposure = Exposure(occupancy)
+    exposure = ClippingProblem(occupancy)
     largest = exposure.factors(rates, loss, least=True)
     assert (largest >= exposure.factors(rates, loss) * (1 - 1e-12)).all()
     for tried in (factor, np.ones(factor.size), np.round(factor)):
@@ -74,7 +78,7 @@ def test_least_charge_is_never_above_any_plans(occupancy, seed, loss):
 def test_slope_is_that_of_the_loss(occupancy, seed):
     """The slope in the factor agrees with differences of the loss."""
     rates, factor = drawn(occupancy, seed)
-    exposure, step = Exposure(occupancy), 1e-6
+    exposure, step = ClippingProblem(occupancy), 1e-6
     ahead = exposure.losses(rates, factor + step) - exposure.losses(rates, factor - step)
     assert exposure.slope(rates, factor) == pytest.approx(ahead / (2 * step), abs=1e-4)
 
@@ -84,10 +88,12 @@ def test_factors_shrink_with_rates():
     draw = np.random.default_rng(2)
     from hexveil_research.papers.comp_setting import comp_setting  # noqa: PLC0415  one use
 
-    exposure = Exposure(comp_setting(6, 0, cells=6))
-    rates = Rates(draw.exponential(2, 6), draw.exponential(2, 6))
+    exposure = ClippingProblem(comp_setting(6, 0, cells=6))
+    rates = InverseScales(draw.exponential(2, 6), draw.exponential(2, 6))
     for _ in range(20):
-        more = Rates(rates.mean * (1 + draw.random(6)), rates.variance * (1 + draw.random(6)))
+        more = InverseScales(
+            rates.mean * (1 + draw.random(6)), rates.variance * (1 + draw.random(6))
+        )
         assert (exposure.factors(more, 1.0) <= exposure.factors(rates, 1.0) + 1e-12).all()
         rates = more
 
@@ -98,7 +104,7 @@ def test_kept_quanta_put_more_away():
 
     occupancy = comp_setting(3, 0, cells=5)
     factor = np.random.default_rng(0).random(occupancy.n_users)
-    fine, coarse = Exposure(occupancy), Exposure(occupancy, np.full(5, 2.0))
+    fine, coarse = ClippingProblem(occupancy), ClippingProblem(occupancy, np.full(5, 2.0))
     assert np.array_equal(fine.away_in_quanta(factor), fine.away(factor))
     assert (coarse.away_in_quanta(factor) > fine.away(factor)).all()
     whole = np.ones(occupancy.n_users)

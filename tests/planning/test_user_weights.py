@@ -11,9 +11,15 @@ from scipy.optimize import minimize
 from examples import examples
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.clipping_range import user_weights
-from hexveil.planning.clipping_range.user_weights import Likeness, _Problem, most_off, off_by, weigh
+from hexveil.planning.clipping_range.user_weights import (
+    UserMeanPrior,
+    _Problem,
+    expected_bias,
+    max_bias,
+    optimize_user_weights,
+)
 
-PRIOR = Likeness(0.3, 0.1)
+PRIOR = UserMeanPrior(0.3, 0.1)
 
 
 @st.composite
@@ -42,7 +48,7 @@ def lost(occupancy, weighing):
 @given(fleets(), st.sampled_from([0.2, 1.0, 5.0]))
 def test_weights_sum_to_one_and_nobody_loses_more(occupancy, loss):
     """In every cell the weights are an average; the largest loss is what was allowed."""
-    made = weigh(occupancy, loss, PRIOR)
+    made = optimize_user_weights(occupancy, loss, PRIOR)
     assert (made.weight >= 0).all()
     sums = np.add.reduceat(made.weight, occupancy.start[:-1])
     assert np.allclose(sums, 1, rtol=1e-12)
@@ -72,7 +78,7 @@ def test_the_slope_is_that_of_the_value(occupancy, seed):
 @pytest.mark.parametrize(("users", "cells", "loss"), [(50, 2, 1.0), (10, 7, 0.5), (3, 1, 4.0)])
 def test_users_alike_reach_the_counting_bound(users, cells, loss):
     """Where all are alike no plan has less noise than G / (loss L), and this one has no more."""
-    made = weigh(Occupancy.from_dense([[2] * cells] * users), loss, PRIOR)
+    made = optimize_user_weights(Occupancy.from_dense([[2] * cells] * users), loss, PRIOR)
     assert np.allclose(made.noise, cells / (loss * users), rtol=1e-4)
     assert np.allclose(made.weight, 1 / users)
 
@@ -86,13 +92,13 @@ def test_the_search_goes_on_to_the_end_on_many_cells(loss):
     counts[:, 0] += counts.sum(axis=1) == 0
     counts[0, counts.sum(axis=0) == 0] = 1
     occupancy = Occupancy.from_dense(counts)
-    prior = Likeness(0.3 / loss, 0.1 / loss)
+    prior = UserMeanPrior(0.3 / loss, 0.1 / loss)
     problem = _Problem(occupancy, loss, prior)
 
     def value(weighing):
-        return float((weighing.noise + off_by(occupancy, weighing.weight, prior)).mean())
+        return float((weighing.noise + expected_bias(occupancy, weighing.weight, prior)).mean())
 
-    found = value(weigh(occupancy, loss, prior))
+    found = value(optimize_user_weights(occupancy, loss, prior))
     begin = np.full(occupancy.n_cells, -np.log(np.quantile(problem.by_user(np.ones(600)), 0.9)))
     longer = minimize(
         lambda logs: tuple(one * loss for one in problem.value(logs)),
@@ -106,7 +112,9 @@ def test_the_search_goes_on_to_the_end_on_many_cells(loss):
 def test_light_users_of_a_heavy_one_s_cell_are_raised_unless_drift_is_feared():
     """A user of nine tenths of a cell binds the noise: its weight falls, or its noise is borne."""
     occupancy = Occupancy.from_dense([[90], *[[1]] * 10])
-    carefree, afraid = (weigh(occupancy, 1.0, Likeness(0.1, drift)) for drift in (0.0, 20.0))
+    carefree, afraid = (
+        optimize_user_weights(occupancy, 1.0, UserMeanPrior(0.1, drift)) for drift in (0.0, 20.0)
+    )
     assert carefree.weight[0] < 0.2
     assert afraid.weight[0] == pytest.approx(0.9, rel=0.01)
     assert carefree.noise[0] < 0.2
@@ -124,9 +132,9 @@ def test_no_better_weights_are_found_by_trying(occupancy, loss):
     problem = _Problem(occupancy, loss, PRIOR)
 
     def value(weighing):
-        return float((weighing.noise + off_by(occupancy, weighing.weight, PRIOR)).mean())
+        return float((weighing.noise + expected_bias(occupancy, weighing.weight, PRIOR)).mean())
 
-    found = value(weigh(occupancy, loss, PRIOR))
+    found = value(optimize_user_weights(occupancy, loss, PRIOR))
     grid = np.exp(np.linspace(-3, 3, 7))
     tried = itertools.islice(itertools.product(grid, repeat=occupancy.n_cells), 400)
     best = min(value(problem.weighing(np.array(rates))) for rates in tried)
@@ -140,7 +148,7 @@ def test_weights_are_off_by_at_most_what_is_said_and_can_be(occupancy, seed):
     weight = np.random.default_rng(seed).random(occupancy.n_pairs)
     weight /= np.add.reduceat(weight, occupancy.start[:-1])[occupancy.cell]
     share = occupancy.n / occupancy.records_per_cell[occupancy.cell]
-    stated = most_off(occupancy, weight)
+    stated = max_bias(occupancy, weight)
     for g in range(occupancy.n_cells):
         rows = slice(occupancy.start[g], occupancy.start[g + 1])
         away = (weight - share)[rows]
@@ -154,18 +162,21 @@ def test_weights_are_off_by_at_most_what_is_said_and_can_be(occupancy, seed):
 def test_the_prior_s_distance_is_that_of_simulated_means():
     """With independent user means, what weights cost is the expected distance, nearly."""
     occupancy = Occupancy.from_dense([[9], [3], [1], [1]])
-    weight, prior = np.full(4, 0.25), Likeness(0.3, 0.0)
+    weight, prior = np.full(4, 0.25), UserMeanPrior(0.3, 0.0)
     share = occupancy.n / 14
     means = np.random.default_rng(4).normal(0.5, 0.3, (200_000, 4))
     seen = np.abs(means @ (weight - share)).mean()
-    assert off_by(occupancy, weight, prior)[0] == pytest.approx(seen, rel=0.02)
+    assert expected_bias(occupancy, weight, prior)[0] == pytest.approx(seen, rel=0.02)
 
 
 def test_names_of_users_do_not_matter():
     """Users in another order get the same weights."""
     counts = np.array([[5, 0, 2], [1, 3, 0], [8, 1, 1], [1, 1, 1]])
     order = [2, 0, 3, 1]
-    one, other = (weigh(Occupancy.from_dense(rows), 1.0, PRIOR) for rows in (counts, counts[order]))
+    one, other = (
+        optimize_user_weights(Occupancy.from_dense(rows), 1.0, PRIOR)
+        for rows in (counts, counts[order])
+    )
     assert np.allclose(one.noise, other.noise, rtol=1e-5)
 
 
@@ -176,14 +187,14 @@ def test_runs_of_cells_add_up_to_what_all_pairs_at_once_say(occupancy, seed, mos
     logs = np.random.default_rng(seed).normal(0, 2, occupancy.n_cells)
     value, slope = _Problem(occupancy, 1.0, PRIOR).value(logs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(user_weights, "AT_ONCE", most)
+        patch.setattr(user_weights, "BLOCK_PAIRS", most)
         problem = _Problem(occupancy, 1.0, PRIOR)
         assert len(problem.runs) > 1 or occupancy.n_cells == 1 or occupancy.n_pairs <= 2 * most
         again, also = problem.value(logs)
     assert again == pytest.approx(value, rel=1e-12)
     assert np.allclose(also, slope, rtol=1e-9, atol=1e-12)
     made = problem.weighing(np.exp(logs))
-    plain = float((made.noise + off_by(occupancy, made.weight, PRIOR)).mean())
+    plain = float((made.noise + expected_bias(occupancy, made.weight, PRIOR)).mean())
     assert value == pytest.approx(plain, abs=2e-3)
 
 
@@ -192,19 +203,22 @@ def test_a_search_from_a_neighbour_s_rates_ends_as_low_and_sooner(monkeypatch):
     rng = np.random.default_rng(5)
     counts = rng.poisson(rng.gamma(0.5, 4.0, (500, 1)) * np.ones((1, 30)))
     counts[:, 0] += counts.sum(axis=1) == 0
-    occupancy, other = Occupancy.from_dense(counts), Likeness(0.4, 0.12)
+    occupancy, other = Occupancy.from_dense(counts), UserMeanPrior(0.4, 0.12)
     looks = []
     seen = _Problem.value
     monkeypatch.setattr(_Problem, "value", lambda *given: looks.append(1) or seen(*given))
 
     def value(made):
-        return float((made.noise + off_by(occupancy, made.weight, PRIOR)).mean())
+        return float((made.noise + expected_bias(occupancy, made.weight, PRIOR)).mean())
 
-    near = weigh(occupancy, 1.0, other).rates
+    near = optimize_user_weights(occupancy, 1.0, other).rates
     looks.clear()
-    alone, first = weigh(occupancy, 1.0, PRIOR), len(looks)
-    warm = weigh(occupancy, 1.0, PRIOR, begin=near)
+    alone, first = optimize_user_weights(occupancy, 1.0, PRIOR), len(looks)
+    warm = optimize_user_weights(occupancy, 1.0, PRIOR, begin=near)
     assert len(looks) - first < first
     assert value(warm) <= value(alone) * 1.001
     few = Occupancy.from_dense([[3, 0], [1, 2]])
-    assert (weigh(few, 1.0, PRIOR, begin=np.ones(2)).noise == weigh(few, 1.0, PRIOR).noise).all()
+    assert (
+        optimize_user_weights(few, 1.0, PRIOR, begin=np.ones(2)).noise
+        == optimize_user_weights(few, 1.0, PRIOR).noise
+    ).all()

@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given
 
 import hexveil as hv
-from hexveil.accounting.error_model import LN40, SQUARED, WeighedVariance
+from hexveil.accounting.error_model import LN40, SECOND_MOMENT_ROUNDING, WeightedVarianceErrorModel
 from hexveil.base.errors import InputError
 from hexveil.planning.clipping_range import private_range, variance_range
-from hexveil.planning.clipping_range.private_range import SPREAD, WITHIN, around, reach
+from hexveil.planning.clipping_range.private_range import (
+    PRIOR_SD,
+    WITHIN_CELL_SHARE,
+    centre_and_radius,
+    half_width_sd,
+)
 from hexveil.planning.serialization.encoding import encode
 from publishing.setting import dataset_of
 
@@ -108,7 +113,7 @@ def test_a_mean_that_is_not_published_gets_less():
 def test_the_error_predicted_is_that_of_the_choice():
     """What the choice promises is what the plan's parts say, but for rounding the noise."""
     request = planned().request
-    choice = variance_range.planned(CROWD, request)
+    choice = variance_range.plan_variance_range(CROWD, request)
     assert choice.predicted == pytest.approx(2 * planned().judged_errors().mean(), rel=1e-6)
 
 
@@ -117,7 +122,7 @@ def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, d
     """Half the interval is within the radius, which no value of the bounds needs to exceed."""
     low = data.draw(st.integers(0, steps - 1))
     ends = low, data.draw(st.integers(low + 1, steps))
-    middle, half, reached = around(ends, steps, radius)
+    middle, half, reached = centre_and_radius(ends, steps, radius)
     assert middle - half <= ends[0]
     assert middle + half == ends[1]
     assert half <= reached <= max(middle, steps - middle)
@@ -142,7 +147,9 @@ def test_what_the_radius_cuts_is_what_simulation_says(k, n):
     """Users' means are normal; the squares of n samples are counted at their expectation."""
     z = np.random.default_rng(3).normal(size=400_000)
     seen = np.maximum(z**2 + 1 - 1 / n - k**2, 0).mean()
-    assert variance_range.excess(k, np.array([float(n)]))[0] == pytest.approx(seen, rel=0.03)
+    assert variance_range.expected_excess(k, np.array([float(n)]))[0] == pytest.approx(
+        seen, rel=0.03
+    )
 
 
 def test_the_mean_s_part_is_about_what_simulation_says():
@@ -150,14 +157,14 @@ def test_the_mean_s_part_is_about_what_simulation_says():
     interval = planned().rows.interval
     noise, likely = np.array([0.05]), np.array([0.0])
     half, radius = interval.half_and_radius()
-    end = reach(interval.quantiles[0], interval.stretch)
-    assert half == pytest.approx(end * SPREAD)
+    end = half_width_sd(interval.quantiles[0], interval.stretch)
+    assert half == pytest.approx(end * PRIOR_SD)
     rng = np.random.default_rng(5)
-    x = rng.normal(0, SPREAD * math.sqrt(1 - WITHIN**2), 200_000) / radius
+    x = rng.normal(0, PRIOR_SD * math.sqrt(1 - WITHIN_CELL_SHARE**2), 200_000) / radius
     b = 2 * half / radius * 0.05
     e = rng.laplace(0, b, x.size)
     seen = np.abs(2 * x * e + e**2 - 2 * b**2).mean()
-    (said,) = variance_range.through_mean(interval, noise, likely)
+    (said,) = variance_range.error_through_mean(interval, noise, likely)
     assert seen <= said <= 1.5 * seen
 
 
@@ -166,11 +173,11 @@ def test_the_figures_are_those_of_weights_noise_and_rounding():
     plan = planned()
     interval, part = plan.rows.interval, plan.parts["variance"]
     half, radius = (60 * one for one in interval.half_and_radius())
-    assert isinstance(part, WeighedVariance)
+    assert isinstance(part, WeightedVarianceErrorModel)
     assert np.allclose(part.scale, radius**2 * plan.rows.variance_noise)
     most = interval.most_off(CROWD)
     away = half * (2 * most + CROWD.users_per_cell / interval.totals(CROWD))
-    bias = radius**2 * (most + SQUARED) + half**2 - (half - away) ** 2
+    bias = radius**2 * (most + SECOND_MOMENT_ROUNDING) + half**2 - (half - away) ** 2
     assert np.allclose(part.bias, bias)
     b = 2 * half * plan.mean_noise
     noise = radius**2 * plan.rows.variance_noise * LN40 + 2 * half * b * LN40
@@ -181,7 +188,7 @@ def test_the_figures_are_those_of_weights_noise_and_rounding():
 @given(st.floats(0.01, 100), st.floats(0, 1), st.floats(-1, 1), st.floats(-1, 1))
 def test_what_the_mean_s_noise_adds_is_within_the_bound(b, weight, x, e):
     """For every mean and every noise within ln 40 of its scales, the part's bound has room."""
-    part = WeighedVariance(
+    part = WeightedVarianceErrorModel(
         "variance",
         unit=np.array([1.0]),
         noise=np.array([1.0]),
@@ -233,5 +240,5 @@ def test_the_table_of_such_a_plan():
     plan = planned(statistics=("mean", "sd"))
     assert plan.table["variance_scale"].to_pylist() == plan.parts["variance"].scale.tolist()
     assert set(plan.max_error) == {"mean", "variance"}
-    found = private_range.candidates(CROWD, Fraction(1), None, part=0.5)
+    found = private_range.range_candidates(CROWD, Fraction(1), None, part=0.5)
     assert plan.rows.interval.quantiles in [one.quantiles for one, _ in found]

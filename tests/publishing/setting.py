@@ -8,9 +8,9 @@ import pyarrow as pa
 
 import hexveil as hv
 from hexveil.model.cells import CellTable
-from hexveil.model.public_metadata import PublicFacts, ValueScale
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning import Plan
-from hexveil.planning.allocation import Rows
+from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.request import Request
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.units import Units
@@ -44,10 +44,10 @@ def units_of(n_units, privacy_unit="user"):
 def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **facts):
     """Return a data set of given counts (users down, cells across) and sums of each pair."""
     occupancy = hv.Occupancy.from_dense(counts)
-    public = PublicFacts(
+    public = PublicMetadata(
         occupancy=occupancy,
         cells=cells or labels(occupancy.n_cells),
-        scale=scale or ValueScale.of((0, 60), 1),
+        scale=scale or ValueLattice.of((0, 60), 1),
         **facts,
     )
     sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
@@ -84,7 +84,7 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
         occupancy=dataset.occupancy,
         lower=np.broadcast_to(np.array(low, dtype=float), n_cells),
         upper=np.broadcast_to(np.array(high, dtype=float), n_cells),
-        rows=Rows(**made | (rows or {})),
+        rows=PlanAllocation(**made | (rows or {})),
         request=Request(**asked | request),
         baseline_error=3.0,
         facts=dataset.public,

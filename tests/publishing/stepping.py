@@ -9,9 +9,9 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.mechanisms import noise, two_stage_mean
-from hexveil.model.public_metadata import ValueScale
-from hexveil.planning.clipping_range.private_range import GRAIN
-from hexveil.planning.clipping_range.two_stage import WAYS, fitted
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
+from hexveil.planning.clipping_range.two_stage import STRATEGIES, calibrate_two_stage_noise
 from publishing.drawing import drawn
 from publishing.setting import dataset_of
 
@@ -22,7 +22,7 @@ STEPS = 3
 
 def tiny(totals=0, steps=STEPS):
     """Return a data set of four users on a lattice of few steps."""
-    return dataset_of(COUNTS, totals, scale=ValueScale.of((0, steps), 1))
+    return dataset_of(COUNTS, totals, scale=ValueLattice.of((0, steps), 1))
 
 
 def neighbours(user, steps=STEPS):
@@ -44,19 +44,26 @@ def planned(source, epsilon=2, **options):
 def classed(plan, of, weight=None):
     """Return the plan with other classes of users, and noise at which as much is lost."""
     of = np.array(of, dtype=np.int64)
-    given = np.full(of.size, GRAIN // 2) if weight is None else np.array(weight)
+    given = np.full(of.size, WEIGHT_RESOLUTION // 2) if weight is None else np.array(weight)
     noise = np.full(int(of.max()) + 1, 1.0)
     steps = replace(plan.rows.steps, of=of, class_weight=given, class_noise=noise)
     left = plan.asked - plan.rows.interval.epsilon - steps.epsilon
     # The classes take about a third.
     lost = steps.losses(plan.occupancy)
     steps = replace(steps, class_noise=noise * 3.0 * lost[0].max() / float(left))
-    return replace(plan, rows=replace(plan.rows, steps=fitted(plan.occupancy, steps, left)))
+    return replace(
+        plan, rows=replace(plan.rows, steps=calibrate_two_stage_noise(plan.occupancy, steps, left))
+    )
 
 
 def in_classes(dataset, **options):
     """Return a plan in steps of four users in two classes, of which none has all weights equal."""
-    weight = [GRAIN // 2, GRAIN // 3, GRAIN // 2, GRAIN // 5]
+    weight = [
+        WEIGHT_RESOLUTION // 2,
+        WEIGHT_RESOLUTION // 3,
+        WEIGHT_RESOLUTION // 2,
+        WEIGHT_RESOLUTION // 5,
+    ]
     return classed(planned(dataset, **options), CLASSES, weight)
 
 
@@ -68,7 +75,7 @@ def taking(way):
 def numbers_of(plan, base, half, way):
     """Return the numbers of a release that found these ranges, all others zero."""
     numbers = two_stage_mean.empty(plan)
-    numbers[two_stage_mean.RANGES] = np.array([*base, half, WAYS.index(way)], dtype=np.int64)
+    numbers[two_stage_mean.RANGES] = np.array([*base, half, STRATEGIES.index(way)], dtype=np.int64)
     return numbers
 
 
@@ -104,7 +111,7 @@ def through(dataset, plan, numbers, door, centre=None):
 def filled(plan, numbers, noisy):
     """Return the numbers with what came back from the door, as a release stores them."""
     made = {name: one.copy() for name, one in numbers.items()}
-    way = WAYS[numbers[two_stage_mean.RANGES][3]]
+    way = STRATEGIES[numbers[two_stage_mean.RANGES][3]]
     first = {"direct": None, "users": two_stage_mean.CLASSES, "cells": two_stage_mean.COARSE_SUMS}[
         way
     ]

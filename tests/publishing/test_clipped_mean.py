@@ -13,7 +13,7 @@ from hexveil import theory
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.clipped_mean import half_widths, lattice, live_cells, means, statistic
 from hexveil.mechanisms.noise import ROOM
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
 from publishing.setting import dataset_of, plan_of
 
@@ -38,7 +38,7 @@ TINY = [  # counts (users down, cells across), steps of the records, kept, bound
 
 def numbers_of_every_data_set(counts, steps, kept, bounds, factor=1.0, dropped=None):
     """Return plan, lattice and y of all data sets: an axis per pair, then the live cells."""
-    scale = ValueScale.of((0, steps), 1)
+    scale = ValueLattice.of((0, steps), 1)
     lower, upper = bounds or (0, steps)
     first = dataset_of(counts, scale=scale)
     rows = {
@@ -116,7 +116,7 @@ def test_the_statistic_is_the_optimal_clipping(users, epsilon):
 @given(st.integers(1, 2**20), st.integers(1, 2**20), st.integers(0, 2**30), st.integers(1, 2**21))
 def test_what_is_kept_is_whole_and_never_above_the_plan(m, steps, parts, t):
     """The width is the plan's kept samples in whole quanta: not above them, nor a quantum below."""
-    scale = ValueScale.of((0, steps), 1)
+    scale = ValueLattice.of((0, steps), 1)
     dataset = dataset_of([[m]], scale=scale)
     plan = plan_of(dataset, [t], rows={"factor": np.array([parts / 2**30])})
     kept = plan.kept_mean
@@ -149,7 +149,7 @@ class NoNoise:
 )
 def test_the_statistic_is_the_mechanisms_estimate(users, epsilon, bounds, mechanism):
     """Without noise the published mean is what the one-cell mechanism gives on user means."""
-    scale = ValueScale.of(bounds, "0.25")
+    scale = ValueLattice.of(bounds, "0.25")
     counts = np.array([n for n, _ in users])
     sums = np.array([data.draw(st.integers(0, n * scale.steps)) for n, data in users])
     means_of_users = float(scale.lower) + 0.25 * sums / counts
@@ -165,7 +165,7 @@ def test_the_statistic_is_the_mechanisms_estimate(users, epsilon, bounds, mechan
 @given(st.integers(1, 10**6), st.floats(1e-9, 1e9))
 def test_noise_scales_are_rounded_up_and_no_further(steps, noise):
     """R is the smallest double that is at least 2 S r."""
-    scale = ValueScale.of((0, steps), 1)
+    scale = ValueLattice.of((0, steps), 1)
     plan = plan_of(dataset_of([[1]], scale=scale), [1], noise)
     r = lattice(plan, scale).noise[0]
     exact = 2 * steps * Fraction(noise)
@@ -196,7 +196,7 @@ def test_a_constant_reads_no_value():
 
 def test_sums_outside_a_cells_own_bounds_are_clamped():
     """Bounds narrower than those of the records clamp each user's sum."""
-    scale = ValueScale.of((0, 60), 1)
+    scale = ValueLattice.of((0, 60), 1)
     dataset = dataset_of([[2], [2]], [0, 120], scale=scale)
     plan = plan_of(dataset, [2], lower=10, upper=50)
     where = lattice(plan, scale)
@@ -228,7 +228,7 @@ def test_bounds_off_the_lattice_are_refused(lower, upper):
 )
 def test_what_does_not_fit_is_refused_from_public_facts(counts, steps, noise, said):
     """Statistics or noise too large for 64 bits, and noise of zero, are refused beforehand."""
-    scale = ValueScale.of((0, steps), 1)
+    scale = ValueLattice.of((0, steps), 1)
     dataset = dataset_of(counts, scale=scale)
     with pytest.raises(InputError, match=said):
         lattice(plan_of(dataset, [1], noise), scale)
@@ -237,7 +237,7 @@ def test_what_does_not_fit_is_refused_from_public_facts(counts, steps, noise, sa
 @given(st.integers(1, 2**40), st.integers(1, 2**20), st.floats(1e-3, 1e18))
 def test_what_fits_is_accepted_by_the_door(records, steps, noise):
     """Whatever the values are, the noise door has room for what the lattice accepts."""
-    scale = ValueScale.of((0, steps), 1)
+    scale = ValueLattice.of((0, steps), 1)
     try:
         where = lattice(plan_of(dataset_of([[records]], scale=scale), [records], noise), scale)
     except InputError:
@@ -249,7 +249,7 @@ def test_what_fits_is_accepted_by_the_door(records, steps, noise):
 @given(st.integers(-(2**61), 2**61), st.integers(1, 10**9))
 def test_means_are_exact_to_the_last_digits(y, records):
     """The published mean is lower + quantum y / (2 N), also for numbers beyond 53 bits."""
-    scale = ValueScale.of((-5, 60), "0.5")
+    scale = ValueLattice.of((-5, 60), "0.5")
     plan = plan_of(dataset_of([[records]], scale=scale), [1])
     expected = -5 + Fraction(y, 4 * records)
     published = means(np.array([y]), plan, scale)[0]
@@ -258,9 +258,9 @@ def test_means_are_exact_to_the_last_digits(y, records):
 
 def test_a_lattice_beyond_64_bits_is_refused():
     """A quantum so fine that no whole number of 64 bits holds a bound is one clear sentence."""
-    plan = plan_of(dataset_of([[1]], scale=ValueScale.of((0, 1), 1)), [1])
+    plan = plan_of(dataset_of([[1]], scale=ValueLattice.of((0, 1), 1)), [1])
     with pytest.raises(InputError, match="coarser quantum"):
-        lattice(plan, ValueScale.of((0, 1), Fraction(1, 2**70)))
+        lattice(plan, ValueLattice.of((0, 1), Fraction(1, 2**70)))
 
 
 def test_keeping_fewer_than_nothing_is_refused():
@@ -272,7 +272,7 @@ def test_keeping_fewer_than_nothing_is_refused():
 
 def test_noise_of_a_plan_is_the_planned_scale():
     """In value units, the noise that is drawn has the scale that the plan predicts."""
-    dataset = dataset_of([[3, 1], [2, 2], [1, 5]], scale=ValueScale.of((0, 60), "0.25"))
+    dataset = dataset_of([[3, 1], [2, 2], [1, 5]], scale=ValueLattice.of((0, 60), "0.25"))
     plan = hv.plan(dataset, epsilon=1, advise=False)
     where = lattice(plan, dataset.public.scale)
     unit = 0.25 / (2 * dataset.occupancy.records_per_cell)

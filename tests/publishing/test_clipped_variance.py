@@ -23,13 +23,13 @@ from hexveil.mechanisms.clipped_variance import (
     statistic,
     variances,
 )
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
 from publishing.setting import dataset_of, plan_of
 
 POINTS = 4
 """Steps of the bounds: values stand on a lattice of five points."""
-SCALE = ValueScale.of((0, POINTS), 1)
+SCALE = ValueLattice.of((0, POINTS), 1)
 BOTH = ("mean", "variance")
 THIRD = (GRAIN // 3) / GRAIN
 
@@ -87,7 +87,7 @@ def test_the_statistic_is_the_weighted_variance_rounded_down(samples, kept, data
     factor = [data.draw(parts) / GRAIN for _ in range(n)]
     dropped = data.draw(st.none() | st.lists(st.booleans(), min_size=n, max_size=n))
     noise = data.draw(st.floats(1e-4, 10.0))
-    dataset = dataset_with(samples, scale=ValueScale.of((-30, 30), 1))
+    dataset = dataset_with(samples, scale=ValueLattice.of((-30, 30), 1))
     plan = plan_with(dataset, kept, noise=noise, factor=factor, dropped=dropped)
     where = lattice(plan, dataset.public.scale)
     expected = share(samples, plan, 60) * STEPS / Fraction(noise)
@@ -97,7 +97,7 @@ def test_the_statistic_is_the_weighted_variance_rounded_down(samples, kept, data
 @given(users_samples)
 def test_where_nothing_is_cut_it_is_the_population_variance(samples):
     """With everything kept the published number is the variance of all samples."""
-    dataset = dataset_with(samples, scale=ValueScale.of((0, 60), 1))
+    dataset = dataset_with(samples, scale=ValueLattice.of((0, 60), 1))
     plan = plan_with(dataset, 6)
     y = statistic(dataset, plan, lattice(plan, dataset.public.scale))
     expected = np.var([k for own in samples for k in own])
@@ -293,7 +293,7 @@ def crowd():
         np.full((4, N), 2),
         values.sum(axis=2).ravel(),
         (values**2).sum(axis=2).ravel(),
-        scale=ValueScale.of((0, 60), "0.1"),
+        scale=ValueLattice.of((0, 60), "0.1"),
     )
     return dataset, values.reshape(N, 8).var(axis=1) / 100
 
@@ -348,7 +348,7 @@ def test_the_true_values_lie_in_their_intervals(book, kept):
 
 def test_sums_of_one_user_may_be_any_that_are_possible():
     """The largest sums that a data set accepts fit the whole numbers on the way."""
-    scale = ValueScale.of((0, 2**20), 1)
+    scale = ValueLattice.of((0, 2**20), 1)
     m = 2**21
     total = np.array([0, m * 2**20, m // 2 * 2**20])
     squares = total * 2**20

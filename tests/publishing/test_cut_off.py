@@ -13,8 +13,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import noise, two_stage_mean
-from hexveil.model.public_metadata import ValueScale
-from hexveil.planning.clipping_range.two_stage import WAYS
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.clipping_range.two_stage import STRATEGIES
 from hexveil.publishing.cut_off import QUANTILE, CutOff, cut_off
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.pipeline import ENDS
@@ -26,7 +26,7 @@ from publishing.stepping import in_classes, numbers_of, taking, tiny
 CELLS, USERS, FAST = 16, 240, 54.3
 RELEASES = range(9, 17)
 """Seeds of eight releases. One in forty misses a hexagon that lies wholly beyond an end."""
-SCALE = ValueScale.of((0, 65), "0.1")
+SCALE = ValueLattice.of((0, 65), "0.1")
 
 
 @functools.cache
@@ -83,7 +83,7 @@ def published(dataset, plan, tmp_path, seed, way=None, **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("estimates", ["raw", ("raw", "smoothed")], ids=["raw", "smoothed"])
-@pytest.mark.parametrize("way", [None, *WAYS])
+@pytest.mark.parametrize("way", [None, *STRATEGIES])
 def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
     """In eight of eight releases it is graded as cut off, and its interval holds the truth.
 
@@ -103,7 +103,7 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", [None, *WAYS])
+@pytest.mark.parametrize("way", [None, *STRATEGIES])
 def test_cells_well_inside_are_as_they_were(tmp_path, way):
     """A cell that is not cut off keeps grade and interval."""
     dataset = highway()
@@ -164,7 +164,7 @@ def test_without_a_private_range_nothing_is_cut_off(tmp_path):
 def interval_plan(ends, steps=100):
     """Return a plan whose release found these ends, and each cell's sum of weights."""
     counts = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
-    dataset = dataset_of(counts, 0, scale=ValueScale.of((0, steps), 1))
+    dataset = dataset_of(counts, 0, scale=ValueLattice.of((0, steps), 1))
     plan = hv.plan(dataset, epsilon=40, clipping_range="private", advise=False)
     interval = plan.rows.interval.found(ends, steps)
     found = replace(plan, rows=replace(plan.rows, interval=interval))
@@ -220,7 +220,7 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
     """A mean that is cut off hides either way; squares that are cut off make it too small."""
     counts = np.array([[2, 1], [1, 2], [2, 3], [3, 1]])
     squares = np.full(8, 10_000)
-    dataset = dataset_of(counts, 100, squares, scale=ValueScale.of((0, 100), 1))
+    dataset = dataset_of(counts, 100, squares, scale=ValueLattice.of((0, 100), 1))
     plan = hv.plan(
         dataset, epsilon=400, clipping_range="private", statistics=("mean", "variance", "sd"),
         advise=False,

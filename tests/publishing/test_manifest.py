@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import (
     epsilon_text,
     fingerprint,
@@ -70,7 +70,7 @@ def test_a_manifest_of_labels_follows_the_schema():
 
 def test_a_manifest_of_one_cell_below_zero_follows_the_schema():
     """A single cell and bounds below zero are ordinary."""
-    dataset = dataset_of([[1]], scale=ValueScale.of((-40, "-0.5"), "0.5"))
+    dataset = dataset_of([[1]], scale=ValueLattice.of((-40, "-0.5"), "0.5"))
     said = manifest_of(dataset)
     check(said)
     assert said["bounds"] == {"lower": "-40", "upper": "-0.5", "quantum": "0.5"}

@@ -19,7 +19,7 @@ from hexveil import report
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.mechanisms import clipped_mean, noise
 from hexveil.model.cells import CellTable
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.readme import readme
 from hexveil.records.dataset import Dataset
@@ -425,7 +425,7 @@ def test_variances_of_records_as_read(tmp_path, book):
 def crowd(n_cells):
     """Return many cells of three users, their values at different heights."""
     counts = np.ones((3, n_cells), dtype=np.int64)
-    return dataset_of(counts, np.arange(3 * n_cells) % 601, scale=ValueScale.of((0, 60), "0.1"))
+    return dataset_of(counts, np.arange(3 * n_cells) % 601, scale=ValueLattice.of((0, 60), "0.1"))
 
 
 N = 8_000
@@ -501,7 +501,7 @@ def test_without_noise_the_table_holds_the_means(city, book, monkeypatch):
 def test_bounds_of_each_cell_below_zero(book, monkeypatch):
     """Cells with bounds of their own, below zero too, publish the mean of the clamped sums."""
     monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
-    scale = ValueScale.of((-40, 20), "0.5")
+    scale = ValueLattice.of((-40, 20), "0.5")
     dataset = dataset_of([[2, 1, 1], [1, 3, 2]], [100, 6, 0, 350, 120, 170], scale=scale)
     bounds = {"line/0": (-40, 20), "line/1": (-30, -10), "line/2": (0, 20)}
     plan = hv.plan(
@@ -607,9 +607,9 @@ def test_every_public_fact_is_part_of_the_request(city, book):
     plan = plan_of(city, [2, 2, 0], 1.5)
     hv.release(city, plan, ledger=book, accept_noise=True)
     others = [
-        changed(city, scale=ValueScale.of((0, 61), 1)),
-        changed(city, scale=ValueScale.of((-1, 60), 1)),
-        changed(city, scale=ValueScale.of((0, 60), "0.5")),
+        changed(city, scale=ValueLattice.of((0, 61), 1)),
+        changed(city, scale=ValueLattice.of((-1, 60), 1)),
+        changed(city, scale=ValueLattice.of((0, 60), "0.5")),
         changed(city, value="noise"),
         changed(city, value_unit="mph"),
         changed(city, cells=hexagons(4).take(np.array([0, 1, 3]))),
@@ -649,7 +649,7 @@ def test_a_plan_of_other_records_is_refused(city, plan, book, door):
         hv.release(other, plan, ledger=book, accept_noise=True)
     with pytest.raises(InputError, match="multiple of the quantum"):
         hv.release(city, plan_of(city, 2, upper=99), ledger=book, accept_noise=True)
-    coarser = changed(city, scale=ValueScale.of((0, 60), "0.5"))
+    coarser = changed(city, scale=ValueLattice.of((0, 60), "0.5"))
     with pytest.raises(InputError, match="bounds or the quantum"):
         hv.release(city, plan_of(coarser, 2), ledger=book, accept_noise=True)
     assert (book.spent, door) == (0, [])
@@ -679,7 +679,7 @@ def test_other_estimates_are_refused(city, plan, book, estimates):
 
 def test_only_a_data_set_is_released(city, plan, book):
     """Public facts alone cannot be released."""
-    with pytest.raises(InputError, match="records as read, got PublicFacts"):
+    with pytest.raises(InputError, match="records as read, got PublicMetadata"):
         hv.release(city.public, plan, ledger=book, accept_noise=True)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import hexveil as hv
 from examples import examples
 from hexveil.mechanisms import noise, range_quantiles
+from hexveil.model.public_metadata import ValueLattice
 from publishing.setting import dataset_of
 
 QUANTILES = (Fraction(1, 10), Fraction(9, 10))
@@ -19,9 +19,7 @@ QUANTILES = (Fraction(1, 10), Fraction(9, 10))
 
 def fleet(counts, totals, steps=12):
     """Return a data set on a lattice of few steps."""
-    from hexveil.model.public_metadata import ValueScale  # noqa: PLC0415  for the lattice alone
-
-    return dataset_of(counts, totals, scale=ValueScale.of((0, steps), 1))
+    return dataset_of(counts, totals, scale=ValueLattice.of((0, steps), 1))
 
 
 def by_hand(dataset, asked):
@@ -63,14 +61,14 @@ def test_costs_are_counted_exactly(drawn):
     asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
     assert asked.points.tolist() == list(range(13))
     for counted, block in (
-        (range_quantiles.COUNTED, range_quantiles.BLOCK),
+        (range_quantiles.COUNTED, range_quantiles.BLOCK_PAIRS),
         (range_quantiles.COUNTED, 2),
-        (0, range_quantiles.BLOCK),
+        (0, range_quantiles.BLOCK_PAIRS),
         (0, 2),
     ):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(range_quantiles, "COUNTED", counted)
-            patch.setattr(range_quantiles, "BLOCK", block)
+            patch.setattr(range_quantiles, "BLOCK_PAIRS", block)
             found = range_quantiles.costs(dataset, asked)
         assert [cost.tolist() for cost in found] == by_hand(dataset, asked)
 
@@ -171,9 +169,7 @@ def test_an_interval_is_stretched_around_its_middle_within_the_bounds(stretch, f
 
 def test_points_are_whole_and_not_too_many():
     """A fine lattice gets evenly spaced points, its ends among them."""
-    dataset = dataset_of(
-        np.ones((3, 1), dtype=int), 5, scale=hv.facts.ValueScale.of((0, 600), "0.001")
-    )
+    dataset = dataset_of(np.ones((3, 1), dtype=int), 5, scale=ValueLattice.of((0, 600), "0.001"))
     asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
     assert asked.points.size == range_quantiles.POINTS + 1
     assert (asked.points[0], asked.points[-1]) == (0, 600_000)

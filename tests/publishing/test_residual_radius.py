@@ -12,8 +12,8 @@ from examples import examples
 from hexveil.mechanisms import noise, residual_radius
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.mechanisms.range_quantiles import GRAIN
-from hexveil.model.public_metadata import ValueScale
-from hexveil.planning.clipping_range.two_stage import INSIDE
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[1, 2, 1], [2, 0, 1], [1, 1, 0], [0, 0, 2]])
@@ -21,12 +21,12 @@ COUNTS = np.array([[1, 2, 1], [2, 0, 1], [1, 1, 0], [0, 0, 2]])
 
 def fleet(counts, totals, steps=12):
     """Return a data set on a lattice of few steps."""
-    return dataset_of(counts, totals, scale=ValueScale.of((0, steps), 1))
+    return dataset_of(counts, totals, scale=ValueLattice.of((0, steps), 1))
 
 
 def measure(dataset, width=3, epsilon=Fraction(1)):
     """Return what is chosen from."""
-    return residual_radius.measure(dataset.occupancy, width, INSIDE, epsilon)
+    return residual_radius.measure(dataset.occupancy, width, RESIDUAL_QUANTILE, epsilon)
 
 
 def pairs_of(dataset):
@@ -51,7 +51,7 @@ def by_hand(dataset, asked):
         for user, n, total in rows
         if cells[user] > 1
     ]
-    target = round(sum(vote for _, vote in votes) * INSIDE)
+    target = round(sum(vote for _, vote in votes) * RESIDUAL_QUANTILE)
     return [
         abs(sum(vote for away, vote in votes if away <= point) - target)
         for point in asked.points.tolist()
@@ -139,10 +139,10 @@ def test_many_users_find_their_distances():
     dataset = dataset_of(
         np.ones(values.shape, dtype=int),
         values.T.ravel(),
-        scale=ValueScale.of((0, 6000), 1),
+        scale=ValueLattice.of((0, 6000), 1),
     )
     found = residual_radius.prepare(dataset, measure(dataset, 3000, Fraction(1, 2)))()
-    exact = np.quantile(np.abs(values[:, 0] - values[:, 1]) / 2, float(INSIDE))
+    exact = np.quantile(np.abs(values[:, 0] - values[:, 1]) / 2, float(RESIDUAL_QUANTILE))
     assert found == pytest.approx(exact, abs=3000 / 128 + 10)
 
 

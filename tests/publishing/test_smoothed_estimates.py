@@ -7,7 +7,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.readme import readme
 from hexveil.publishing.smoothed_estimates import crowds, groupings_of
@@ -40,7 +40,7 @@ def fleet(cells=None, n_cells=12, users=60):
         counts,
         sums.T.ravel(),
         least,
-        scale=ValueScale.of((0, 60), "0.001"),
+        scale=ValueLattice.of((0, 60), "0.001"),
         cells=cells or hexagons(n_cells),
     )
 

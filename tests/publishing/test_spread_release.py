@@ -8,12 +8,12 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import clipped_mean, clipped_variance, noise
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset
 from publishing.setting import dataset_of, hexagons
 from spread_blocks import spread_dataset
 
-SCALE = ValueScale.of((0, 10), "0.5")
+SCALE = ValueLattice.of((0, 10), "0.5")
 BOTH = ("mean", "variance")
 ASKED = {
     "joint": {"epsilon": 2},

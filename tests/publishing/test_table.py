@@ -8,7 +8,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.table import COLUMNS, check_labels, released
 from publishing.setting import SLOT, dataset_of, hexagons, labels, plan_of
 
@@ -60,7 +60,7 @@ def test_flags_use_each_cells_own_span():
 
 def test_low_and_high_stay_inside_each_cells_bounds():
     """Noise may leave the bounds; raw, low and high never do, and raw lies between them."""
-    dataset = dataset_of([[1, 1, 1]] * 4, scale=ValueScale.of((-20, 60), 1))
+    dataset = dataset_of([[1, 1, 1]] * 4, scale=ValueLattice.of((-20, 60), 1))
     plan = plan_of(dataset, [1, 1, 1], 0.2, lower=[-20, 0, 10], upper=[60, 50, 12])
     rows = rows_of(dataset, plan, [-500.0, 25.0, 500.0])
     for row, low, high in zip(rows, plan.lower, plan.upper, strict=True):

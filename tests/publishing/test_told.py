@@ -12,7 +12,7 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms import two_stage_mean
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing import receipt
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.manifest import schema
@@ -44,7 +44,7 @@ def fleet():
     occupancy = empty.occupancy
     value = 300 + rng.normal(0, 60, USERS)[occupancy.user] + 20 * occupancy.cell
     totals = np.clip(value + rng.normal(0, 20, occupancy.n_pairs), 0, 800).astype(int) * occupancy.n
-    scale = ValueScale.of((-40, 40), "0.1")
+    scale = ValueLattice.of((-40, 40), "0.1")
     return dataset_of(
         counts, totals, scale=scale, cells=labels(CELLS), value="change", value_unit="mm"
     )
@@ -200,7 +200,7 @@ def test_what_was_cut_off_is_in_no_bound(way, tmp_path, monkeypatch):
     counts = np.ones((USERS, CELLS), dtype=int)
     user = dataset_of(counts).occupancy.user
     total = np.where(user < USERS // 20, 1000, 100 + user % 40)
-    data = dataset_of(counts, total, scale=ValueScale.of((0, 1000), 1))
+    data = dataset_of(counts, total, scale=ValueLattice.of((0, 1000), 1))
     much = 10 * EPSILON  # the interval is found as well as it can be
     plan = hv.plan(data, epsilon=much, clipping_range="two-stage", advise=False)
     monkeypatch.setattr(two_stage_mean, "_way", lambda *_: way)

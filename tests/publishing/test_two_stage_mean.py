@@ -18,10 +18,14 @@ from examples import examples
 from hexveil.base.errors import InputError, StorageError
 from hexveil.mechanisms import noise, range_quantiles, residual_radius, two_stage_mean
 from hexveil.mechanisms.permute_and_flip import law
-from hexveil.model.public_metadata import ValueScale
-from hexveil.planning.clipping_range.private_range import GRAIN, stretched
-from hexveil.planning.clipping_range.strategies import COARSE, NARROW, cell_spread
-from hexveil.planning.clipping_range.two_stage import INSIDE, WAYS
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION, widened
+from hexveil.planning.clipping_range.strategies import (
+    CELL_RESIDUAL_HALF_WIDTH_SD,
+    FIRST_STAGE_SHARE,
+    within_cell_sd,
+)
+from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE, STRATEGIES
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.verification import verify
 from publishing.drawing import drawn
@@ -40,7 +44,7 @@ from publishing.stepping import (
     tiny,
 )
 
-each_way = pytest.mark.parametrize("way", WAYS)
+each_way = pytest.mark.parametrize("way", STRATEGIES)
 each_user = pytest.mark.parametrize("user", range(4))
 BASES = tuple(itertools.combinations(range(STEPS + 1), 2))
 CENTRES = range(STEPS + 1)
@@ -146,14 +150,14 @@ def test_the_sensitivity_is_exact(way, user, base):
     assert (second[cells == 0] == 0).all()
 
 
-@pytest.mark.parametrize("way", [None, *WAYS])
+@pytest.mark.parametrize("way", [None, *STRATEGIES])
 def test_nothing_leaves_but_through_the_noise_door(way, monkeypatch):
     """Where the door says the same whatever it is given, all that is stored is the same.
 
     So interval, h, way and centres are functions of what came out of it, and of public facts.
     """
     plan, rng = MADE[9], np.random.default_rng(5)
-    said = rng.integers(0, 9 * GRAIN, 20)
+    said = rng.integers(0, 9 * WEIGHT_RESOLUTION, 20)
     monkeypatch.setattr(noise, "noisy_max", lambda scores, _: len(scores) // 2)
     monkeypatch.setattr(noise, "add_laplace", lambda values, _: said[: values.size].copy())
     stored = []
@@ -189,8 +193,10 @@ def found_ranges(data, plan):
     )
     for i, j in itertools.product(range(asked.points.size), repeat=2):
         base = range_quantiles.interval([i, j], asked, STEPS)
-        low, high = stretched(base, STEPS, steps.stretch)
-        measure = residual_radius.measure(plan.occupancy, high - low, INSIDE, steps.epsilon)
+        low, high = widened(base, STEPS, steps.stretch)
+        measure = residual_radius.measure(
+            plan.occupancy, high - low, RESIDUAL_QUANTILE, steps.epsilon
+        )
         inside = np.array(
             [log_law(residual_radius.costs(one, measure), measure.scale) for one in data]
         )
@@ -223,7 +229,7 @@ def test_all_that_a_user_can_lose_is_booked(user, epsilon):
     """
     plan, data = in_classes(tiny(), epsilon=epsilon), neighbours(user)
     loss = plan.losses()[user]
-    lost = {way: most_lost(data, plan, way) for way in WAYS}
+    lost = {way: most_lost(data, plan, way) for way in STRATEGIES}
     assert max(lost.values()) <= loss
     assert max(lost.values()) > 0.6 * loss
 
@@ -293,8 +299,8 @@ def test_scales_are_rounded_up_and_no_further(way):
             (made.steps.noise, made.steps.totals(occupancy), 2 * found.half, Fraction(1)),
         ],
         "cells": [
-            (made.noise, total, width, COARSE),
-            (made.noise, total, 2 * found.half, 1 - COARSE),
+            (made.noise, total, width, FIRST_STAGE_SHARE),
+            (made.noise, total, 2 * found.half, 1 - FIRST_STAGE_SHARE),
         ],
     }[way]
     exact = [
@@ -311,13 +317,13 @@ def test_ranges_are_those_of_the_way():
     plan, numbers = MADE[9], numbers_of(MADE[9], (2, 6), 2, "direct")
     interval, steps = plan.rows.interval, plan.rows.steps
     direct = two_stage_mean.ranges(plan, numbers, 9)
-    assert direct.ends == stretched((2, 6), 9, interval.stretch)
-    first = stretched((2, 6), 9, steps.stretch)
+    assert direct.ends == widened((2, 6), 9, interval.stretch)
+    first = widened((2, 6), 9, steps.stretch)
     users = two_stage_mean.ranges(plan, numbers_of(plan, (2, 6), 2, "users"), 9)
     assert (users.ends, users.half, users.inside) == (first, 2, 2)
     assert first[0] <= users.own[0] < users.own[1] <= first[1]
     cells = two_stage_mean.ranges(plan, numbers_of(plan, (2, 6), 2, "cells"), 9)
-    narrow = NARROW * cell_spread(first[1] - first[0], 2)
+    narrow = CELL_RESIDUAL_HALF_WIDTH_SD * within_cell_sd(first[1] - first[0], 2)
     assert (cells.ends, cells.half, cells.own) == (first, round(narrow), None)
 
 
@@ -332,7 +338,7 @@ def fleet(users=400, quantum="0.1"):
     own = rng.normal(30, 7, (users, 1)) + rng.normal(0, 2, counts.shape)
     per_unit = int(1 / Fraction(quantum))
     sums = np.round(np.clip(own, 0, 60) * counts * per_unit).astype(np.int64)
-    return dataset_of(counts, sums.T[counts.T > 0], scale=ValueScale.of((0, 60), quantum))
+    return dataset_of(counts, sums.T[counts.T > 0], scale=ValueLattice.of((0, 60), quantum))
 
 
 @pytest.fixture(scope="module")
@@ -351,7 +357,7 @@ def test_every_step_is_booked_and_the_same_numbers_are_shown_again(way, flock, b
     assert not made.replayed
     assert plan.epsilon <= book.spent < plan.epsilon + Fraction(1, 10**11)
     (entry,) = book.entries()
-    assert WAYS[entry.published["deviation"][1]] == way
+    assert STRATEGIES[entry.published["deviation"][1]] == way
     told = [Fraction(one["epsilon"]) for one in made.manifest["plan"]["privacy_steps"]]
     assert sum(told) >= plan.epsilon * (1 - Fraction(1, 10**9))
     again = hv.release(dataset, plan, ledger=book, accept_noise=True)
@@ -405,7 +411,7 @@ def test_without_noise_it_is_what_the_way_says(flock, monkeypatch):
     dataset, plan = flock
     monkeypatch.setattr(noise, "add_laplace", noiseless)
     facts, occupancy = dataset.public, dataset.occupancy
-    for way in WAYS:
+    for way in STRATEGIES:
         with taking(way):
             numbers = drawn(two_stage_mean.stages(dataset, plan))
         shown = two_stage_mean.found_by(plan, numbers, facts)
@@ -579,7 +585,7 @@ def test_what_would_not_have_the_stated_loss_is_refused(change, flock):
 
 def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     """A lattice too fine for the noise, in any of the ways, is refused from public facts."""
-    dataset = dataset_of(COUNTS, 5, scale=ValueScale.of((0, 10), "0.00000001"))
+    dataset = dataset_of(COUNTS, 5, scale=ValueLattice.of((0, 10), "0.00000001"))
     with pytest.raises(InputError, match="does not fit whole numbers"):
         hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
     fine = planned(tiny())
@@ -598,7 +604,7 @@ def test_records_beyond_whole_numbers_are_refused(clipping_range, records, book)
     In such a product a contribution would be outside its range, and the sensitivity wrong.
     """
     counts = np.array([[records, 2], [3, records // 8], [1, 1], [2, 2]], dtype=np.int64)
-    dataset = dataset_of(counts, counts.T.ravel(), scale=ValueScale.of((0, STEPS), 1))
+    dataset = dataset_of(counts, counts.T.ravel(), scale=ValueLattice.of((0, STEPS), 1))
     plan = hv.plan(dataset, epsilon=2, clipping_range=clipping_range, advise=False)
     if records < 2**35:
         hv.release(dataset, plan, ledger=book, accept_noise=True)
@@ -733,4 +739,4 @@ def test_classes_of_the_tests_are_as_they_should(flock):
     assert np.bincount(plan.rows.steps.of).min() >= 10
     assert plan.rows.steps.class_noise.size > 1
     one = classed(planned(tiny()), (0, 0, 0, 0))
-    assert one.rows.steps.class_totals().tolist() == [4 * (GRAIN // 2)]
+    assert one.rows.steps.class_totals().tolist() == [4 * (WEIGHT_RESOLUTION // 2)]

@@ -16,7 +16,7 @@ import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
 from hexveil.mechanisms import noise, range_quantiles, weighted_mean
 from hexveil.mechanisms.permute_and_flip import law
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.pipeline import ENDS, _weighted_stages
 from hexveil.publishing.stages import CELLS
 from hexveil.publishing.verification import verify
@@ -33,7 +33,7 @@ def planned(dataset, epsilon=2, **options):
 
 def tiny(totals=0, steps=3):
     """Return a data set of four users on a lattice of few steps."""
-    return dataset_of(COUNTS, totals, scale=ValueScale.of((0, steps), 1))
+    return dataset_of(COUNTS, totals, scale=ValueLattice.of((0, steps), 1))
 
 
 def neighbours(user, steps=3):
@@ -131,7 +131,7 @@ def fleet(users=600):
     rng = np.random.default_rng(6)
     counts = rng.integers(1, 4, (users, 2))
     sums = np.round(rng.uniform(20_000, 40_000, counts.shape) * counts).astype(np.int64)
-    return dataset_of(counts, sums.T.ravel(), scale=ValueScale.of((0, 60), "0.001"))
+    return dataset_of(counts, sums.T.ravel(), scale=ValueLattice.of((0, 60), "0.001"))
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_released_noise_has_the_planned_scale():
     |noise| / scale has mean 1 and variance 1; of 4,000 the mean is off by 0.08 with a chance of
     less than 1e-6, and a scale a fifth off would be seen with a larger one than 1 - 1e-6.
     """
-    dataset = dataset_of([[1]] * 40, 30_000, scale=ValueScale.of((0, 60), "0.001"))
+    dataset = dataset_of([[1]] * 40, 30_000, scale=ValueLattice.of((0, 60), "0.001"))
     plan = planned(dataset, epsilon=3)
     seen = []
     for _ in range(4000):
@@ -216,7 +216,9 @@ def test_bounds_of_the_plan_must_be_the_records(book):
 
 def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     """A lattice too fine for the noise is refused from public facts."""
-    dataset = dataset_of(np.ones((3, 2), dtype=int), 5, scale=ValueScale.of((0, 10), "0.00000001"))
+    dataset = dataset_of(
+        np.ones((3, 2), dtype=int), 5, scale=ValueLattice.of((0, 10), "0.00000001")
+    )
     with pytest.raises(InputError, match="does not fit whole numbers"):
         hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
     assert book.entries() == ()

@@ -17,8 +17,8 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise as noise_library
 from hexveil.mechanisms import range_quantiles, weighted_mean, weighted_variance
 from hexveil.mechanisms.permute_and_flip import law
-from hexveil.model.public_metadata import ValueScale
-from hexveil.planning.clipping_range.private_range import around
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.clipping_range.private_range import centre_and_radius
 from hexveil.publishing.pipeline import ENDS, _weighted_stages
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
@@ -46,7 +46,7 @@ def tiny(totals=0, squares=0, steps=3):
     """Return a data set of four users on a lattice of few steps."""
     n = hv.Occupancy.from_dense(COUNTS).n_pairs
     squares = np.array(np.broadcast_to(squares, n), dtype=np.int64)
-    return dataset_of(COUNTS, totals, squares, scale=ValueScale.of((0, steps), 1))
+    return dataset_of(COUNTS, totals, squares, scale=ValueLattice.of((0, steps), 1))
 
 
 def possible(n, steps):
@@ -199,7 +199,7 @@ def fleet(users=600, cells=2, seed=6, most=4, spread=5000):
         for n in occupancy.n.tolist()
     ]
     made = (np.array([(one**p).sum() for one in samples], dtype=np.int64) for p in (1, 2))
-    return dataset_of(counts, *made, scale=ValueScale.of((0, 60), "0.001")), samples
+    return dataset_of(counts, *made, scale=ValueLattice.of((0, 60), "0.001")), samples
 
 
 def true_variance(dataset, samples):
@@ -232,7 +232,7 @@ def test_one_booking_covers_all_three_steps(book, tmp_path):
     both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
     assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
     low, high = interval_of(entry, dataset, plan)
-    radius = around((low, high), 60_000, plan.rows.interval.radius)[2]
+    radius = centre_and_radius((low, high), 60_000, plan.rows.interval.radius)[2]
     assert step["radius"] == pytest.approx(radius / 1000)
     noise = float(plan.rows.variance_noise[0])
     assert cells["mean_share"] == pytest.approx(noise / (noise + plan.mean_noise[0]))
@@ -290,7 +290,7 @@ def test_a_loaded_plan_releases_the_same_request(book, tmp_path):
 def projected(dataset, plan, pair, shares):
     """Return Σ p min(q, r²) - (Σ p clip(mean) - middle)² of each cell in value units, by floats."""
     occupancy, scale = dataset.occupancy, dataset.public.scale
-    middle, _, radius = around(pair, scale.steps, plan.rows.interval.radius)
+    middle, _, radius = centre_and_radius(pair, scale.steps, plan.rows.interval.radius)
     total, square = dataset.sums.total / occupancy.n, dataset.sums.total_sq / occupancy.n
     q = np.minimum(square - 2 * middle * total + middle**2, radius**2)
     x = np.clip(total, *pair) - middle
@@ -332,7 +332,7 @@ def cases(draw):
     square = np.array([draw(st.integers(int(a), int(b))) for a, b in zip(least, most, strict=True)])
     low = draw(st.integers(0, steps - 1))
     pair = low, draw(st.integers(low + 1, steps))
-    return dataset_of(counts, total, square, scale=ValueScale.of((0, steps), 1)), pair
+    return dataset_of(counts, total, square, scale=ValueLattice.of((0, steps), 1)), pair
 
 
 @pytest.mark.slow
@@ -365,7 +365,7 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
     off = np.abs(shown - added - target)
     assert (off <= part.bias + slack)[part.live].all()
     assert (target >= -slack).all()
-    middle, _, radius = around(pair, scale.steps, interval.radius)
+    middle, _, radius = centre_and_radius(pair, scale.steps, interval.radius)
     mean = dataset.sums.total / occupancy.n
     q = dataset.sums.total_sq / occupancy.n - 2 * middle * mean + middle**2
     if (mean >= pair[0]).all() and (mean <= pair[1]).all() and (q <= radius**2).all():
@@ -384,7 +384,7 @@ def test_bounds_hold_at_least_95_times_in_100(book):
     middle = rng.permuted(np.repeat([10, 50], cells // 2))
     counts = np.ones((users, cells), dtype=np.int64)
     total = np.repeat(middle, users)
-    dataset = dataset_of(counts, total, total**2, scale=ValueScale.of((0, 60), 1))
+    dataset = dataset_of(counts, total, total**2, scale=ValueLattice.of((0, 60), 1))
     plan = planned(dataset, epsilon=10, statistics=("variance", "sd"))
     table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
     pair = interval_of(book.entries()[0], dataset, plan)
@@ -407,7 +407,7 @@ def test_released_noise_has_the_planned_scale():
     less than 1e-6.
     """
     total = np.full(40, 30_000)
-    dataset = dataset_of([[1]] * 40, total, total**2, scale=ValueScale.of((0, 60), "0.001"))
+    dataset = dataset_of([[1]] * 40, total, total**2, scale=ValueLattice.of((0, 60), "0.001"))
     plan = planned(dataset, epsilon=6)
     noise, signs, means = [], [], []
     for _ in range(1500):

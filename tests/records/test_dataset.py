@@ -11,7 +11,7 @@ from examples import examples
 from hexveil.base.errors import HexveilError
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.public_metadata import PublicFacts, ValueScale
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records import Dataset, Sums
 
 
@@ -22,7 +22,7 @@ def dataset_of(counts, totals, squares, steps):
         np.zeros(counts.size, dtype=np.int64), np.arange(counts.size), counts, 1, counts.size
     )
     cells = CellTable(Labels("w"), labels={"w": ("x",)})
-    facts = PublicFacts(occupancy, cells, ValueScale.of((0, steps), 1))
+    facts = PublicMetadata(occupancy, cells, ValueLattice.of((0, steps), 1))
     sums = [None if s is None else np.array(s, dtype=np.int64) for s in (totals, squares)]
     return Dataset(facts, Sums(*sums))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.decimals import Decimals, decimals, exact_squares
 
 
@@ -29,7 +29,7 @@ from hexveil.records.decimals import Decimals, decimals, exact_squares
 )
 def test_decimals_are_as_long_as_needed_and_no_longer_than_engines_have(bounds, quantum, form):
     """Digits of the values and of the quantum are counted; what cannot fit has no decimals."""
-    assert decimals(ValueScale.of(bounds, quantum)) == form
+    assert decimals(ValueLattice.of(bounds, quantum)) == form
 
 
 sized = st.integers(-(10**38) + 1, 10**38 - 1)
@@ -43,7 +43,7 @@ sized = st.integers(-(10**38) + 1, 10**38 - 1)
 )
 def test_no_digit_is_lost(rows, scale, skipped):
     """The result is that of fractions, for decimals of any size and sign, sliced or not."""
-    scale = ValueScale.of(*scale)
+    scale = ValueLattice.of(*scale)
     places = 2 * decimals(scale).places
     lower = scale.lower / scale.quantum
     written = [Decimal(f"{digits}e-{places}") for digits, *_ in rows]

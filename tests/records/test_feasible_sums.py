@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.model.public_metadata import ValueScale
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.decimals import decimals
 from hexveil.records.feasible_sums import nearest_squares, nearest_totals, squares_range
 
@@ -29,7 +29,7 @@ def test_the_range_of_squares_is_that_of_all_whole_values(n, steps):
 def test_nearest_sums_are_nearest(lower):
     """Given sums are moved to the nearest total, then to the nearest sum of squares it allows."""
     n, steps, quantum = 3, 4, Fraction(1, 2)
-    scale = ValueScale(Fraction(lower), lower + steps * quantum, quantum)
+    scale = ValueLattice(Fraction(lower), lower + steps * quantum, quantum)
     count = np.array([n])
     for given_sum in np.arange(n * lower - 3, n * lower + 10, 0.25):
         total = int(nearest_totals(np.array([given_sum]), count, scale)[0])
@@ -47,7 +47,7 @@ def test_nearest_sums_are_nearest(lower):
 @pytest.mark.parametrize("lower", [-9_000_000, 5_000_000])
 def test_long_decimals_are_taken_to_their_last_place(lower, quantum):
     """Of many values far from zero the nearest sum is exact from a decimal, ends included."""
-    scale = ValueScale.of((lower, lower + 65), quantum)
+    scale = ValueLattice.of((lower, lower + 65), quantum)
     n, first, half = 70_000, int(scale.lower / scale.quantum), scale.steps // 2
     total = n * half
     least, largest = (
@@ -70,7 +70,7 @@ def test_long_decimals_are_taken_to_their_last_place(lower, quantum):
 
 def test_halves_are_rounded_away_from_zero_and_nothing_nearly_half_is():
     """Exact halves go up in size; the double just below a half goes down."""
-    scale = ValueScale(Fraction(-4), Fraction(4), Fraction(1))
+    scale = ValueLattice(Fraction(-4), Fraction(4), Fraction(1))
     given = np.array([0.5, -0.5, 1.5, -1.5, 0.49999999999999994, -0.49999999999999994])
     found = nearest_totals(given, np.ones(6, dtype=np.int64), scale)
     assert (found - 4).tolist() == [1, -1, 2, -2, 0, 0]

@@ -21,7 +21,7 @@ from hypothesis import given
 import hexveil as hv
 from hexveil.cli import main
 from hexveil.mechanisms import clipped_mean
-from hexveil.model.public_metadata import UNITS, ValueScale
+from hexveil.model.public_metadata import UNITS, ValueLattice
 from hexveil.report.promise import (
     exact_counts,
     factor_words,
@@ -45,7 +45,7 @@ OLD = re.compile(
 
 def line_of_buses(speeds):
     """Return buses of one record each, in one cell."""
-    return dataset_of([[1]] * len(speeds), speeds, scale=ValueScale.of((0, 66), 1))
+    return dataset_of([[1]] * len(speeds), speeds, scale=ValueLattice.of((0, 66), 1))
 
 
 def law_of(dataset, plan):

@@ -28,30 +28,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
 
     Floats = NDArray[np.float64]
 
 LN20 = math.log(20.0)
 LN40 = math.log(40.0)
 """Where two noises must both stay within their limits, each may leave them half as often."""
-SQUARED = 2.0**-20 + 2.0**-30
+SECOND_MOMENT_ROUNDING = 2.0**-20 + 2.0**-30
 """What rounding may take from a second moment, as a part of the squared radius: it is counted in
 parts of 2^-20, and a variance is published in parts of 2^-30 (mechanisms/weighted_variance.py)."""
-WORST = {"mean": 0.5, "variance": 0.125}
+MAX_CONSTANT_ERROR = {"mean": 0.5, "variance": 0.125}
 """What a constant can miss, for bounds of width 1."""
 
 
-def missed(name: str, occupancy: Occupancy) -> Floats:
+def constant_error(name: str, occupancy: Occupancy) -> Floats:
     """Return what a constant can miss in each cell, for bounds of width 1.
 
     Nothing where the constant is all there is to know: the variance of one record is 0.
     """
-    most = np.full(occupancy.n_cells, WORST[name])
-    return np.where(single(occupancy), 0.0, most) if name == "variance" else most
+    most = np.full(occupancy.n_cells, MAX_CONSTANT_ERROR[name])
+    return np.where(has_single_record(occupancy), 0.0, most) if name == "variance" else most
 
 
-def single(occupancy: Occupancy) -> NDArray[np.bool_]:
+def has_single_record(occupancy: Occupancy) -> NDArray[np.bool_]:
     """Return which cells have one record: their variance is 0 whatever its value is."""
     return np.asarray(occupancy.records_per_cell == 1)
 
@@ -67,27 +67,27 @@ def variance_bias(away: Floats) -> Floats:
     return np.asarray(half * (1.0 - half) / 2.0)
 
 
-def spread(share: Floats) -> Floats:
+def variance_sensitivity_bound(share: Floats) -> Floats:
     """Return the most that a user of this share can move the variance."""
     half = np.minimum(share, 0.5)
     return np.asarray(half * (1.0 - half))
 
 
-def steps_of(span: Floats, facts: PublicFacts) -> Floats:
+def span_in_quanta(span: Floats, facts: PublicMetadata) -> Floats:
     """Return the width of each cell's bounds in quanta of the records."""
     return np.asarray(np.round(span / float(facts.scale.quantum)))
 
 
-def in_quanta(kept: Floats, steps: Floats) -> Floats:
+def round_down_to_quanta(kept: Floats, steps: Floats) -> Floats:
     """Return samples kept, rounded down to whole quanta where a part of a sample is kept."""
     return np.where(kept != np.floor(kept), np.floor(kept * steps) / steps, kept)
 
 
-BIAS = {"mean": mean_bias, "variance": variance_bias}
+WORST_CASE_BIAS = {"mean": mean_bias, "variance": variance_bias}
 
 
 @dataclass(frozen=True, eq=False)
-class Part(ReadOnlyArrays):
+class ErrorModel(ReadOnlyArrays):
     """One statistic of every cell, in its own units: value units, or squared ones.
 
     Attributes
@@ -100,7 +100,7 @@ class Part(ReadOnlyArrays):
     away : ndarray of float, shape (n_cells,)
         Share of the cell's samples that is put at the middle.
     missed : ndarray of float, shape (n_cells,)
-        What a constant can miss, for bounds of width 1; see `missed`.
+        What a constant can miss, for bounds of width 1; see `constant_error`.
     """
 
     name: str
@@ -127,7 +127,7 @@ class Part(ReadOnlyArrays):
     @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell."""
-        shares = np.where(self.live, BIAS[self.name](self.away), self.missed)
+        shares = np.where(self.live, WORST_CASE_BIAS[self.name](self.away), self.missed)
         return np.asarray(self.unit * shares)
 
     @property
@@ -140,13 +140,13 @@ class Part(ReadOnlyArrays):
         """Error of each cell not exceeded with probability 95 percent, whatever the values."""
         return np.asarray(self.bias + self.scale * LN20)
 
-    def within(self, unit: Floats) -> Part:
+    def within(self, unit: Floats) -> ErrorModel:
         """Return the same statistic in other units."""
         return replace(self, unit=unit)
 
 
 @dataclass(frozen=True, eq=False)
-class WeighedPart(Part):
+class WeightedMeanErrorModel(ErrorModel):
     """A mean of user means in a private interval; its unit is the interval's width.
 
     Worst-case bias and the bound are about the mean of user means projected to the interval.
@@ -175,7 +175,7 @@ class WeighedPart(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class WeighedVariance(WeighedPart):
+class WeightedVarianceErrorModel(WeightedMeanErrorModel):
     """A variance about the middle of a private interval; its unit is the squared radius r².
 
     It is a second moment M about the middle, less the square of the mean's distance x from it. Let
@@ -211,7 +211,9 @@ class WeighedVariance(WeighedPart):
         """Worst-case bias of each cell."""
         away = np.minimum(2.0 * self.most + self.rounding, 1.0)
         mean = self.half**2 * away * (2.0 - away)
-        return np.asarray(self.unit * np.where(self.live, self.most + SQUARED + mean, self.missed))
+        return np.asarray(
+            self.unit * np.where(self.live, self.most + SECOND_MOMENT_ROUNDING + mean, self.missed)
+        )
 
     @property
     def bound95(self) -> Floats:
@@ -224,7 +226,7 @@ class WeighedVariance(WeighedPart):
 
 
 @dataclass(frozen=True, eq=False)
-class SteppedPart(WeighedPart):
+class TwoStageErrorModel(WeightedMeanErrorModel):
     """Two-stage mean under one strategy; its unit is the width of a range.
 
     `noise` is the Laplace scale of as large a variance as all noise has together.

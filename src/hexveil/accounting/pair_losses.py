@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hexveil.accounting.error_model import in_quanta, spread
+from hexveil.accounting.error_model import round_down_to_quanta, variance_sensitivity_bound
 from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.rational import sum_upper_bounds
-from hexveil.model.occupancy import BLOCK, Run
+from hexveil.model.occupancy import BLOCK_PAIRS, CellSlice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-LATTICE = 2.0**-30
+VARIANCE_LATTICE = 2.0**-30
 """Step of a published variance, as a part of its noise scale; charged to each user of the cell."""
 HALVINGS = 60
 
@@ -32,30 +32,30 @@ HALVINGS = 60
 # ---- what is kept ----
 
 
-def kept(pairs: Pairs, threshold: Ints, steps: Floats, factor: Floats) -> Floats:
+def contributed_records(pairs: Pairs, threshold: Ints, steps: Floats, factor: Floats) -> Floats:
     """Return the samples kept of each pair: f min(m, t).
 
     `steps` are the quanta in a cell's bounds, of which whole ones are kept; zeros if parts may be.
     """
     some = np.minimum(pairs.n, threshold[pairs.cell]) * factor[pairs.user]
-    return in_quanta(some, steps[pairs.cell]) if steps.any() else np.asarray(some)
+    return round_down_to_quanta(some, steps[pairs.cell]) if steps.any() else np.asarray(some)
 
 
-def cut(pairs: Pairs, kept_of_pair: Floats) -> Floats:
+def clipped_per_cell(pairs: Pairs, kept_of_pair: Floats) -> Floats:
     """Return the samples of each cell that are put at the middle."""
     away = np.maximum(pairs.n - kept_of_pair, 0.0)
     return np.asarray(np.add.reduceat(away, pairs.start[:-1]), dtype=np.float64)
 
 
-def cut_by(pairs: Pairs, threshold: Ints, steps: Floats, factor: Floats) -> Floats:
+def clipped_by_caps(pairs: Pairs, threshold: Ints, steps: Floats, factor: Floats) -> Floats:
     """Return the same of what thresholds and factors keep."""
-    return cut(pairs, kept(pairs, threshold, steps, factor))
+    return clipped_per_cell(pairs, contributed_records(pairs, threshold, steps, factor))
 
 
 # ---- what it costs ----
 
 
-class Charges(NamedTuple):
+class LossParameters(NamedTuple):
     """What decides a pair's loss, an entry per cell each.
 
     Attributes
@@ -80,41 +80,44 @@ class Charges(NamedTuple):
     variance_live: NDArray[np.bool_]
 
 
-SIZE = len(Charges._fields)
+N_PARAMETERS = len(LossParameters._fields)
 
 
-def charged(pairs: Pairs, *given: NDArray[Any]) -> Floats:
+def pair_losses(pairs: Pairs, *given: NDArray[Any]) -> Floats:
     """Return what each pair adds to its user's loss, not yet rounded up.
 
     Parameters
     ----------
     pairs : Pairs
     *given
-        The fields of `Charges`, the users' factors and, if any are, which pairs are dropped.
+        The fields of `LossParameters`, the users' factors and, if any are, which pairs are dropped.
     """
     terms = np.empty(pairs.n.size)
-    for first in range(0, terms.size, BLOCK):
-        rows = slice(first, first + BLOCK)
+    for first in range(0, terms.size, BLOCK_PAIRS):
+        rows = slice(first, first + BLOCK_PAIRS)
         here = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
-        some = Run(*here, pairs.n_cells, pairs.n_users, start=np.zeros(0, dtype=np.int64))
-        dropped = (one[rows] for one in given[SIZE + 1 :])
-        terms[rows] = _charged(some, *given[: SIZE + 1], *dropped)
+        some = CellSlice(*here, pairs.n_cells, pairs.n_users, start=np.zeros(0, dtype=np.int64))
+        dropped = (one[rows] for one in given[N_PARAMETERS + 1 :])
+        terms[rows] = _charged(some, *given[: N_PARAMETERS + 1], *dropped)
     return terms
 
 
 def _charged(pairs: Pairs, *given: NDArray[Any]) -> Floats:
     """Return the same of pairs so few that what is made of them stays in a processor's cache."""
-    cells, factor = Charges(*given[:SIZE]), given[SIZE]
-    stay = np.logical_not(given[SIZE + 1]) if len(given) > SIZE + 1 else 1.0
+    cells, factor = LossParameters(*given[:N_PARAMETERS]), given[N_PARAMETERS]
+    stay = np.logical_not(given[N_PARAMETERS + 1]) if len(given) > N_PARAMETERS + 1 else 1.0
     here = pairs.cell
     terms = np.zeros(pairs.n.size)
     asked = 0
     if cells.mean_live.any():
-        some = kept(pairs, cells.kept, cells.steps, factor) * stay
+        some = contributed_records(pairs, cells.kept, cells.steps, factor) * stay
         terms += _mean_charge(some, cells.noise[here])
         asked += 1
     if cells.variance_live.any():
-        some = kept(pairs, cells.variance_kept, np.zeros_like(cells.steps), factor) * stay
+        some = (
+            contributed_records(pairs, cells.variance_kept, np.zeros_like(cells.steps), factor)
+            * stay
+        )
         terms += _variance_charge(pairs, cells, some)
         asked += 1
     return terms if asked < 2 else _joint_charge(pairs, cells, terms)
@@ -125,18 +128,18 @@ def _mean_charge(some: Floats, noise: Floats) -> Floats:
     return np.divide(some, noise, out=np.zeros_like(noise), where=live)
 
 
-def _variance_charge(pairs: Pairs, cells: Charges, some: Floats) -> Floats:
+def _variance_charge(pairs: Pairs, cells: LossParameters, some: Floats) -> Floats:
     here = pairs.cell
     total, noise = cells.total[here], cells.variance_noise[here]
-    bound = spread(some / total)
+    bound = variance_sensitivity_bound(some / total)
     moved = np.where(cells.variance_whole[here], variance_share(pairs.n, total), bound)
     live = (noise > 0) & (some > 0)
     return np.where(
-        live, np.divide(moved, noise, out=np.zeros_like(noise), where=live) + LATTICE, 0.0
+        live, np.divide(moved, noise, out=np.zeros_like(noise), where=live) + VARIANCE_LATTICE, 0.0
     )
 
 
-def _joint_charge(pairs: Pairs, cells: Charges, plain: Floats) -> Floats:
+def _joint_charge(pairs: Pairs, cells: LossParameters, plain: Floats) -> Floats:
     """Return at most what a user of more than half a cell loses by both statistics.
 
     Only where nothing of the cell is put at the middle (accounting/privacy_loss.py).
@@ -150,34 +153,34 @@ def _joint_charge(pairs: Pairs, cells: Charges, plain: Floats) -> Floats:
     reach, b, c = pairs.n[large] / cells.total[cell], mean[cell], variance[cell]
     z = np.minimum(reach, (1.0 + c / b) / 2.0)
     joint = plain.copy()
-    joint[large] = np.minimum(plain[large], z / b + z * (1.0 - z) / c + LATTICE)
+    joint[large] = np.minimum(plain[large], z / b + z * (1.0 - z) / c + VARIANCE_LATTICE)
     return joint
 
 
-def losses(pairs: Pairs, *given: NDArray[Any]) -> Floats:
-    """Return each user's loss, rounded up; see `charged`."""
+def user_losses(pairs: Pairs, *given: NDArray[Any]) -> Floats:
+    """Return each user's loss, rounded up; see `pair_losses`."""
     # Each term was made by a few correctly rounded operations: eight ulps cover them.
-    terms = charged(pairs, *given)
+    terms = pair_losses(pairs, *given)
     terms *= 1.0 + 2.0**-49
     return sum_upper_bounds(pairs.user, terms, pairs.n_users)
 
 
-def live_cells(pairs: Pairs, *given: NDArray[Any]) -> Ints:
-    """Return in how many cells each user loses anything; see `charged`."""
-    lost = charged(pairs, *given) > 0
+def count_charged_cells(pairs: Pairs, *given: NDArray[Any]) -> Ints:
+    """Return in how many cells each user loses anything; see `pair_losses`."""
+    lost = pair_losses(pairs, *given) > 0
     return np.bincount(pairs.user[lost], minlength=pairs.n_users)
 
 
-def most_charged(pairs: Pairs, *given: NDArray[Any]) -> Floats:
-    """Return the largest term of a user in each cell; see `charged`."""
-    return np.asarray(np.maximum.reduceat(charged(pairs, *given), pairs.start[:-1]))
+def max_pair_loss(pairs: Pairs, *given: NDArray[Any]) -> Floats:
+    """Return the largest term of a user in each cell; see `pair_losses`."""
+    return np.asarray(np.maximum.reduceat(pair_losses(pairs, *given), pairs.start[:-1]))
 
 
-def losses_at_most(pairs: Pairs, most: Floats, *given: NDArray[Any]) -> Floats:
-    """Return each user's loss if charged what a cell charges at most; see `charged`."""
-    terms = charged(pairs, *given)
-    for first in range(0, terms.size, BLOCK):
-        rows = slice(first, first + BLOCK)
+def composed_losses(pairs: Pairs, most: Floats, *given: NDArray[Any]) -> Floats:
+    """Return each user's loss if charged what a cell charges at most; see `pair_losses`."""
+    terms = pair_losses(pairs, *given)
+    for first in range(0, terms.size, BLOCK_PAIRS):
+        rows = slice(first, first + BLOCK_PAIRS)
         terms[rows] = np.where(terms[rows] > 0, most[pairs.cell[rows]], 0.0)
     return sum_upper_bounds(pairs.user, terms, pairs.n_users)
 
@@ -185,45 +188,45 @@ def losses_at_most(pairs: Pairs, most: Floats, *given: NDArray[Any]) -> Floats:
 # ---- shares, for the search ----
 
 
-def share(pairs: Pairs, total: Ints) -> Floats:
+def record_shares(pairs: Pairs, total: Ints) -> Floats:
     """Return each pair's share of its cell's records."""
     return np.asarray(pairs.n / total[pairs.cell])
 
 
-def weighed(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
+def sum_per_user(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
     """Return per user the sum over its cells of its share times a figure of the cell."""
-    return _by_user(pairs, share(pairs, total) * figure[pairs.cell])
+    return _by_user(pairs, record_shares(pairs, total) * figure[pairs.cell])
 
 
-def weighed_squares(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
+def sum_squares_per_user(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
     """Return the same of squared shares."""
-    return _by_user(pairs, share(pairs, total) ** 2 * figure[pairs.cell])
+    return _by_user(pairs, record_shares(pairs, total) ** 2 * figure[pairs.cell])
 
 
-def gathered(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
+def sum_per_cell(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
     """Return per cell the sum over its users of their share times a figure of the user."""
-    return _by_cell(pairs, share(pairs, total) * figure[pairs.user])
+    return _by_cell(pairs, record_shares(pairs, total) * figure[pairs.user])
 
 
-def gathered_both(
+def sums_per_cell(
     pairs: Pairs, total: Ints, figure: Floats, squared: Floats
 ) -> tuple[Floats, Floats]:
     """Return the same, and the sums of squared shares times another figure."""
-    x = share(pairs, total)
+    x = record_shares(pairs, total)
     bent = _by_cell(pairs, x**2 * squared[pairs.user])
     return _by_cell(pairs, x * figure[pairs.user]), bent
 
 
-def lost(pairs: Pairs, total: Ints, mean: Floats, variance: Floats, factor: Floats) -> Floats:
+def loss_at(pairs: Pairs, total: Ints, mean: Floats, variance: Floats, factor: Floats) -> Floats:
     """Return the loss of each user at these rates, not rounded."""
-    x = share(pairs, total) * factor[pairs.user]
+    x = record_shares(pairs, total) * factor[pairs.user]
     terms = mean[pairs.cell] * x
     if variance.any():
-        terms += variance[pairs.cell] * spread(x)
+        terms += variance[pairs.cell] * variance_sensitivity_bound(x)
     return _by_user(pairs, terms)
 
 
-def holder(pairs: Pairs, total: Ints) -> tuple[Ints, Ints]:
+def majority_user(pairs: Pairs, total: Ints) -> tuple[Ints, Ints]:
     """Return the user of more than half of each cell, and its records; -1 and 0 without one."""
     large = np.flatnonzero(2 * pairs.n > total[pairs.cell])
     who, n = np.full(pairs.n_cells, -1), np.zeros(pairs.n_cells, dtype=np.int64)
@@ -231,7 +234,7 @@ def holder(pairs: Pairs, total: Ints) -> tuple[Ints, Ints]:
     return who, n
 
 
-def bisected(
+def bisect_factors(
     pairs: Pairs,
     total: Ints,
     mean: Floats,
@@ -245,7 +248,7 @@ def bisected(
 
     With `least` users are charged the least that a plan may charge them (`_least_charge`).
     """
-    x = share(pairs, total)
+    x = record_shares(pairs, total)
     who = np.unique(pairs.user[(x > 0.5) & (variance[pairs.cell] > 0)])
     if not who.size:
         return factor
@@ -257,7 +260,7 @@ def bisected(
     for _ in range(HALVINGS):
         tried = (low + high) / 2.0 if _ else high
         some = x * tried[at]
-        terms = rates[0] * some + rates[1] * spread(some)
+        terms = rates[0] * some + rates[1] * variance_sensitivity_bound(some)
         if least:
             terms = _least_charge(some, most, *rates)
         cost = np.bincount(at, weights=terms, minlength=who.size)
@@ -277,7 +280,7 @@ def _least_charge(x: Floats, most: Floats, mean: Floats, variance: Floats) -> Fl
         far = np.where(variance > 0, (1.0 + mean / variance) / 2.0, np.inf)
     z = np.minimum(x, far)
     together = mean * z + variance * z * (1.0 - z)
-    plain = mean * x + variance * np.minimum(spread(x), most)
+    plain = mean * x + variance * np.minimum(variance_sensitivity_bound(x), most)
     return np.asarray(np.where(variance > 0, np.minimum(plain, together), mean * x))
 
 
@@ -288,9 +291,9 @@ def threshold_shares(pairs: Pairs, threshold: Ints) -> Floats:
     return sum_upper_bounds(pairs.user, np.minimum(shares, 1.0), pairs.n_users)
 
 
-def crowds(pairs: Pairs, total: Ints) -> Floats:
+def effective_users(pairs: Pairs, total: Ints) -> Floats:
     """Return the users of each cell, as many as would have its records in equal parts: 1 / Σ p²."""
-    return np.asarray(1.0 / np.add.reduceat(share(pairs, total) ** 2, pairs.start[:-1]))
+    return np.asarray(1.0 / np.add.reduceat(record_shares(pairs, total) ** 2, pairs.start[:-1]))
 
 
 def _by_user(pairs: Pairs, terms: Floats) -> Floats:

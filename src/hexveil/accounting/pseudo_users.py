@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Grouping:
+class PseudoUsers:
     """Which samples share an array; public, for one cell.
 
     The mean of array i is Σ piece_share · (user's mean) over the pieces with piece_array == i.
@@ -108,7 +108,7 @@ class Grouping:
         return _sum_by(self.piece_user, moved, self.weights.size)
 
 
-def wrap_around(counts: ArrayLike, cap: int) -> Grouping:
+def wrap_around(counts: ArrayLike, cap: int) -> PseudoUsers:
     """Return arrays filled one after another, a user's samples running over into the next.
 
     K = ⌊Σ min(m, cap) / cap⌋ full arrays (IOT eq. (3), Algorithm 1); the samples left over are
@@ -153,7 +153,7 @@ def wrap_around(counts: ArrayLike, cap: int) -> Grouping:
     return _grouping(length, n_arrays, home, (pieces[used], arrays[used], sizes[used]))
 
 
-def best_fit(counts: ArrayLike, cap: int) -> Grouping:
+def best_fit(counts: ArrayLike, cap: int) -> PseudoUsers:
     """Return arrays in which each user's samples stay together.
 
     Each user in turn goes to the least-indexed of the fullest arrays that can take min(m, cap)
@@ -203,13 +203,13 @@ def _by_size(m: Ints) -> Ints:
     return np.argsort(short, kind="stable")
 
 
-def _grouping(cap: int, n_arrays: int, home: Ints, pieces: tuple[Ints, Ints, Ints]) -> Grouping:
+def _grouping(cap: int, n_arrays: int, home: Ints, pieces: tuple[Ints, Ints, Ints]) -> PseudoUsers:
     """Return the grouping, with fill and weights worked out from its pieces."""
     user, array, size = pieces
     fill = np.bincount(array, weights=size, minlength=n_arrays).astype(np.int64)
     part = size / (n_arrays * fill)[array]
     weights = _sum_by(user, part, home.size)
-    return Grouping(cap, n_arrays, home, fill, weights, user, array, size)
+    return PseudoUsers(cap, n_arrays, home, fill, weights, user, array, size)
 
 
 def _sum_by(user: Ints, terms: Floats, n_users: int) -> Floats:

@@ -13,16 +13,16 @@ from hexveil.config import arguments
 from hexveil.model.cells import Cells
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import advice
+from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.capacity import capacity as table
-from hexveil.planning.feasibility.capacity import offered
-from hexveil.planning.feasibility.recommendation import WEAKER
+from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
 from hexveil.records.progress import shown
 from hexveil.records.read import read as read_records
 from hexveil.records.sql import sums_query
 
 if TYPE_CHECKING:
     from hexveil.config import Run
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity, Plan
     from hexveil.records import Dataset
 
@@ -61,17 +61,17 @@ def price_named(run: Run) -> None:
     arguments.plan_arguments(run, make_plan)
 
 
-def planned(run: Run, facts: PublicFacts) -> Plan:
+def planned(run: Run, facts: PublicMetadata) -> Plan:
     """Return the run's plan for public facts; nothing is spent."""
     return _made(arguments.plan_arguments(run, make_plan), facts)
 
 
-def _made(given: dict[str, Any], facts: PublicFacts) -> Plan:
+def _made(given: dict[str, Any], facts: PublicMetadata) -> Plan:
     with shown("Planning"):
         return make_plan(facts, **given, advise=False)
 
 
-def coarser(run: Run, facts: PublicFacts) -> Plan | None:
+def coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     """Return the same plan one resolution coarser; None where there is none."""
     grid = facts.cells.grid
     if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
@@ -128,7 +128,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     }
 
 
-def capacity(run: Run, facts: PublicFacts, epsilon: str) -> Capacity:
+def capacity(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
     """Return what the fleet can support at `epsilon`."""
     asked = run.plan.given()
     taken = ("method", "objective", "baseline_error", "clipping_range", "range_share")
@@ -151,6 +151,6 @@ def grids(run: Run, made: Plan, *, weaker: bool) -> Capacity | None:
     units = [facts.privacy_unit]
     timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
     if weaker and timed:
-        units += WEAKER[facts.privacy_unit]
+        units += WEAKER_UNITS[facts.privacy_unit]
     with shown("Planning on other grids"):
-        return offered(made, privacy_units=units)
+        return assess_grids(made, privacy_units=units)

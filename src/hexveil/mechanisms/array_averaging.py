@@ -24,7 +24,7 @@ from hexveil.mechanisms.single_cell_plan import CellFacts, LaplacePlan, Named, c
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.accounting.pseudo_users import Grouping
+    from hexveil.accounting.pseudo_users import PseudoUsers
     from hexveil.base.rational import Number
 
 
@@ -34,11 +34,11 @@ class ArrayPlan(LaplacePlan):
 
     Attributes
     ----------
-    groups : Grouping
+    groups : PseudoUsers
         Which samples share an array: `.cap`, `.n_arrays`, `.weights`.
     """
 
-    groups: Grouping
+    groups: PseudoUsers
 
     @property
     def sensitivity(self) -> float:

@@ -20,7 +20,7 @@ from hexveil.accounting.pseudo_user_caps import (
     sqrt_cap,
     surrogate_cap,
 )
-from hexveil.accounting.pseudo_users import Grouping, best_fit, check_cap, wrap_around
+from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, check_cap, wrap_around
 from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def check_rules(grouping: str, cap: str | int) -> None:
         check_cap(cap)
 
 
-def group(cell: CellFacts, grouping: GroupingRule, cap: CapRule | int) -> Grouping:
+def group(cell: CellFacts, grouping: GroupingRule, cap: CapRule | int) -> PseudoUsers:
     """Return the arrays of a cell by these rules.
 
     Parameters
@@ -82,7 +82,7 @@ def group(cell: CellFacts, grouping: GroupingRule, cap: CapRule | int) -> Groupi
     return place(cell.counts, (median_cap if cap == "median" else sqrt_cap)(cell.counts))
 
 
-def array_means(groups: Grouping, means: Floats) -> Floats:
+def array_means(groups: PseudoUsers, means: Floats) -> Floats:
     """Return the mean of each array, for user means along the last axis.
 
     Each is computed from its own pieces alone, so that a user moves no more of them than it has

@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.pair_losses import kept as kept_of
-from hexveil.accounting.pair_losses import losses as pair_losses
+from hexveil.accounting.pair_losses import contributed_records as kept_of
+from hexveil.accounting.pair_losses import user_losses as pair_losses
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.noise import TAIL
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Pairs
-    from hexveil.model.public_metadata import ValueScale
+    from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning import Plan
     from hexveil.records import Dataset
 
@@ -73,7 +73,7 @@ class Lattice:
     noise: NDArray[np.float64]
 
 
-def lattice(plan: Plan, scale: ValueScale) -> Lattice:
+def lattice(plan: Plan, scale: ValueLattice) -> Lattice:
     """Return where the plan's cells stand on the lattice of the records.
 
     Raises
@@ -140,10 +140,10 @@ def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]
     rows = plan.rows
     cells = where.lower, where.steps, plan.noise_records, *plan.thresholds("mean")
     dropped = () if rows.dropped is None else (rows.dropped,)
-    return np.asarray(dataset.of_cells(_statistic, cells, (rows.factor,), dropped))
+    return np.asarray(dataset.map_cells(_statistic, cells, (rows.factor,), dropped))
 
 
-def _statistic(  # noqa: PLR0913, PLR0917  what `of_cells` hands over
+def _statistic(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     pairs: Pairs,
     total: NDArray[np.int64],
     _squares: object,
@@ -178,10 +178,10 @@ def losses(plan: Plan, where: Lattice) -> NDArray[np.float64]:
     """
     cells, users, dropped = plan.charges
     given = cells._replace(noise=where.noise / (2.0 * where.steps))
-    return np.asarray(plan.occupancy.of_users(pair_losses, given, users, dropped))
+    return np.asarray(plan.occupancy.map_users(pair_losses, given, users, dropped))
 
 
-def means(noisy: NDArray[np.int64], plan: Plan, scale: ValueScale) -> NDArray[np.float64]:
+def means(noisy: NDArray[np.int64], plan: Plan, scale: ValueLattice) -> NDArray[np.float64]:
     """Return the published mean of each cell from its noisy whole number, in value units."""
     total = 2 * plan.occupancy.records_per_cell
     whole, rest = np.divmod(noisy, total)
@@ -189,7 +189,7 @@ def means(noisy: NDArray[np.int64], plan: Plan, scale: ValueScale) -> NDArray[np
     return np.asarray(plan.lower + quantum * (whole + rest / total), dtype=np.float64)
 
 
-def grid(plan: Plan, scale: ValueScale) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def grid(plan: Plan, scale: ValueLattice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return where each cell's published means can lie: a start, and a step; of constants 0.
 
     Public: it follows from bounds, quantum and counts.
@@ -214,7 +214,7 @@ def _check_rows(plan: Plan) -> None:
         )
 
 
-def _check_sums(plan: Plan, scale: ValueScale) -> None:
+def _check_sums(plan: Plan, scale: ValueLattice) -> None:
     most = int(plan.occupancy.records_per_cell.max())
     if 4 * scale.steps * most >= ROOM:
         raise InputError(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.accounting.pseudo_users import Grouping
+    from hexveil.accounting.pseudo_users import PseudoUsers
     from hexveil.mechanisms.cell_plan import NoiseSource
 
     Floats = NDArray[np.float64]
@@ -45,13 +45,13 @@ class IntervalPlan(CellFacts, ABC):
 
     Attributes
     ----------
-    groups : Grouping
+    groups : PseudoUsers
         Which samples share an array: `.cap`, `.n_arrays`.
     mean_epsilon : Fraction
         The part of ε that pays for the noise; the rest finds the interval.
     """
 
-    groups: Grouping
+    groups: PseudoUsers
     mean_epsilon: Fraction
 
     @property

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.error_model import WORST
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.clipped_mean import GRAIN, ROOM
 from hexveil.mechanisms.noise import TAIL
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.clipped_mean import Lattice
     from hexveil.model.occupancy import Pairs
-    from hexveil.model.public_metadata import ValueScale
+    from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning import Plan
     from hexveil.records import Dataset
 
@@ -106,10 +106,10 @@ def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]
     rows, occupancy = plan.rows, plan.occupancy
     cells = where.steps, occupancy.records_per_cell, rows.variance_noise, rows.variance_kept
     dropped = () if rows.dropped is None else (rows.dropped,)
-    return np.asarray(dataset.of_cells(_statistic, cells, (rows.factor,), dropped))
+    return np.asarray(dataset.map_cells(_statistic, cells, (rows.factor,), dropped))
 
 
-def _statistic(  # noqa: PLR0913, PLR0917  what `of_cells` hands over
+def _statistic(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     pairs: Pairs,
     total: NDArray[np.int64],
     squares: NDArray[np.int64],
@@ -164,10 +164,10 @@ def centring(away: NDArray[np.float64]) -> NDArray[np.float64]:
     d (1 - d) / 4 for d <= 1/2, else 1/8 - d (1 - d) / 4: the middle of the possible errors.
     """
     quarter = away * (1.0 - away) / 4.0
-    return np.asarray(np.where(away <= 0.5, quarter, WORST["variance"] - quarter))
+    return np.asarray(np.where(away <= 0.5, quarter, MAX_CONSTANT_ERROR["variance"] - quarter))
 
 
-def _check_bounds(where: Lattice, live: NDArray[np.int64], scale: ValueScale) -> None:
+def _check_bounds(where: Lattice, live: NDArray[np.int64], scale: ValueLattice) -> None:
     """Refuse narrower bounds: of squares of values clamped to them no sum is kept."""
     if (where.lower[live] > 0).any() or (where.steps[live] < scale.steps).any():
         raise InputError(

@@ -26,8 +26,8 @@ import numpy as np
 
 from hexveil.base.rational import round_up
 from hexveil.mechanisms import noise
-from hexveil.model.occupancy import BLOCK
-from hexveil.planning.clipping_range.private_range import stretched
+from hexveil.model.occupancy import BLOCK_PAIRS
+from hexveil.planning.clipping_range.private_range import widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.records import Dataset
 
     Floats = NDArray[np.float64]
@@ -71,12 +71,14 @@ class Ballot:
     scale: float
 
 
-def ballot(facts: PublicFacts, quantiles: tuple[Fraction, Fraction], epsilon: Fraction) -> Ballot:
+def ballot(
+    facts: PublicMetadata, quantiles: tuple[Fraction, Fraction], epsilon: Fraction
+) -> Ballot:
     """Return what is chosen from, and at which scale, from public facts.
 
     Parameters
     ----------
-    facts : PublicFacts
+    facts : PublicMetadata
     quantiles : pair of Fraction
         Shares of all that counts that are wanted at or below each end.
     epsilon : Fraction
@@ -100,8 +102,8 @@ def costs(dataset: Dataset, asked: Ballot) -> tuple[Ints, Ints]:
     """
     n, total, most = dataset.occupancy.n, dataset.sums.total, int(asked.points[-1])
     at = np.zeros(most + 1 if most <= COUNTED else asked.points.size, dtype=np.int64)
-    for first in range(0, n.size, BLOCK):
-        some = slice(first, first + BLOCK)
+    for first in range(0, n.size, BLOCK_PAIRS):
+        some = slice(first, first + BLOCK_PAIRS)
         # A point m >= s is one that is not below the mean of the pair, rounded up.
         place = -(-total[some] // n[some])
         if most > COUNTED:
@@ -150,4 +152,4 @@ def interval(
     low, high = (int(asked.points[k]) for k in chosen)
     if low >= high:
         return 0, steps
-    return stretched((low, high), steps, stretch)
+    return widened((low, high), steps, stretch)

@@ -37,33 +37,33 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import SteppedPart
+from hexveil.accounting.error_model import TwoStageErrorModel
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import range_quantiles, residual_radius
 from hexveil.mechanisms.clipped_mean import ROOM
 from hexveil.mechanisms.noise import TAIL
 from hexveil.mechanisms.weighted_mean import contributions, losses, scales_of, statistic
-from hexveil.planning.clipping_range.private_range import stretched
+from hexveil.planning.clipping_range.private_range import widened
 from hexveil.planning.clipping_range.strategies import (
-    COARSE,
-    after,
-    by_cells,
-    cell_spread,
-    chosen,
-    half_of,
-    own_ends,
+    FIRST_STAGE_SHARE,
+    predict_cell_residual_error,
+    released_widths,
+    second_stage_half_width,
+    select_strategy,
+    user_mean_range,
+    within_cell_sd,
 )
-from hexveil.planning.clipping_range.two_stage import INSIDE, WAYS, Found
+from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE, STRATEGIES, StageOutputs
 from hexveil.publishing.stages import CELLS, Stage, noised
 from hexveil.smoothing.declipping import DeclippedEstimate, NoisyObservation, estimate_declipped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.public_metadata import PublicFacts, ValueScale
+    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.private_range import Interval
-    from hexveil.planning.clipping_range.two_stage import Steps
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.clipping_range.two_stage import TwoStagePlan
     from hexveil.publishing.stages import Draw, Stages
     from hexveil.records import Dataset
 
@@ -79,8 +79,8 @@ RANGES, COARSE_SUMS, CENTRES, CLASSES = "interval", "coarse", "centre", "classes
 class Parts:
     """What a plan in steps has for certain."""
 
-    interval: Interval
-    steps: Steps
+    interval: PrivateClippingRange
+    steps: TwoStagePlan
     noise: Floats
 
 
@@ -111,12 +111,14 @@ def stages(dataset: Dataset, plan: Plan) -> Stages:
     steps, interval = facts.scale.steps, made.interval
     asked = range_quantiles.ballot(facts, interval.quantiles, interval.epsilon)
     base = range_quantiles.interval((yield range_stage(dataset, asked)), asked, steps)
-    first = stretched(base, steps, made.steps.stretch)
-    about = residual_radius.measure(plan.occupancy, first[1] - first[0], INSIDE, made.steps.epsilon)
+    first = widened(base, steps, made.steps.stretch)
+    about = residual_radius.measure(
+        plan.occupancy, first[1] - first[0], RESIDUAL_QUANTILE, made.steps.epsilon
+    )
     inside, way = map(int, (yield _inside_stage(dataset, plan, base, about)))
     numbers[RANGES] = np.array([*base, inside, way], dtype=np.int64)
     found = ranges(plan, numbers, steps)
-    yield from _STAGES[WAYS[way]](dataset, plan, found, numbers)
+    yield from _STAGES[STRATEGIES[way]](dataset, plan, found, numbers)
     return numbers
 
 
@@ -144,7 +146,7 @@ def _inside_stage(
         def drawn() -> Ints:
             inside = draw()
             way = _way(plan, base, inside, dataset.public.scale.steps)
-            return np.array([inside, WAYS.index(way)], dtype=np.int64)
+            return np.array([inside, STRATEGIES.index(way)], dtype=np.int64)
 
         return drawn
 
@@ -154,25 +156,29 @@ def _inside_stage(
 def _way(plan: Plan, base: tuple[int, int], inside: int, steps: int) -> str:
     """Return the way of least predicted error for what was found."""
     made = parts_of(plan)
-    direct = made.interval.found(stretched(base, steps, made.interval.stretch), steps)
-    first = stretched(base, steps, made.steps.stretch)
-    found = Found("direct", first, 1, inside, steps)
-    return chosen(plan.occupancy, direct, made.noise, made.steps, after(direct, found))
+    direct = made.interval.found(widened(base, steps, made.interval.stretch), steps)
+    first = widened(base, steps, made.steps.stretch)
+    found = StageOutputs("direct", first, 1, inside, steps)
+    return select_strategy(
+        plan.occupancy, direct, made.noise, made.steps, released_widths(direct, found)
+    )
 
 
-def ranges(plan: Plan, numbers: Whole, steps: int) -> Found:
+def ranges(plan: Plan, numbers: Whole, steps: int) -> StageOutputs:
     """Return what was found before the cells' own numbers, from what the ledger stores."""
     made = parts_of(plan)
     low, high, inside, way = map(int, numbers[RANGES])
-    first, name = stretched((low, high), steps, made.steps.stretch), WAYS[way]
+    first, name = widened((low, high), steps, made.steps.stretch), STRATEGIES[way]
     if name == "direct":
-        direct = stretched((low, high), steps, made.interval.stretch)
-        return Found(name, direct, 1, inside, steps)
-    own = own_ends(first, inside) if name == "users" else None
-    return Found(name, first, half_of(name, first, inside), inside, steps, own)
+        direct = widened((low, high), steps, made.interval.stretch)
+        return StageOutputs(name, direct, 1, inside, steps)
+    own = user_mean_range(first, inside) if name == "users" else None
+    return StageOutputs(
+        name, first, second_stage_half_width(name, first, inside), inside, steps, own
+    )
 
 
-def _direct(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> Stages:
+def _direct(dataset: Dataset, plan: Plan, found: StageOutputs, numbers: Whole) -> Stages:
     """Yield the stage of weighted averages of user means in the interval."""
     made = parts_of(plan)
     weight, width = made.interval.weight, _width(found)
@@ -186,7 +192,7 @@ def _direct(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> Stage
     return numbers
 
 
-def _users(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> Stages:
+def _users(dataset: Dataset, plan: Plan, found: StageOutputs, numbers: Whole) -> Stages:
     """Yield the stage of class means, and of weighted averages of distances from users' means."""
     occupancy, steps = plan.occupancy, parts_of(plan).steps
     assert found.own is not None  # noqa: S101  see ranges
@@ -212,11 +218,11 @@ def _users(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> Stages
     return numbers
 
 
-def _cells(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> Stages:
+def _cells(dataset: Dataset, plan: Plan, found: StageOutputs, numbers: Whole) -> Stages:
     """Yield the stage of first averages, then that of weighted averages of distances from them."""
     occupancy, made = plan.occupancy, parts_of(plan)
     weight, total = made.interval.weight, made.interval.totals(occupancy)
-    coarse = scales_of(made.noise, total, _width(found), COARSE)
+    coarse = scales_of(made.noise, total, _width(found), FIRST_STAGE_SHARE)
     numbers[COARSE_SUMS] = yield Stage(
         COARSE_SUMS,
         coarse.size,
@@ -225,7 +231,7 @@ def _cells(dataset: Dataset, plan: Plan, found: Found, numbers: Whole) -> Stages
     )
     seen = undone(plan, replace(found, coarse=numbers[COARSE_SUMS] / total), None)
     centre = np.clip(np.rint(seen.estimate), 0, found.steps).astype(np.int64)
-    fine = scales_of(made.noise, total, 2 * found.half, 1 - COARSE)
+    fine = scales_of(made.noise, total, 2 * found.half, 1 - FIRST_STAGE_SHARE)
 
     def measure() -> Draw:
         each = _around(dataset, plan, centre[occupancy.cell], weight, found.half)
@@ -252,11 +258,11 @@ def _by_cell(plan: Plan, each: Ints) -> Ints:
     return np.asarray(np.add.reduceat(each, plan.occupancy.start[:-1]), dtype=np.int64)
 
 
-def _width(found: Found) -> int:
+def _width(found: StageOutputs) -> int:
     return found.ends[1] - found.ends[0]
 
 
-def found_by(plan: Plan, numbers: Whole, facts: PublicFacts) -> Plan:
+def found_by(plan: Plan, numbers: Whole, facts: PublicMetadata) -> Plan:
     """Return the plan with what a release found: widths, the way, first averages."""
     made, steps = parts_of(plan), facts.scale.steps
     found = ranges(plan, numbers, steps)
@@ -266,7 +272,7 @@ def found_by(plan: Plan, numbers: Whole, facts: PublicFacts) -> Plan:
     if found.way == "users":
         found = replace(found, classes=numbers[CLASSES] / made.steps.class_totals())
     low, high = map(int, numbers[RANGES][:2])
-    direct = stretched((low, high), steps, made.interval.stretch)
+    direct = widened((low, high), steps, made.interval.stretch)
     rows = replace(
         plan.rows,
         interval=made.interval.found(direct, steps),
@@ -275,7 +281,7 @@ def found_by(plan: Plan, numbers: Whole, facts: PublicFacts) -> Plan:
     return replace(plan, rows=rows)
 
 
-def means(numbers: Whole, plan: Plan, scale: ValueScale) -> Floats:
+def means(numbers: Whole, plan: Plan, scale: ValueLattice) -> Floats:
     """Return the published mean of each cell, in value units, on its grid."""
     made, found = parts_of(plan), _found(plan)
     total = _totals(plan)
@@ -294,18 +300,18 @@ def _mixed(share: Floats, classes: Floats) -> Floats:
     return np.asarray(np.add.accumulate(share * classes, axis=1)[:, -1])
 
 
-def grid(plan: Plan, scale: ValueScale) -> tuple[Floats, Floats]:
+def grid(plan: Plan, scale: ValueLattice) -> tuple[Floats, Floats]:
     """Return where each cell's published means can lie: a start, and a step."""
     return plan.lower.copy(), float(scale.quantum) / _totals(plan)
 
 
-def undone(plan: Plan, found: Found, second: Floats | None) -> DeclippedEstimate:
+def undone(plan: Plan, found: StageOutputs, second: Floats | None) -> DeclippedEstimate:
     """Return the cells' means with the clipping undone, in quanta; for the way `cells`.
 
     Parameters
     ----------
     plan : Plan
-    found : Found
+    found : StageOutputs
         With the first averages.
     second : ndarray of float, shape (n_cells,), or None
         What the second step published, in quanta; None before it.
@@ -317,14 +323,14 @@ def undone(plan: Plan, found: Found, second: Floats | None) -> DeclippedEstimate
     first = NoisyObservation(
         found.coarse,
         flat * (low + high) / 2.0,
-        noise / float(COARSE) * (high - low),
+        noise / float(FIRST_STAGE_SHARE) * (high - low),
         (high - low) / 2.0,
     )
-    spread = cell_spread(high - low, found.inside)
+    spread = within_cell_sd(high - low, found.inside)
     if second is None:
         return estimate_declipped([first], spread)
     assert found.centre is not None  # noqa: S101
-    scale = noise / float(1 - COARSE) * 2.0 * found.half
+    scale = noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * found.half
     own = NoisyObservation(second, found.centre.astype(np.float64), scale, float(found.half))
     return estimate_declipped([first, own], spread, fit_sd=True)
 
@@ -371,14 +377,14 @@ def start(plan: Plan, noisy: Floats) -> Start:
         The published means, in value units.
     """
     found, part = _found(plan), plan.parts["mean"]
-    assert isinstance(part, SteppedPart)  # noqa: S101  so are all of plans in steps
+    assert isinstance(part, TwoStageErrorModel)  # noqa: S101  so are all of plans in steps
     quantum = plan.span / found.steps
     if found.way == "cells":
         seen = undone(plan, found, (noisy - plan.lower) / quantum)
         own = quantum * seen.sd / math.sqrt(2.0)
         made = parts_of(plan)
-        _, width, half = after(made.interval, found)
-        _, off = by_cells(plan.occupancy, made.interval, made.noise, width, half)
+        _, width, half = released_widths(made.interval, found)
+        _, off = predict_cell_residual_error(plan.occupancy, made.interval, made.noise, width, half)
         return Start(plan.lower + quantum * seen.estimate, own, plan.span * off, 0.0)
     assert found.own is not None  # noqa: S101  see ranges
     assert found.classes is not None  # noqa: S101  see found_by
@@ -397,7 +403,7 @@ def start(plan: Plan, noisy: Floats) -> Start:
     )
 
 
-def check(plan: Plan, scale: ValueScale) -> None:
+def check(plan: Plan, scale: ValueLattice) -> None:
     """Refuse, from public facts, what would not have the stated loss, or numbers too large.
 
     Raises
@@ -411,7 +417,11 @@ def check(plan: Plan, scale: ValueScale) -> None:
     steps = plan.rows.steps
     made = parts_of(plan)
     pairs = (
-        (made.interval.weight, made.interval.totals(plan.occupancy), made.noise / float(COARSE)),
+        (
+            made.interval.weight,
+            made.interval.totals(plan.occupancy),
+            made.noise / float(FIRST_STAGE_SHARE),
+        ),
         (steps.class_weight, steps.class_totals(), steps.class_noise),
         (steps.weight, steps.totals(plan.occupancy), steps.noise),
     )
@@ -426,7 +436,7 @@ def check(plan: Plan, scale: ValueScale) -> None:
             )
 
 
-def _found(plan: Plan) -> Found:
+def _found(plan: Plan) -> StageOutputs:
     found = parts_of(plan).steps.found
     assert found is not None  # noqa: S101  after a release
     return found

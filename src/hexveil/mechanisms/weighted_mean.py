@@ -33,13 +33,13 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.clipped_mean import ROOM
 from hexveil.mechanisms.noise import TAIL
-from hexveil.planning.clipping_range.private_range import GRAIN
+from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.public_metadata import ValueScale
+    from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning import Plan
     from hexveil.records import Dataset
 
@@ -70,7 +70,7 @@ def statistic(dataset: Dataset, weight: Ints, ends: tuple[int, int]) -> Ints:
     can (module head).
     """
     given = [dataset.sums.total, weight]
-    found = dataset.occupancy.of_cells(partial(_statistic, ends=ends), pairs=given)
+    found = dataset.occupancy.map_cells(partial(_statistic, ends=ends), pairs=given)
     return np.asarray(found, dtype=np.int64)
 
 
@@ -111,19 +111,19 @@ def losses(occupancy: Occupancy, weight: Ints, reach: int, scale: Floats) -> Flo
     return np.asarray(lost, dtype=np.float64)
 
 
-def means(noisy: Ints, plan: Plan, scale: ValueScale) -> Floats:
+def means(noisy: Ints, plan: Plan, scale: ValueLattice) -> Floats:
     """Return the published mean of each cell from its noisy whole number, in value units."""
     total = _totals(plan)
     whole, rest = np.divmod(noisy, total)
     return np.asarray(plan.lower + float(scale.quantum) * (whole + rest / total), dtype=np.float64)
 
 
-def grid(plan: Plan, scale: ValueScale) -> tuple[Floats, Floats]:
+def grid(plan: Plan, scale: ValueLattice) -> tuple[Floats, Floats]:
     """Return where each cell's published means can lie: a start, and a step."""
     return plan.lower.copy(), float(scale.quantum) / _totals(plan)
 
 
-def check(plan: Plan, scale: ValueScale) -> None:
+def check(plan: Plan, scale: ValueLattice) -> None:
     """Refuse, from public facts, weights under which the stated loss would not hold, or too large.
 
     Raises
@@ -144,7 +144,7 @@ def check(plan: Plan, scale: ValueScale) -> None:
             "bounds out of the plan."
         )
     occupancy = plan.occupancy
-    if GRAIN * np.bincount(occupancy.user, weights=occupancy.n).max() >= ROOM:
+    if WEIGHT_RESOLUTION * np.bincount(occupancy.user, weights=occupancy.n).max() >= ROOM:
         raise InputError(
             "so many records of one user do not fit whole numbers of 64 bits with their weight; "
             'ask for clipping_range "bounds".'

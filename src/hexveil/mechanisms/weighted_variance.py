@@ -2,8 +2,8 @@
 
 Let the interval be [a, b] in quanta above the lower bound of the records, found privately or all of
 the bounds; c its middle, r the radius around it (planning/clipping_range/private_range.py,
-`around`): whole numbers, functions of a and b and of public facts. A pair with m records k_j has
-the second moment about c
+`centre_and_radius`): whole numbers, functions of a and b and of public facts. A pair with m records
+k_j has the second moment about c
 
     q = Σ (k_j - c)² = ss - 2 c s + m c²,
 
@@ -19,7 +19,7 @@ published is
 
 to the nearest part of 2^-30 of r²: 2 B² is what the mean's noise adds to x² on average. No record
 is read again, and everything after both noises is a function of noisy numbers and public facts.
-How far that can be from which variance: accounting/error_model.py, `WeighedVariance`.
+How far that can be from which variance: accounting/error_model.py, `WeightedVarianceErrorModel`.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users
 and counts stay. Then only this user's contributions change. v is a whole number between 0 and
@@ -46,12 +46,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import single
+from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import weighted_mean
 from hexveil.mechanisms.clipped_mean import ROOM
 from hexveil.mechanisms.noise import TAIL
-from hexveil.planning.clipping_range.private_range import around
+from hexveil.planning.clipping_range.private_range import centre_and_radius
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.private_range import Interval
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.records import Dataset
 
     Ints = NDArray[np.int64]
@@ -96,7 +96,7 @@ def contributions(sums: tuple[Ints, Ints, Ints], weight: Ints, middle: int, radi
     return np.asarray(weight * share, dtype=np.int64)
 
 
-def statistic(dataset: Dataset, interval: Interval, ends: tuple[int, int]) -> Ints:
+def statistic(dataset: Dataset, interval: PrivateClippingRange, ends: tuple[int, int]) -> Ints:
     """Return Y of every cell. PRIVATE.
 
     Privacy
@@ -106,18 +106,20 @@ def statistic(dataset: Dataset, interval: Interval, ends: tuple[int, int]) -> In
     """
     occupancy, sums = dataset.occupancy, dataset.sums
     assert sums.total_sq is not None  # noqa: S101  see check
-    middle, _, radius = around(ends, dataset.public.scale.steps, interval.radius or Fraction(1))
+    middle, _, radius = centre_and_radius(
+        ends, dataset.public.scale.steps, interval.radius or Fraction(1)
+    )
     three = occupancy.n, sums.total, sums.total_sq
     each = contributions(three, _weights(occupancy, interval), middle, radius)
     return np.asarray(np.add.reduceat(each, occupancy.start[:-1]), dtype=np.int64)
 
 
-def _weights(occupancy: Occupancy, interval: Interval) -> Ints:
+def _weights(occupancy: Occupancy, interval: PrivateClippingRange) -> Ints:
     """Return W of each pair; 0 in cells of one record, whose variance is known."""
-    return np.where(single(occupancy)[occupancy.cell], 0, interval.weight)
+    return np.where(has_single_record(occupancy)[occupancy.cell], 0, interval.weight)
 
 
-def losses(plan: Plan, interval: Interval) -> Floats:
+def losses(plan: Plan, interval: PrivateClippingRange) -> Floats:
     """Return what each user loses by the noise of `scales`."""
     occupancy = plan.occupancy
     return weighted_mean.losses(occupancy, _weights(occupancy, interval), 2**BITS, scales(plan))
@@ -141,7 +143,9 @@ def variances(noisy: Mapping[str, Ints], plan: Plan) -> Floats:
     assert interval is not None  # noqa: S101  see _totals
     assert interval.ends is not None  # noqa: S101  it was found
     assert interval.steps is not None  # noqa: S101  it was found
-    middle, _, radius = around(interval.ends, interval.steps, interval.radius or Fraction(1))
+    middle, _, radius = centre_and_radius(
+        interval.ends, interval.steps, interval.radius or Fraction(1)
+    )
     second = noisy["variance"] / (total * 2.0**BITS)
     away = (noisy["mean"] - middle * total) / (total * float(radius))
     b = weighted_mean.scales(plan, interval.ends[1] - interval.ends[0]) / (total * float(radius))
@@ -170,7 +174,7 @@ def check(dataset: Dataset, plan: Plan) -> None:
     if plan.rows.interval is None or "variance" not in plan.parts:
         return
     noise = plan.rows.variance_noise
-    if not (np.isfinite(noise) & ((noise > 0) ^ single(plan.occupancy))).all():
+    if not (np.isfinite(noise) & ((noise > 0) ^ has_single_record(plan.occupancy))).all():
         raise InputError("the plan has a variance without noise, or noise for one record's.")
     if not dataset.has_squares:
         raise InputError(

@@ -2,7 +2,7 @@
 
 A country's (cell, user) pairs fill no driver's memory, its cells and its users do not. Everything
 computed from pairs is a figure per cell or per user, so the pairs are kept twice, cut into blocks:
-blocks of whole cells, and blocks of whole users. A question (`Occupancy.of_cells`, `of_users`) is
+blocks of whole cells, and blocks of whole users. A question (`Occupancy.map_cells`, `map_users`) is
 put to each block where it lies, and the answers are put one after another. A cell's or a user's
 pairs are all in one block, in the order of an `Occupancy`, so that where blocks begin changes no
 answer, not in its last bit.
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import Arrays, Pairs
 
-Whole = Literal["cells", "users"]
-DIGEST = 32
+WholeGroup = Literal["cells", "users"]
+DIGEST_BYTES = 32
 """Bytes of a cell's part of a fingerprint."""
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class Partition:
     """All pairs of some cells in a row, or of some users in a row. Public.
 
     Attributes
@@ -49,7 +49,7 @@ class Block:
         Numbers go up to these: how many are whole, and how many others there are anywhere.
     """
 
-    whole: Whole
+    whole: WholeGroup
     first: int
     cell: NDArray[np.int64]
     user: NDArray[np.int64]
@@ -78,26 +78,26 @@ class Block:
         return found if isinstance(found, tuple) else (found,)
 
 
-class Store(Protocol):
+class PartitionStore(Protocol):
     """Where the blocks are."""
 
     def ask(
-        self, whole: Whole, work: Callable[..., Any], cells: Arrays, users: Arrays
+        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterable[tuple[NDArray[Any], ...]]:
         """Return the answers of all blocks of a kind, in the order of what is whole in them."""
 
 
-class SpreadOccupancy(Occupancy):
+class DistributedOccupancy(Occupancy):
     """An occupancy whose pairs are asked for answers, never fetched.
 
     Parameters
     ----------
-    store : Store
+    store : PartitionStore
     n_cells, n_users, n_pairs : int
         Every cell and every user has at least one pair.
     """
 
-    def __init__(self, store: Store, n_cells: int, n_users: int, n_pairs: int) -> None:
+    def __init__(self, store: PartitionStore, n_cells: int, n_users: int, n_pairs: int) -> None:
         for name, value in (
             ("n_cells", n_cells),
             ("n_users", n_users),
@@ -119,32 +119,32 @@ class SpreadOccupancy(Occupancy):
         )
 
     def __repr__(self) -> str:
-        return super().__repr__().replace("Occupancy", "SpreadOccupancy", 1)
+        return super().__repr__().replace("Occupancy", "DistributedOccupancy", 1)
 
     @property
     def n_pairs(self) -> int:
         """Number of (cell, user) pairs."""
         return int(vars(self)["_n_pairs"])
 
-    def of_cells(
+    def map_cells(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of all pairs: see `Occupancy.of_cells`."""
+        """Return what a function makes of all pairs: see `Occupancy.map_cells`."""
         return self._asked("cells", work, (cells, users, pairs))
 
-    def of_users(
+    def map_users(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of all pairs: see `Occupancy.of_users`."""
+        """Return what a function makes of all pairs: see `Occupancy.map_users`."""
         return self._asked("users", work, (cells, users, pairs))
 
     def _asked(
-        self, whole: Whole, work: Callable[..., Any], given: tuple[Arrays, Arrays, Arrays]
+        self, whole: WholeGroup, work: Callable[..., Any], given: tuple[Arrays, Arrays, Arrays]
     ) -> Any:  # noqa: ANN401  what the work returns
         cells, users, pairs = given
         if pairs:
             self._refuse()
-        return joined(vars(self)["_store"].ask(whole, work, cells, users))
+        return concatenate_columns(vars(self)["_store"].ask(whole, work, cells, users))
 
     @cached_property
     def users_per_cell(self) -> NDArray[np.int64]:
@@ -173,31 +173,31 @@ class SpreadOccupancy(Occupancy):
 
     @cached_property
     def _counts(self) -> tuple[NDArray[np.int64], ...]:
-        return tuple(self.of_cells(_counted))
+        return tuple(self.map_cells(_counted))
 
     @cached_property
     def _user_counts(self) -> tuple[NDArray[np.int64], ...]:
-        return tuple(self.of_users(_counted_users))
+        return tuple(self.map_users(_counted_users))
 
     def kth_largest(self, k: int) -> NDArray[np.int64]:
         """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
-        return np.asarray(self.of_cells(partial(_kth_largest, k=k)))
+        return np.asarray(self.map_cells(partial(_kth_largest, k=k)))
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the digests of cells: the same wherever blocks begin."""
         digest = hashlib.sha256(f"spread;{self.n_cells},{self.n_users};".encode())
-        digest.update(self.of_cells(_digests).tobytes())
+        digest.update(self.map_cells(_digests).tobytes())
         return digest.hexdigest()
 
 
-def joined(answers: Iterable[tuple[NDArray[Any], ...]]) -> Any:  # noqa: ANN401  one or several
+def concatenate_columns(answers: Iterable[tuple[NDArray[Any], ...]]) -> Any:  # noqa: ANN401  one or several
     """Return the answers of blocks as one array, or as a tuple of them."""
     columns = [np.concatenate(column) for column in zip(*answers, strict=True)]
     return columns[0] if len(columns) == 1 else tuple(columns)
 
 
-def cuts(size: Sequence[int] | NDArray[np.int64], room: int) -> NDArray[np.int64]:
+def partition_numbers(size: Sequence[int] | NDArray[np.int64], room: int) -> NDArray[np.int64]:
     """Return the block of each cell or user: runs of them with about `room` pairs.
 
     Parameters
@@ -209,7 +209,7 @@ def cuts(size: Sequence[int] | NDArray[np.int64], room: int) -> NDArray[np.int64
 
     Examples
     --------
-    >>> cuts([2, 2, 2, 5, 1], 4).tolist()
+    >>> partition_numbers([2, 2, 2, 5, 1], 4).tolist()
     [0, 0, 1, 1, 2]
     """
     before = np.cumsum(size) - np.asarray(size)
@@ -244,4 +244,4 @@ def _digests(pairs: Pairs) -> NDArray[np.uint8]:
     found = b"".join(
         hashlib.sha256(rows[first:last].tobytes()).digest() for first, last in pairwise(edges)
     )
-    return np.frombuffer(found, dtype=np.uint8).reshape(-1, DIGEST)
+    return np.frombuffer(found, dtype=np.uint8).reshape(-1, DIGEST_BYTES)

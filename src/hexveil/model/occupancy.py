@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Arrays = Sequence[NDArray[Any]]
 
-BLOCK = 2**17
+BLOCK_PAIRS = 2**17
 """Pairs of which cells are asked at once: what is made of so many stays in a processor's cache."""
 
 
@@ -69,7 +69,7 @@ class Pairs(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class CellSlice:
     """All pairs of some cells in a row, which count from 0: see `Pairs`. Public."""
 
     cell: NDArray[np.int64]
@@ -84,8 +84,8 @@ class Run:
 class Occupancy(ReadOnlyArrays):
     """Counts of records per (cell, user) pair, sorted by cell, then user.
 
-    What is computed from pairs is asked through `of_cells` and `of_users`, so that the pairs need
-    not be here (`hexveil.model.distributed_occupancy.SpreadOccupancy`).
+    What is computed from pairs is asked through `map_cells` and `map_users`, so that the pairs need
+    not be here (`hexveil.model.distributed_occupancy.DistributedOccupancy`).
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class Occupancy(ReadOnlyArrays):
         """Number of (cell, user) pairs."""
         return int(self.cell.size)
 
-    def of_cells(
+    def map_cells(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
         """Return what a function makes of all pairs, cell by cell.
@@ -183,7 +183,7 @@ class Occupancy(ReadOnlyArrays):
         cells, users, pairs : sequence of ndarray
             Arrays with an entry per cell, per user, and per pair.
         """
-        if self.n_pairs <= BLOCK:
+        if self.n_pairs <= BLOCK_PAIRS:
             return work(self, *cells, *users, *pairs)
         return _joined(
             work(
@@ -195,15 +195,15 @@ class Occupancy(ReadOnlyArrays):
             for run, some in self._runs()
         )
 
-    def _runs(self) -> Iterator[tuple[slice, Run]]:
-        """Yield runs of cells with about `BLOCK` pairs, and their pairs."""
-        found = np.searchsorted(self.start, np.arange(0, self.n_pairs, BLOCK)).tolist()
+    def _runs(self) -> Iterator[tuple[slice, CellSlice]]:
+        """Yield runs of cells with about `BLOCK_PAIRS` pairs, and their pairs."""
+        found = np.searchsorted(self.start, np.arange(0, self.n_pairs, BLOCK_PAIRS)).tolist()
         for first, end in pairwise(dict.fromkeys([*found, self.n_cells])):
             start = self.start[first : end + 1]
             rows = slice(start[0], start[-1])
             yield (
                 slice(first, end),
-                Run(
+                CellSlice(
                     self.cell[rows] - first,
                     self.user[rows],
                     self.n[rows],
@@ -213,10 +213,10 @@ class Occupancy(ReadOnlyArrays):
                 ),
             )
 
-    def of_users(
+    def map_users(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of all pairs, user by user; see `of_cells`."""
+        """Return what a function makes of all pairs, user by user; see `map_cells`."""
         return work(self, *cells, *users, *pairs)
 
     @cached_property
@@ -283,8 +283,8 @@ class Occupancy(ReadOnlyArrays):
 def sorted_by_cell(cell: NDArray[Any], user: NDArray[Any]) -> bool:
     """Return whether pairs are sorted by cell, then by user, and each occurs once."""
     # In blocks, so that what is compared stays in a processor's cache.
-    for start in range(0, cell.size - 1, BLOCK):
-        before, after = slice(start, start + BLOCK), slice(start + 1, start + 1 + BLOCK)
+    for start in range(0, cell.size - 1, BLOCK_PAIRS):
+        before, after = slice(start, start + BLOCK_PAIRS), slice(start + 1, start + 1 + BLOCK_PAIRS)
         cells, others = cell[after], cell[before][: cell[after].size]
         users, until = user[after], user[before][: user[after].size]
         if not ((cells > others) | ((cells == others) & (users > until))).all():

@@ -1,6 +1,6 @@
 """Everything public about a data set: what a plan may see, and all it may see.
 
-`PublicFacts` is what crosses from the private side to the public side. It is built from users,
+`PublicMetadata` is what crosses from the private side to the public side. It is built from users,
 places, times and counts alone; it holds no value and no user id.
 """
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
 
 Unit = Literal["user", "user-day", "user-week"]
-LARGEST_STEPS = 2**53
+MAX_QUANTA = 2**53
 """Finer lattices would leave no room for sums, nor for the doubles that values come as."""
-LARGEST_PART = 10**100
-"""A quantum's numerator and denominator are at most this, see `ValueScale`."""
+MAX_QUANTUM_TERM = 10**100
+"""A quantum's numerator and denominator are at most this, see `ValueLattice`."""
 UNITS: tuple[Unit, ...] = ("user", "user-day", "user-week")
 
 
 @dataclass(frozen=True)
-class ValueScale:
+class ValueLattice:
     """Bounds and quantum of the value column: the public lattice on which sums are kept.
 
     A value is kept as the whole number (value - lower) / quantum, from 0 to `steps`.
@@ -51,7 +51,7 @@ class ValueScale:
     quantum: Fraction
 
     def __post_init__(self) -> None:
-        if max(self.quantum.numerator, self.quantum.denominator) > LARGEST_PART:
+        if max(self.quantum.numerator, self.quantum.denominator) > MAX_QUANTUM_TERM:
             raise InputError(
                 "quantum must be a number of ordinary size: as a fraction in lowest terms, its "
                 "numerator and denominator have at most 100 digits."
@@ -63,14 +63,14 @@ class ValueScale:
                     f"{decimal_text(self.quantum)}; change one of them."
                 )
 
-        if self.steps >= LARGEST_STEPS:
+        if self.steps >= MAX_QUANTA:
             raise InputError(
                 f"the quantum {decimal_text(self.quantum)} divides the bounds into more steps than "
                 "sums of 64 bits can hold; use a coarser quantum."
             )
 
     @classmethod
-    def of(cls, bounds: object, quantum: Number) -> ValueScale:
+    def of(cls, bounds: object, quantum: Number) -> ValueLattice:
         """Build from what a caller writes."""
         lower, upper = to_bounds(bounds)
         return cls(lower, upper, to_positive_fraction(quantum, "quantum"))
@@ -102,7 +102,7 @@ class Recount(Protocol):
 
     def __call__(
         self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
-    ) -> tuple[PublicFacts | None, ...]:
+    ) -> tuple[PublicMetadata | None, ...]:
         """Return the public facts on each grid; None where no cell is left after selection.
 
         Places are counted on `Cells`; labels on `Labels` of some of the columns they were read by.
@@ -110,14 +110,14 @@ class Recount(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class PublicFacts:
+class PublicMetadata:
     """What may be known about a data set without any privacy cost.
 
     Attributes
     ----------
     occupancy : Occupancy
     cells : CellTable
-    scale : ValueScale
+    scale : ValueLattice
     privacy_unit : str
         The unit of privacy; `occupancy` numbers these units as its users.
     value, value_unit : str
@@ -132,7 +132,7 @@ class PublicFacts:
 
     occupancy: Occupancy
     cells: CellTable
-    scale: ValueScale
+    scale: ValueLattice
     privacy_unit: Unit = "user"
     value: str = "value"
     value_unit: str = ""

@@ -2,8 +2,16 @@
 
 from hexveil.planning.api import plan
 from hexveil.planning.feasibility.advice import GridTooFineWarning
-from hexveil.planning.feasibility.capacity import Capacity, Offer, capacity
-from hexveil.planning.feasibility.utility_test import Support
+from hexveil.planning.feasibility.capacity import Capacity, GridAssessment, capacity
+from hexveil.planning.feasibility.utility_test import UtilityAssessment
 from hexveil.planning.plan import Plan
 
-__all__ = ["Capacity", "GridTooFineWarning", "Offer", "Plan", "Support", "capacity", "plan"]
+__all__ = [
+    "Capacity",
+    "GridAssessment",
+    "GridTooFineWarning",
+    "Plan",
+    "UtilityAssessment",
+    "capacity",
+    "plan",
+]

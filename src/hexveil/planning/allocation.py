@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.clipping_range.private_range import Interval
-    from hexveil.planning.clipping_range.two_stage import Steps
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.clipping_range.two_stage import TwoStagePlan
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows(ReadOnlyArrays):
+class PlanAllocation(ReadOnlyArrays):
     """What is kept of each user in each cell, and how much noise is added.
 
     Attributes
@@ -48,10 +48,10 @@ class Rows(ReadOnlyArrays):
         What no plan of the class can go below, rounded down.
     certifies : str or None
         What `lower_bound` is about: "loss", "max error" or "mean error".
-    interval : Interval or None
+    interval : PrivateClippingRange or None
         A private interval for user means, and their weights; then the mean's Laplace scale is the
         interval's width times r / N.
-    steps : Steps or None
+    steps : TwoStagePlan or None
         With an interval: the further steps of a plan by clipping_range "two-stage"; the noise is
         then that of its way `direct`.
     """
@@ -66,10 +66,10 @@ class Rows(ReadOnlyArrays):
     cell_epsilon: Fraction | None = None
     lower_bound: float | None = None
     certifies: str | None = None
-    interval: Interval | None = None
-    steps: Steps | None = None
+    interval: PrivateClippingRange | None = None
+    steps: TwoStagePlan | None = None
 
-    def louder(self, times: float) -> Rows:
+    def louder(self, times: float) -> PlanAllocation:
         """Return the same rows with noise larger by a factor, rounded up."""
         return replace(
             self,
@@ -78,7 +78,7 @@ class Rows(ReadOnlyArrays):
         )
 
 
-def whole(occupancy: Occupancy) -> Floats:
+def full_factors(occupancy: Occupancy) -> Floats:
     """Return factors that reduce nobody."""
     return np.ones(occupancy.n_users)
 

@@ -13,11 +13,11 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_fraction, to_positive_fraction
 from hexveil.mechanisms import OptimalClipping, ThresholdMechanism
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.public_metadata import PublicFacts
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
 from hexveil.planning.feasibility.advice import GridTooFineWarning, advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
-from hexveil.planning.methods import METHODS, rows_of
+from hexveil.planning.methods import METHODS, allocate
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import ErrorKind, Method, Objective, Request, split_of, target_of
 from hexveil.planning.request import statistics as asked_statistics
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class HasFacts(Protocol):
+class HasPublicMetadata(Protocol):
     """Anything that carries public facts, such as a data set."""
 
     @property
-    def public(self) -> PublicFacts:
+    def public(self) -> PublicMetadata:
         """All that a plan may see."""
 
 
 def plan(  # noqa: PLR0913  a public door; keyword-only
-    source: Occupancy | PublicFacts | HasFacts,
+    source: Occupancy | PublicMetadata | HasPublicMetadata,
     *,
     epsilon: Number | None = None,
     target_error: object = None,
@@ -63,7 +63,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
 
     Parameters
     ----------
-    source : Dataset, PublicFacts or Occupancy
+    source : Dataset, PublicMetadata or Occupancy
         Of a data set only its public facts are looked at.
     epsilon : int, str, Decimal, Fraction or float
         Largest loss of any unit of privacy, over all its cells. Either this or `target_error`.
@@ -159,7 +159,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         occupancy=occupancy,
         lower=lower,
         upper=upper,
-        rows=rows_of(occupancy, upper - lower, request, facts),
+        rows=allocate(occupancy, upper - lower, request, facts),
         request=request,
         baseline_error=miss,
         facts=facts,
@@ -278,24 +278,24 @@ def _numbers(occupancy: Occupancy) -> tuple[str, ...]:
     return tuple(str(i) for i in range(occupancy.n_cells))
 
 
-def _facts(source: object) -> PublicFacts | None:
+def _facts(source: object) -> PublicMetadata | None:
     if isinstance(source, Occupancy):
         return None
-    if isinstance(source, PublicFacts):
+    if isinstance(source, PublicMetadata):
         return source
-    if isinstance(source, HasFacts):
+    if isinstance(source, HasPublicMetadata):
         return source.public
     raise InputError(f"a plan is made for a data set or an occupancy, got {type(source).__name__}.")
 
 
-def _known(facts: PublicFacts | None) -> PublicFacts:
+def _known(facts: PublicMetadata | None) -> PublicMetadata:
     if facts is None:
         raise InputError("public facts are missing.")
     return facts
 
 
 def _bounds(
-    bounds: object, facts: PublicFacts | None, occupancy: Occupancy
+    bounds: object, facts: PublicMetadata | None, occupancy: Occupancy
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return lower and upper bound of each cell."""
     if bounds is None:
@@ -313,7 +313,7 @@ def _bounds(
     return full[:, 0].copy(), full[:, 1].copy()
 
 
-def _names(facts: PublicFacts | None) -> tuple[str, ...]:
+def _names(facts: PublicMetadata | None) -> tuple[str, ...]:
     if facts is None:
         raise InputError("bounds by cell need a data set whose cells have names.")
     return facts.cells.names()
@@ -325,7 +325,7 @@ def _of_cell(bounds: Mapping[str, object], name: str) -> object:
     return bounds[name]
 
 
-def _check_inside(pairs: list[tuple[Fraction, Fraction]], facts: PublicFacts) -> None:
+def _check_inside(pairs: list[tuple[Fraction, Fraction]], facts: PublicMetadata) -> None:
     for low, high in pairs:
         facts.scale.to_steps(low, "lower bound")
         facts.scale.to_steps(high, "upper bound")

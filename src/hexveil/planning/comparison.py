@@ -12,7 +12,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import OptimalClipping
-from hexveil.planning.methods import rows_of
+from hexveil.planning.methods import allocate
 
 if TYPE_CHECKING:
     from hexveil.planning.plan import Plan
@@ -96,7 +96,7 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
         range_share=None,
     )
     return replace(
-        plan, rows=rows_of(plan.occupancy, plan.span, request, plan.facts), request=request
+        plan, rows=allocate(plan.occupancy, plan.span, request, plan.facts), request=request
     )
 
 

@@ -13,21 +13,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import WORST, single, steps_of
-from hexveil.accounting.pair_losses import LATTICE
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record, span_in_quanta
+from hexveil.accounting.pair_losses import VARIANCE_LATTICE
 from hexveil.base.errors import InputError
-from hexveil.model.distributed_occupancy import SpreadOccupancy
-from hexveil.planning.allocation import Rows
+from hexveil.model.distributed_occupancy import DistributedOccupancy
+from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.clipping_range import private_range, range_allocations
 from hexveil.planning.optimizers import per_cell
-from hexveil.planning.optimizers.distributed_mean_error import least_average_afar
-from hexveil.planning.optimizers.independent_mean_variance import rows_apart
-from hexveil.planning.optimizers.mean_error import Weights, least_average
-from hexveil.planning.optimizers.minimax import Joint, least_error, least_loss
-from hexveil.planning.optimizers.noise_quantization import few
-from hexveil.planning.optimizers.user_factors import Exposure, Rates, SpreadExposure, exposure_of
+from hexveil.planning.optimizers.distributed_mean_error import minimize_mean_error_distributed
+from hexveil.planning.optimizers.independent_mean_variance import allocate_independently
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
+from hexveil.planning.optimizers.minimax import JointSolution, minimize_loss, minimize_max_error
+from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
+from hexveil.planning.optimizers.user_factors import (
+    ClippingProblem,
+    DistributedClippingProblem,
+    InverseScales,
+    clipping_problem,
+)
 from hexveil.planning.plan import Plan
-from hexveil.planning.target_errors import Separate, Targets, Total
+from hexveil.planning.target_errors import SeparateTargets, SumTarget, Targets
 from hexveil.theory import clip_user
 
 if TYPE_CHECKING:
@@ -36,21 +41,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.request import ErrorKind, Request
 
     Floats = NDArray[np.float64]
 
-GRAIN = 2.0**30
+FACTOR_RESOLUTION = 2.0**30
 """Factors are multiples of 1 / GRAIN, so that a user's kept samples are exact numbers."""
-UNDER = 1.0 - 2.0**-30
+SAFETY_MARGIN = 1.0 - 2.0**-30
 """The joint plan aims this much below the asked loss; fitting would otherwise add noise."""
 HALVINGS = 40
 
 
-def rows_of(
-    occupancy: Occupancy, span: Floats, request: Request, facts: PublicFacts | None = None
-) -> Rows:
+def allocate(
+    occupancy: Occupancy, span: Floats, request: Request, facts: PublicMetadata | None = None
+) -> PlanAllocation:
     """Return the rows that the request's method decides.
 
     Parameters
@@ -58,7 +63,7 @@ def rows_of(
     occupancy : Occupancy
     span : ndarray of float, shape (n_cells,)
     request : Request
-    facts : PublicFacts, optional
+    facts : PublicMetadata, optional
         Where there are records: a reduced user keeps whole quanta, which targets must allow for.
 
     Raises
@@ -66,11 +71,11 @@ def rows_of(
     InputError
         If the method cannot do what is asked, or the loss is too small for any plan.
     """
-    known = request.noised == ("variance",) and single(occupancy).all()
+    known = request.noised == ("variance",) and has_single_record(occupancy).all()
     if request.clipping_range == "private" and not known:
-        return range_allocations.weighed(occupancy, request)
+        return range_allocations.allocate_with_range(occupancy, request)
     if request.clipping_range == "two-stage":
-        return range_allocations.stepped(occupancy, request)
+        return range_allocations.allocate_two_stage(occupancy, request)
     if request.clipping_range == "auto":
         return _better(occupancy, span, request, facts)
     if request.epsilon is None and request.method != "joint":
@@ -81,88 +86,98 @@ def rows_of(
 
 
 def _joint(
-    occupancy: Occupancy, span: Floats, request: Request, facts: PublicFacts | None = None
-) -> Rows:
-    exposure = exposure_of(occupancy, None if facts is None else steps_of(span, facts))
+    occupancy: Occupancy, span: Floats, request: Request, facts: PublicMetadata | None = None
+) -> PlanAllocation:
+    exposure = clipping_problem(occupancy, None if facts is None else span_in_quanta(span, facts))
     if request.epsilon is None:
         if request.objective == "mean":
             return _least_loss_on_average(exposure, span, request, facts)
         return _least_loss(exposure, span, request)
-    loss = float(request.epsilon) * UNDER
+    loss = float(request.epsilon) * SAFETY_MARGIN
     if request.objective == "mean":
         return _average(exposure, span, request, loss)
     top, targets_at = _error_scale(request, span, occupancy)
-    found = least_error(exposure, targets_at, loss, top)
+    found = minimize_max_error(exposure, targets_at, loss, top)
     joint = _in_few_scales(exposure, found.joint, loss)
     return _used_up(exposure, span, request, _rows(exposure, joint, found.bound, "max error"))
 
 
 def _better(
-    occupancy: Occupancy, span: Floats, request: Request, facts: PublicFacts | None
-) -> Rows:
+    occupancy: Occupancy, span: Floats, request: Request, facts: PublicMetadata | None
+) -> PlanAllocation:
     """Return the rows of least predicted error; an interval only where it would be found."""
     asked = request.epsilon
     assert asked is not None  # noqa: S101  see api
-    tried = [rows_of(occupancy, span, replace(request, clipping_range="bounds"), facts)]
-    if isinstance(occupancy, SpreadOccupancy):  # weights of pairs need the pairs at hand
+    tried = [allocate(occupancy, span, replace(request, clipping_range="bounds"), facts)]
+    if isinstance(occupancy, DistributedOccupancy):  # weights of pairs need the pairs at hand
         return tried[0]
-    if private_range.worth_it(occupancy.n_users, asked):
-        tried.append(range_allocations.weighed(occupancy, request))
-        if range_allocations.can_be_stepped(occupancy, request):
-            tried.append(range_allocations.stepped(occupancy, request))
+    if private_range.range_is_affordable(occupancy.n_users, asked):
+        tried.append(range_allocations.allocate_with_range(occupancy, request))
+        if range_allocations.supports_two_stages(occupancy, request):
+            tried.append(range_allocations.allocate_two_stage(occupancy, request))
 
-    def error(rows: Rows) -> float:
+    def error(rows: PlanAllocation) -> float:
         return float(_plan(occupancy, span, request, rows).judged_errors().mean())
 
     return min(tried, key=error)
 
 
-def _least_loss(exposure: Exposure, span: Floats, request: Request) -> Rows:
+def _least_loss(exposure: ClippingProblem, span: Floats, request: Request) -> PlanAllocation:
     """Return the plan of least loss that meets the targets in every cell.
 
     It aims a little below the targets; once the factors are numbers of few digits the noise is set
     anew, from what they keep.
     """
-    asked, aim = (_targets(request, span, exposure.occupancy, times) for times in (1.0, UNDER))
-    found = least_loss(exposure, aim, asked)
+    asked, aim = (
+        _targets(request, span, exposure.occupancy, times) for times in (1.0, SAFETY_MARGIN)
+    )
+    found = minimize_loss(exposure, aim, asked)
     return _rows(exposure, _in_quanta(exposure, aim, found.joint.factor), found.bound, "loss")
 
 
-def _in_quanta(exposure: Exposure, aim: Targets, factor: Floats) -> Joint:
+def _in_quanta(exposure: ClippingProblem, aim: Targets, factor: Floats) -> JointSolution:
     """Return the factors that a release can keep, raised where their rounding leaves no room."""
     for raised in (0.0, 0.25, 0.5, 0.75, 1.0):
         near = _few_digits(factor + raised * (1.0 - factor))
         rates = aim.rates(exposure.away_in_quanta(near))
         if rates is not None:
-            return Joint(rates, near)
+            return JointSolution(rates, near)
     raise InputError("target_error leaves too little room for numbers of ordinary size.")
 
 
 def _few_digits(factor: Floats) -> Floats:
-    return np.asarray(np.floor(factor * GRAIN) / GRAIN, dtype=np.float64)
+    return np.asarray(np.floor(factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION, dtype=np.float64)
 
 
-def _average(exposure: Exposure, span: Floats, request: Request, loss: float) -> Rows:
-    found = least_average_afar if isinstance(exposure, SpreadExposure) else least_average
-    weights = Weights.of(request, span, exposure.occupancy)
+def _average(
+    exposure: ClippingProblem, span: Floats, request: Request, loss: float
+) -> PlanAllocation:
+    found = (
+        minimize_mean_error_distributed
+        if isinstance(exposure, DistributedClippingProblem)
+        else minimize_mean_error
+    )
+    weights = ObjectiveWeights.of(request, span, exposure.occupancy)
     joint = _in_few_scales(exposure, found(exposure, weights, loss), loss)
     return _used_up(exposure, span, request, _rows(exposure, joint, None, "mean error"))
 
 
-def _in_few_scales(exposure: Exposure, joint: Joint, loss: float) -> Joint:
+def _in_few_scales(exposure: ClippingProblem, joint: JointSolution, loss: float) -> JointSolution:
     """Return few noise scales for very many, and the factors that keep users within the loss."""
     total, rates = exposure.occupancy.records_per_cell, joint.rates
     live = rates.mean > 0
     noise = np.divide(total, rates.mean, out=np.zeros_like(rates.mean), where=live)
-    near = few(noise)
+    near = quantize_noise_scales(noise)
     if near is noise:
         return joint
     mean = np.divide(total, near, out=np.zeros_like(near), where=live)
-    chosen = Rates(mean, rates.variance)
-    return Joint(chosen, exposure.factors(chosen, loss))
+    chosen = InverseScales(mean, rates.variance)
+    return JointSolution(chosen, exposure.factors(chosen, loss))
 
 
-def _used_up(exposure: Exposure, span: Floats, request: Request, rows: Rows) -> Rows:
+def _used_up(
+    exposure: ClippingProblem, span: Floats, request: Request, rows: PlanAllocation
+) -> PlanAllocation:
     """Return the rows fitted to the loss that was asked for, with less noise where it leaves room.
 
     Less noise by the ratio of both losses makes no loss larger than asked: the part that is
@@ -170,13 +185,15 @@ def _used_up(exposure: Exposure, span: Floats, request: Request, rows: Rows) -> 
     """
     occupancy, asked = exposure.occupancy, request.epsilon
     assert asked is not None  # noqa: S101
-    fit = fitted(occupancy, span, request, rows)
+    fit = calibrate_noise(occupancy, span, request, rows)
     lost = _plan(occupancy, span, request, fit).epsilon
     quieter = fit.louder(float(lost / asked) * (1.0 + 2.0**-40)) if lost else fit
     return quieter if _plan(occupancy, span, request, quieter).epsilon <= asked else fit
 
 
-def _rows(exposure: Exposure, joint: Joint, bound: float | None, certifies: str) -> Rows:
+def _rows(
+    exposure: ClippingProblem, joint: JointSolution, bound: float | None, certifies: str
+) -> PlanAllocation:
     """Return rows from rates and factors; a cell where nobody loses anything keeps nothing.
 
     Of very many scales of noise few are made: where targets must be met, by less noise.
@@ -191,10 +208,12 @@ def _rows(exposure: Exposure, joint: Joint, bound: float | None, certifies: str)
         noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
         return np.where(live, np.nextafter(noise, np.inf), 0.0)
 
-    return Rows(
+    return PlanAllocation(
         mechanism="factors",
         kept=np.where(rates.mean > 0, most, 0),
-        noise_records=few(scale(rates.mean) * total, np.floor if certifies == "loss" else np.rint),
+        noise_records=quantize_noise_scales(
+            scale(rates.mean) * total, np.floor if certifies == "loss" else np.rint
+        ),
         variance_kept=np.where(rates.variance > 0, most, 0),
         variance_noise=scale(rates.variance),
         factor=factor,
@@ -208,18 +227,21 @@ def _targets(request: Request, span: Floats, occupancy: Occupancy, times: float)
 
     Those that a constant meets stay as they are; any is met by the variance of one record.
     """
-    target, known = request.target or {}, single(occupancy)
+    target, known = request.target or {}, has_single_record(occupancy)
     if "sum" in target:
         square = np.where(known, 0.0, span**2)
-        most = WORST["mean"] * span + WORST["variance"] * square
-        return Total(_aimed(target["sum"] / most, times) * most, span, square)
+        most = MAX_CONSTANT_ERROR["mean"] * span + MAX_CONSTANT_ERROR["variance"] * square
+        return SumTarget(_aimed(target["sum"] / most, times) * most, span, square)
     none = np.full(span.size, np.inf)
     parts = {
-        name: _aimed(target[name] / (unit * WORST[name]), times) * WORST[name]
+        name: _aimed(target[name] / (unit * MAX_CONSTANT_ERROR[name]), times)
+        * MAX_CONSTANT_ERROR[name]
         for name, unit in (("mean", span), ("variance", span**2))
         if name in target
     }
-    return Separate(parts.get("mean", none), np.where(known, np.inf, parts.get("variance", none)))
+    return SeparateTargets(
+        parts.get("mean", none), np.where(known, np.inf, parts.get("variance", none))
+    )
 
 
 def _aimed(share: Floats, times: float) -> Floats:
@@ -236,47 +258,55 @@ def _error_scale(
     The number is what `Plan.judged_errors` gives: an error in units, or a share of a constant's.
     """
     names, none = request.noised, np.full(span.size, np.inf)
-    square = np.where(single(occupancy), 0.0, span**2)
+    square = np.where(has_single_record(occupancy), 0.0, span**2)
     if len(names) == 2 and request.error == "sum":
-        most = WORST["mean"] * span + WORST["variance"] * square
-        return float(most.max()), lambda e: Total(np.full(span.size, e), span, square)
+        most = MAX_CONSTANT_ERROR["mean"] * span + MAX_CONSTANT_ERROR["variance"] * square
+        return float(most.max()), lambda e: SumTarget(np.full(span.size, e), span, square)
     varies = np.where(square > 0, 1.0, np.inf)  # any target is met by the variance of one record
     if len(names) == 2:
         flat = np.ones(span.size)
-        return 1.0, lambda e: Separate(flat * e * WORST["mean"], varies * e * WORST["variance"])
+        return 1.0, lambda e: SeparateTargets(
+            flat * e * MAX_CONSTANT_ERROR["mean"], varies * e * MAX_CONSTANT_ERROR["variance"]
+        )
     if names == ("mean",):
-        return float(span.max() * WORST["mean"]), lambda e: Separate(e / span, none)
-    top = float(square.max() * WORST["variance"])
-    return top, lambda e: Separate(none, np.divide(e, square, out=none.copy(), where=square > 0))
+        return float(span.max() * MAX_CONSTANT_ERROR["mean"]), lambda e: SeparateTargets(
+            e / span, none
+        )
+    top = float(square.max() * MAX_CONSTANT_ERROR["variance"])
+    return top, lambda e: SeparateTargets(
+        none, np.divide(e, square, out=none.copy(), where=square > 0)
+    )
 
 
 def _least_loss_on_average(
-    exposure: Exposure, span: Floats, request: Request, facts: PublicFacts | None
-) -> Rows:
+    exposure: ClippingProblem, span: Floats, request: Request, facts: PublicMetadata | None
+) -> PlanAllocation:
     """Return the plan of least loss whose average error meets one target for all cells."""
 
-    def at(loss: float) -> Rows:
-        return _average(exposure, span, _at(request, loss), loss * UNDER)
+    def at(loss: float) -> PlanAllocation:
+        return _average(exposure, span, _at(request, loss), loss * SAFETY_MARGIN)
 
-    def made(rows: Rows) -> Plan:
+    def made(rows: PlanAllocation) -> Plan:
         return replace(_plan(exposure.occupancy, span, request, rows), facts=facts)
 
     return _smallest(request, at, made)
 
 
-def _least_loss_apart(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
+def _least_loss_apart(occupancy: Occupancy, span: Floats, request: Request) -> PlanAllocation:
     """Return the plan of least loss, by a method that is given a loss, that meets the targets."""
     return _smallest(
         request,
-        lambda loss: rows_of(occupancy, span, _at(request, loss)),
+        lambda loss: allocate(occupancy, span, _at(request, loss)),
         lambda rows: _plan(occupancy, span, request, rows),
     )
 
 
-def _smallest(request: Request, at: Callable[[float], Rows], made: Callable[[Rows], Plan]) -> Rows:
+def _smallest(
+    request: Request, at: Callable[[float], PlanAllocation], made: Callable[[PlanAllocation], Plan]
+) -> PlanAllocation:
     """Return the rows of the smallest loss that meets the targets, by halving its logarithm."""
 
-    def meets(rows: Rows) -> bool:
+    def meets(rows: PlanAllocation) -> bool:
         plan = made(rows)
         ratios = [_judged(plan, name) / t for name, t in (request.target or {}).items()]
         worst = np.max(ratios, axis=0)
@@ -315,31 +345,35 @@ def _at(request: Request, loss: float) -> Request:
     return replace(request, epsilon=Fraction(loss), target=None)
 
 
-def _apart(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
+def _apart(occupancy: Occupancy, span: Floats, request: Request) -> PlanAllocation:
     """Return every cell planned alone at the largest common loss that fits."""
     assert request.epsilon is not None  # noqa: S101
     if request.noised == ("mean",):
-        return per_cell.per_cell(occupancy, request.epsilon, request.mechanism)
+        return per_cell.allocate_per_cell(occupancy, request.epsilon, request.mechanism)
     low, high = Fraction(request.epsilon) / occupancy.n_cells / 4, Fraction(request.epsilon) * 4
     for _ in range(HALVINGS):
         middle = Fraction(math.sqrt(low * high))
-        rows = rows_apart(occupancy, span, request, middle)
+        rows = allocate_independently(occupancy, span, request, middle)
         fits = _plan(occupancy, span, request, rows).epsilon <= request.epsilon
         low, high = (middle, high) if fits else (low, middle)
-    return fitted(occupancy, span, request, rows_apart(occupancy, span, request, low))
+    return calibrate_noise(
+        occupancy, span, request, allocate_independently(occupancy, span, request, low)
+    )
 
 
-def _composition(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
+def _composition(occupancy: Occupancy, span: Floats, request: Request) -> PlanAllocation:
     """Return every cell planned alone at ε / (most cells of a user) (COMP Theorem II.3)."""
     assert request.epsilon is not None  # noqa: S101
     if request.noised == ("mean",):
-        return per_cell.composition(occupancy, request.epsilon, request.mechanism)
+        return per_cell.allocate_equal_split(occupancy, request.epsilon, request.mechanism)
     most = int(occupancy.cells_per_user.max())
-    cell_loss = request.epsilon * per_cell.SHRINK / most
-    return fitted(occupancy, span, request, rows_apart(occupancy, span, request, cell_loss))
+    cell_loss = request.epsilon * per_cell.ROUNDING_MARGIN / most
+    return calibrate_noise(
+        occupancy, span, request, allocate_independently(occupancy, span, request, cell_loss)
+    )
 
 
-def _clip_user(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
+def _clip_user(occupancy: Occupancy, span: Floats, request: Request) -> PlanAllocation:
     """Return CLIP-USER's suppression at the cell loss at which its exact loss is about ε.
 
     The suppression at one cell loss fixes the ratio of exact loss to cell loss; a few rounds
@@ -355,13 +389,13 @@ def _clip_user(occupancy: Occupancy, span: Floats, request: Request) -> Rows:
             None if error == "sum" else _initial(occupancy, float(span[0]), request, cell_loss)
         )
         if targets == (math.inf, math.inf):  # only variances of one record
-            return rows_apart(occupancy, span, request, cell_loss)
+            return allocate_independently(occupancy, span, request, cell_loss)
         done = clip_user(occupancy, float(span[0]), cell_loss, error=error, targets=targets)
-        rows = rows_apart(occupancy, span, request, cell_loss, done.kept_pairs)
+        rows = allocate_independently(occupancy, span, request, cell_loss, done.kept_pairs)
         lost = _plan(occupancy, span, request, rows).epsilon
         cell_loss = cell_loss * request.epsilon / lost
     assert rows is not None  # noqa: S101
-    return fitted(occupancy, span, request, rows)
+    return calibrate_noise(occupancy, span, request, rows)
 
 
 def _initial(
@@ -377,7 +411,9 @@ def _initial(
     )
 
 
-def fitted(occupancy: Occupancy, span: Floats, request: Request, rows: Rows) -> Rows:
+def calibrate_noise(
+    occupancy: Occupancy, span: Floats, request: Request, rows: PlanAllocation
+) -> PlanAllocation:
     """Return the rows with noise louder where their loss is above what was asked.
 
     Raises
@@ -392,7 +428,7 @@ def fitted(occupancy: Occupancy, span: Floats, request: Request, rows: Rows) -> 
         return rows
     fixed = 0.0
     if "variance" in request.noised:
-        fixed = LATTICE * float(occupancy.cells_per_user.max())
+        fixed = VARIANCE_LATTICE * float(occupancy.cells_per_user.max())
     room = float(request.epsilon) - fixed
     if room <= 0:
         raise InputError(
@@ -402,7 +438,7 @@ def fitted(occupancy: Occupancy, span: Floats, request: Request, rows: Rows) -> 
     return rows.louder(float(lost) / room * (1.0 + 2.0**-40))
 
 
-def _plan(occupancy: Occupancy, span: Floats, request: Request, rows: Rows) -> Plan:
+def _plan(occupancy: Occupancy, span: Floats, request: Request, rows: PlanAllocation) -> Plan:
     """Return a plan on bounds [0, span], for its figures."""
     return Plan(occupancy, np.zeros(span.size), span, rows, request, baseline_error=1.0)
 

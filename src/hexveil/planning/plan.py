@@ -24,16 +24,22 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting import pair_losses
-from hexveil.accounting.error_model import WORST, Part, WeighedPart, missed, steps_of
-from hexveil.accounting.pair_losses import Charges
+from hexveil.accounting.error_model import (
+    MAX_CONSTANT_ERROR,
+    ErrorModel,
+    WeightedMeanErrorModel,
+    constant_error,
+    span_in_quanta,
+)
+from hexveil.accounting.pair_losses import LossParameters
 from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.model.distributed_occupancy import SpreadOccupancy
+from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.planning.clipping_range import strategies
-from hexveil.planning.clipping_range.variance_range import part_of
-from hexveil.planning.feasibility.utility_test import Support, assess
-from hexveil.planning.optimizers.mean_error import Weights, lower_bound
-from hexveil.planning.optimizers.user_factors import Exposure, Rates
+from hexveil.planning.clipping_range.variance_range import variance_error_model
+from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights, mean_error_lower_bound
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +48,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicFacts
-    from hexveil.planning.allocation import Rows
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
@@ -60,23 +66,23 @@ class Plan(ReadOnlyArrays):
     occupancy : Occupancy
     lower, upper : ndarray of float, shape (n_cells,)
         Bounds of each cell; a float means its shortest decimal text.
-    rows : Rows
+    rows : PlanAllocation
         What is kept and how much noise is added: see there.
     request : Request
         What was asked for: the loss or the targets, the statistics, the method.
     baseline_error : float
         What one constant for all cells is assumed to miss on average (public, from outside).
-    facts : PublicFacts or None
+    facts : PublicMetadata or None
         None for a bare occupancy, which can be planned but not released.
     """
 
     occupancy: Occupancy
     lower: Floats
     upper: Floats
-    rows: Rows
+    rows: PlanAllocation
     request: Request
     baseline_error: float
-    facts: PublicFacts | None = None
+    facts: PublicMetadata | None = None
 
     def __repr__(self) -> str:
         return (
@@ -132,22 +138,22 @@ class Plan(ReadOnlyArrays):
         """Return the lower bound of an average, which takes longer than the plan itself."""
         noises = self.noise_records / self.occupancy.records_per_cell, self.rows.variance_noise
         rates = (np.divide(1.0, n, out=np.zeros_like(n), where=n > 0) for n in noises)
-        return lower_bound(
-            Exposure(self.occupancy),
-            Weights.of(self.request, self.span, self.occupancy),
+        return mean_error_lower_bound(
+            ClippingProblem(self.occupancy),
+            ObjectiveWeights.of(self.request, self.span, self.occupancy),
             float(self.asked),
-            Rates(*rates),
+            InverseScales(*rates),
             self.rows.factor,
         )
 
     @property
     def certifies(self) -> str | None:
-        """Whether `lower_bound` is about the "loss", the "max error" or the "mean error".
+        """Subject of `lower_bound`: the "loss", the "max error" or the "mean error".
 
         None without one: a bound of the mean error looks at each pair, so that there is none where
         pairs stay elsewhere.
         """
-        afar = isinstance(self.occupancy, SpreadOccupancy)
+        afar = isinstance(self.occupancy, DistributedOccupancy)
         return None if afar and self.rows.certifies == "mean error" else self.rows.certifies
 
     @property
@@ -175,7 +181,7 @@ class Plan(ReadOnlyArrays):
         if len(parts) == 1 or self.request.error == "sum":
             return np.asarray(np.sum([p.error for p in parts], axis=0), dtype=np.float64)
         unit = {"mean": self.span, "variance": self.span**2}
-        shares = np.stack([p.error / (unit[p.name] * WORST[p.name]) for p in parts])
+        shares = np.stack([p.error / (unit[p.name] * MAX_CONSTANT_ERROR[p.name]) for p in parts])
         over = shares.max if self.request.objective == "max" else shares.mean
         return np.asarray(over(axis=0), dtype=np.float64)
 
@@ -196,7 +202,7 @@ class Plan(ReadOnlyArrays):
 
     def _kept(self, name: str) -> Floats:
         rows = self.rows
-        kept = pair_losses.kept(self.occupancy, *self.thresholds(name), rows.factor)
+        kept = pair_losses.contributed_records(self.occupancy, *self.thresholds(name), rows.factor)
         return kept if rows.dropped is None else np.where(rows.dropped, 0.0, kept)
 
     def thresholds(self, name: str) -> tuple[NDArray[np.int64], Floats]:
@@ -207,10 +213,12 @@ class Plan(ReadOnlyArrays):
         nothing = np.zeros(self.occupancy.n_cells)
         if name == "variance":
             return self.rows.variance_kept, nothing
-        return self.rows.kept, nothing if self.facts is None else steps_of(self.span, self.facts)
+        return self.rows.kept, nothing if self.facts is None else span_in_quanta(
+            self.span, self.facts
+        )
 
     @cached_property
-    def parts(self) -> dict[str, Part]:
+    def parts(self) -> dict[str, ErrorModel]:
         """What noise and clipping do to each noised statistic, by its name."""
         made = {"mean": self._mean, "variance": self._variance}
         return {name: made[name]() for name in self.request.noised}
@@ -220,25 +228,29 @@ class Plan(ReadOnlyArrays):
         """Laplace scale of each cell's mean, for bounds or for an interval of width 1."""
         return np.asarray(self.noise_records / self.occupancy.records_per_cell)
 
-    def _variance(self) -> Part:
+    def _variance(self) -> ErrorModel:
         interval, noise = self.rows.interval, self.rows.variance_noise
         if interval is None:
-            missing = missed("variance", self.occupancy)
-            return Part("variance", self.span**2, noise, self._away("variance"), missing)
-        return part_of(interval, self.occupancy, self.span, (self.mean_noise, noise))
+            missing = constant_error("variance", self.occupancy)
+            return ErrorModel("variance", self.span**2, noise, self._away("variance"), missing)
+        return variance_error_model(interval, self.occupancy, self.span, (self.mean_noise, noise))
 
-    def _mean(self) -> Part:
+    def _mean(self) -> ErrorModel:
         interval, occupancy, noise = self.rows.interval, self.occupancy, self.mean_noise
         if interval is None:
-            return Part("mean", self.span, noise, self._away("mean"), missed("mean", occupancy))
+            return ErrorModel(
+                "mean", self.span, noise, self._away("mean"), constant_error("mean", occupancy)
+            )
         if self.rows.steps is not None:
-            return strategies.part(occupancy, self.span, interval, noise, self.rows.steps)
-        return WeighedPart(
+            return strategies.two_stage_error_model(
+                occupancy, self.span, interval, noise, self.rows.steps
+            )
+        return WeightedMeanErrorModel(
             "mean",
             self.span * interval.width,
             noise,
             np.zeros_like(noise),
-            missed("mean", occupancy),
+            constant_error("mean", occupancy),
             most=interval.most_off(occupancy),
             likely=interval.likely_off(occupancy),
         )
@@ -247,13 +259,15 @@ class Plan(ReadOnlyArrays):
         """Return the share of each cell's samples that a statistic has at the middle."""
         occupancy, rows = self.occupancy, self.rows
         if rows.dropped is None:
-            cut = occupancy.of_cells(pair_losses.cut_by, self.thresholds(name), (rows.factor,))
+            cut = occupancy.map_cells(
+                pair_losses.clipped_by_caps, self.thresholds(name), (rows.factor,)
+            )
         else:
-            cut = occupancy.of_cells(pair_losses.cut, pairs=(self._kept(name),))
+            cut = occupancy.map_cells(pair_losses.clipped_per_cell, pairs=(self._kept(name),))
         return np.asarray(cut / occupancy.records_per_cell, dtype=np.float64)
 
     @property
-    def first(self) -> Part:
+    def first(self) -> ErrorModel:
         """The first statistic with noise: the mean, unless only the variance was asked for."""
         return next(iter(self.parts.values()))
 
@@ -284,7 +298,7 @@ class Plan(ReadOnlyArrays):
     @cached_property
     def _losses(self) -> Floats:
         if self.rows.interval is None:
-            return np.asarray(self.occupancy.of_users(pair_losses.losses, *self.charges))
+            return np.asarray(self.occupancy.map_users(pair_losses.user_losses, *self.charges))
         # Each term was made by a few correctly rounded operations: eight ulps cover them.
         terms = self.pair_losses() * (1.0 + 2.0**-49)
         lost = sum_upper_bounds(self.occupancy.user, terms, self.occupancy.n_users)
@@ -310,12 +324,12 @@ class Plan(ReadOnlyArrays):
             rates = [np.divide(1.0, one, out=np.zeros_like(one), where=one > 0) for one in noises]
             return np.asarray(sum(shares * one[occupancy.cell] for one in rates))
         cells, users, dropped = self.charges
-        return pair_losses.charged(occupancy, *cells, *users, *dropped)
+        return pair_losses.pair_losses(occupancy, *cells, *users, *dropped)
 
     @cached_property
     def charges(
         self,
-    ) -> tuple[Charges, tuple[Floats, ...], tuple[NDArray[np.bool_], ...]]:
+    ) -> tuple[LossParameters, tuple[Floats, ...], tuple[NDArray[np.bool_], ...]]:
         """What decides the loss of pairs: figures of cells, of users, and of pairs."""
         occupancy, rows, parts = self.occupancy, self.rows, self.parts
         nothing = np.zeros(occupancy.n_cells)
@@ -323,7 +337,7 @@ class Plan(ReadOnlyArrays):
         def whole(name: str) -> NDArray[np.bool_]:
             return np.equal(parts[name].away if name in parts else nothing, 0.0)
 
-        cells = Charges(
+        cells = LossParameters(
             total=occupancy.records_per_cell,
             kept=rows.kept,
             noise=rows.noise_records,
@@ -348,11 +362,13 @@ class Plan(ReadOnlyArrays):
         occupancy = self.occupancy
         if self.rows.interval is None:
             if self.cell_epsilon is not None:
-                cells = occupancy.of_users(pair_losses.live_cells, *self.charges)
+                cells = occupancy.map_users(pair_losses.count_charged_cells, *self.charges)
                 return self.cell_epsilon * int(cells.max(initial=0))
             given, users, dropped = self.charges
-            most = occupancy.of_cells(pair_losses.most_charged, given, users, dropped)
-            charged = occupancy.of_users(pair_losses.losses_at_most, (most, *given), users, dropped)
+            most = occupancy.map_cells(pair_losses.max_pair_loss, given, users, dropped)
+            charged = occupancy.map_users(
+                pair_losses.composed_losses, (most, *given), users, dropped
+            )
             return Fraction(float(charged.max(initial=0.0)))
         terms = self.pair_losses()
         most = np.maximum.reduceat(terms, occupancy.start[:-1])[occupancy.cell]
@@ -380,9 +396,9 @@ class Plan(ReadOnlyArrays):
         return {name: float(over_cells(part.error)) for name, part in self.parts.items()}
 
     @cached_property
-    def support(self) -> Support:
+    def support(self) -> UtilityAssessment:
         """Whether the map would say more than one constant, by the public prior."""
-        return assess(self)
+        return assess_utility(self)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.accounting.error_model import BIAS, WORST, mean_bias, variance_bias
-from hexveil.planning.optimizers.user_factors import Rates
+from hexveil.accounting.error_model import (
+    MAX_CONSTANT_ERROR,
+    WORST_CASE_BIAS,
+    mean_bias,
+    variance_bias,
+)
+from hexveil.planning.optimizers.user_factors import InverseScales
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,13 +32,13 @@ if TYPE_CHECKING:
 class Targets(Protocol):
     """Errors not to be exceeded."""
 
-    def rates(self, away: Floats) -> Rates | None:
+    def rates(self, away: Floats) -> InverseScales | None:
         """Return the least rates that meet the targets; None if none do.
 
         For targets of each statistic both grow with every entry of `away`.
         """
 
-    def least_rates(self, away: Floats, largest: Floats) -> Rates | None:
+    def least_rates(self, away: Floats, largest: Floats) -> InverseScales | None:
         """Return rates that no plan meeting the targets goes below, for the lower bound.
 
         `largest` is each cell's largest share of a user.
@@ -41,7 +46,7 @@ class Targets(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Separate:
+class SeparateTargets:
     """A target for each statistic.
 
     Attributes
@@ -53,28 +58,28 @@ class Separate:
     mean: Floats
     variance: Floats
 
-    def rates(self, away: Floats) -> Rates | None:
+    def rates(self, away: Floats) -> InverseScales | None:
         """Return the least rates that meet the targets: see `Targets.rates`."""
         mean = _rate("mean", self.mean, away)
         variance = _rate("variance", self.variance, away)
-        return None if mean is None or variance is None else Rates(mean, variance)
+        return None if mean is None or variance is None else InverseScales(mean, variance)
 
-    def least_rates(self, away: Floats, largest: Floats) -> Rates | None:
+    def least_rates(self, away: Floats, largest: Floats) -> InverseScales | None:
         """Return the same: nothing is left to choose."""
         del largest
         return self.rates(away)
 
 
 def _rate(name: str, target: Floats, away: Floats) -> Floats | None:
-    live = target < WORST[name]
-    room = np.where(live, target - BIAS[name](away), 1.0)
+    live = target < MAX_CONSTANT_ERROR[name]
+    room = np.where(live, target - WORST_CASE_BIAS[name](away), 1.0)
     if not (room > 0).all():
         return None
     return np.where(live, 1.0 / room, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Total:
+class SumTarget:
     """One target for the sum of both errors, in value units plus squared value units.
 
     Attributes
@@ -89,7 +94,7 @@ class Total:
     span: Floats
     square: Floats
 
-    def rates(self, away: Floats) -> Rates | None:
+    def rates(self, away: Floats) -> InverseScales | None:
         """Return the least rates that meet the targets: see `Targets.rates`."""
         mean_only, variance_only, both = self._options(away)
         best = np.minimum(np.minimum(mean_only, variance_only), both)
@@ -101,9 +106,9 @@ class Total:
         variance = np.where(
             best == mean_only, 0.0, np.where(best == variance_only, variance_only, both - first)
         )
-        return Rates(mean, variance)
+        return InverseScales(mean, variance)
 
-    def least_rates(self, away: Floats, largest: Floats) -> Rates | None:
+    def least_rates(self, away: Floats, largest: Floats) -> InverseScales | None:
         """Return rates whose loss is not above that of any choice in the cell.
 
         Of a share x a variance costs a user v, at least x (1 - largest) and at most x. Noise for
@@ -119,15 +124,18 @@ class Total:
         if not np.isfinite(best).all():
             return None
         alone = variance_only <= np.minimum(mean_only, both)
-        return Rates(np.where(alone, 0.0, best), np.where(alone, variance_only, 0.0))
+        return InverseScales(np.where(alone, 0.0, best), np.where(alone, variance_only, 0.0))
 
     def _options(self, away: Floats) -> tuple[Floats, Floats, Floats]:
         """Return total rates: only the mean with noise, only the variance, and both."""
         span, square = self.span, self.square
-        nothing = self.error >= span * WORST["mean"] + square * WORST["variance"]
+        nothing = (
+            self.error
+            >= span * MAX_CONSTANT_ERROR["mean"] + square * MAX_CONSTANT_ERROR["variance"]
+        )
         mean, variance = span * mean_bias(away), square * variance_bias(away)
-        mean_only = _least(span, self.error - square * WORST["variance"] - mean)
-        variance_only = _least(square, self.error - span * WORST["mean"] - variance)
+        mean_only = _least(span, self.error - square * MAX_CONSTANT_ERROR["variance"] - mean)
+        variance_only = _least(square, self.error - span * MAX_CONSTANT_ERROR["mean"] - variance)
         both = _least((np.sqrt(span) + span) ** 2, self.error - mean - variance)
         return (
             np.where(nothing, 0.0, mean_only),

@@ -24,8 +24,8 @@ import numpy as np
 
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms.weighted_variance import BITS
-from hexveil.planning.clipping_range.private_range import around
-from hexveil.planning.clipping_range.strategies import COARSE
+from hexveil.planning.clipping_range.private_range import centre_and_radius
+from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.private_range import Interval
-    from hexveil.planning.clipping_range.two_stage import Found
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.clipping_range.two_stage import StageOutputs
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
@@ -88,7 +88,7 @@ def cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
     return made
 
 
-def _mean(plan: Plan, interval: Interval, noisy: Ints) -> CutOff:
+def _mean(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff:
     steps = plan.rows.steps
     if steps is None or steps.found is None or steps.found.way == "direct":
         number = noisy / interval.totals(plan.occupancy)
@@ -100,16 +100,16 @@ def _mean(plan: Plan, interval: Interval, noisy: Ints) -> CutOff:
         number = noisy / steps.totals(plan.occupancy)
         return _near(number, -half, half, steps.noise * 2.0 * half)
     number = noisy / interval.totals(plan.occupancy)
-    found = _near(number, -half, half, plan.mean_noise / float(1 - COARSE) * 2.0 * half)
+    found = _near(number, -half, half, plan.mean_noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * half)
     return _within_bounds(found, steps.found)
 
 
-def _interval_ends(interval: Interval) -> tuple[int, int]:
+def _interval_ends(interval: PrivateClippingRange) -> tuple[int, int]:
     assert interval.ends is not None  # noqa: S101  after a release
     return interval.ends
 
 
-def _within_bounds(found: CutOff, steps: Found) -> CutOff:
+def _within_bounds(found: CutOff, steps: StageOutputs) -> CutOff:
     """Return the cells without those whose range, around their centre, ends beyond the bounds."""
     assert steps.centre is not None  # noqa: S101  the way `cells` has it
     return CutOff(
@@ -124,13 +124,15 @@ def _near(number: Floats, low: float, high: float, scale: Floats) -> CutOff:
     return CutOff(number <= low + noise, number >= high - noise)
 
 
-def _variance(plan: Plan, interval: Interval, noisy: Ints, mean: Bools) -> CutOff:
+def _variance(plan: Plan, interval: PrivateClippingRange, noisy: Ints, mean: Bools) -> CutOff:
     """Return the cells whose second moment, or whose mean, is cut off.
 
     A mean that is cut off can make the variance too small or too large.
     """
     steps = interval.steps or 0
-    middle, _, radius = around(_interval_ends(interval), steps, interval.radius or Fraction(1))
+    middle, _, radius = centre_and_radius(
+        _interval_ends(interval), steps, interval.radius or Fraction(1)
+    )
     second = noisy / (interval.totals(plan.occupancy) * 2.0**BITS)
     reached = second >= 1.0 - QUANTILE * plan.rows.variance_noise
     return CutOff(mean, mean | (reached & (radius < max(middle, steps - middle))))

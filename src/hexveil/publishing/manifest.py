@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.cells import Labels
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.planning.request import Request
     from hexveil.smoothing import Smoothed
@@ -61,7 +61,7 @@ def schema() -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def request_of(dataset: str, facts: PublicFacts, plan: Plan) -> dict[str, str]:
+def request_of(dataset: str, facts: PublicMetadata, plan: Plan) -> dict[str, str]:
     """Return the public request in words: its goal, and the records it is about.
 
     Equal requests replay, so it holds no file name, and no number that a solver found.
@@ -88,7 +88,7 @@ def fingerprint(request: dict[str, str]) -> str:
 
 def manifest(
     dataset: str,
-    facts: PublicFacts,
+    facts: PublicMetadata,
     plan: Plan,
     request: str,
     ledger: Mapping[str, Any] | None = None,
@@ -129,7 +129,7 @@ def _software() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in ("hexveil", *LIBRARIES)}
 
 
-def _dataset(name: str, facts: PublicFacts) -> dict[str, Any]:
+def _dataset(name: str, facts: PublicMetadata) -> dict[str, Any]:
     return {
         "name": name,
         "version": facts.identity.get("version"),
@@ -141,7 +141,7 @@ def _dataset(name: str, facts: PublicFacts) -> dict[str, Any]:
     }
 
 
-def _guarantee(facts: PublicFacts, plan: Plan) -> dict[str, Any]:
+def _guarantee(facts: PublicMetadata, plan: Plan) -> dict[str, Any]:
     spent = epsilon_text(plan.epsilon)
     factor = probability_factor(Fraction(spent))
     return {
@@ -234,7 +234,7 @@ def _centres(plan: Plan) -> dict[str, list[float]]:
     return {"centre": (plan.lower + plan.span * (found.centre / found.steps)).tolist()}
 
 
-def _cells(facts: PublicFacts, plan: Plan) -> list[dict[str, Any]]:
+def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
     """Return what was planned for each cell, a part for each statistic that is noised."""
     thresholds = {"mean": plan.kept, "variance": plan.rows.variance_kept}
     plain = plan.rows.interval is None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
 
 _NO_CLOCK = ("none", "not usable")
 
 
-def unit_of(facts: PublicFacts) -> str:
+def unit_of(facts: PublicMetadata) -> str:
     """Return the unit of privacy in the words that an account pins.
 
     A day by one clock overlaps two days by another: a reading may count in both, so that what

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.clipped_mean import Lattice
-    from hexveil.model.public_metadata import PublicFacts, ValueScale
+    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.publishing.stages import Draw, Stages, Whole
 
     Floats = NDArray[np.float64]
@@ -388,7 +388,7 @@ def _weighted_stages(dataset: Dataset, plan: Plan) -> Stages:
     return {ENDS: np.array(chosen, dtype=np.int64), **noisy}
 
 
-def _found(plan: Plan, noisy: Whole, facts: PublicFacts) -> Plan:
+def _found(plan: Plan, noisy: Whole, facts: PublicMetadata) -> Plan:
     """Return the plan with what its private stages chose."""
     interval = plan.rows.interval
     if interval is None:
@@ -400,7 +400,7 @@ def _found(plan: Plan, noisy: Whole, facts: PublicFacts) -> Plan:
     return replace(plan, rows=rows)
 
 
-def _values(noisy: Whole, plan: Plan, scale: ValueScale) -> dict[str, NDArray[np.float64]]:
+def _values(noisy: Whole, plan: Plan, scale: ValueLattice) -> dict[str, NDArray[np.float64]]:
     """Return each noised statistic as published, in its own units, from its noisy numbers."""
     made = {
         "mean": lambda: clipped_mean.means(noisy["mean"], plan, scale),
@@ -435,7 +435,7 @@ def _checked(
     return ledger
 
 
-def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicFacts) -> None:
+def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicMetadata) -> None:
     """Refuse unknown estimates, and smoothing where there is nothing to borrow from."""
     names = (estimates,) if isinstance(estimates, str) else tuple(estimates)
     if names not in (("raw",), ("raw", SMOOTHED)):

@@ -15,13 +15,13 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PARTS
-from hexveil.planning.clipping_range.private_range import in_units
-from hexveil.planning.clipping_range.strategies import COARSE
-from hexveil.planning.clipping_range.two_stage import INSIDE
+from hexveil.planning.clipping_range.private_range import to_value_units
+from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
+from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 
 if TYPE_CHECKING:
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.two_stage import Steps
+    from hexveil.planning.clipping_range.two_stage import TwoStagePlan
 
 STRATEGIES = {"direct": "single_stage", "users": "user_residuals", "cells": "cell_residuals"}
 """Names of the strategies in a manifest."""
@@ -65,17 +65,17 @@ def _interval(plan: Plan) -> dict[str, Any]:
 def _in_units(plan: Plan, ends: tuple[int, int], steps: int) -> tuple[float, float]:
     """Return ends in value units."""
     bounds = float(plan.lower[0]), float(plan.span[0])
-    low, high = (in_units(end, steps, *bounds) for end in ends)
+    low, high = (to_value_units(end, steps, *bounds) for end in ends)
     return low, high
 
 
-def _further(plan: Plan, steps: Steps, left: Fraction) -> list[dict[str, Any]]:
+def _further(plan: Plan, steps: TwoStagePlan, left: Fraction) -> list[dict[str, Any]]:
     """Return the steps after the interval: h, what the way begins with, and the cells."""
     found, spent = steps.found, plan.epsilon
     assert found is not None  # noqa: S101  a manifest is of a release
     unit = float(plan.span[0]) / found.steps
     inside = _step("residual_scale", steps.epsilon, spent) | {
-        "quantile": decimal_text(INSIDE),
+        "quantile": decimal_text(RESIDUAL_QUANTILE),
         "half_width": unit * found.inside,
         "strategy": STRATEGIES[found.way],
     }
@@ -95,7 +95,7 @@ def _further(plan: Plan, steps: Steps, left: Fraction) -> list[dict[str, Any]]:
 
 
 def _coarse(rest: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:
-    return ("first_stage", rest * COARSE), ("cells", rest * (1 - COARSE))
+    return ("first_stage", rest * FIRST_STAGE_SHARE), ("cells", rest * (1 - FIRST_STAGE_SHARE))
 
 
 def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:

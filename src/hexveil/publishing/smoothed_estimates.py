@@ -14,9 +14,9 @@ import numpy as np
 
 from hexveil import smoothing
 from hexveil.accounting import pair_losses
-from hexveil.accounting.error_model import WeighedPart
+from hexveil.accounting.error_model import WeightedMeanErrorModel
 from hexveil.mechanisms import two_stage_mean
-from hexveil.planning.clipping_range.private_range import SPREAD, likeness, reach
+from hexveil.planning.clipping_range.private_range import PRIOR_SD, half_width_sd, user_mean_prior
 from hexveil.publishing.privacy_steps import STRATEGIES
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.smoothing import ClippingRange, RandomEffect, Smoothed
 
@@ -39,7 +39,7 @@ NORMAL = math.sqrt(math.pi / 2.0)
 """Standard deviation of a normal bias, of its average size."""
 
 
-def smoothed(plan: Plan, facts: PublicFacts, noisy: Mapping[str, Floats]) -> dict[str, Smoothed]:
+def smoothed(plan: Plan, facts: PublicMetadata, noisy: Mapping[str, Floats]) -> dict[str, Smoothed]:
     """Return the smoothed estimates of each statistic that noise was added to.
 
     Raises
@@ -61,7 +61,9 @@ def crowds(occupancy: Occupancy) -> Floats:
     >>> crowds(Occupancy.from_dense([[1, 8], [1, 1], [1, 1]])).round(2)
     array([3.  , 1.52])
     """
-    return np.asarray(occupancy.of_cells(pair_losses.crowds, (occupancy.records_per_cell,)))
+    return np.asarray(
+        occupancy.map_cells(pair_losses.effective_users, (occupancy.records_per_cell,))
+    )
 
 
 def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:
@@ -107,7 +109,7 @@ def _of(
     plan: Plan, name: str, noisy: Floats, groupings: tuple[RandomEffect, ...], size: Floats
 ) -> Smoothed:
     part, mean = plan.parts[name], name == "mean"
-    typical, cut = _hidden(plan, part) if isinstance(part, WeighedPart) else (None, None)
+    typical, cut = _hidden(plan, part) if isinstance(part, WeightedMeanErrorModel) else (None, None)
     begin, scale = noisy, part.scale
     if two_stage_mean.narrowed(plan):
         start = two_stage_mean.start(plan, noisy)
@@ -134,7 +136,7 @@ def _of(
     )
 
 
-def _hidden(plan: Plan, part: WeighedPart) -> tuple[Floats, ClippingRange | None]:
+def _hidden(plan: Plan, part: WeightedMeanErrorModel) -> tuple[Floats, ClippingRange | None]:
     """Return the likely size of the bias under an interval, and where it cut users' averages."""
     interval = plan.rows.interval
     likely = NORMAL * part.unit * part.likely
@@ -143,16 +145,16 @@ def _hidden(plan: Plan, part: WeighedPart) -> tuple[Floats, ClippingRange | None
     if two_stage_mean.narrowed(plan):
         return likely, None
     quantile, stretch = interval.quantiles[0], interval.stretch
-    beyond = reach(quantile, stretch)
+    beyond = half_width_sd(quantile, stretch)
     width, span = part.unit[0], float(plan.span[0])
     weights = NORMAL * np.sqrt(np.maximum(part.likely**2 - interval.clipped**2, 0.0))
     if interval.ends == (0, interval.steps):  # nothing was cut, and the prior says how wide it is
-        return weights * min(width, 2.0 * beyond * SPREAD * span), None
+        return weights * min(width, 2.0 * beyond * PRIOR_SD * span), None
     low, high = interval.ends_in_units(float(plan.lower[0]), span)
     cut = smoothing.ClippingRange(
         low if interval.ends[0] > 0 else -math.inf,
         high if interval.ends[1] != interval.steps else math.inf,
-        width * likeness(beyond).spread,
+        width * user_mean_prior(beyond).spread,
     )
     one_way = smoothing.skewness_bias(float(quantile), float(stretch))
     return width * np.hypot(weights, one_way), cut

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.accounting.error_model import Part
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.publishing.cut_off import CutOff
     from hexveil.smoothing import Smoothed
@@ -182,7 +182,7 @@ ALL = COLUMNS | BY_MODEL
 
 def released(
     plan: Plan,
-    facts: PublicFacts,
+    facts: PublicMetadata,
     noisy: Mapping[str, Floats],
     smoothed: Mapping[str, Smoothed] | None = None,
     cut_off: Mapping[str, CutOff] | None = None,
@@ -192,7 +192,7 @@ def released(
     Parameters
     ----------
     plan : Plan
-    facts : PublicFacts
+    facts : PublicMetadata
     noisy : mapping of statistic to ndarray of float, shape (n_cells,)
         Noisy numbers of each statistic that noise was added to, in its own units.
     smoothed : mapping of statistic to Smoothed, optional
@@ -246,7 +246,7 @@ def _words(plan: Plan, *, smoothed: bool) -> dict[str, str]:
     return told | {name: f"{told[name]}; {BEYOND}" for name in ends}
 
 
-def check_labels(facts: PublicFacts) -> None:
+def check_labels(facts: PublicMetadata) -> None:
     """Refuse label columns whose names the released table needs for itself.
 
     A label column `cell` that stands alone is the cell's name, and is written once.
@@ -285,7 +285,7 @@ def _ends(plan: Plan, name: str) -> tuple[Floats, Floats]:
     return np.zeros_like(plan.span), plan.span**2 * RANGE["variance"]
 
 
-def _noised(part: Part, noisy: Floats, ends: tuple[Floats, Floats]) -> dict[str, Any]:
+def _noised(part: ErrorModel, noisy: Floats, ends: tuple[Floats, Floats]) -> dict[str, Any]:
     """Return the columns of a statistic with noise, without its name."""
     lower, upper = ends
     raw, bound = np.clip(noisy, lower, upper), part.bound95
@@ -321,7 +321,7 @@ def _reaching(made: Mapping[str, Any], cut: CutOff, ends: tuple[Floats, Floats])
     }
 
 
-def _root(part: Part, variance: Mapping[str, Any], span: Floats) -> dict[str, Any]:
+def _root(part: ErrorModel, variance: Mapping[str, Any], span: Floats) -> dict[str, Any]:
     """Return the columns of the standard deviation from those of the variance."""
     raw, low, high = (np.sqrt(variance[key]) for key in ("raw", "low", "high"))
     bound = np.maximum(raw - low, high - raw)
@@ -335,7 +335,7 @@ def _root(part: Part, variance: Mapping[str, Any], span: Floats) -> dict[str, An
     }
 
 
-def _where(facts: PublicFacts) -> dict[str, Any]:
+def _where(facts: PublicMetadata) -> dict[str, Any]:
     cells = facts.cells
     columns: dict[str, Any] = {"cell": pa.array(cells.names(), type=pa.string())}
     named = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import HexveilError
-from hexveil.model.occupancy import BLOCK
+from hexveil.model.occupancy import BLOCK_PAIRS
 from hexveil.records.feasible_sums import squares_fit, squares_range
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Arrays, Occupancy, Pairs
-    from hexveil.model.public_metadata import PublicFacts, ValueScale
+    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.records.units import Units
 
 
@@ -50,7 +50,7 @@ class Sums:
         """Whether sums of squares are kept."""
         return self.total_sq is not None
 
-    def of_cells(
+    def map_cells(
         self,
         occupancy: Occupancy,
         work: Callable[..., Any],
@@ -58,7 +58,7 @@ class Sums:
         users: Arrays = (),
         pairs: Arrays = (),
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of the pairs and their sums: see `Dataset.of_cells`."""
+        """Return what a function makes of the pairs and their sums: see `Dataset.map_cells`."""
         sums = (self.total,) if self.total_sq is None else (self.total, self.total_sq)
         others = len(cells) + len(users)
 
@@ -66,12 +66,12 @@ class Sums:
             before, own, after = given[:others], given[others:], given[others + len(sums) :]
             return work(some, own[0], None if len(sums) == 1 else own[1], *before, *after)
 
-        return occupancy.of_cells(summed, cells, users, (*sums, *pairs))
+        return occupancy.map_cells(summed, cells, users, (*sums, *pairs))
 
     def close(self) -> None:
         """Do nothing: they are here alone."""
 
-    def check(self, facts: PublicFacts) -> None:
+    def check(self, facts: PublicMetadata) -> None:
         """Raise HexveilError unless these can be sums of the counts of such records."""
         n = facts.occupancy.n
         if self.total.shape != n.shape or self.total.dtype != np.int64:
@@ -85,14 +85,14 @@ class Dataset:
 
     Attributes
     ----------
-    public : PublicFacts
+    public : PublicMetadata
     sums : Sums
         Private.
     units : Units or None
         Private. Without them nothing can be booked, nor released.
     """
 
-    public: PublicFacts
+    public: PublicMetadata
     sums: Sums
     units: Units | None = None
 
@@ -101,7 +101,7 @@ class Dataset:
         if self.units is not None and len(self.units.users) != self.public.occupancy.n_users:
             raise HexveilError("ids and occupancy do not belong together.")
 
-    def of_cells(
+    def map_cells(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
         """Return what a function makes of all pairs and their sums, cell by cell. PRIVATE.
@@ -110,11 +110,11 @@ class Dataset:
         ----------
         work : callable
             From `Pairs`, their sums, their sums of squares (or None) and the arrays, in this
-            order, to an array: as for `Occupancy.of_cells`.
+            order, to an array: as for `Occupancy.map_cells`.
         cells, users, pairs : sequence of ndarray
             Arrays with an entry per cell, per user, and per pair.
         """
-        return self.sums.of_cells(self.public.occupancy, work, cells, users, pairs)
+        return self.sums.map_cells(self.public.occupancy, work, cells, users, pairs)
 
     def close(self) -> None:
         """Let Spark forget pairs that stayed there; of others nothing is kept anywhere else."""
@@ -146,12 +146,12 @@ def check_sums(
     n: NDArray[np.int64],
     total: NDArray[np.int64],
     squares: NDArray[np.int64] | None,
-    scale: ValueScale,
+    scale: ValueLattice,
 ) -> None:
     """Raise HexveilError unless n values within the bounds can have these sums (and squares)."""
     # In blocks, so that what is compared stays in a processor's cache.
-    for start in range(0, n.size, BLOCK):
-        some, of = total[start : start + BLOCK], n[start : start + BLOCK]
+    for start in range(0, n.size, BLOCK_PAIRS):
+        some, of = total[start : start + BLOCK_PAIRS], n[start : start + BLOCK_PAIRS]
         if ((some < 0) | (some > of * scale.steps)).any():
             raise HexveilError("sums are outside the bounds of their counts.")
     if squares is not None:
@@ -159,7 +159,7 @@ def check_sums(
 
 
 def _check_squares(
-    n: NDArray[np.int64], total: NDArray[np.int64], squares: NDArray[np.int64], scale: ValueScale
+    n: NDArray[np.int64], total: NDArray[np.int64], squares: NDArray[np.int64], scale: ValueLattice
 ) -> None:
     """Raise HexveilError unless n values within the bounds can have these sums.
 
@@ -171,8 +171,8 @@ def _check_squares(
         raise HexveilError("sums of squares and occupancy do not belong together.")
     if not squares_fit(int(n.max(initial=0)), scale):
         raise HexveilError("sums of squares of so many records could overflow.")
-    for start in range(0, n.size, BLOCK):
-        rows = slice(start, start + BLOCK)
+    for start in range(0, n.size, BLOCK_PAIRS):
+        rows = slice(start, start + BLOCK_PAIRS)
         least, largest = squares_range(n[rows], total[rows], scale.steps)
         if ((squares[rows] < least) | (squares[rows] > largest)).any():
             raise HexveilError("sums of squares are outside the bounds of their counts and sums.")

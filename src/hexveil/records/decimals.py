@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.model.public_metadata import ValueScale
+    from hexveil.model.public_metadata import ValueLattice
 
 WIDTH = 38
 """Digits of the widest decimal that engines share."""
@@ -44,7 +44,7 @@ class Decimals:
     factor: int
 
 
-def decimals(scale: ValueScale) -> Decimals | None:
+def decimals(scale: ValueLattice) -> Decimals | None:
     """Return how values of a lattice are written as decimals; None if squares would not fit.
 
     The square of a product of `digits` and `width` digits has at most 2 * (digits + width + 1) +
@@ -53,8 +53,8 @@ def decimals(scale: ValueScale) -> Decimals | None:
 
     Examples
     --------
-    >>> from hexveil.model.public_metadata import ValueScale
-    >>> decimals(ValueScale.of((0, 65), "0.005"))
+    >>> from hexveil.model.public_metadata import ValueLattice
+    >>> decimals(ValueLattice.of((0, 65), "0.005"))
     Decimals(digits=5, width=3, places=3, factor=5)
     """
     quantum = scale.quantum
@@ -69,7 +69,7 @@ def decimals(scale: ValueScale) -> Decimals | None:
 
 
 def exact_squares(
-    written: pa.Array, n: NDArray[np.int64], total: NDArray[np.int64], scale: ValueScale
+    written: pa.Array, n: NDArray[np.int64], total: NDArray[np.int64], scale: ValueLattice
 ) -> NDArray[Any]:
     """Return sums of squares about the lower bound, in squared quanta, as Python's whole numbers.
 
@@ -82,7 +82,7 @@ def exact_squares(
         Sums of squares about 0 in squared value units, of 2p places, none null. Private.
     n, total : ndarray of int64, shape (n_rows,)
         Counts (public), and totals in quanta above n times the lower bound.
-    scale : ValueScale
+    scale : ValueLattice
         One that `decimals` can write.
     """
     form = decimals(scale)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.model.distributed_occupancy import joined
+from hexveil.model.distributed_occupancy import concatenate_columns
 from hexveil.records.dataset import Sums
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Arrays, Occupancy
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
 
 
 class SumsStore(Protocol):
@@ -64,18 +64,18 @@ class SpreadSums(Sums):
         """Whether sums of squares are kept."""
         return bool(vars(self)["_squares"])
 
-    def of_cells(self, occupancy: Occupancy, work: Callable[..., Any], *given: Arrays) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of the pairs and their sums: see `Dataset.of_cells`."""
+    def map_cells(self, occupancy: Occupancy, work: Callable[..., Any], *given: Arrays) -> Any:  # noqa: ANN401  what the work returns
+        """Return what a function makes of the pairs and their sums: see `Dataset.map_cells`."""
         cells, users, pairs = given
         if pairs:
             _ = occupancy.cell  # refuses, and says what to do
-        return joined(vars(self)["_store"].ask_sums(work, cells, users))
+        return concatenate_columns(vars(self)["_store"].ask_sums(work, cells, users))
 
     def close(self) -> None:
         """Let the blocks go."""
         vars(self)["_store"].close()
 
-    def check(self, facts: PublicFacts) -> None:
+    def check(self, facts: PublicMetadata) -> None:
         """Raise HexveilError unless the counts are elsewhere too."""
         if "_store" not in vars(facts.occupancy):
             raise HexveilError("sums and occupancy do not belong together.")

@@ -33,7 +33,7 @@ from hexveil.records.decimals import exact_squares
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.public_metadata import ValueScale
+    from hexveil.model.public_metadata import ValueLattice
 
 LARGEST_SUM = 2**61
 LARGEST_SQUARES = 2**62
@@ -44,7 +44,7 @@ _EXACT = 2.0**48
 _BLOCK = 2**16
 
 
-def squares_fit(n: int, scale: ValueScale) -> bool:
+def squares_fit(n: int, scale: ValueLattice) -> bool:
     """Return whether no sum of squares of n values within the bounds is too large to be kept.
 
     Where the largest count of a pair does not fit, no squares are kept, whatever the values are.
@@ -53,19 +53,19 @@ def squares_fit(n: int, scale: ValueScale) -> bool:
     ----------
     n : int
         Records. Public.
-    scale : ValueScale
+    scale : ValueLattice
     """
     return n * scale.steps**2 < LARGEST_SQUARES
 
 
-def refuse_overflow(n: NDArray[np.int64], scale: ValueScale) -> None:
+def refuse_overflow(n: NDArray[np.int64], scale: ValueLattice) -> None:
     """Raise InputError if sums of so many records could leave the range of whole numbers.
 
     Parameters
     ----------
     n : ndarray of int64, shape (n_rows,)
         Records of each row, at least 1. Public.
-    scale : ValueScale
+    scale : ValueLattice
     """
     # In two halves, since the plain sum of public counts could itself overflow.
     records = (int((n >> 31).sum()) << 31) + int((n & (2**31 - 1)).sum())
@@ -78,7 +78,7 @@ def refuse_overflow(n: NDArray[np.int64], scale: ValueScale) -> None:
 
 
 def nearest_totals(
-    given: NDArray[np.float64], n: NDArray[np.int64], scale: ValueScale
+    given: NDArray[np.float64], n: NDArray[np.int64], scale: ValueLattice
 ) -> NDArray[np.int64]:
     """Return the possible total nearest to each given sum, in quanta above n times the lower bound.
 
@@ -91,7 +91,7 @@ def nearest_totals(
         Sums in value units, finite. Private.
     n : ndarray of int64, shape (n_rows,)
         Public.
-    scale : ValueScale
+    scale : ValueLattice
     """
     quanta = _whole(_divided(given, scale, 1)) - n * int(scale.lower / scale.quantum)
     return np.asarray(np.clip(quanta, 0, n * scale.steps), dtype=np.int64)
@@ -101,7 +101,7 @@ def nearest_squares(
     given: NDArray[np.float64],
     n: NDArray[np.int64],
     total: NDArray[np.int64],
-    scale: ValueScale,
+    scale: ValueLattice,
     written: pa.Array | None = None,
 ) -> NDArray[np.int64]:
     """Return the possible sum of squares nearest to each given one, on the lattice.
@@ -115,7 +115,7 @@ def nearest_squares(
         Sums of squares about 0, in squared value units, finite. Private.
     n, total : ndarray of int64, shape (n_rows,)
         Counts (public) that fit (`squares_fit`), and totals as `nearest_totals` returns them.
-    scale : ValueScale
+    scale : ValueLattice
     written : pyarrow.Array of decimal128, optional
         The same sums of squares as decimals, null where they are none: taken where a double may
         be too short for a sum of so many squares.
@@ -151,7 +151,7 @@ def squares_range(
     return least, full * steps * steps + rest * rest
 
 
-def _divided(given: NDArray[np.float64], scale: ValueScale, power: int) -> NDArray[np.float64]:
+def _divided(given: NDArray[np.float64], scale: ValueLattice, power: int) -> NDArray[np.float64]:
     """Return given sums over a power of the quantum; beyond all doubles it is infinite."""
     top, bottom = float(scale.quantum.denominator), float(scale.quantum.numerator)
     with np.errstate(over="ignore", under="ignore"):

@@ -16,7 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.public_metadata import PublicFacts, Unit, ValueScale
+from hexveil.model.public_metadata import PublicMetadata, Unit, ValueLattice
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.decimals import decimals
 from hexveil.records.feasible_sums import (
@@ -126,7 +126,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         raise InputError(f"cells must be Cells(...) or Labels(...), got {type(cells).__name__}.")
     check_labels(grid)
     select = Select(min_users=min_users, top=top)
-    scale = ValueScale.of(bounds, quantum)
+    scale = ValueLattice.of(bounds, quantum)
     asked = Rules(scale, grid, select, privacy_unit, accept_single_records=accept_single_records)
     source = find(table)
     form = decimals(asked.scale)
@@ -134,7 +134,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     refuse_overflow(rows.n, asked.scale)
     _refuse_single_records(rows, asked)
     occupancy, sums, units, used, counts = _grouped(rows, asked)
-    facts = PublicFacts(
+    facts = PublicMetadata(
         occupancy=occupancy,
         cells=used,
         scale=asked.scale,
@@ -204,7 +204,7 @@ def _grouped(
 
 
 def _nearest(
-    rows: SumRows, scale: ValueScale, largest: int
+    rows: SumRows, scale: ValueLattice, largest: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
     """Return each row's nearest possible total and, if given and fit to keep, sum of squares.
 

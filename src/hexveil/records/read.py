@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.cells import Cells, Labels
-from hexveil.model.public_metadata import Unit, ValueScale
+from hexveil.model.public_metadata import Unit, ValueLattice
 from hexveil.records.read_request import Columns, Repeats, Request, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import cache_of
@@ -151,7 +151,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     _check_kinds(cells, select)
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
     columns = Columns(user, value, lat, lon, location, time)
-    scale = ValueScale.of(bounds, quantum)
+    scale = ValueLattice.of(bounds, quantum)
     rules = Rules(
         scale, cells, select, privacy_unit, repeats, timezone, max_bad_rows, accept_single_records
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels, zone
-from hexveil.model.public_metadata import UNITS, Unit, ValueScale
+from hexveil.model.public_metadata import UNITS, Unit, ValueLattice
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_pairs
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Columns:
 class Rules:
     """How records are checked and counted; see `hexveil.records.read` for each field."""
 
-    scale: ValueScale
+    scale: ValueLattice
     cells: Cells | Labels
     select: Select
     privacy_unit: Unit = "user"

@@ -113,7 +113,7 @@ def test_a_worker_killed_in_mid_job_changes_nothing(when, records, tmp_path):
         assert workers[1].poll() is None
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert found["killed while tasks ran"] >= 1
-    assert found["kind"] == "SpreadOccupancy"
+    assert found["kind"] == "DistributedOccupancy"
 
     here = cluster_job.read(records)
     plan = cluster_job.planned(here)

@@ -65,7 +65,7 @@ def here():
 def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monkeypatch):
     """Counts, cells, ids, rules, whole numbers of both statistics, and a release of them."""
     apart, whole = elsewhere.occupancy, here.occupancy
-    assert type(apart).__name__ == "SpreadOccupancy"
+    assert type(apart).__name__ == "DistributedOccupancy"
     for name in ("users_per_cell", "records_per_cell", "largest", "cells_per_user"):
         np.testing.assert_array_equal(getattr(apart, name), getattr(whole, name), name)
     np.testing.assert_array_equal(apart.records_per_user, whole.records_per_user)
@@ -114,7 +114,7 @@ def test_blocks_that_are_made_again_must_be_the_same(elsewhere):
 def test_a_failure_in_a_task_shows_nothing(elsewhere, capfd):
     """Neither the error, nor what hangs on it, nor Spark's words hold a value or an id."""
     with pytest.raises(HexveilError) as caught:
-        elsewhere.of_cells(_fails)
+        elsewhere.map_cells(_fails)
     said, error = capfd.readouterr(), caught.value
     while error is not None:
         assert "bus" not in str(error)

@@ -16,7 +16,7 @@ from hexveil.config.run_file_template import started
 from hexveil.records.sources.schema_preview import look
 
 if TYPE_CHECKING:
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity
 
 COMPARED_AT = "1"
@@ -86,7 +86,7 @@ def begun(run: Run, *, alone: bool, trust: bool) -> str:
     return started(run, look(arguments.source(run), known, trusted=trust))
 
 
-def facts_json(facts: PublicFacts) -> dict[str, object]:
+def facts_json(facts: PublicMetadata) -> dict[str, object]:
     """Return the public facts of a data set, for machines."""
     occupancy = facts.occupancy
     return {
@@ -100,7 +100,7 @@ def facts_json(facts: PublicFacts) -> dict[str, object]:
     }
 
 
-def fact_lines(facts: PublicFacts) -> list[str]:
+def fact_lines(facts: PublicMetadata) -> list[str]:
     """Return the public facts of a data set, as text."""
     occupancy = facts.occupancy
     unit = f" in {facts.value_unit}" if facts.value_unit else ""
@@ -124,7 +124,7 @@ def fact_lines(facts: PublicFacts) -> list[str]:
     return lines
 
 
-def show(table: Capacity, facts: PublicFacts, epsilon: str) -> None:
+def show(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
     """Print what this fleet can support."""
     factor = formatting.factor(float(epsilon))
     typer.echo(

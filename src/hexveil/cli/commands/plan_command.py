@@ -17,8 +17,8 @@ from hexveil.cli.output import formatting, method_table
 from hexveil.cli.output import grid_table as tables
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.model.cells import Cells
-from hexveil.planning.clipping_range.strategies import COARSE
-from hexveil.planning.clipping_range.two_stage import INSIDE
+from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
+from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 from hexveil.planning.comparison import Line, compare
 from hexveil.records.progress import shown
 from hexveil.report.promise import promise
@@ -26,9 +26,9 @@ from hexveil.report.promise import promise
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity, Plan
-    from hexveil.planning.clipping_range.private_range import Interval
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 
     Files = dict[str, list[Path]]
 
@@ -115,7 +115,7 @@ def _compared(made: Plan) -> list[Line]:
         return compare(made)
 
 
-def _write(made: Plan, facts: PublicFacts, curve: Path | None, save: Path | None) -> Files:
+def _write(made: Plan, facts: PublicMetadata, curve: Path | None, save: Path | None) -> Files:
     """Write the plan and the curve that were asked for, and return the paths."""
     saved = [] if save is None else [made.save(shared_steps.typed(save))]
     with shown("Drawing the curve"):
@@ -124,7 +124,7 @@ def _write(made: Plan, facts: PublicFacts, curve: Path | None, save: Path | None
 
 
 def _json(
-    run: Run, made: Plan, facts: PublicFacts, methods: list[Line] | None, files: Files
+    run: Run, made: Plan, facts: PublicMetadata, methods: list[Line] | None, files: Files
 ) -> dict[str, Any]:
     """Return the plan and what was written, for machines."""
     coarse = shared_steps.coarser(run, facts)
@@ -161,7 +161,7 @@ def file_lines(run: Run, files: Files) -> list[str]:
     return lines
 
 
-def price_lines(made: Plan, facts: PublicFacts) -> list[str]:
+def price_lines(made: Plan, facts: PublicMetadata) -> list[str]:
     """Return what is released about whom, and what it costs."""
     records = int(made.occupancy.n.sum())
     cells = formatting.wrapped(
@@ -172,7 +172,7 @@ def price_lines(made: Plan, facts: PublicFacts) -> list[str]:
     return [*cells, *(_paid(made, facts) if made.epsilon else _nothing(made, facts))]
 
 
-def _nothing(made: Plan, facts: PublicFacts) -> list[str]:
+def _nothing(made: Plan, facts: PublicMetadata) -> list[str]:
     """Return why nothing is paid."""
     if made.request.target is None:
         why = f"noise at epsilon {formatting.plain(float(made.asked))} would cause a larger error"
@@ -185,7 +185,7 @@ def _nothing(made: Plan, facts: PublicFacts) -> list[str]:
     )
 
 
-def _paid(made: Plan, facts: PublicFacts) -> list[str]:
+def _paid(made: Plan, facts: PublicMetadata) -> list[str]:
     """Return what a release that uses readings costs, and what counting cells would claim."""
     price, claimed = float(made.epsilon), float(made.l0_epsilon)
     return [
@@ -203,7 +203,7 @@ def _paid(made: Plan, facts: PublicFacts) -> list[str]:
     ]
 
 
-def _half(made: Plan, facts: PublicFacts) -> str:
+def _half(made: Plan, facts: PublicMetadata) -> str:
     """Return what the less exposed half of the units loses."""
     most = formatting.price(float(np.median(made.losses())))
     return f"Half of the {facts.privacy_unit}s lose at most {most}."
@@ -219,7 +219,7 @@ def no_interval(run: Run, made: Plan) -> list[str]:
 
 
 def map_lines(
-    made: Plan, facts: PublicFacts, coarse: Plan | None, warning: str | None
+    made: Plan, facts: PublicMetadata, coarse: Plan | None, warning: str | None
 ) -> list[str]:
     """Return how good the map would be, what a coarser one would say, and a month's cost."""
     unit = facts.value_unit
@@ -276,7 +276,7 @@ def _part(made: Plan, epsilon: Fraction) -> str:
     return f"epsilon {formatting.price(float(epsilon))} ({100 * float(epsilon / made.asked):.3g}%)"
 
 
-def _squares(made: Plan, found: Interval) -> str:
+def _squares(made: Plan, found: PrivateClippingRange) -> str:
     """Return what is done for variances under an interval."""
     if found.radius is None:
         return ""
@@ -297,12 +297,12 @@ def _steps(made: Plan) -> str:
     size = more.class_noise.size
     classes = f"averages of {size} user clusters" if size > 1 else "the average of all users"
     return (
-        f" The {float(INSIDE):.0%} quantile of the distances from users' own averages is "
-        f"estimated at {_part(made, more.epsilon)}. The remaining epsilon is spent by the strategy "
+        f" The {float(RESIDUAL_QUANTILE):.0%} quantile of the distances from users' own averages "
+        f"is estimated at {_part(made, more.epsilon)}. The remaining epsilon is spent by the strategy "
         f"with the least predicted error: this range alone; {classes} (at most "
         f"{formatting.price(in_classes)} of a user's loss) and distances from users' own averages "
         f"(at most {formatting.price(in_cells)}); or a first average of each cell "
-        f"({float(COARSE):.0%} of the remainder) and distances from it."
+        f"({float(FIRST_STAGE_SHARE):.0%} of the remainder) and distances from it."
     )
 
 
@@ -342,7 +342,7 @@ def _coarser(coarse: Plan, unit: str) -> str:
     )
 
 
-def _month(made: Plan, facts: PublicFacts) -> str:
+def _month(made: Plan, facts: PublicMetadata) -> str:
     daily = float(made.epsilon)
     month = (
         f"{formatting.price(MONTH * daily)} (probability factor {formatting.factor(MONTH * daily)})"

@@ -19,7 +19,7 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.cli.output import formatting
 from hexveil.planning.comparison import same_request
 from hexveil.planning.feasibility.advice import at_loss
-from hexveil.planning.methods import rows_of
+from hexveil.planning.methods import allocate
 from hexveil.simulation import figure_style
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _at_targets(plan: Plan, times: float) -> Plan:
     """Return the plan of the same targets times a number."""
     goals = {name: goal * times for name, goal in (plan.request.target or {}).items()}
     request = replace(plan.request, target=goals)
-    rows = rows_of(plan.occupancy, plan.span, request, plan.facts)
+    rows = allocate(plan.occupancy, plan.span, request, plan.facts)
     return replace(plan, rows=rows, request=request)
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from hexveil.cli.output import formatting
 
 if TYPE_CHECKING:
-    from hexveil.planning import Capacity, Offer
+    from hexveil.planning import Capacity, GridAssessment
 
 
 def show(table: Capacity, value_unit: str) -> None:
@@ -38,7 +38,7 @@ def show(table: Capacity, value_unit: str) -> None:
     typer.echo("\n".join(formatting.wrapped("Grid", capital(table.sentence))))
 
 
-def _row(offer: Offer, *, proposed: bool) -> list[str]:
+def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
     where = [str(offer.resolution), offer.timeslot or "none"]
     if offer.labels is not None:
         where = [", ".join(offer.labels)]
@@ -56,7 +56,7 @@ def _row(offer: Offer, *, proposed: bool) -> list[str]:
     ]
 
 
-def _half(offer: Offer) -> str:
+def _half(offer: GridAssessment) -> str:
     """Return whether the error is under half of one constant's, or which loss it would take."""
     if offer.halved:
         return "yes"

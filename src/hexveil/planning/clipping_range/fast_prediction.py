@@ -18,8 +18,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.planning.clipping_range import private_range
-from hexveil.planning.clipping_range.user_weights import NORMAL, distances, weigh
-from hexveil.planning.optimizers.mean_error import Effort, Weights, least_average
+from hexveil.planning.clipping_range.user_weights import (
+    MEAN_ABS_NORMAL,
+    optimize_user_weights,
+    weight_distances,
+)
+from hexveil.planning.optimizers.mean_error import (
+    ObjectiveWeights,
+    SearchLimits,
+    minimize_mean_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.optimizers.user_factors import Exposure
+    from hexveil.planning.optimizers.user_factors import ClippingProblem
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
@@ -37,7 +45,7 @@ ITERATIONS = 15
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class ErrorPrediction:
     """What to expect of each cell, in value units.
 
     Attributes
@@ -63,7 +71,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RangeCandidate:
     """A pair of quantiles, and the stretch of the interval between them.
 
     Attributes
@@ -82,65 +90,77 @@ class Candidate:
     @property
     def reach(self) -> float:
         """How far the upper end is from the centre, in standard deviations of the prior."""
-        return private_range.reach(self.quantile, self.stretch)
+        return private_range.half_width_sd(self.quantile, self.stretch)
 
     @property
     def width(self) -> float:
         """Width that is assumed, as a part of the span."""
-        return 2.0 * self.reach * private_range.SPREAD
+        return 2.0 * self.reach * private_range.PRIOR_SD
 
     @cached_property
     def clipped(self) -> float:
         """What clipping is assumed to cost, as a part of the span."""
-        return self.width * private_range.clipping(self.reach)
+        return self.width * private_range.expected_clipping_error(self.reach)
 
     def left(self, n_users: int, epsilon: Fraction, share: Fraction | None) -> float:
         """Return the loss that is left to the cells."""
-        part = private_range.share_of(self.quantile, n_users, epsilon) if share is None else share
+        part = (
+            private_range.range_epsilon_share(self.quantile, n_users, epsilon)
+            if share is None
+            else share
+        )
         return float(epsilon * (1 - part))
 
 
-EVERY = tuple(Candidate(q, s) for q in private_range.TRIED for s in private_range.STRETCHED)
+ALL_CANDIDATES = tuple(
+    RangeCandidate(q, s) for q in private_range.QUANTILES for s in private_range.WIDENINGS
+)
 """All that an interval could be."""
 
 
-def candidates(n_users: int, epsilon: Fraction, share: Fraction | None) -> list[Candidate]:
+def candidates_for(n_users: int, epsilon: Fraction, share: Fraction | None) -> list[RangeCandidate]:
     """Return what a plan chooses from: each quantile that is sure, the surest also stretched."""
-    most = private_range.MOST if share is None else share
-    sure = [q for q in private_range.TRIED if most * q * n_users * epsilon >= private_range.PRECISE]
-    quantiles = sure or list(private_range.TRIED[-1:])
-    return [Candidate(q, Fraction(1)) for q in quantiles[:-1]] + [
-        Candidate(quantiles[-1], stretch) for stretch in private_range.STRETCHED
+    most = private_range.MAX_RANGE_SHARE if share is None else share
+    sure = [
+        q
+        for q in private_range.QUANTILES
+        if most * q * n_users * epsilon >= private_range.MIN_RANK_PRECISION
+    ]
+    quantiles = sure or list(private_range.QUANTILES[-1:])
+    return [RangeCandidate(q, Fraction(1)) for q in quantiles[:-1]] + [
+        RangeCandidate(quantiles[-1], stretch) for stretch in private_range.WIDENINGS
     ]
 
 
-def plain(exposure: Exposure, span: float, request: Request, epsilon: Fraction) -> Prediction:
+def predict_without_range(
+    exposure: ClippingProblem, span: float, request: Request, epsilon: Fraction
+) -> ErrorPrediction:
     """Return what to expect of the joint plan of least average error without an interval."""
     spans = np.full(exposure.occupancy.n_cells, span)
-    weights = Weights.of(request, spans, exposure.occupancy)
-    found = least_average(exposure, weights, float(epsilon), Effort(ITERATIONS))
+    weights = ObjectiveWeights.of(request, spans, exposure.occupancy)
+    found = minimize_mean_error(exposure, weights, float(epsilon), SearchLimits(ITERATIONS))
     rate, away = found.rates.mean, exposure.away_in_quanta(found.factor)
     live = rate > 0
     noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
-    return Prediction(span * noise, span * np.where(live, away / 2.0, 0.5))
+    return ErrorPrediction(span * noise, span * np.where(live, away / 2.0, 0.5))
 
 
-def projected(
+def predict_with_range(
     occupancy: Occupancy, span: float, epsilon: Fraction, share: Fraction | None
-) -> Prediction:
+) -> ErrorPrediction:
     """Return what to expect under a private interval."""
-    tried = candidates(occupancy.n_users, epsilon, share)
+    tried = candidates_for(occupancy.n_users, epsilon, share)
     weighed = _Weighed.of(occupancy, tried[-1], epsilon, share)
     chosen = weighed.best(tried, epsilon, share)
     if chosen != tried[-1]:
         weighed = _Weighed.of(occupancy, chosen, epsilon, share, weighed.rates)
     found = weighed.seen(chosen, epsilon, share)
-    return Prediction(span * found.noise, span * found.off)
+    return ErrorPrediction(span * found.noise, span * found.off)
 
 
-def best(
-    occupancy: Occupancy, tried: Sequence[Candidate], epsilon: Fraction, share: Fraction | None
-) -> tuple[Candidate, Floats]:
+def select_candidate(
+    occupancy: Occupancy, tried: Sequence[RangeCandidate], epsilon: Fraction, share: Fraction | None
+) -> tuple[RangeCandidate, Floats]:
     """Return the candidate of least predicted error, all judged by the weights of the last one.
 
     With it come the rates of those weights, from where the candidate's own are soon found.
@@ -168,26 +188,30 @@ class _Weighed:
     def of(
         cls,
         occupancy: Occupancy,
-        one: Candidate,
+        one: RangeCandidate,
         epsilon: Fraction,
         share: Fraction | None,
         begin: Floats | None = None,
     ) -> _Weighed:
         left = one.left(occupancy.n_users, epsilon, share)
-        made = weigh(occupancy, left, private_range.likeness(one.reach), ITERATIONS, begin)
-        length, apart = distances(occupancy, made.weight)
-        noise, within, between = made.noise * left, NORMAL * length, apart / 2.0
+        made = optimize_user_weights(
+            occupancy, left, private_range.user_mean_prior(one.reach), ITERATIONS, begin
+        )
+        length, apart = weight_distances(occupancy, made.weight)
+        noise, within, between = made.noise * left, MEAN_ABS_NORMAL * length, apart / 2.0
         return cls(occupancy.n_users, noise, within, between, made.rates)
 
     def best(
-        self, tried: Sequence[Candidate], epsilon: Fraction, share: Fraction | None
-    ) -> Candidate:
+        self, tried: Sequence[RangeCandidate], epsilon: Fraction, share: Fraction | None
+    ) -> RangeCandidate:
         """Return the candidate of least predicted error by these weights."""
         return min(tried, key=lambda one: self.seen(one, epsilon, share).mean)
 
-    def seen(self, one: Candidate, epsilon: Fraction, share: Fraction | None) -> Prediction:
+    def seen(
+        self, one: RangeCandidate, epsilon: Fraction, share: Fraction | None
+    ) -> ErrorPrediction:
         """Return what to expect under a candidate, for bounds of width 1."""
-        prior = private_range.likeness(one.reach)
+        prior = private_range.user_mean_prior(one.reach)
         weights = one.width * (prior.spread * self.within + prior.drift * self.between)
         noise = one.width * self.noise / one.left(self.n_users, epsilon, share)
-        return Prediction(noise, np.hypot(weights, one.clipped))
+        return ErrorPrediction(noise, np.hypot(weights, one.clipped))

@@ -7,8 +7,8 @@ far from the ends of the bounds are found at a small price, but would clip much;
 stretched around its middle. What a cell is off by has three parts: noise for the width after that,
 what the weights cost (planning/clipping_range/user_weights.py), and what clipping costs for cells
 whose middle is off the centre: by the prior these lie normal around it, with half of the variance.
-Quantiles and stretch are chosen from `TRIED` and `STRETCHED` so that the sum is least; the share of
-ε so that an end is rarely chosen where there are no user means.
+Quantiles and stretch are chosen from `QUANTILES` and `WIDENINGS` so that the sum is least; the
+share of ε so that an end is rarely chosen where there are no user means.
 
 The interval's loss is charged in full to every user of the map (mechanisms/range_quantiles.py). A
 prior that does not fit costs accuracy, never privacy.
@@ -26,7 +26,12 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.planning.clipping_range.user_weights import Likeness, most_off, off_by, weigh
+from hexveil.planning.clipping_range.user_weights import (
+    UserMeanPrior,
+    expected_bias,
+    max_bias,
+    optimize_user_weights,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,32 +43,32 @@ if TYPE_CHECKING:
 
 ClippingRangeMode = Literal["bounds", "private", "two-stage", "auto"]
 
-GRAIN = 2**26
+WEIGHT_RESOLUTION = 2**26
 """What the weights of a cell add up to, nearly."""
-SPREAD = 1.0 / 8.0
+PRIOR_SD = 1.0 / 8.0
 """Standard deviation of user means, as a part of the span."""
-WITHIN = math.sqrt(0.5)
+WITHIN_CELL_SHARE = math.sqrt(0.5)
 """The part of it that is within a cell; the same is between cells."""
-DRIFT = 0.1
+WEIGHT_CONFOUNDING = 0.1
 """By how much users whose weight rises differ from others, as a part of the interval's width."""
-TRIED = tuple(Fraction(n, 100) for n in (2, 5, 10, 15, 20))
-STRETCHED = tuple(Fraction(n, 4) for n in (4, 5, 6, 8, 10))
-LEAST, MOST = Fraction(1, 50), Fraction(1, 5)
+QUANTILES = tuple(Fraction(n, 100) for n in (2, 5, 10, 15, 20))
+WIDENINGS = tuple(Fraction(n, 4) for n in (4, 5, 6, 8, 10))
+MIN_RANGE_SHARE, MAX_RANGE_SHARE = Fraction(1, 50), Fraction(1, 5)
 """Shares of ε for the interval."""
-PRECISE = 32
+MIN_RANK_PRECISION = 32
 """The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
 of the bounds: else one of the many points beyond all user means would often be chosen."""
-NORMAL = NormalDist()
+STANDARD_NORMAL = NormalDist()
 HERMITE = np.polynomial.hermite_e.hermegauss(31)
 
 
-def in_units(end: int, steps: int, lower: float, span: float) -> float:
+def to_value_units(end: int, steps: int, lower: float, span: float) -> float:
     """Return an end in value units: the number nearest to lower + span * end / steps."""
     return float(Fraction(lower) + Fraction(span) * Fraction(int(end), int(steps)))
 
 
 @dataclass(frozen=True, eq=False)
-class Interval(ReadOnlyArrays):
+class PrivateClippingRange(ReadOnlyArrays):
     """What a plan with a private interval decides; public.
 
     Attributes
@@ -103,10 +108,10 @@ class Interval(ReadOnlyArrays):
         """Return the ends that were found in value units, for records of these bounds."""
         if self.ends is None or self.steps is None:
             raise InputError("the interval is found by a release, not before.")
-        low, high = (in_units(end, self.steps, lower, span) for end in self.ends)
+        low, high = (to_value_units(end, self.steps, lower, span) for end in self.ends)
         return low, high
 
-    def found(self, ends: tuple[int, int], steps: int) -> Interval:
+    def found(self, ends: tuple[int, int], steps: int) -> PrivateClippingRange:
         """Return the same with the ends that a release found."""
         return replace(self, ends=ends, steps=steps, width=(ends[1] - ends[0]) / steps)
 
@@ -119,7 +124,7 @@ class Interval(ReadOnlyArrays):
         if self.ends is None or self.steps is None:
             half = self.width / 2.0
             return half, max(half, min(float(radius) * half, 0.5))
-        _, whole, reached = around(self.ends, self.steps, radius)
+        _, whole, reached = centre_and_radius(self.ends, self.steps, radius)
         return whole / self.steps, reached / self.steps
 
     def totals(self, occupancy: Occupancy) -> Ints:
@@ -132,96 +137,100 @@ class Interval(ReadOnlyArrays):
 
     def most_off(self, occupancy: Occupancy) -> Floats:
         """Return the most that weights make each cell off by, for an interval of width 1."""
-        return most_off(occupancy, self.shares(occupancy))
+        return max_bias(occupancy, self.shares(occupancy))
 
     def likely_off(self, occupancy: Occupancy) -> Floats:
         """Return what each cell is off by, by the prior, for an interval of width 1."""
-        prior = likeness(reach(self.quantiles[0], self.stretch))
-        weights = off_by(occupancy, self.shares(occupancy), prior)
+        prior = user_mean_prior(half_width_sd(self.quantiles[0], self.stretch))
+        weights = expected_bias(occupancy, self.shares(occupancy), prior)
         return np.asarray(np.hypot(weights, self.clipped))
 
 
-def around(ends: tuple[int, int], steps: int, radius: Fraction) -> tuple[int, int, int]:
+def centre_and_radius(ends: tuple[int, int], steps: int, radius: Fraction) -> tuple[int, int, int]:
     """Return the middle of an interval, how far it reaches from there, and the radius; in quanta.
 
     No value is further from the middle than the bounds are: a larger radius would only be noise.
 
     Examples
     --------
-    >>> around((10, 21), 100, Fraction(2)), around((10, 21), 100, Fraction(50))
-    ((15, 6, 12), (15, 6, 85))
+    >>> centre_and_radius((10, 21), 100, Fraction(2))
+    (15, 6, 12)
+    >>> centre_and_radius((10, 21), 100, Fraction(50))
+    (15, 6, 85)
     """
     middle = sum(ends) // 2
     half = ends[1] - middle
     return middle, half, min(math.ceil(radius * half), max(middle, steps - middle))
 
 
-def stretched(ends: tuple[int, int], steps: int, stretch: Fraction) -> tuple[int, int]:
+def widened(ends: tuple[int, int], steps: int, stretch: Fraction) -> tuple[int, int]:
     """Return an interval made wider around its middle, within the bounds; in quanta.
 
     Examples
     --------
-    >>> stretched((2, 6), 10, Fraction(3, 2)), stretched((0, 5), 10, Fraction(2))
+    >>> widened((2, 6), 10, Fraction(3, 2)), widened((0, 5), 10, Fraction(2))
     ((1, 7), (0, 8))
     """
     more = math.ceil((ends[1] - ends[0]) * (stretch - 1) / 2)
     return max(ends[0] - more, 0), min(ends[1] + more, steps)
 
 
-def likeness(end: float) -> Likeness:
-    """Return the prior of user means, as parts of the width of an interval of such a `reach`."""
-    return Likeness(WITHIN / (2.0 * end), DRIFT)
+def user_mean_prior(end: float) -> UserMeanPrior:
+    """Return the prior of user means, as fractions of the width of a range of this half width."""
+    return UserMeanPrior(WITHIN_CELL_SHARE / (2.0 * end), WEIGHT_CONFOUNDING)
 
 
-def clipping(end: float) -> float:
+def expected_clipping_error(end: float) -> float:
     """Return what clipping costs a cell on average by the prior, for an interval of width 1.
 
     Examples
     --------
-    >>> round(clipping(1.28), 3), clipping(2.05) < 0.01
+    >>> round(expected_clipping_error(1.28), 3), expected_clipping_error(2.05) < 0.01
     (0.035, True)
     """
     nodes, weights = HERMITE
-    middle, spread = nodes * math.sqrt(1.0 - WITHIN**2), WITHIN
+    middle, spread = nodes * math.sqrt(1.0 - WITHIN_CELL_SHARE**2), WITHIN_CELL_SHARE
     below, above = (-end - middle) / spread, (end - middle) / spread
-    cdf, pdf = np.vectorize(NORMAL.cdf), np.vectorize(NORMAL.pdf)
+    cdf, pdf = np.vectorize(STANDARD_NORMAL.cdf), np.vectorize(STANDARD_NORMAL.pdf)
     inside = middle * (cdf(above) - cdf(below)) + spread * (pdf(below) - pdf(above))
     clipped = inside - end * cdf(below) + end * (1.0 - cdf(above))
     cost = float(np.abs(clipped - middle) @ weights / weights.sum())
     return cost / (2.0 * end)
 
 
-def reach(quantile: Fraction, stretch: Fraction) -> float:
+def half_width_sd(quantile: Fraction, stretch: Fraction) -> float:
     """Return how far the upper end is from the centre, in standard deviations of the prior."""
-    return NORMAL.inv_cdf(1.0 - float(quantile)) * float(stretch)
+    return STANDARD_NORMAL.inv_cdf(1.0 - float(quantile)) * float(stretch)
 
 
-def share_of(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
+def range_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
     """Return the part of ε that finding the interval takes.
 
     Examples
     --------
-    >>> share_of(Fraction(1, 10), 4000, Fraction(1)), share_of(Fraction(1, 10), 50, Fraction(1))
-    (Fraction(2, 25), Fraction(1, 5))
+    >>> range_epsilon_share(Fraction(1, 10), 4000, Fraction(1))
+    Fraction(2, 25)
+    >>> range_epsilon_share(Fraction(1, 10), 50, Fraction(1))
+    Fraction(1, 5)
     """
-    part = Fraction(math.ceil(wanted(quantile, n_users, epsilon) * 1000), 1000)
-    return min(max(part, LEAST), MOST)
+    part = Fraction(math.ceil(required_epsilon_share(quantile, n_users, epsilon) * 1000), 1000)
+    return min(max(part, MIN_RANGE_SHARE), MAX_RANGE_SHARE)
 
 
-def wanted(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
-    """Return the part of ε at which a choice is as precise as `PRECISE` asks."""
-    return PRECISE / (quantile * n_users * epsilon)
+def required_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
+    """Return the part of ε at which a choice is as precise as `MIN_RANK_PRECISION` asks."""
+    return MIN_RANK_PRECISION / (quantile * n_users * epsilon)
 
 
-def worth_it(n_users: int, epsilon: Fraction) -> bool:
+def range_is_affordable(n_users: int, epsilon: Fraction) -> bool:
     """Return whether two quantiles would be found for all of ε, if not for a small part of it.
 
     Examples
     --------
-    >>> worth_it(200, Fraction(1)), worth_it(100, Fraction(1))
+    >>> range_is_affordable(200, Fraction(1)), range_is_affordable(100, Fraction(1))
     (True, False)
     """
-    return wanted(TRIED[-1], n_users, epsilon) <= 1
+    return required_epsilon_share(QUANTILES[-1], n_users, epsilon) <= 1
 
 
 def check_share(share: Fraction) -> Fraction:
@@ -234,28 +243,32 @@ def check_share(share: Fraction) -> Fraction:
     return share
 
 
-def candidates(
+def range_candidates(
     occupancy: Occupancy, epsilon: Fraction, share: Fraction | None, part: float = 1.0
-) -> list[tuple[Interval, Floats]]:
+) -> list[tuple[PrivateClippingRange, Floats]]:
     """Return the intervals to choose from, each with the noise of the cells for a width of 1.
 
     Weights are those for means that are given a part of the loss that is left to the cells; the
     noise is that of means that are given all of it.
     """
-    sure = [q for q in TRIED if wanted(q, occupancy.n_users, epsilon) <= (share or MOST)]
+    sure = [
+        q
+        for q in QUANTILES
+        if required_epsilon_share(q, occupancy.n_users, epsilon) <= (share or MAX_RANGE_SHARE)
+    ]
     return [
-        at(occupancy, epsilon, share, pair, part)
-        for pair in _worth_trying(sure or list(TRIED[-1:]))
+        build_range_plan(occupancy, epsilon, share, pair, part)
+        for pair in _worth_trying(sure or list(QUANTILES[-1:]))
     ]
 
 
 def _worth_trying(quantiles: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
     """Return quantiles with stretches: each by itself, and the surest one also stretched."""
     alone = [(one, Fraction(1)) for one in quantiles]
-    return alone + [(quantiles[-1], stretch) for stretch in STRETCHED[1:]]
+    return alone + [(quantiles[-1], stretch) for stretch in WIDENINGS[1:]]
 
 
-def at(
+def build_range_plan(
     occupancy: Occupancy,
     epsilon: Fraction,
     share: Fraction | None,
@@ -263,7 +276,7 @@ def at(
     part: float = 1.0,
     spent: Fraction = Fraction(0),
     begin: Floats | None = None,
-) -> tuple[Interval, Floats]:
+) -> tuple[PrivateClippingRange, Floats]:
     """Return an interval of these quantiles and stretch, and the noise of cells for a width of 1.
 
     Parameters
@@ -280,20 +293,20 @@ def at(
     spent : Fraction
         Loss that goes elsewhere.
     begin : ndarray of float, shape (n_cells,), optional
-        Rates that were found for others; see `weigh`.
+        Rates that were found for others; see `optimize_user_weights`.
     """
     quantile, stretch = ends
-    first = share_of(quantile, occupancy.n_users, epsilon) if share is None else share
+    first = range_epsilon_share(quantile, occupancy.n_users, epsilon) if share is None else share
     left = epsilon * (1 - first) - spent
-    end = reach(quantile, stretch)
-    made = weigh(occupancy, float(left) * part, likeness(end), begin=begin)
-    weight = np.floor(made.weight * GRAIN).astype(np.int64)
-    interval = Interval(
+    end = half_width_sd(quantile, stretch)
+    made = optimize_user_weights(occupancy, float(left) * part, user_mean_prior(end), begin=begin)
+    weight = np.floor(made.weight * WEIGHT_RESOLUTION).astype(np.int64)
+    interval = PrivateClippingRange(
         epsilon * first,
         (quantile, 1 - quantile),
         stretch,
-        2.0 * end * SPREAD,
-        clipping(end),
+        2.0 * end * PRIOR_SD,
+        expected_clipping_error(end),
         weight,
     )
     return interval, made.noise * part

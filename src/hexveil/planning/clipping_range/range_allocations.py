@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.planning.allocation import Rows, whole
+from hexveil.planning.allocation import PlanAllocation, full_factors
 from hexveil.planning.clipping_range import (
     fast_prediction,
     private_range,
@@ -22,60 +22,65 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.clipping_range.private_range import Interval
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
 
 
-def weighed(occupancy: Occupancy, request: Request) -> Rows:
+def allocate_with_range(occupancy: Occupancy, request: Request) -> PlanAllocation:
     """Return weights and noise under one interval, for means, or for variances too."""
     if "variance" in request.noised:
-        chosen = variance_range.planned(occupancy, request)
+        chosen = variance_range.plan_variance_range(occupancy, request)
         return _fitted(occupancy, request, chosen.interval, (chosen.mean, chosen.variance))
     asked, share = _asked(request), request.range_share
-    tried = fast_prediction.candidates(occupancy.n_users, asked, share)
-    likely, near = fast_prediction.best(occupancy, tried, asked, share)
-    interval, noise = private_range.at(occupancy, asked, share, likely.ends, begin=near)
+    tried = fast_prediction.candidates_for(occupancy.n_users, asked, share)
+    likely, near = fast_prediction.select_candidate(occupancy, tried, asked, share)
+    interval, noise = private_range.build_range_plan(
+        occupancy, asked, share, likely.ends, begin=near
+    )
     return _fitted(occupancy, request, interval, (noise, np.zeros_like(noise)))
 
 
-def stepped(occupancy: Occupancy, request: Request) -> Rows:
+def allocate_two_stage(occupancy: Occupancy, request: Request) -> PlanAllocation:
     """Return the same, with the ways of several steps that cost as much."""
     asked = _asked(request)
-    interval, noise, more = two_stage.planned(occupancy, asked, request.range_share)
+    interval, noise, more = two_stage.plan_two_stage(occupancy, asked, request.range_share)
     direct = replace(request, epsilon=asked - more.epsilon)
     rows = _fitted(occupancy, direct, interval, (noise, np.zeros_like(noise)))
     return replace(rows, steps=more)
 
 
-def can_be_stepped(occupancy: Occupancy, request: Request) -> bool:
+def supports_two_stages(occupancy: Occupancy, request: Request) -> bool:
     """Return whether there are means alone to publish, and users in several cells to compare."""
     return request.noised == ("mean",) and bool((occupancy.cells_per_user > 1).any())
 
 
-def elsewhere(occupancy: Occupancy, request: Request) -> Request:
+def adapted_to_grid(occupancy: Occupancy, request: Request) -> Request:
     """Return a request as it is planned on another grid than the one it was made for.
 
     Steps need users in several cells; where there are none, the interval alone is planned.
     """
-    if request.clipping_range == "two-stage" and not can_be_stepped(occupancy, request):
+    if request.clipping_range == "two-stage" and not supports_two_stages(occupancy, request):
         return replace(request, clipping_range="private")
     return request
 
 
 def _fitted(
-    occupancy: Occupancy, request: Request, interval: Interval, noise: tuple[Floats, Floats]
-) -> Rows:
+    occupancy: Occupancy,
+    request: Request,
+    interval: PrivateClippingRange,
+    noise: tuple[Floats, Floats],
+) -> PlanAllocation:
     """Return rows with noise at which the most exposed user loses what was asked, no more."""
     most = occupancy.largest
-    rows = Rows(
+    rows = PlanAllocation(
         mechanism="weights",
         kept=most,
         noise_records=noise[0] * occupancy.records_per_cell,
         variance_kept=np.where(noise[1] > 0, most, 0),
         variance_noise=noise[1],
-        factor=whole(occupancy),
+        factor=full_factors(occupancy),
         interval=interval,
     )
     flat = np.ones(occupancy.n_cells)

@@ -2,11 +2,11 @@
 
 Everything is a function of public facts and of two widths, of the interval and h: before a release
 as a prior says, afterwards as the release found them. The ways, and what is assumed: see
-planning/clipping_range/two_stage.py. For the chosen way `part` states noise, bias and bound of what
-is published:
+planning/clipping_range/two_stage.py. For the chosen way `two_stage_error_model` states noise, bias
+and bound of what is published:
 
 direct
-    As for one interval (accounting/error_model.py, `WeighedPart`).
+    As for one interval (accounting/error_model.py, `WeightedMeanErrorModel`).
 users
     Published is Σ_k P_gk m_k + y_g, m_k the noisy mean of class k, y_g the noisy average of
     distances. It speaks of Σ_l p_gl (u + d), u the user's own mean projected to the interval and d
@@ -25,215 +25,247 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import LN20, WORST, SteppedPart
-from hexveil.planning.clipping_range.private_range import DRIFT, NORMAL, SPREAD
-from hexveil.planning.clipping_range.user_weights import Likeness, most_off, off_by
+from hexveil.accounting.error_model import LN20, MAX_CONSTANT_ERROR, TwoStageErrorModel
+from hexveil.planning.clipping_range.private_range import (
+    PRIOR_SD,
+    STANDARD_NORMAL,
+    WEIGHT_CONFOUNDING,
+)
+from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias, max_bias
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.clipping_range.private_range import Interval
-    from hexveil.planning.clipping_range.two_stage import Found, Steps
-    from hexveil.planning.clipping_range.user_clusters import Grouping
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.clipping_range.two_stage import StageOutputs, TwoStagePlan
+    from hexveil.planning.clipping_range.user_clusters import UserClusters
 
     Floats = NDArray[np.float64]
 
-COARSE = Fraction(3, 10)
+FIRST_STAGE_SHARE = Fraction(3, 10)
 """Part of what is left of ε that the first average of each cell takes, in the way `cells`."""
-REACHED = NORMAL.inv_cdf(0.9)
-INSIDE_REACH = NORMAL.inv_cdf(0.9)
+RANGE_HALF_WIDTH_SD = STANDARD_NORMAL.inv_cdf(0.9)
+RESIDUAL_HALF_WIDTH_SD = STANDARD_NORMAL.inv_cdf(0.9)
 """h in deviations, if they are normal."""
-OWN_DRIFT = 0.05
+RESIDUAL_CONFOUNDING = 0.05
 """By how much users whose weight rises differ from others in their distances, as a part of 2h."""
-NARROW = 0.8
+CELL_RESIDUAL_HALF_WIDTH_SD = 0.8
 """h' in deviations of a cell's user means."""
-SKEWED = 0.1
+SKEWNESS_ERROR = 0.1
 """What is wrong on average where a cell's law is taken for normal, in the same deviations."""
 WITHIN_USERS = 0.6
 """Deviation within users as a part of τ, before h is known."""
 ALIKE = 0.8
 """Above this part of τ users are not said to differ among themselves."""
-EXPECTED = (2.0 * REACHED * SPREAD, INSIDE_REACH * WITHIN_USERS * SPREAD)
+EXPECTED_WIDTHS = (
+    2.0 * RANGE_HALF_WIDTH_SD * PRIOR_SD,
+    RESIDUAL_HALF_WIDTH_SD * WITHIN_USERS * PRIOR_SD,
+)
 """Width of the interval at 1.28 deviations, and h, before a release; parts of the span."""
 LN40 = math.log(40.0)
 
 
-def by_users(
-    occupancy: Occupancy, steps: Steps, width: float, half: float
+def predict_user_residual_error(
+    occupancy: Occupancy, steps: TwoStagePlan, width: float, half: float
 ) -> tuple[Floats, Floats]:
     """Return noise and likely bias of each cell in the way `users`; as parts of the span.
 
     Parameters
     ----------
     occupancy : Occupancy
-    steps : Steps
+    steps : TwoStagePlan
     width : float
-        Of the interval at a reach of 1.28 deviations; users' own means need less (`own_width`).
+        Of the interval at a reach of 1.28 deviations; users' own means need less
+        (`user_mean_range_width`).
     half : float
         h.
     """
     grouping = steps.grouping(occupancy)
-    rough = own_width(width, half) * np.sqrt(grouping.share**2 @ steps.class_noise**2)
-    prior = Likeness(1.0 / (2.0 * INSIDE_REACH), OWN_DRIFT)
-    off = 2.0 * half * off_by(occupancy, steps.shares(occupancy), prior)
-    left = width / (2.0 * REACHED) / math.sqrt(steps.class_noise.size)
+    rough = user_mean_range_width(width, half) * np.sqrt(grouping.share**2 @ steps.class_noise**2)
+    prior = UserMeanPrior(1.0 / (2.0 * RESIDUAL_HALF_WIDTH_SD), RESIDUAL_CONFOUNDING)
+    off = 2.0 * half * expected_bias(occupancy, steps.shares(occupancy), prior)
+    left = width / (2.0 * RANGE_HALF_WIDTH_SD) / math.sqrt(steps.class_noise.size)
     return np.hypot(rough, 2.0 * half * steps.noise), np.hypot(left, off)
 
 
-def by_cells(
-    occupancy: Occupancy, interval: Interval, noise: Floats, width: float, half: float
+def predict_cell_residual_error(
+    occupancy: Occupancy, interval: PrivateClippingRange, noise: Floats, width: float, half: float
 ) -> tuple[Floats, Floats]:
     """Return noise and likely bias of each cell in the way `cells`, clipping undone.
 
     A first average that is off by e makes the second one less steep: Φ((e + h')/s) - Φ((e - h')/s).
     """
-    spread = cell_spread(width, half)
-    narrow, first = NARROW * spread, width * noise / float(COARSE)
-    prior = Likeness(spread / (2.0 * narrow), DRIFT)
-    off = 2.0 * narrow * off_by(occupancy, interval.shares(occupancy), prior)
-    away = np.minimum(first, width / (2.0 * REACHED)) / spread
-    cdf = np.vectorize(NORMAL.cdf)
-    slope = cdf(away + NARROW) - cdf(away - NARROW)
-    second = 2.0 * narrow * noise / float(1 - COARSE) / slope
-    return second, np.hypot(SKEWED * spread, off)
+    spread = within_cell_sd(width, half)
+    narrow, first = CELL_RESIDUAL_HALF_WIDTH_SD * spread, width * noise / float(FIRST_STAGE_SHARE)
+    prior = UserMeanPrior(spread / (2.0 * narrow), WEIGHT_CONFOUNDING)
+    off = 2.0 * narrow * expected_bias(occupancy, interval.shares(occupancy), prior)
+    away = np.minimum(first, width / (2.0 * RANGE_HALF_WIDTH_SD)) / spread
+    cdf = np.vectorize(STANDARD_NORMAL.cdf)
+    slope = cdf(away + CELL_RESIDUAL_HALF_WIDTH_SD) - cdf(away - CELL_RESIDUAL_HALF_WIDTH_SD)
+    second = 2.0 * narrow * noise / float(1 - FIRST_STAGE_SHARE) / slope
+    return second, np.hypot(SKEWNESS_ERROR * spread, off)
 
 
-def cell_spread(width: float, half: float) -> float:
+def within_cell_sd(width: float, half: float) -> float:
     """Return s for an interval of this width at 1.28 deviations and for h.
 
     Examples
     --------
-    >>> round(cell_spread(2.56, 1.28), 2), round(cell_spread(2.56, 0.0), 2)
+    >>> round(within_cell_sd(2.56, 1.28), 2), round(within_cell_sd(2.56, 0.0), 2)
     (0.71, 1.0)
     """
-    all_of_it, own = width / (2.0 * REACHED), half / INSIDE_REACH
+    all_of_it, own = width / (2.0 * RANGE_HALF_WIDTH_SD), half / RESIDUAL_HALF_WIDTH_SD
     return math.sqrt(max(all_of_it**2 - own**2 / 2.0, all_of_it**2 / 5.0))
 
 
-def chosen(
-    occupancy: Occupancy, interval: Interval, noise: Floats, steps: Steps, found: tuple[float, ...]
+def select_strategy(
+    occupancy: Occupancy,
+    interval: PrivateClippingRange,
+    noise: Floats,
+    steps: TwoStagePlan,
+    found: tuple[float, ...],
 ) -> str:
     """Return `direct`, or the one other way that fits what was found if predicted to be better.
 
     Parameters
     ----------
     occupancy : Occupancy
-    interval : Interval
+    interval : PrivateClippingRange
     noise : ndarray of float, shape (n_cells,)
         Of the way `direct`, for an interval of width 1.
-    steps : Steps
+    steps : TwoStagePlan
     found : three floats
         Width of the interval as found for `direct`, of that for first steps, and h; parts of the
         span.
     """
     direct, width, half = found
-    other, (rough, likely) = "cells", by_cells(occupancy, interval, noise, width, half)
-    if half / INSIDE_REACH <= ALIKE * width / (2.0 * REACHED):
-        other, (rough, likely) = "users", by_users(occupancy, steps, width, half)
-    off = np.hypot(direct * interval.likely_off(occupancy), SKEWED * cell_spread(width, half))
+    other, (rough, likely) = (
+        "cells",
+        predict_cell_residual_error(occupancy, interval, noise, width, half),
+    )
+    if half / RESIDUAL_HALF_WIDTH_SD <= ALIKE * width / (2.0 * RANGE_HALF_WIDTH_SD):
+        other, (rough, likely) = "users", predict_user_residual_error(occupancy, steps, width, half)
+    off = np.hypot(
+        direct * interval.likely_off(occupancy), SKEWNESS_ERROR * within_cell_sd(width, half)
+    )
     straight = np.hypot(direct * noise, off)
     return other if np.hypot(rough, likely).mean() < straight.mean() else "direct"
 
 
-def before(interval: Interval) -> tuple[float, float, float]:
-    """Return what `chosen` needs as it is assumed before a release."""
-    return interval.width, *EXPECTED
+def expected_widths(interval: PrivateClippingRange) -> tuple[float, float, float]:
+    """Return what `select_strategy` needs as it is assumed before a release."""
+    return interval.width, *EXPECTED_WIDTHS
 
 
-def after(interval: Interval, found: Found) -> tuple[float, float, float]:
-    """Return what `chosen` needs as a release found it."""
+def released_widths(
+    interval: PrivateClippingRange, found: StageOutputs
+) -> tuple[float, float, float]:
+    """Return what `select_strategy` needs as a release found it."""
     width = (found.ends[1] - found.ends[0]) / found.steps
     return interval.width, width, found.inside / found.steps
 
 
-def own_width(width: float, half: float) -> float:
+def user_mean_range_width(width: float, half: float) -> float:
     """Return the width for users' own means: they spread by less than (cell, user) means.
 
     Examples
     --------
-    >>> own_width(5.0, 2.0), own_width(5.0, 4.0)
+    >>> user_mean_range_width(5.0, 2.0), user_mean_range_width(5.0, 4.0)
     (3.0, 2.5)
     """
-    return math.sqrt(max(width**2 - (2.0 * half * REACHED / INSIDE_REACH) ** 2, width**2 / 4.0))
+    return math.sqrt(
+        max(
+            width**2 - (2.0 * half * RANGE_HALF_WIDTH_SD / RESIDUAL_HALF_WIDTH_SD) ** 2,
+            width**2 / 4.0,
+        )
+    )
 
 
-def own_ends(ends: tuple[int, int], inside: int) -> tuple[int, int]:
+def user_mean_range(ends: tuple[int, int], inside: int) -> tuple[int, int]:
     """Return the interval for users' own means in quanta, around the same middle."""
     width = ends[1] - ends[0]
-    own = max(round(own_width(width, inside)), 1)
+    own = max(round(user_mean_range_width(width, inside)), 1)
     low = ends[0] + (width - own) // 2
     return low, low + own
 
 
-def half_of(way: str, ends: tuple[int, int], inside: int) -> int:
+def second_stage_half_width(way: str, ends: tuple[int, int], inside: int) -> int:
     """Return the half width of a way's second step in quanta: h, or h'; at least 1."""
     if way != "cells":
         return max(inside, 1)
-    return max(round(NARROW * cell_spread(ends[1] - ends[0], inside)), 1)
+    return max(round(CELL_RESIDUAL_HALF_WIDTH_SD * within_cell_sd(ends[1] - ends[0], inside)), 1)
 
 
-def part(
-    occupancy: Occupancy, span: Floats, interval: Interval, noise: Floats, steps: Steps
-) -> SteppedPart:
+def two_stage_error_model(
+    occupancy: Occupancy,
+    span: Floats,
+    interval: PrivateClippingRange,
+    noise: Floats,
+    steps: TwoStagePlan,
+) -> TwoStageErrorModel:
     """Return what noise, weights and clipping do to each cell's mean.
 
     Parameters
     ----------
     occupancy : Occupancy
     span : ndarray of float, shape (n_cells,)
-    interval : Interval
+    interval : PrivateClippingRange
     noise : ndarray of float, shape (n_cells,)
         Of the way `direct`, for an interval of width 1.
-    steps : Steps
+    steps : TwoStagePlan
     """
     found = steps.found
-    widths = before(interval) if found is None else after(interval, found)
-    way = found.way if found else chosen(occupancy, interval, noise, steps, widths)
+    widths = expected_widths(interval) if found is None else released_widths(interval, found)
+    way = found.way if found else select_strategy(occupancy, interval, noise, steps, widths)
     direct, width, half = widths
     if way == "users":
         return _users_part(occupancy, span, steps, (width, half))
-    most = most_off(occupancy, interval.shares(occupancy))
+    most = max_bias(occupancy, interval.shares(occupancy))
     if way == "direct":
         likely = interval.likely_off(occupancy)
         return _stepped(span * direct, noise, most, likely, LN20 * noise)
-    narrow = found.half / found.steps if found else NARROW * cell_spread(width, half)
-    undone, off = by_cells(occupancy, interval, noise, width, half)
-    noise = noise / float(1 - COARSE)
+    narrow = (
+        found.half / found.steps
+        if found
+        else CELL_RESIDUAL_HALF_WIDTH_SD * within_cell_sd(width, half)
+    )
+    undone, off = predict_cell_residual_error(occupancy, interval, noise, width, half)
+    noise = noise / float(1 - FIRST_STAGE_SHARE)
     # Undoing the clipping makes noise larger: what is likely says so, the guarantee does not.
     likely = (off + undone) / (2.0 * narrow) - noise
     return _stepped(span * 2.0 * narrow, noise, most, likely, LN20 * noise)
 
 
 def _users_part(
-    occupancy: Occupancy, span: Floats, steps: Steps, widths: tuple[float, float]
-) -> SteppedPart:
+    occupancy: Occupancy, span: Floats, steps: TwoStagePlan, widths: tuple[float, float]
+) -> TwoStageErrorModel:
     (width, half), grouping = widths, steps.grouping(occupancy)
     found = steps.found
     # What was found is whole quanta, and its noise is for that.
-    own = own_width(width, half) if found is None else _width_of(found)
+    own = user_mean_range_width(width, half) if found is None else _width_of(found)
     fine = 2.0 * half / own
     rough = np.hypot(np.sqrt(grouping.share**2 @ steps.class_noise**2), fine * steps.noise)
-    _, likely = by_users(occupancy, steps, width, half)
-    own_off = most_off(occupancy, steps.shares(occupancy))
-    most = mixed_off(occupancy, grouping, steps) + fine * own_off
-    loud = tail(grouping.share * steps.class_noise, fine * steps.noise)
+    _, likely = predict_user_residual_error(occupancy, steps, width, half)
+    own_off = max_bias(occupancy, steps.shares(occupancy))
+    most = max_cluster_bias(occupancy, grouping, steps) + fine * own_off
+    loud = laplace_sum_quantile95(grouping.share * steps.class_noise, fine * steps.noise)
     return _stepped(span * own, rough, most, likely / own, loud)
 
 
-def _width_of(found: Found) -> float:
+def _width_of(found: StageOutputs) -> float:
     assert found.own is not None  # noqa: S101  the way `users` has it
     return (found.own[1] - found.own[0]) / found.steps
 
 
 def _stepped(
     unit: Floats, noise: Floats, most: Floats, likely: Floats, loud: Floats
-) -> SteppedPart:
-    missed = np.full(noise.size, WORST["mean"])
-    return SteppedPart("mean", unit, noise, np.zeros_like(noise), missed, most, likely, loud)
+) -> TwoStageErrorModel:
+    missed = np.full(noise.size, MAX_CONSTANT_ERROR["mean"])
+    return TwoStageErrorModel("mean", unit, noise, np.zeros_like(noise), missed, most, likely, loud)
 
 
-def mixed_off(occupancy: Occupancy, grouping: Grouping, steps: Steps) -> Floats:
+def max_cluster_bias(occupancy: Occupancy, grouping: UserClusters, steps: TwoStagePlan) -> Floats:
     """Return the most that classes make each cell off by, for an interval of width 1.
 
     Half of Σ |p - P v| over all users: those of a class who were not in the cell count too.
@@ -245,7 +277,7 @@ def mixed_off(occupancy: Occupancy, grouping: Grouping, steps: Steps) -> Floats:
     return np.asarray((here + grouping.share.sum(axis=1)) / 2.0)
 
 
-def tail(parts: Floats, own: Floats) -> Floats:
+def laplace_sum_quantile95(parts: Floats, own: Floats) -> Floats:
     """Return what the size of a sum of Laplace numbers exceeds with probability 5% at most.
 
     Parameters
@@ -257,7 +289,7 @@ def tail(parts: Floats, own: Floats) -> Floats:
 
     Examples
     --------
-    >>> bool(LN20 <= tail(np.zeros((1, 1)), np.ones(1))[0] < 6)
+    >>> bool(LN20 <= laplace_sum_quantile95(np.zeros((1, 1)), np.ones(1))[0] < 6)
     True
     """
     most = np.maximum(parts.max(axis=1), own)

@@ -45,16 +45,23 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.planning.clipping_range import user_clusters
-from hexveil.planning.clipping_range.fast_prediction import Candidate, best
-from hexveil.planning.clipping_range.private_range import DRIFT, GRAIN, MOST, Interval, at, wanted
-from hexveil.planning.clipping_range.strategies import (
-    EXPECTED,
-    INSIDE_REACH,
-    OWN_DRIFT,
-    REACHED,
-    by_users,
+from hexveil.planning.clipping_range.fast_prediction import RangeCandidate, select_candidate
+from hexveil.planning.clipping_range.private_range import (
+    MAX_RANGE_SHARE,
+    WEIGHT_CONFOUNDING,
+    WEIGHT_RESOLUTION,
+    PrivateClippingRange,
+    build_range_plan,
+    required_epsilon_share,
 )
-from hexveil.planning.clipping_range.user_weights import Likeness, weigh
+from hexveil.planning.clipping_range.strategies import (
+    EXPECTED_WIDTHS,
+    RANGE_HALF_WIDTH_SD,
+    RESIDUAL_CONFOUNDING,
+    RESIDUAL_HALF_WIDTH_SD,
+    predict_user_residual_error,
+)
+from hexveil.planning.clipping_range.user_weights import UserMeanPrior, optimize_user_weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,28 +71,28 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-WAYS = ("direct", "users", "cells")
-ENDS = {
+STRATEGIES = ("direct", "users", "cells")
+QUANTILE_WIDENINGS = {
     Fraction(10, 100): Fraction(1),
     Fraction(15, 100): Fraction(5, 4),
     Fraction(1, 5): Fraction(3, 2),
 }
 """Quantiles for the interval, and the stretch at which it reaches 1.28 deviations."""
-DIRECT = tuple(Fraction(n, 4) for n in (4, 5, 6))
+SINGLE_STAGE_WIDENINGS = tuple(Fraction(n, 4) for n in (4, 5, 6))
 """Stretches tried for the way `direct`."""
-INSIDE = Fraction(4, 5)
+RESIDUAL_QUANTILE = Fraction(4, 5)
 """Share of distances from users' own means that lie within h."""
-LEAST_INSIDE, MOST_INSIDE = Fraction(1, 50), Fraction(1, 10)
+MIN_RESIDUAL_SHARE, MAX_RESIDUAL_SHARE = Fraction(1, 50), Fraction(1, 10)
 """Shares of ε for h."""
-CLASS_PARTS = (Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))
+CLUSTER_EPSILON_SHARES = (Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))
 """Parts of what is left of ε that the classes may take."""
-CLASS_NUMBERS = (0.5, 1.0, 2.0, 3.0)
+CLUSTER_COUNTS = (0.5, 1.0, 2.0, 3.0)
 """Numbers of classes tried, in roots of the number of users."""
-MOST_CLASSES = 1024
+MAX_CLUSTERS = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Found(ReadOnlyArrays):
+class StageOutputs(ReadOnlyArrays):
     """What a release found; public from then on, in quanta above the records' lower bound.
 
     Attributes
@@ -121,7 +128,7 @@ class Found(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class Steps(ReadOnlyArrays):
+class TwoStagePlan(ReadOnlyArrays):
     """What a plan in steps decides beside its interval; public.
 
     Attributes
@@ -140,7 +147,7 @@ class Steps(ReadOnlyArrays):
         Whole weights of distances from users' own means.
     noise : ndarray of float, shape (n_cells,)
         Laplace scale of each cell's weighted average of distances, for a range of 1.
-    found : Found or None
+    found : StageOutputs or None
         After a release.
     """
 
@@ -151,15 +158,15 @@ class Steps(ReadOnlyArrays):
     class_noise: Floats
     weight: Ints
     noise: Floats
-    found: Found | None = None
+    found: StageOutputs | None = None
 
     def arrays(self) -> tuple[Floats | Ints, ...]:
         """Return all that decides what is released, in a fixed order."""
         return (self.of, self.class_weight, self.class_noise, self.weight, self.noise)
 
-    def grouping(self, occupancy: Occupancy) -> user_clusters.Grouping:
+    def grouping(self, occupancy: Occupancy) -> user_clusters.UserClusters:
         """Return the classes as an occupancy."""
-        return user_clusters.grouped(occupancy, self.of)
+        return user_clusters.clusters_from_labels(occupancy, self.of)
 
     def class_totals(self) -> Ints:
         """Return the sum of weights of each class."""
@@ -179,7 +186,7 @@ class Steps(ReadOnlyArrays):
         """Return each pair's part of its cell's number, in the way `users`."""
         return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
 
-    def louder(self, times: float) -> Steps:
+    def louder(self, times: float) -> TwoStagePlan:
         """Return the same with noise of the way `users` larger by a factor, rounded up."""
         return replace(
             self,
@@ -208,9 +215,9 @@ class Steps(ReadOnlyArrays):
         return np.asarray(np.nextafter(most[self.of] * (1.0 + 2.0**-49) + in_cells, np.inf))
 
 
-def planned(
+def plan_two_stage(
     occupancy: Occupancy, epsilon: Fraction, share: Fraction | None
-) -> tuple[Interval, Floats, Steps]:
+) -> tuple[PrivateClippingRange, Floats, TwoStagePlan]:
     """Return the interval, each cell's noise in the way `direct`, and the steps.
 
     Parameters
@@ -226,24 +233,30 @@ def planned(
     InputError
         If no user was in two cells, or nothing is left for the cells.
     """
-    inside = share_inside(occupancy, epsilon)
+    inside = residual_epsilon_share(occupancy, epsilon)
     if share is not None and share + inside >= 1:
         raise InputError(
             f"range_share {decimal_text(share)} leaves nothing for the cells: the second step "
             f"takes {decimal_text(inside)} of epsilon."
         )
-    sure = [q for q in ENDS if wanted(q, occupancy.n_users, epsilon) <= (share or MOST)]
-    quantile = (sure or list(ENDS)[-1:])[0]
-    tried = [Candidate(quantile, stretch) for stretch in DIRECT]
-    chosen, near = best(occupancy, tried, epsilon * (1 - inside), share)
+    sure = [
+        q
+        for q in QUANTILE_WIDENINGS
+        if required_epsilon_share(q, occupancy.n_users, epsilon) <= (share or MAX_RANGE_SHARE)
+    ]
+    quantile = (sure or list(QUANTILE_WIDENINGS)[-1:])[0]
+    tried = [RangeCandidate(quantile, stretch) for stretch in SINGLE_STAGE_WIDENINGS]
+    chosen, near = select_candidate(occupancy, tried, epsilon * (1 - inside), share)
     spent = epsilon * inside
-    interval, noise = at(occupancy, epsilon, share, chosen.ends, spent=spent, begin=near)
+    interval, noise = build_range_plan(
+        occupancy, epsilon, share, chosen.ends, spent=spent, begin=near
+    )
     left = epsilon * (1 - inside) - interval.epsilon
-    steps = _by_users(occupancy, left, epsilon * inside, ENDS[quantile])
+    steps = _by_users(occupancy, left, epsilon * inside, QUANTILE_WIDENINGS[quantile])
     return interval, noise, steps
 
 
-def share_inside(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
+def residual_epsilon_share(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
     """Return the part of ε that finding h takes.
 
     Raises
@@ -257,23 +270,31 @@ def share_inside(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
             'clipping_range "two-stage" compares values of users in several cells, and no user was '
             'in two; ask for "private".'
         )
-    part = math.ceil(wanted(1 - INSIDE, several, epsilon) * 1000)
-    return min(max(Fraction(part, 1000), LEAST_INSIDE), MOST_INSIDE)
+    part = math.ceil(required_epsilon_share(1 - RESIDUAL_QUANTILE, several, epsilon) * 1000)
+    return min(max(Fraction(part, 1000), MIN_RESIDUAL_SHARE), MAX_RESIDUAL_SHARE)
 
 
-def _by_users(occupancy: Occupancy, left: Fraction, inside: Fraction, stretch: Fraction) -> Steps:
+def _by_users(
+    occupancy: Occupancy, left: Fraction, inside: Fraction, stretch: Fraction
+) -> TwoStagePlan:
     """Return the classes, weights and noise of least predicted error in the way `users`."""
-    points = user_clusters.features(occupancy)
-    fine = weigh(occupancy, 1.0, Likeness(1.0 / (2.0 * INSIDE_REACH), OWN_DRIFT))
-    own = np.floor(fine.weight * GRAIN).astype(np.int64)
-    least: tuple[float, Steps] | None = None
+    points = user_clusters.user_features(occupancy)
+    fine = optimize_user_weights(
+        occupancy, 1.0, UserMeanPrior(1.0 / (2.0 * RESIDUAL_HALF_WIDTH_SD), RESIDUAL_CONFOUNDING)
+    )
+    own = np.floor(fine.weight * WEIGHT_RESOLUTION).astype(np.int64)
+    least: tuple[float, TwoStagePlan] | None = None
     for number in _numbers(occupancy.n_users):
-        grouping = user_clusters.group(occupancy, points, number)
-        made = weigh(grouping.occupancy, float(left), Likeness(0.5 / REACHED, DRIFT))
+        grouping = user_clusters.cluster_users(occupancy, points, number)
+        made = optimize_user_weights(
+            grouping.occupancy,
+            float(left),
+            UserMeanPrior(0.5 / RANGE_HALF_WIDTH_SD, WEIGHT_CONFOUNDING),
+        )
         weight = np.empty(occupancy.n_users, dtype=np.int64)
-        weight[grouping.occupancy.user] = np.floor(made.weight * GRAIN).astype(np.int64)
-        for part in CLASS_PARTS:
-            steps = Steps(
+        weight[grouping.occupancy.user] = np.floor(made.weight * WEIGHT_RESOLUTION).astype(np.int64)
+        for part in CLUSTER_EPSILON_SHARES:
+            steps = TwoStagePlan(
                 inside,
                 stretch,
                 grouping.of,
@@ -282,8 +303,8 @@ def _by_users(occupancy: Occupancy, left: Fraction, inside: Fraction, stretch: F
                 own,
                 fine.noise / float(left * (1 - part)),
             )
-            steps = fitted(occupancy, steps, left)
-            noise, likely = by_users(occupancy, steps, *EXPECTED)
+            steps = calibrate_two_stage_noise(occupancy, steps, left)
+            noise, likely = predict_user_residual_error(occupancy, steps, *EXPECTED_WIDTHS)
             error = float(np.hypot(noise, likely).mean())
             if least is None or error < least[0]:
                 least = error, steps
@@ -292,11 +313,13 @@ def _by_users(occupancy: Occupancy, left: Fraction, inside: Fraction, stretch: F
 
 
 def _numbers(users: int) -> list[int]:
-    tried = {math.ceil(times * math.sqrt(users)) for times in CLASS_NUMBERS}
-    return sorted({min(one, MOST_CLASSES, max(users // 4, 1)) for one in tried})
+    tried = {math.ceil(times * math.sqrt(users)) for times in CLUSTER_COUNTS}
+    return sorted({min(one, MAX_CLUSTERS, max(users // 4, 1)) for one in tried})
 
 
-def fitted(occupancy: Occupancy, steps: Steps, left: Fraction) -> Steps:
+def calibrate_two_stage_noise(
+    occupancy: Occupancy, steps: TwoStagePlan, left: Fraction
+) -> TwoStagePlan:
     """Return the steps with noise at which the most exposed user loses what is left, no more."""
     lost = float(sum(steps.losses(occupancy)).max())  # type: ignore[union-attr]
     return steps.louder(lost / float(left) * (1.0 + 2.0**-40))

@@ -3,7 +3,7 @@
 Users' own means differ, and those who report much differ from those who report little; a cell's
 mean is off by that if heavy users are weighed down. Means of classes of users mend it: each user is
 in one class, so that all classes together cost what one cell would. Classes are made from public
-counts alone: from the share of each user's records in each cell (reduced to `MOST_SHARES`
+counts alone: from the share of each user's records in each cell (reduced to `MAX_DIRECTIONS`
 directions where there are more cells), and from how many records it has. Users are put together by
 k-means. The scales of both were chosen on flights.
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-MOST_SHARES = 64
+MAX_DIRECTIONS = 64
 """Directions in which users' shares are compared."""
-BY_SHARE, BY_SIZE = 8.0, 0.5
+SHARE_WEIGHT, SIZE_WEIGHT = 8.0, 0.5
 """How much a share of 1, and twice as many records, count as distance."""
-FEWEST = 10
+MIN_CLUSTER_USERS = 10
 """Users of a class; the users of smaller ones go to the nearest others. Little would be known of
 them but noise."""
-SAMPLE = 20_000
+SAMPLED_USERS = 20_000
 """Users by which the middles of classes are found; all are then put to the nearest."""
 SEEDS = (1, 2, 3)
 """K-means begins at these; the closest classes are kept."""
@@ -45,7 +45,7 @@ PASSES = 25
 
 
 @dataclass(frozen=True, eq=False)
-class Grouping:
+class UserClusters:
     """Classes of users as an occupancy of their own: a class is a cell, a user is in one.
 
     Attributes
@@ -63,62 +63,66 @@ class Grouping:
     share: Floats
 
 
-def features(occupancy: Occupancy) -> Floats:
+def user_features(occupancy: Occupancy) -> Floats:
     """Return each user as a point: where it reports, and how much; shape (n_users, directions)."""
-    records = records_of(occupancy)
+    records = records_per_user(occupancy)
     part = occupancy.n / records[occupancy.user]
-    if occupancy.n_cells <= MOST_SHARES:
+    if occupancy.n_cells <= MAX_DIRECTIONS:
         where = np.zeros((occupancy.n_users, occupancy.n_cells))
         where[occupancy.user, occupancy.cell] = part
     else:
         where = _directions(occupancy, part)
-    return np.column_stack((BY_SHARE * where, BY_SIZE * np.log2(records)))
+    return np.column_stack((SHARE_WEIGHT * where, SIZE_WEIGHT * np.log2(records)))
 
 
 def _directions(occupancy: Occupancy, part: Floats) -> Floats:
     """Return the shares in fixed random directions, which keep distances nearly (Achlioptas)."""
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], (occupancy.n_cells, MOST_SHARES))
-    found = np.empty((occupancy.n_users, MOST_SHARES))
-    for column in range(MOST_SHARES):
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (occupancy.n_cells, MAX_DIRECTIONS))
+    found = np.empty((occupancy.n_users, MAX_DIRECTIONS))
+    for column in range(MAX_DIRECTIONS):
         found[:, column] = np.bincount(
             occupancy.user, part * signs[occupancy.cell, column], occupancy.n_users
         )
-    return found / math.sqrt(MOST_SHARES)
+    return found / math.sqrt(MAX_DIRECTIONS)
 
 
-def group(occupancy: Occupancy, points: Floats, classes: int) -> Grouping:
+def cluster_users(occupancy: Occupancy, points: Floats, classes: int) -> UserClusters:
     """Return users in at most so many classes of those who are alike.
 
     Parameters
     ----------
     occupancy : Occupancy
     points : ndarray of float, shape (n_users, directions)
-        By `features`.
+        By `user_features`.
     classes : int
 
     Examples
     --------
-    >>> two = Occupancy.from_dense([[9, 0]] * FEWEST + [[0, 9]] * FEWEST)
-    >>> np.bincount(group(two, features(two), 2).of)
+    >>> two = Occupancy.from_dense([[9, 0]] * MIN_CLUSTER_USERS + [[0, 9]] * MIN_CLUSTER_USERS)
+    >>> np.bincount(cluster_users(two, user_features(two), 2).of)
     array([10, 10])
     """
     found = _nearest(points, min(classes, len(points)))
-    return grouped(occupancy, np.unique(found, return_inverse=True)[1].astype(np.int64))
+    return clusters_from_labels(
+        occupancy, np.unique(found, return_inverse=True)[1].astype(np.int64)
+    )
 
 
-def grouped(occupancy: Occupancy, of: Ints) -> Grouping:
+def clusters_from_labels(occupancy: Occupancy, of: Ints) -> UserClusters:
     """Return classes of which each user's number is known."""
     users = np.arange(occupancy.n_users)
     order = np.lexsort((users, of))
     number = int(of.max()) + 1
-    merged = Occupancy(of[order], users[order], records_of(occupancy)[order], number, users.size)
+    merged = Occupancy(
+        of[order], users[order], records_per_user(occupancy)[order], number, users.size
+    )
     at = occupancy.cell * number + of[occupancy.user]
     counted = np.bincount(at, occupancy.n, occupancy.n_cells * number)
     share = counted.reshape(-1, number) / occupancy.records_per_cell[:, None]
-    return Grouping(of, merged, share)
+    return UserClusters(of, merged, share)
 
 
-def records_of(occupancy: Occupancy) -> Ints:
+def records_per_user(occupancy: Occupancy) -> Ints:
     """Return the records of each user."""
     counted = np.bincount(occupancy.user, occupancy.n, occupancy.n_users)
     return np.asarray(counted, dtype=np.int64)
@@ -129,8 +133,8 @@ def _nearest(points: Floats, classes: int) -> Ints:
     from scipy.cluster import vq  # noqa: PLC0415  slow to import
 
     sample = points
-    if len(points) > SAMPLE:
-        chosen = np.random.default_rng(0).choice(len(points), SAMPLE, replace=False)
+    if len(points) > SAMPLED_USERS:
+        chosen = np.random.default_rng(0).choice(len(points), SAMPLED_USERS, replace=False)
         sample = points[chosen]
     best, least = None, math.inf
     for seed in SEEDS:
@@ -140,7 +144,7 @@ def _nearest(points: Floats, classes: int) -> Ints:
         ):  # a class may lose all its points: it is small, and taken out
             warnings.filterwarnings("ignore", "One of the clusters is empty", UserWarning)
             middles, _ = vq.kmeans2(sample, begin, iter=PASSES, minit="matrix", missing="warn")
-        middles = _without_small(sample, middles, FEWEST * len(sample) / len(points))
+        middles = _without_small(sample, middles, MIN_CLUSTER_USERS * len(sample) / len(points))
         _, distance = vq.vq(sample, middles)
         off = float((distance**2).sum())
         if best is None or off < least:

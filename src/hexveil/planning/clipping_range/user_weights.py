@@ -38,27 +38,27 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 ITERATIONS = 200
-REACH = 30.0
+LOG_SCALE_RANGE = 30.0
 """How far the logarithms of the rates may go from where they began."""
-FLAT, STILL = 1e-3, 1e-6
-"""The search ends where a cell's slope is below `FLAT` of its part of the objective at the start,
-or where a step betters the objective by less than `STILL` of it."""
-BEGIN, BEGIN_TOO, SMALL = (0.9,), (0.5, 1.0), 2_000
+SLOPE_TOLERANCE, GAIN_TOLERANCE = 1e-3, 1e-6
+"""The search ends where a cell's slope is below `SLOPE_TOLERANCE` of its part of the objective at
+the start, or where a step betters the objective by less than `GAIN_TOLERANCE` of it."""
+START_QUANTILES, EXTRA_START_QUANTILES, SMALL_PROBLEM_PAIRS = (0.9,), (0.5, 1.0), 2_000
 """Quantiles of what users would lose at equal rates, where the search begins; of few pairs, where
 the objective is rough, at the others too."""
-STRIDE = 0.3
+FIRST_STEP = 0.3
 """What the first step changes the logarithm of some rate by, at least: it would be the slope, which
 is next to nothing on maps of many cells or of little noise."""
-ROUNDED = 1e-3
+ABS_SMOOTHING = 1e-3
 """Below this part of its share a weight's distance from it is rounded off: a slope is needed."""
-AT_ONCE = 2**15
+BLOCK_PAIRS = 2**15
 """Pairs that are looked at together: all that is made of so many stays in a core's own cache."""
-NORMAL = math.sqrt(2.0 / math.pi)
+MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
 """Expected distance from its mean of a normal number, in standard deviations."""
 
 
 @dataclass(frozen=True)
-class Likeness:
+class UserMeanPrior:
     """What is assumed of user means, as parts of the width of the interval they are projected to.
 
     Attributes
@@ -74,7 +74,7 @@ class Likeness:
 
 
 @dataclass(frozen=True, eq=False)
-class Weighing:
+class UserWeights:
     """Weights and noise for an interval of width 1.
 
     Attributes
@@ -119,7 +119,7 @@ class _Problem:
     pairs, whose numbers change with each look.
     """
 
-    def __init__(self, occupancy: Occupancy, loss: float, prior: Likeness) -> None:
+    def __init__(self, occupancy: Occupancy, loss: float, prior: UserMeanPrior) -> None:
         import scipy.sparse  # noqa: PLC0415  slow to import
 
         self.occupancy, self.loss, self.prior = occupancy, loss, prior
@@ -141,14 +141,14 @@ class _Problem:
         """Return each user's sum over its cells, by its shares of them."""
         return np.asarray(self.shares.T @ per_cell)
 
-    def weighing(self, rates: Floats) -> Weighing:
+    def weighing(self, rates: Floats) -> UserWeights:
         """Return the weights of these rates, and the noise."""
         factor, _ = self._factors(rates)
         total = self.shares @ factor
         weight = factor[self.occupancy.user]
         weight *= self.share
         weight /= np.repeat(total, self.occupancy.users_per_cell)
-        return Weighing(weight, 1.0 / (self.loss * rates * total), rates)
+        return UserWeights(weight, 1.0 / (self.loss * rates * total), rates)
 
     def _factors(self, rates: Floats) -> tuple[Floats, Floats]:
         """Return each user's factor, and how fast it falls with what the user would lose."""
@@ -180,15 +180,19 @@ class _Problem:
         part -= 1.0
         away = share * part
         apart = np.square(part)
-        apart += ROUNDED**2
+        apart += ABS_SMOOTHING**2
         np.sqrt(apart, out=apart)
         squares = np.add.reduceat(np.square(away), run.first)
-        length = np.sqrt(squares + ROUNDED**2 * self.squares[run.cells])
+        length = np.sqrt(squares + ABS_SMOOTHING**2 * self.squares[run.cells])
         sharp = share * apart
-        off = NORMAL * prior.spread * length + prior.drift / 2.0 * np.add.reduceat(sharp, run.first)
+        off = MEAN_ABS_NORMAL * prior.spread * length + prior.drift / 2.0 * np.add.reduceat(
+            sharp, run.first
+        )
         np.divide(part, apart, out=apart)
         apart *= prior.drift / 2.0
-        slope = np.multiply(away, np.repeat(NORMAL * prior.spread / length, run.sizes), out=sharp)
+        slope = np.multiply(
+            away, np.repeat(MEAN_ABS_NORMAL * prior.spread / length, run.sizes), out=sharp
+        )
         slope += apart
         slope *= share
         # Weights sum to one: what all of a cell's slopes have in common does not count.
@@ -203,19 +207,19 @@ class _Problem:
 def _runs(occupancy: Occupancy) -> Iterator[_Run]:
     """Yield all cells in runs."""
     start = occupancy.start
-    found = np.searchsorted(start, np.arange(0, occupancy.n_pairs, AT_ONCE)).tolist()
+    found = np.searchsorted(start, np.arange(0, occupancy.n_pairs, BLOCK_PAIRS)).tolist()
     for first, end in pairwise(dict.fromkeys([*found, occupancy.n_cells])):
         own = start[first : end + 1]
         yield _Run(slice(first, end), slice(own[0], own[-1]), own[:-1] - own[0], np.diff(own))
 
 
-def weigh(
+def optimize_user_weights(
     occupancy: Occupancy,
     loss: float,
-    prior: Likeness,
+    prior: UserMeanPrior,
     iterations: int = ITERATIONS,
     begin: Floats | None = None,
-) -> Weighing:
+) -> UserWeights:
     """Return weights and noise that make the average predicted error small.
 
     Parameters
@@ -223,7 +227,7 @@ def weigh(
     occupancy : Occupancy
     loss : float
         The most that a user may lose, in epsilon.
-    prior : Likeness
+    prior : UserMeanPrior
     iterations : int
         Fewer of them are good enough for a prediction.
     begin : ndarray of float, shape (n_cells,), optional
@@ -234,7 +238,8 @@ def weigh(
     --------
     >>> from hexveil.model.occupancy import Occupancy
     >>> crowd = Occupancy.from_dense([[1, 1]] * 50)
-    >>> weigh(crowd, 1.0, Likeness(0.3, 0.1)).noise  # span G / (epsilon L), in both cells
+    >>> prior = UserMeanPrior(0.3, 0.1)
+    >>> optimize_user_weights(crowd, 1.0, prior).noise  # span G / (epsilon L), in both cells
     array([0.04, 0.04])
     """
     problem = _Problem(occupancy, loss, prior)
@@ -244,11 +249,13 @@ def weigh(
 
 def _begins(problem: _Problem, known: Floats | None) -> list[Floats]:
     """Return logarithms of rates to begin at."""
-    few = problem.occupancy.n_pairs <= SMALL
+    few = problem.occupancy.n_pairs <= SMALL_PROBLEM_PAIRS
     if known is not None and not few:
         return [np.log(known)]
     lost = problem.by_user(np.ones(problem.occupancy.n_cells))
-    typical = np.quantile(lost, (*BEGIN, *BEGIN_TOO) if few else BEGIN)
+    typical = np.quantile(
+        lost, (*START_QUANTILES, *EXTRA_START_QUANTILES) if few else START_QUANTILES
+    )
     return [np.full(problem.occupancy.n_cells, -math.log(one)) for one in typical]
 
 
@@ -257,7 +264,7 @@ def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, 
     import scipy.optimize  # noqa: PLC0415  slow to import
 
     first, slope = problem.value(begin)
-    scale = max(STRIDE / max(float(np.abs(slope).max()), 1e-300), 1.0)
+    scale = max(FIRST_STEP / max(float(np.abs(slope).max()), 1e-300), 1.0)
 
     def scaled(logs: Floats) -> tuple[float, Floats]:
         value, slope = problem.value(logs)
@@ -268,31 +275,31 @@ def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, 
         begin,
         jac=True,
         method="L-BFGS-B",
-        bounds=np.stack((begin - REACH, begin + REACH), axis=1),
+        bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
         options={
             "maxiter": iterations,
-            "gtol": FLAT * first * scale / begin.size,
-            "ftol": STILL * min(first * scale, 1.0),  # the search takes it of 1 or more
+            "gtol": SLOPE_TOLERANCE * first * scale / begin.size,
+            "ftol": GAIN_TOLERANCE * min(first * scale, 1.0),  # the search takes it of 1 or more
         },
     )
     return np.asarray(done.x), float(done.fun) / scale
 
 
-def off_by(occupancy: Occupancy, weight: Floats, prior: Likeness) -> Floats:
+def expected_bias(occupancy: Occupancy, weight: Floats, prior: UserMeanPrior) -> Floats:
     """Return what weights make each cell off by, by the prior; for an interval of width 1."""
-    length, apart = distances(occupancy, weight)
-    return np.asarray(NORMAL * prior.spread * length + prior.drift / 2.0 * apart)
+    length, apart = weight_distances(occupancy, weight)
+    return np.asarray(MEAN_ABS_NORMAL * prior.spread * length + prior.drift / 2.0 * apart)
 
 
-def most_off(occupancy: Occupancy, weight: Floats) -> Floats:
+def max_bias(occupancy: Occupancy, weight: Floats) -> Floats:
     """Return the most that weights can make each cell off by, for an interval of width 1."""
-    return np.asarray(distances(occupancy, weight)[1] / 2.0)
+    return np.asarray(weight_distances(occupancy, weight)[1] / 2.0)
 
 
-def distances(occupancy: Occupancy, weight: Floats) -> tuple[Floats, Floats]:
+def weight_distances(occupancy: Occupancy, weight: Floats) -> tuple[Floats, Floats]:
     """Return how far each cell's weights are from the shares: √(Σ (w - p)²), and Σ |w - p|."""
     total = occupancy.records_per_cell.astype(np.float64)
-    found: tuple[Floats, Floats] = occupancy.of_cells(_distances, [total], pairs=[weight])
+    found: tuple[Floats, Floats] = occupancy.map_cells(_distances, [total], pairs=[weight])
     return found
 
 

@@ -8,11 +8,11 @@ the average by w r², w its weight, so that noise grows with the square of r; a 
 What is assumed of values beside what planning/clipping_range/private_range.py assumes: samples of
 one user in one cell spread around their mean as user means spread, by `SPREAD` of the span. With
 the user means' own deviation as the unit and m samples of a user, its second moment is Z² + 1 -
-1/m, Z normal, and what the radius k cuts of it is known in closed form (`excess`). What the mean's
-noise and its likely bias make the variance off by is 2 |mean - c| times theirs, and the noise's
-square. Radius and split are chosen from `RADII` and `SPLITS` so that the predicted error is least:
-of the variance, or of mean and variance as shares of what a constant can miss where both are asked
-for. Weights are those of a mean with half of the loss.
+1/m, Z normal, and what the radius k cuts of it is known in closed form (`expected_excess`). What
+the mean's noise and its likely bias make the variance off by is 2 |mean - c| times theirs, and the
+noise's square. Radius and split are chosen from `RADII` and `SPLITS` so that the predicted error is
+least: of the variance, or of mean and variance as shares of what a constant can miss where both are
+asked for. Weights are those of a mean with half of the loss.
 
 The split is one for all cells: with noises n/φ for the mean and n/(1 - φ) for the second moment a
 user of weight w loses w/n in a cell, whatever φ is. A prior that does not fit costs accuracy, never
@@ -28,9 +28,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import WORST, WeighedVariance, missed, single
-from hexveil.planning.clipping_range.private_range import DRIFT, WITHIN, Interval, candidates, reach
-from hexveil.planning.clipping_range.user_weights import Likeness, off_by
+from hexveil.accounting.error_model import (
+    MAX_CONSTANT_ERROR,
+    WeightedVarianceErrorModel,
+    constant_error,
+    has_single_record,
+)
+from hexveil.planning.clipping_range.private_range import (
+    WEIGHT_CONFOUNDING,
+    WITHIN_CELL_SHARE,
+    PrivateClippingRange,
+    half_width_sd,
+    range_candidates,
+)
+from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,19 +55,19 @@ if TYPE_CHECKING:
 
 RADII = tuple(Fraction(n, 4) for n in (4, 5, 6, 7, 8, 10, 12, 16))
 SPLITS = tuple(Fraction(n, 20) for n in range(1, 20))
-FOLDED = 2.0 * math.exp(-math.sqrt(2.0)) * (2.0 + 2.0 * math.sqrt(2.0))
+MEAN_ABS_SQUARED_LAPLACE = 2.0 * math.exp(-math.sqrt(2.0)) * (2.0 + 2.0 * math.sqrt(2.0))
 """E|X² - 2| of a Laplace number X of scale 1."""
-FAR = math.sqrt(2.0 / math.pi * (1.0 - WITHIN**2))
+MEAN_CELL_OFFSET = math.sqrt(2.0 / math.pi * (1.0 - WITHIN_CELL_SHARE**2))
 """Expected distance of a cell's mean from the centre by the prior, in deviations of user means."""
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class VarianceRange:
     """An interval with its radius, and the noise of both statistics.
 
     Attributes
     ----------
-    interval : Interval
+    interval : PrivateClippingRange
     mean : ndarray of float, shape (n_cells,)
         Laplace scale of the mean for an interval of width 1.
     variance : ndarray of float, shape (n_cells,)
@@ -65,13 +76,13 @@ class Choice:
         Error to expect on average, as a share of what a constant can miss.
     """
 
-    interval: Interval
+    interval: PrivateClippingRange
     mean: Floats
     variance: Floats
     predicted: float
 
 
-def planned(occupancy: Occupancy, request: Request) -> Choice:
+def plan_variance_range(occupancy: Occupancy, request: Request) -> VarianceRange:
     """Return interval, radius and split of least predicted error.
 
     Parameters
@@ -81,16 +92,18 @@ def planned(occupancy: Occupancy, request: Request) -> Choice:
         With a loss, a private interval, and a variance.
     """
     assert request.epsilon is not None  # noqa: S101  see api
-    found = candidates(occupancy, request.epsilon, request.range_share, part=0.5)
+    found = range_candidates(occupancy, request.epsilon, request.range_share, part=0.5)
     chosen = (_best(occupancy, request, *one) for one in found)
     return min(chosen, key=lambda one: one.predicted)
 
 
-def _best(occupancy: Occupancy, request: Request, interval: Interval, noise: Floats) -> Choice:
+def _best(
+    occupancy: Occupancy, request: Request, interval: PrivateClippingRange, noise: Floats
+) -> VarianceRange:
     """Return radius and split of least predicted error for an interval and its weights."""
     likely = interval.likely_off(occupancy)
     splits = SPLITS if request.split is None else (request.split,)
-    known = single(occupancy)
+    known = has_single_record(occupancy)
     tried, without_noise = [], _without_noise(occupancy, interval)
     for radius in RADII:
         made = replace(interval, radius=radius)
@@ -99,22 +112,26 @@ def _best(occupancy: Occupancy, request: Request, interval: Interval, noise: Flo
             # The variance of one record is 0: the mean has all of the loss there.
             mean = np.where(known, noise, noise / split)
             square = np.where(known, 0.0, noise / (1.0 - split))
-            error = np.where(known, 0.0, fixed + through_mean(made, mean, likely) + square)
-            value = made.half_and_radius()[1] ** 2 * float(error.mean()) / WORST["variance"]
+            error = np.where(known, 0.0, fixed + error_through_mean(made, mean, likely) + square)
+            value = (
+                made.half_and_radius()[1] ** 2
+                * float(error.mean())
+                / MAX_CONSTANT_ERROR["variance"]
+            )
             if "mean" in request.noised:
-                value += made.width * float((mean + likely).mean()) / WORST["mean"]
-            tried.append(Choice(made, mean, square, value))
+                value += made.width * float((mean + likely).mean()) / MAX_CONSTANT_ERROR["mean"]
+            tried.append(VarianceRange(made, mean, square, value))
     return min(tried, key=lambda one: one.predicted)
 
 
-def part_of(
-    interval: Interval, occupancy: Occupancy, span: Floats, noise: tuple[Floats, Floats]
-) -> WeighedVariance:
+def variance_error_model(
+    interval: PrivateClippingRange, occupancy: Occupancy, span: Floats, noise: tuple[Floats, Floats]
+) -> WeightedVarianceErrorModel:
     """Return what noise and weights do to the variances.
 
     Parameters
     ----------
-    interval : Interval
+    interval : PrivateClippingRange
         With a radius.
     occupancy : Occupancy
     span : ndarray of float, shape (n_cells,)
@@ -124,14 +141,14 @@ def part_of(
     half, radius = interval.half_and_radius()
     mean, square = noise
     likely = _without_noise(occupancy, interval)(interval)
-    return WeighedVariance(
+    return WeightedVarianceErrorModel(
         "variance",
         (span * radius) ** 2,
         square,
         np.zeros_like(square),
-        missed("variance", occupancy),
+        constant_error("variance", occupancy),
         most=interval.most_off(occupancy),
-        likely=likely + through_mean(interval, mean, interval.likely_off(occupancy)),
+        likely=likely + error_through_mean(interval, mean, interval.likely_off(occupancy)),
         half=half / radius,
         mean_noise=mean,
         # Less than a quantum for each user, and h is a quantum at least.
@@ -139,21 +156,24 @@ def part_of(
     )
 
 
-def through_mean(interval: Interval, noise: Floats, likely: Floats) -> Floats:
+def error_through_mean(interval: PrivateClippingRange, noise: Floats, likely: Floats) -> Floats:
     """Return what noise and likely bias of the mean make the variance off by, as a part of r²."""
     half, radius = interval.half_and_radius()
     b, off = (2.0 * half / radius * one for one in (noise, likely))
-    return np.asarray(2.0 * FAR / _deviations(interval) * np.hypot(b, off) + FOLDED * b**2)
+    return np.asarray(
+        2.0 * MEAN_CELL_OFFSET / _deviations(interval) * np.hypot(b, off)
+        + MEAN_ABS_SQUARED_LAPLACE * b**2
+    )
 
 
-def excess(k: float, n: Floats) -> Floats:
+def expected_excess(k: float, n: Floats) -> Floats:
     """Return what is cut on average of the second moments of users with n samples at radius k.
 
     E max(Z² + 1 - 1/n - k², 0), Z normal; in squared deviations of user means.
 
     Examples
     --------
-    >>> excess(0.0, np.array([1.0, 2.0])), excess(9.0, np.array([1.0])) < 1e-9
+    >>> expected_excess(0.0, np.array([1.0, 2.0])), expected_excess(9.0, np.array([1.0])) < 1e-9
     (array([1. , 1.5]), array([ True]))
     """
     level = k**2 - 1.0 + 1.0 / n
@@ -163,7 +183,9 @@ def excess(k: float, n: Floats) -> Floats:
     return np.asarray(2.0 * ((1.0 - root**2) * tail + root * density) - np.minimum(level, 0.0))
 
 
-def _without_noise(occupancy: Occupancy, interval: Interval) -> Callable[[Interval], Floats]:
+def _without_noise(
+    occupancy: Occupancy, interval: PrivateClippingRange
+) -> Callable[[PrivateClippingRange], Floats]:
     """Return what says what weights and the radius make each cell off by, by the prior.
 
     As a part of r²: for the same interval with any radius, as few steps as possible for each.
@@ -171,12 +193,13 @@ def _without_noise(occupancy: Occupancy, interval: Interval) -> Callable[[Interv
     shares = interval.shares(occupancy)
     counts, which = np.unique(occupancy.n, return_inverse=True)
     of_spread, of_drift = (
-        off_by(occupancy, shares, prior) for prior in (Likeness(1.0, 0.0), Likeness(0.0, DRIFT))
+        expected_bias(occupancy, shares, prior)
+        for prior in (UserMeanPrior(1.0, 0.0), UserMeanPrior(0.0, WEIGHT_CONFOUNDING))
     )
 
-    def at(made: Interval) -> Floats:
+    def at(made: PrivateClippingRange) -> Floats:
         k = _deviations(made)
-        terms = shares * excess(k, counts.astype(np.float64))[which]
+        terms = shares * expected_excess(k, counts.astype(np.float64))[which]
         cut = np.add.reduceat(terms, occupancy.start[:-1]) / k**2
         # Z² has a variance of 2; nothing in [0, 1] deviates by more than a half.
         spread = min(math.sqrt(2.0) / k**2, 0.5)
@@ -185,7 +208,7 @@ def _without_noise(occupancy: Occupancy, interval: Interval) -> Callable[[Interv
     return at
 
 
-def _deviations(interval: Interval) -> float:
+def _deviations(interval: PrivateClippingRange) -> float:
     """Return the radius in deviations of user means, by the prior."""
     half, radius = interval.half_and_radius()
-    return reach(interval.quantiles[0], interval.stretch) * radius / half
+    return half_width_sd(interval.quantiles[0], interval.stretch) * radius / half

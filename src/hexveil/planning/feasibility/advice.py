@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.model.cells import Cells
-from hexveil.model.distributed_occupancy import SpreadOccupancy
-from hexveil.planning.clipping_range.range_allocations import elsewhere
+from hexveil.model.distributed_occupancy import DistributedOccupancy
+from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
 from hexveil.planning.feasibility.grids import coarser_slots
-from hexveil.planning.feasibility.prediction import Predictor, loss_for, predicted
-from hexveil.planning.methods import rows_of
+from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_for_error, prediction_of
+from hexveil.planning.methods import allocate
 from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
 
 
 NEAR = 1.01
@@ -51,7 +51,9 @@ class Advice:
 
 def advice(plan: Plan) -> Advice:
     """Return what would help a plan whose grid is too fine; where pairs stay elsewhere, nothing."""
-    if isinstance(plan.occupancy, SpreadOccupancy):  # each plan tried would be a search of its own
+    if isinstance(
+        plan.occupancy, DistributedOccupancy
+    ):  # each plan tried would be a search of its own
         return Advice(None, None, _text(plan, None, None))
     needed = epsilon_needed(plan)
     coarser = finest_supported(plan)
@@ -62,7 +64,7 @@ def at_loss(plan: Plan, loss: Fraction) -> Plan:
     """Return the same request at another loss."""
     request = replace(plan.request, epsilon=loss, target=None)
     return replace(
-        plan, rows=rows_of(plan.occupancy, plan.span, request, plan.facts), request=request
+        plan, rows=allocate(plan.occupancy, plan.span, request, plan.facts), request=request
     )
 
 
@@ -73,7 +75,7 @@ def epsilon_needed(plan: Plan) -> float | None:
     """
     if (plan.method, plan.request.objective) == ("joint", "mean"):
         aim, begin = plan.support.baseline_error * UNDER, plan.asked or Fraction(1)
-        found = loss_for(lambda loss: predicted(at_loss(plan, loss)), aim, begin, NEAR)
+        found = epsilon_for_error(lambda loss: prediction_of(at_loss(plan, loss)), aim, begin, NEAR)
     else:  # what is made small is not what is judged: only that it falls is known
         found = _by_halving(plan)
     return None if found is None else two_figures_up(found)
@@ -104,19 +106,19 @@ def two_figures_up(value: float) -> float:
     return round(math.ceil(value * 10.0**digits - 1e-9) / 10.0**digits, max(digits, 0))
 
 
-def regrid(plan: Plan, facts: PublicFacts) -> Plan:
+def regrid(plan: Plan, facts: PublicMetadata) -> Plan:
     """Return the plan of the same request on other public facts; targets become the loss."""
     size = facts.occupancy.n_cells
     lower, upper = np.full(size, plan.lower.min()), np.full(size, plan.upper.max())
     request = plan.request
     if request.target is not None:
         request = replace(request, epsilon=plan.asked, target=None)
-    request = elsewhere(facts.occupancy, request)
+    request = adapted_to_grid(facts.occupancy, request)
     return Plan(
         occupancy=facts.occupancy,
         lower=lower,
         upper=upper,
-        rows=rows_of(facts.occupancy, upper - lower, request, facts),
+        rows=allocate(facts.occupancy, upper - lower, request, facts),
         request=request,
         baseline_error=plan.baseline_error,
         facts=facts,
@@ -142,7 +144,9 @@ def finest_supported(plan: Plan) -> Plan | None:
     grids = coarser_grids(facts.cells.grid)
     found = [other for other in facts.recount(grids, facts.privacy_unit) if other is not None]
     for other in sorted(found, key=lambda one: -one.occupancy.n_cells):
-        certain = Predictor(plan, other).floor(float(plan.asked)) >= plan.support.baseline_error
+        certain = (
+            ErrorPredictor(plan, other).floor(float(plan.asked)) >= plan.support.baseline_error
+        )
         made = None if certain else regrid(plan, other)
         if made is not None and made.support.supported:
             return made

@@ -17,12 +17,12 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import Unit
-from hexveil.planning.api import HasFacts, plan
+from hexveil.planning.api import HasPublicMetadata, plan
 from hexveil.planning.feasibility import recommendation
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
 from hexveil.planning.feasibility.grids import counted, grids_to_try
-from hexveil.planning.feasibility.prediction import Predictor, predicted
-from hexveil.planning.feasibility.utility_test import is_assumed, of_few
+from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of
+from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
     from hexveil.model.cells import Labels
-    from hexveil.model.public_metadata import PublicFacts
-    from hexveil.planning.clipping_range.fast_prediction import Prediction
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.plan import Plan
     from hexveil.planning.request import Method, Objective
 
-FAR = 10.0
+MAX_EPSILON_RATIO = 10.0
 """Where more than this many times the asked loss is needed at least, no more is said."""
 
 
 @dataclass(frozen=True)
-class Offer:
+class GridAssessment:
     """One grid and unit of privacy, and what it allows; value units.
 
     Attributes
@@ -127,30 +127,30 @@ class Capacity:
 
     Attributes
     ----------
-    offers : tuple of Offer
+    offers : tuple of GridAssessment
     epsilon : float
         The loss they are compared at.
     privacy_unit : str
         The unit of privacy of the data set: proposals are made for it.
     """
 
-    offers: tuple[Offer, ...]
+    offers: tuple[GridAssessment, ...]
     epsilon: float
     privacy_unit: Unit
 
     @cached_property
-    def proposed(self) -> Offer | None:
+    def proposed(self) -> GridAssessment | None:
         """The grid of most cells whose error is under half of one constant's; None without one."""
-        return recommendation.finest(self.offers, self.privacy_unit)
+        return recommendation.recommend(self.offers, self.privacy_unit)
 
     @cached_property
     def sentence(self) -> str:
         """The proposal in words, or what would help; of other units what they would allow."""
-        return recommendation.sentence(self.offers, self.privacy_unit, self.epsilon)
+        return recommendation.recommendation_text(self.offers, self.privacy_unit, self.epsilon)
 
     def to_arrow(self) -> pa.Table:
         """Return the offers as a table, a column per attribute, and which one is proposed."""
-        names = list(Offer.__dataclass_fields__)
+        names = list(GridAssessment.__dataclass_fields__)
         columns = [[getattr(offer, name) for offer in self.offers] for name in names]
         columns.append([offer is self.proposed for offer in self.offers])
         # What is not a number, as the error where no cell is left, becomes a null.
@@ -168,7 +168,7 @@ class Capacity:
 
 
 def capacity(  # noqa: PLR0913  a public door
-    source: PublicFacts | HasFacts,
+    source: PublicMetadata | HasPublicMetadata,
     *,
     epsilon: Number,
     resolutions: Sequence[int] | None = None,
@@ -191,7 +191,7 @@ def capacity(  # noqa: PLR0913  a public door
 
     Parameters
     ----------
-    source : Dataset or PublicFacts
+    source : Dataset or PublicMetadata
     epsilon : number
         Largest loss of any unit of privacy.
     resolutions : sequence of int, optional
@@ -212,7 +212,7 @@ def capacity(  # noqa: PLR0913  a public door
     InputError
         If the data set has no places to count again, or an argument is wrong.
     """
-    facts = source.public if isinstance(source, HasFacts) else source
+    facts = source.public if isinstance(source, HasPublicMetadata) else source
     grids = grids_to_try(facts, resolutions, timeslots, levels)
     made = plan(
         facts,
@@ -225,10 +225,10 @@ def capacity(  # noqa: PLR0913  a public door
         range_share=range_share,
         advise=False,
     )
-    return offered(made, privacy_units=privacy_units, grids=grids)
+    return assess_grids(made, privacy_units=privacy_units, grids=grids)
 
 
-def offered(
+def assess_grids(
     made: Plan,
     *,
     privacy_units: Sequence[Unit] | None = None,
@@ -272,10 +272,10 @@ def offered(
 
 
 def _offer(
-    made: Plan, grid: Cells | Labels, privacy_unit: str, facts: PublicFacts | None, *, own: bool
-) -> Offer:
+    made: Plan, grid: Cells | Labels, privacy_unit: str, facts: PublicMetadata | None, *, own: bool
+) -> GridAssessment:
     miss = made.support.baseline_error
-    empty = Offer(
+    empty = GridAssessment(
         *_names(grid, privacy_unit),
         cells=0,
         users=0,
@@ -293,11 +293,11 @@ def _offer(
     if facts is None:
         return empty
     if is_assumed(made):
-        miss *= of_few(facts.occupancy.n_cells)
-    predictor, asked = Predictor(made, facts), made.asked
+        miss *= small_map_factor(facts.occupancy.n_cells)
+    predictor, asked = ErrorPredictor(made, facts), made.asked
     error, seen = predictor.floor(float(asked)), None
     if own or error < miss:
-        seen = predicted(made) if own else predictor.at(asked)
+        seen = prediction_of(made) if own else predictor.at(asked)
         error = seen.mean
     cells, users = facts.occupancy.n_cells, facts.occupancy.n_users
     return replace(
@@ -326,12 +326,12 @@ def _names(
     return privacy_unit, None, None, None, grid.columns
 
 
-def _needed(predictor: Predictor, seen: Prediction | None, error: float) -> float | None:
+def _needed(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: float) -> float | None:
     """Return the loss at which the error would be this small; None where it is, or far away."""
     asked = predictor.plan.asked
     if seen is not None and seen.mean < error:
         return None
-    if predictor.least(error) > FAR * float(asked):
+    if predictor.least(error) > MAX_EPSILON_RATIO * float(asked):
         return None
     found = predictor.needed(error * UNDER, None if seen is None else asked)
     return None if found is None else two_figures_up(found)

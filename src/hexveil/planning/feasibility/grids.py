@@ -20,7 +20,7 @@ from hexveil.model.occupancy import Occupancy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hexveil.model.public_metadata import PublicFacts, Unit
+    from hexveil.model.public_metadata import PublicMetadata, Unit
 
 OFFERED_SLOTS = ("1h", "3h", "6h", "1d")
 """Timeslots that are offered beside the data set's own."""
@@ -29,7 +29,7 @@ MOST_LEVELS = 63
 
 
 def grids_to_try(
-    facts: PublicFacts,
+    facts: PublicMetadata,
     resolutions: Sequence[int] | None = None,
     timeslots: Sequence[str | None] | None = None,
     levels: Sequence[Sequence[str]] | None = None,
@@ -107,8 +107,8 @@ def coarser_slots(grid: Cells) -> tuple[str, ...]:
 
 
 def counted(
-    facts: PublicFacts, grids: tuple[Cells | Labels, ...], unit: Unit
-) -> tuple[PublicFacts | None, ...]:
+    facts: PublicMetadata, grids: tuple[Cells | Labels, ...], unit: Unit
+) -> tuple[PublicMetadata | None, ...]:
     """Return the public facts on each grid; None where no cell is left after selection.
 
     Raises
@@ -126,7 +126,7 @@ def counted(
     return tuple(merged(facts, grid) for grid in grids if isinstance(grid, Labels))
 
 
-def merged(facts: PublicFacts, level: Labels) -> PublicFacts:
+def merged(facts: PublicMetadata, level: Labels) -> PublicMetadata:
     """Return the public facts with all cells of the same labels of a level made one.
 
     Records of cells that were left out by selection stay out. A merged cell has at least the users

@@ -27,38 +27,41 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import steps_of
+from hexveil.accounting.error_model import span_in_quanta
 from hexveil.planning.clipping_range import fast_prediction
-from hexveil.planning.clipping_range.fast_prediction import Prediction
-from hexveil.planning.clipping_range.private_range import worth_it
-from hexveil.planning.clipping_range.range_allocations import elsewhere
-from hexveil.planning.methods import rows_of
-from hexveil.planning.optimizers.user_factors import Exposure
+from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
+from hexveil.planning.clipping_range.private_range import range_is_affordable
+from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
+from hexveil.planning.methods import allocate
+from hexveil.planning.optimizers.user_factors import ClippingProblem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexveil.model.public_metadata import PublicFacts
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.plan import Plan
 
-SMALLEST, LARGEST = 1e-6, 100.0
+MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
 """No loss beyond these is looked at."""
-STEPS = 12
-NEAR = 1.04
+MAX_NEWTON_STEPS = 12
+EPSILON_TOLERANCE = 1.04
 """Ratio of two losses at which the search for the one needed ends."""
-QUICK = {"bounds": ("plain",), "private": ("projected",), "auto": ("plain", "projected")}
+FAST_PREDICTIONS = {"bounds": ("plain",), "private": ("projected",), "auto": ("plain", "projected")}
 """How requests with these intervals are predicted: the best of these ways. What several steps would
 gain (clipping_range "two-stage") is left out for "auto": tables stay cautious."""
 
 
-def predicted(plan: Plan) -> Prediction:
+def prediction_of(plan: Plan) -> ErrorPrediction:
     """Return what a plan says of its first statistic."""
     part = plan.first
-    return Prediction(part.scale, part.error - part.scale)
+    return ErrorPrediction(part.scale, part.error - part.scale)
 
 
-def loss_for(
-    at: Callable[[Fraction], Prediction], error: float, begin: Fraction, near: float = NEAR
+def epsilon_for_error(
+    at: Callable[[Fraction], ErrorPrediction],
+    error: float,
+    begin: Fraction,
+    near: float = EPSILON_TOLERANCE,
 ) -> float | None:
     """Return a loss at which the average error is at most `error`, near the least such.
 
@@ -77,92 +80,98 @@ def loss_for(
     float or None
         None if 100 is not enough.
     """
-    low, high, epsilon = SMALLEST, np.inf, begin
-    for _ in range(STEPS):
+    low, high, epsilon = MIN_EPSILON, np.inf, begin
+    for _ in range(MAX_NEWTON_STEPS):
         here, loss = at(epsilon), float(epsilon)
         off = float(here.off.mean())
         crossing = (here.mean - off) * loss / (error - off) if off < error else np.inf
         if here.mean <= error:
             high = loss
-            done = crossing >= loss / near or loss <= SMALLEST
+            done = crossing >= loss / near or loss <= MIN_EPSILON
         else:
             low = loss
-            done = loss >= LARGEST
+            done = loss >= MAX_EPSILON
         if done or high <= low * near:
             break
         # A step out of what is left to search comes of rounding: it is halved instead.
         inside = low < crossing < high
         step = crossing * (1.0 + 1e-6) if inside else math.sqrt(low * min(high, low * 64.0))
-        epsilon = Fraction(min(step, low * 8.0 if high == np.inf else high, LARGEST))
+        epsilon = Fraction(min(step, low * 8.0 if high == np.inf else high, MAX_EPSILON))
     return high if high < np.inf else None
 
 
 @dataclass(frozen=True, eq=False)
-class Predictor:
+class ErrorPredictor:
     """Predicts the request of a plan on other public facts, at any loss.
 
     Attributes
     ----------
     plan : Plan
         What is asked for; its widest bounds are taken for all cells.
-    facts : PublicFacts
+    facts : PublicMetadata
     """
 
     plan: Plan
-    facts: PublicFacts
-    _seen: dict[Fraction, Prediction] = field(default_factory=dict, repr=False)
+    facts: PublicMetadata
+    _seen: dict[Fraction, ErrorPrediction] = field(default_factory=dict, repr=False)
 
     @property
     def ways(self) -> tuple[str, ...]:
         """How the request can be predicted quickly; none where it is planned in full."""
         asked = self.plan.request
         same = (asked.method, asked.statistics, asked.objective) == ("joint", ("mean",), "mean")
-        return QUICK.get(asked.clipping_range, ()) if same and asked.target is None else ()
+        return (
+            FAST_PREDICTIONS.get(asked.clipping_range, ()) if same and asked.target is None else ()
+        )
 
     @property
     def span(self) -> float:
         """Width of the bounds."""
         return float(self.plan.upper.max() - self.plan.lower.min())
 
-    def at(self, epsilon: Fraction) -> Prediction:
+    def at(self, epsilon: Fraction) -> ErrorPrediction:
         """Return what to expect at a loss."""
         if epsilon not in self._seen:
             self._seen[epsilon] = self._at(epsilon)
         return self._seen[epsilon]
 
-    def _at(self, epsilon: Fraction) -> Prediction:
+    def _at(self, epsilon: Fraction) -> ErrorPrediction:
         found = []
         if "plain" in self.ways:
             found.append(
-                fast_prediction.plain(self._exposure, self.span, self.plan.request, epsilon)
+                fast_prediction.predict_without_range(
+                    self._exposure, self.span, self.plan.request, epsilon
+                )
             )
         if "projected" in self.ways and self._worth_it(epsilon):
             occupancy, share = self.facts.occupancy, self.plan.request.range_share
-            found.append(fast_prediction.projected(occupancy, self.span, epsilon, share))
-        return min(found, key=lambda one: one.mean) if found else predicted(self.planned(epsilon))
+            found.append(fast_prediction.predict_with_range(occupancy, self.span, epsilon, share))
+        return (
+            min(found, key=lambda one: one.mean) if found else prediction_of(self.planned(epsilon))
+        )
 
     def _worth_it(self, epsilon: Fraction) -> bool:
         """Return whether a plan would look at an interval at all (planning/methods.py)."""
         users = self.facts.occupancy.n_users
-        return self.plan.request.clipping_range != "auto" or worth_it(users, epsilon)
+        return self.plan.request.clipping_range != "auto" or range_is_affordable(users, epsilon)
 
     @cached_property
-    def _exposure(self) -> Exposure:
+    def _exposure(self) -> ClippingProblem:
         spans = np.full(self.facts.occupancy.n_cells, self.span)
-        return Exposure(self.facts.occupancy, steps_of(spans, self.facts))
+        return ClippingProblem(self.facts.occupancy, span_in_quanta(spans, self.facts))
 
     def planned(self, epsilon: Fraction) -> Plan:
         """Return the plan in full at a loss."""
         size = self.facts.occupancy.n_cells
         lower, upper = np.full(size, self.plan.lower.min()), np.full(size, self.plan.upper.max())
         asked = replace(self.plan.request, epsilon=epsilon, target=None)
-        request = elsewhere(self.facts.occupancy, asked)
+        request = adapted_to_grid(self.facts.occupancy, asked)
         return replace(
             self.plan,
             occupancy=self.facts.occupancy,
             lower=lower,
             upper=upper,
-            rows=rows_of(self.facts.occupancy, upper - lower, request, self.facts),
+            rows=allocate(self.facts.occupancy, upper - lower, request, self.facts),
             request=request,
             facts=self.facts,
         )
@@ -170,24 +179,25 @@ class Predictor:
     def least(self, error: float) -> float:
         """Return a loss below which the average error is above this one; 0 if none is known."""
         asked = self.plan.request
-        if asked.noised != ("mean",) or asked.clipping_range not in QUICK:
+        if asked.noised != ("mean",) or asked.clipping_range not in FAST_PREDICTIONS:
             return 0.0
         bounds = {"plain": self._least_plain, "projected": self._least_projected}
-        return min(bounds[way](error) for way in QUICK[asked.clipping_range])
+        return min(bounds[way](error) for way in FAST_PREDICTIONS[asked.clipping_range])
 
     def floor(self, epsilon: float) -> float:
         """Return what the average error is certainly above at a loss; 0 if nothing is known."""
         asked = self.plan.request
-        if asked.noised != ("mean",) or asked.clipping_range not in QUICK:
+        if asked.noised != ("mean",) or asked.clipping_range not in FAST_PREDICTIONS:
             return 0.0
         noise = self._noise / epsilon if epsilon else np.inf
         bounds = {
             "plain": min(noise, self.span / 4.0),
             "projected": min(
-                one.width * noise + self.span * one.clipped for one in fast_prediction.EVERY
+                one.width * noise + self.span * one.clipped
+                for one in fast_prediction.ALL_CANDIDATES
             ),
         }
-        return min(bounds[way] for way in QUICK[asked.clipping_range])
+        return min(bounds[way] for way in FAST_PREDICTIONS[asked.clipping_range])
 
     @property
     def _noise(self) -> float:
@@ -201,7 +211,7 @@ class Predictor:
         return min(
             (
                 self._noise * one.width / (error - self.span * one.clipped)
-                for one in fast_prediction.EVERY
+                for one in fast_prediction.ALL_CANDIDATES
                 if self.span * one.clipped < error
             ),
             default=np.inf,
@@ -221,5 +231,5 @@ class Predictor:
         float or None
             None if 100 is not enough.
         """
-        least = Fraction(max(self.least(error) * 1.5, SMALLEST))
-        return loss_for(self.at, error, begin or least)
+        least = Fraction(max(self.least(error) * 1.5, MIN_EPSILON))
+        return epsilon_for_error(self.at, error, begin or least)

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hexveil.model.public_metadata import Unit
-    from hexveil.planning.feasibility.capacity import Offer
+    from hexveil.planning.feasibility.capacity import GridAssessment
 
-FEWEST = 3
+MIN_CELLS = 3
 """Cells of a map."""
-WEAKER: dict[Unit, tuple[Unit, ...]] = {
+WEAKER_UNITS: dict[Unit, tuple[Unit, ...]] = {
     "user": ("user-week", "user-day"),
     "user-week": ("user-day",),
     "user-day": (),
@@ -25,32 +25,32 @@ WEAKER: dict[Unit, tuple[Unit, ...]] = {
 """Units of privacy that promise less than each, the strongest first."""
 
 
-def finest(offers: Iterable[Offer], unit: Unit) -> Offer | None:
+def recommend(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
     """Return the offer of most cells that halves one constant's error; of equals, the better."""
     halved = [
-        one for one in offers if one.privacy_unit == unit and one.halved and one.cells >= FEWEST
+        one for one in offers if one.privacy_unit == unit and one.halved and one.cells >= MIN_CELLS
     ]
     # As printed: the same cells by another name are not told apart by a last digit.
     return max(halved, key=lambda one: (one.cells, -_rounded(one)), default=None)
 
 
-def _rounded(offer: Offer) -> float:
+def _rounded(offer: GridAssessment) -> float:
     return float(f"{offer.predicted_error:.2g}")
 
 
-def cheapest(offers: Iterable[Offer], unit: Unit) -> Offer | None:
+def cheapest(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
     """Return the offer that would halve one constant's error at the least loss."""
     known = [
         one
         for one in offers
-        if one.privacy_unit == unit and one.epsilon_halved is not None and one.cells >= FEWEST
+        if one.privacy_unit == unit and one.epsilon_halved is not None and one.cells >= MIN_CELLS
     ]
     return min(known, key=lambda one: (one.epsilon_halved or 0.0, -one.cells), default=None)
 
 
-def sentence(offers: tuple[Offer, ...], unit: Unit, epsilon: float) -> str:
+def recommendation_text(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> str:
     """Return the proposal in words, and what a larger loss or a weaker unit would allow."""
-    chosen = finest(offers, unit)
+    chosen = recommend(offers, unit)
     if chosen is None:
         said = [_nothing(offers, unit, epsilon)]
     else:
@@ -59,24 +59,24 @@ def sentence(offers: tuple[Offer, ...], unit: Unit, epsilon: float) -> str:
     return " ".join([*said, *_weaker(offers, unit, chosen)])
 
 
-def _told(offer: Offer) -> str:
+def _told(offer: GridAssessment) -> str:
     return (
         f"{offer.grid}, unit {offer.privacy_unit}: {offer.cells:,} cells, error "
         f"{offer.predicted_error:.2g} against {offer.baseline_error:.2g} of one constant"
     )
 
 
-def _would(offer: Offer) -> str:
+def _would(offer: GridAssessment) -> str:
     return f"Finer, {offer.grid} ({offer.cells:,} cells) would do at epsilon {_loss(offer)}."
 
 
-def _loss(offer: Offer) -> str:
+def _loss(offer: GridAssessment) -> str:
     return f"{offer.epsilon_halved:g}"
 
 
-def _nothing(offers: tuple[Offer, ...], unit: Unit, epsilon: float) -> str:
+def _nothing(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> str:
     """Return that no grid is proposed, and the grid and the loss that would do."""
-    maps = [one for one in offers if one.privacy_unit == unit and one.cells >= FEWEST]
+    maps = [one for one in offers if one.privacy_unit == unit and one.cells >= MIN_CELLS]
     if not maps:
         return "no grid tried leaves a map of three cells."
     said = f"no grid tried says much at epsilon {epsilon:g}"
@@ -86,10 +86,12 @@ def _nothing(offers: tuple[Offer, ...], unit: Unit, epsilon: float) -> str:
     return f"{said}: {would.grid} ({would.cells:,} cells) would at epsilon {_loss(would)}."
 
 
-def _weaker(offers: tuple[Offer, ...], unit: Unit, chosen: Offer | None) -> list[str]:
+def _weaker(
+    offers: tuple[GridAssessment, ...], unit: Unit, chosen: GridAssessment | None
+) -> list[str]:
     """Return what the finest grid of weaker units would be, if it is finer."""
     cells = 0 if chosen is None else chosen.cells
-    found = [one for weaker in WEAKER[unit] if (one := finest(offers, weaker)) is not None]
+    found = [one for weaker in WEAKER_UNITS[unit] if (one := recommend(offers, weaker)) is not None]
     best = max(found, key=lambda one: one.cells, default=None)
     if best is None or best.cells <= cells:
         return []

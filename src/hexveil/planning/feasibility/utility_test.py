@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Support:
+class UtilityAssessment:
     """What a fleet can support on one grid, in value units.
 
     Attributes
@@ -90,7 +90,7 @@ def default_baseline_error(lower: Floats, upper: Floats, baseline_error: Number 
     return float(asked)
 
 
-def of_few(cells: int) -> float:
+def small_map_factor(cells: int) -> float:
     """Return what one constant misses on a map of so many cells, as a part of that on a large one.
 
     The median of few cells is among them, or between two of them, so that it misses less. For
@@ -98,7 +98,7 @@ def of_few(cells: int) -> float:
 
     Examples
     --------
-    >>> [round(of_few(cells), 2) for cells in (1, 2, 3, 5, 20, 2000)]
+    >>> [round(small_map_factor(cells), 2) for cells in (1, 2, 3, 5, 20, 2000)]
     [0.71, 0.71, 0.71, 0.84, 0.96, 1.0]
     """
     odd = max(cells, 2) // 2 * 2 + 1
@@ -110,7 +110,7 @@ def is_assumed(plan: Plan) -> bool:
     return plan.baseline_error == default_baseline_error(plan.lower, plan.upper, None)
 
 
-def assess(plan: Plan) -> Support:
+def assess_utility(plan: Plan) -> UtilityAssessment:
     """Return what the plan's grid can support."""
     occupancy, part = plan.occupancy, plan.first
     span = float(plan.span.mean()) if plan.span.size else 0.0
@@ -121,6 +121,6 @@ def assess(plan: Plan) -> Support:
     )
     error = part.error
     better = int((error < baseline_error).sum())
-    return Support(
+    return UtilityAssessment(
         occupancy.n_cells, occupancy.n_users, floor, float(error.mean()), baseline_error, better
     )

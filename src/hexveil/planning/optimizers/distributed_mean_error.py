@@ -16,47 +16,55 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.optimizers.mean_error import Effort, Weights, least_average
-from hexveil.planning.optimizers.user_factors import Exposure, Rates
+from hexveil.planning.optimizers.mean_error import (
+    ObjectiveWeights,
+    SearchLimits,
+    minimize_mean_error,
+)
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Pairs
-    from hexveil.planning.optimizers.minimax import Joint
+    from hexveil.planning.optimizers.minimax import JointSolution
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-FETCHED = 2**22
+FETCHED_PAIRS = 2**22
 """Pairs that are fetched to begin with, about."""
-EFFORT = Effort(iterations=12, evaluations=24, trials=5)
+DISTRIBUTED_SEARCH = SearchLimits(iterations=12, evaluations=24, trials=5)
 """Limits of the search with all users; each evaluation asks for a few sums of pairs."""
 
 
-def least_average_afar(exposure: Exposure, weights: Weights, loss: float) -> Joint:
+def minimize_mean_error_distributed(
+    exposure: ClippingProblem, weights: ObjectiveWeights, loss: float
+) -> JointSolution:
     """Return the plan within a loss whose weighed sum of errors is small.
 
     Parameters
     ----------
-    exposure : Exposure
-        Of a `SpreadOccupancy`.
-    weights : Weights
+    exposure : ClippingProblem
+        Of a `DistributedOccupancy`.
+    weights : ObjectiveWeights
     loss : float
     """
     occupancy = exposure.occupancy
-    every = -(-occupancy.n_pairs // FETCHED)
+    every = -(-occupancy.n_pairs // FETCHED_PAIRS)
     everybody = np.arange(occupancy.n_users)
-    cell, user, n = occupancy.of_users(partial(_fetched, every=every), users=(everybody,))
+    cell, user, n = occupancy.map_users(partial(_fetched, every=every), users=(everybody,))
     cells, number = np.unique(cell, return_inverse=True)
     users, who = np.unique(user, return_inverse=True)
     some = Occupancy.from_coo(number, who, n)
-    weighed = Weights(weights.mean[cells], weights.variance[cells])
-    found = least_average(Exposure(some), weighed, loss * occupancy.n_users / users.size)
+    weighed = ObjectiveWeights(weights.mean[cells], weights.variance[cells])
+    found = minimize_mean_error(
+        ClippingProblem(some), weighed, loss * occupancy.n_users / users.size
+    )
     begin = (
         _to_all(rate, cells, occupancy.n_cells) for rate in (found.rates.mean, found.rates.variance)
     )
-    return least_average(exposure, weights, loss, EFFORT, Rates(*begin))
+    return minimize_mean_error(exposure, weights, loss, DISTRIBUTED_SEARCH, InverseScales(*begin))
 
 
 def _to_all(rate: Floats, cells: Ints, n_cells: int) -> Floats:

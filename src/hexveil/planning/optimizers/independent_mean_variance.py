@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import WORST, single, spread
+from hexveil.accounting.error_model import (
+    MAX_CONSTANT_ERROR,
+    has_single_record,
+    variance_sensitivity_bound,
+)
 from hexveil.accounting.sensitivity import variance_share
-from hexveil.planning.allocation import Rows, whole
-from hexveil.planning.optimizers.noise_quantization import few
+from hexveil.planning.allocation import PlanAllocation, full_factors
+from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -32,13 +36,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-def rows_apart(
+def allocate_independently(
     occupancy: Occupancy,
     span: Floats,
     request: Request,
     cell_epsilon: Fraction,
     kept_pairs: NDArray[np.bool_] | None = None,
-) -> Rows:
+) -> PlanAllocation:
     """Return the rows of all cells at a cell loss of `cell_epsilon`.
 
     Parameters
@@ -59,10 +63,12 @@ def rows_apart(
         kept = np.maximum.reduceat(largest, occupancy.start[:-1])
     total = occupancy.records_per_cell
     moved, varied = kept / total, _varied(occupancy, kept, kept_pairs)
-    share = np.where(~single(occupancy) | (not mean), _share(request, span, moved, varied), 1.0)
+    share = np.where(
+        ~has_single_record(occupancy) | (not mean), _share(request, span, moved, varied), 1.0
+    )
     loss = float(cell_epsilon)
     none = np.zeros(occupancy.n_cells)
-    return Rows(
+    return PlanAllocation(
         mechanism=request.mechanism.name if kept_pairs is None else "CLIP-USER",
         kept=kept if mean else none.astype(np.int64),
         noise_records=_noise(kept, loss * share) if mean else none,
@@ -71,7 +77,7 @@ def rows_apart(
         variance_noise=np.divide(varied, loss * (1.0 - share), out=none.copy(), where=varied > 0)
         if variance
         else none,
-        factor=whole(occupancy),
+        factor=full_factors(occupancy),
         dropped=None if kept_pairs is None else ~kept_pairs,
         cell_epsilon=cell_epsilon,
     )
@@ -79,7 +85,7 @@ def rows_apart(
 
 def _noise(kept: NDArray[np.int64], loss: Floats) -> Floats:
     """Return the mean's noise in records at each cell's part of the loss, rounded up; few sizes."""
-    return few(np.nextafter(kept / loss, np.inf) * (kept > 0), np.ceil)
+    return quantize_noise_scales(np.nextafter(kept / loss, np.inf) * (kept > 0), np.ceil)
 
 
 def _varied(
@@ -90,7 +96,7 @@ def _varied(
     untouched = occupancy.largest <= kept
     if kept_pairs is not None:
         untouched &= np.logical_and.reduceat(kept_pairs, occupancy.start[:-1])
-    bound = spread(kept / total)
+    bound = variance_sensitivity_bound(kept / total)
     return np.where(untouched, variance_share(np.maximum(kept, 1), total), bound)
 
 
@@ -103,7 +109,7 @@ def _share(request: Request, span: Floats, moved: Floats, varied: Floats) -> Flo
     if request.split is not None:
         return np.full(span.size, float(request.split))
     summed = request.error == "sum"
-    first = np.sqrt(moved * (span if summed else 1.0 / WORST["mean"]))
-    second = np.sqrt(varied * (span**2 if summed else 1.0 / WORST["variance"]))
+    first = np.sqrt(moved * (span if summed else 1.0 / MAX_CONSTANT_ERROR["mean"]))
+    second = np.sqrt(varied * (span**2 if summed else 1.0 / MAX_CONSTANT_ERROR["variance"]))
     both = first + second
     return np.asarray(np.divide(first, both, out=np.full(span.size, 0.5), where=both > 0))

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import BIAS, WORST, single
-from hexveil.planning.optimizers.minimax import PROOF, Joint
-from hexveil.planning.optimizers.user_factors import Exposure, Rates
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS, has_single_record
+from hexveil.planning.optimizers.minimax import PROOF_MARGIN, JointSolution
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-ROUNDS = 6
+CONSTANT_ROUNDS = 6
 """How often cells that are better constants are looked for."""
-REACH = 30.0
+LOG_SCALE_RANGE = 30.0
 """How far the logarithms of the rates may go from where they began: numbers stay ordinary."""
-TIGHT = 0.99
+BINDING_SHARE = 0.99
 """Part of the allowed loss from which a user who is not reduced counts as held by it."""
-ASCENT, ROOM = 300, 2e7
+ASCENT_STEPS, ASCENT_PAIRS = 300, 2e7
 """Steps towards the best lower bound, and how many pairs they may look at in all."""
-SOME, SCALES = 2, (-4.0, 1.0)
+SAMPLED_RUNS, LOG_MULTIPLIER_RANGE = 2, (-4.0, 1.0)
 """Runs of cells that show the scale at which they begin, and between which logarithms it is."""
-BLOCK = 2**18
+BLOCK_PAIRS = 2**18
 """Pairs that the answer of the cells looks at together."""
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class ObjectiveWeights:
     """What an error of 1, for bounds of width 1, adds to the average.
 
     Attributes
@@ -63,12 +63,15 @@ class Weights:
     variance: Floats
 
     @classmethod
-    def of(cls, request: Request, span: Floats, occupancy: Occupancy) -> Weights:
+    def of(cls, request: Request, span: Floats, occupancy: Occupancy) -> ObjectiveWeights:
         """Return weights whose sum of errors is the average of `Plan.judged_errors`."""
-        names, cells, varies = request.noised, float(span.size), ~single(occupancy)
+        names, cells, varies = request.noised, float(span.size), ~has_single_record(occupancy)
         if len(names) == 2 and request.error != "sum":
             flat = np.ones(span.size) / (2.0 * cells)
-            return cls(flat / WORST["mean"], np.where(varies, flat / WORST["variance"], 0.0))
+            return cls(
+                flat / MAX_CONSTANT_ERROR["mean"],
+                np.where(varies, flat / MAX_CONSTANT_ERROR["variance"], 0.0),
+            )
         zero = np.zeros(span.size)
         return cls(
             span / cells if "mean" in names else zero,
@@ -77,11 +80,16 @@ class Weights:
 
     def constant(self) -> float:
         """Return the average error of constants alone."""
-        return float((self.mean * WORST["mean"] + self.variance * WORST["variance"]).sum())
+        return float(
+            (
+                self.mean * MAX_CONSTANT_ERROR["mean"]
+                + self.variance * MAX_CONSTANT_ERROR["variance"]
+            ).sum()
+        )
 
 
 @dataclass(frozen=True)
-class Effort:
+class SearchLimits:
     """Limits of one descent.
 
     Near the minimum a line search compares errors that differ only by rounding, so the number of
@@ -119,17 +127,17 @@ class Effort:
         }
 
 
-FULL = Effort()
+FULL_SEARCH = SearchLimits()
 """Limits of a descent with all pairs at hand."""
 
 
-def least_average(
-    exposure: Exposure,
-    weights: Weights,
+def minimize_mean_error(
+    exposure: ClippingProblem,
+    weights: ObjectiveWeights,
     loss: float,
-    effort: Effort = FULL,
-    begin: Rates | None = None,
-) -> Joint:
+    effort: SearchLimits = FULL_SEARCH,
+    begin: InverseScales | None = None,
+) -> JointSolution:
     """Return the plan within a loss whose weighed sum of errors is small.
 
     Less effort is good enough for a prediction, and from rates to begin with that are those of a
@@ -139,13 +147,13 @@ def least_average(
         live = [begin.mean > 0, begin.variance > 0]
         if any(m.any() for m in live):
             begin = _descend(exposure, weights, loss, live, begin, effort)[1]
-        return Joint(begin, exposure.factors(begin, loss))
+        return JointSolution(begin, exposure.factors(begin, loss))
     wanted = [weights.mean > 0, weights.variance > 0]
     nothing = [np.zeros(m.size) for m in wanted]
-    best: tuple[float, Rates] = (weights.constant(), Rates(*nothing))
+    best: tuple[float, InverseScales] = (weights.constant(), InverseScales(*nothing))
     nobody = np.ones(exposure.occupancy.n_users)
     if not best[0]:  # constants miss nothing
-        return Joint(best[1], nobody)
+        return JointSolution(best[1], nobody)
     begins = [wanted]
     if all(m.any() for m in wanted):  # with constants for one of them, both ways round
         begins += [[wanted[0], nothing[1] > 0], [nothing[0] > 0, wanted[1]]]
@@ -153,20 +161,20 @@ def least_average(
         found = _descents(exposure, weights, loss, live, effort)
         best = min(best, found, key=lambda one: one[0])
     _, rates = best
-    return Joint(rates, exposure.factors(rates, loss) if rates.total.any() else nobody)
+    return JointSolution(rates, exposure.factors(rates, loss) if rates.total.any() else nobody)
 
 
 def _descents(
-    exposure: Exposure,
-    weights: Weights,
+    exposure: ClippingProblem,
+    weights: ObjectiveWeights,
     loss: float,
     live: list[NDArray[np.bool_]],
-    effort: Effort,
-) -> tuple[float, Rates]:
+    effort: SearchLimits,
+) -> tuple[float, InverseScales]:
     """Return the least error found, making cells constants that would do better so."""
     start = _start(exposure, weights, loss)
-    best: tuple[float, Rates] | None = None
-    for _ in range(ROUNDS):
+    best: tuple[float, InverseScales] | None = None
+    for _ in range(CONSTANT_ROUNDS):
         found = _descend(exposure, weights, loss, live, start, effort)
         best = found if best is None else min(best, found, key=lambda one: one[0])
         worse = _worse(exposure, found[1], loss, live)
@@ -178,33 +186,33 @@ def _descents(
     return best
 
 
-def _start(exposure: Exposure, weights: Weights, loss: float) -> Rates:
+def _start(exposure: ClippingProblem, weights: ObjectiveWeights, loss: float) -> InverseScales:
     """Return rates at which a typical user's loss is the one allowed."""
     size = exposure.occupancy.n_cells
-    ones = Rates(*((w > 0).astype(np.float64) for w in (weights.mean, weights.variance)))
+    ones = InverseScales(*((w > 0).astype(np.float64) for w in (weights.mean, weights.variance)))
     linear = exposure.losses(ones, np.ones(exposure.occupancy.n_users))
     rate = np.full(size, loss / float(np.quantile(linear, 0.9)))
-    return Rates(rate * ones.mean, rate * ones.variance)
+    return InverseScales(rate * ones.mean, rate * ones.variance)
 
 
 def _descend(
-    exposure: Exposure,
-    weights: Weights,
+    exposure: ClippingProblem,
+    weights: ObjectiveWeights,
     loss: float,
     live: list[NDArray[np.bool_]],
-    start: Rates,
-    effort: Effort,
-) -> tuple[float, Rates]:
+    start: InverseScales,
+    effort: SearchLimits,
+) -> tuple[float, InverseScales]:
     import scipy.optimize  # noqa: PLC0415  slow to import, and only this objective needs it
 
     where = np.concatenate(live)
     first = np.concatenate((start.mean, start.variance))[where]
 
-    def unpack(logs: Floats) -> Rates:
+    def unpack(logs: Floats) -> InverseScales:
         full = np.zeros(where.size)
         full[where] = np.exp(logs)
         mean, variance = np.split(full, 2)
-        return Rates(mean, variance)
+        return InverseScales(mean, variance)
 
     def value(logs: Floats) -> tuple[float, Floats]:
         error, slope = _value(exposure, weights, loss, unpack(logs))
@@ -216,13 +224,15 @@ def _descend(
         begin,
         jac=True,
         method="L-BFGS-B",
-        bounds=np.stack((begin - REACH, begin + REACH), axis=1),
+        bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
         options=effort.options(),
     )
     return float(done.fun), unpack(np.asarray(done.x))
 
 
-def _value(exposure: Exposure, weights: Weights, loss: float, rates: Rates) -> tuple[float, Floats]:
+def _value(
+    exposure: ClippingProblem, weights: ObjectiveWeights, loss: float, rates: InverseScales
+) -> tuple[float, Floats]:
     """Return the weighed error of these rates and its slope in them."""
     factor = exposure.factors(rates, loss)
     away = exposure.away(factor)
@@ -240,7 +250,7 @@ def _value(exposure: Exposure, weights: Weights, loss: float, rates: Rates) -> t
     return float(error), np.concatenate(slope)
 
 
-def _errors(weights: Weights, rates: Rates, away: Floats) -> Floats:
+def _errors(weights: ObjectiveWeights, rates: InverseScales, away: Floats) -> Floats:
     """Return the weighed error of each cell."""
     total = np.zeros(away.size)
     for name, w, r in (
@@ -248,14 +258,14 @@ def _errors(weights: Weights, rates: Rates, away: Floats) -> Floats:
         ("variance", weights.variance, rates.variance),
     ):
         noise = np.divide(1.0, r, out=np.zeros_like(r), where=r > 0)
-        total += w * np.where(r > 0, BIAS[name](away) + noise, WORST[name])
+        total += w * np.where(r > 0, WORST_CASE_BIAS[name](away) + noise, MAX_CONSTANT_ERROR[name])
     return total
 
 
 def _multipliers(
-    exposure: Exposure,
-    weights: Weights,
-    rates: Rates,
+    exposure: ClippingProblem,
+    weights: ObjectiveWeights,
+    rates: InverseScales,
     factor: Floats,
     held: NDArray[np.bool_],
 ) -> Floats:
@@ -270,19 +280,23 @@ def _multipliers(
 
 
 def _worse(
-    exposure: Exposure, rates: Rates, loss: float, live: list[NDArray[np.bool_]]
+    exposure: ClippingProblem, rates: InverseScales, loss: float, live: list[NDArray[np.bool_]]
 ) -> list[NDArray[np.bool_]]:
     """Return which statistics of which cells have a larger error than a constant would."""
     away = exposure.away(exposure.factors(rates, loss))
     found = []
     for name, r, on in (("mean", rates.mean, live[0]), ("variance", rates.variance, live[1])):
         noise = np.divide(1.0, r, out=np.full_like(r, np.inf), where=r > 0)
-        found.append(on & (BIAS[name](away) + noise >= WORST[name]))
+        found.append(on & (WORST_CASE_BIAS[name](away) + noise >= MAX_CONSTANT_ERROR[name]))
     return found
 
 
-def lower_bound(
-    exposure: Exposure, weights: Weights, loss: float, rates: Rates, factor: Floats
+def mean_error_lower_bound(
+    exposure: ClippingProblem,
+    weights: ObjectiveWeights,
+    loss: float,
+    rates: InverseScales,
+    factor: Floats,
 ) -> float:
     """Return what no plan within the loss goes below, starting from a good plan's rates.
 
@@ -290,8 +304,8 @@ def lower_bound(
     than is allowed, and lowered where it loses less.
     """
     if not loss or not weights.constant():
-        return weights.constant() * PROOF  # only constants cost nothing
-    held = (factor < 1.0) | (exposure.losses(rates, factor) >= TIGHT * loss)
+        return weights.constant() * PROOF_MARGIN  # only constants cost nothing
+    held = (factor < 1.0) | (exposure.losses(rates, factor) >= BINDING_SHARE * loss)
     multiplier = _multipliers(exposure, weights, rates, factor, held)
     if not multiplier.any():  # constants alone: everybody might be held
         everybody = exposure.occupancy.n_users
@@ -300,7 +314,7 @@ def lower_bound(
     worth = float(_errors(weights, rates, exposure.away(factor)).sum())
     multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
     # The search for their scale takes about as long as a step.
-    steps = int(min(ASCENT, max(ROOM / exposure.occupancy.n_pairs - 1, 1)))
+    steps = int(min(ASCENT_STEPS, max(ASCENT_PAIRS / exposure.occupancy.n_pairs - 1, 1)))
     tried = _scaled(exposure, weights, loss, np.maximum(multiplier, multiplier.max() * 1e-6))
     best = 0.0
     for step in range(steps):
@@ -308,15 +322,17 @@ def lower_bound(
         best = max(best, dual - loss * float(tried.sum()))
         push = 0.3 / np.sqrt(step + 1.0) * (lost / loss - 1.0)
         tried = tried * np.exp(np.clip(push, -1.0, 1.0))
-    return best * PROOF
+    return best * PROOF_MARGIN
 
 
-def _scaled(exposure: Exposure, weights: Weights, loss: float, multiplier: Floats) -> Floats:
+def _scaled(
+    exposure: ClippingProblem, weights: ObjectiveWeights, loss: float, multiplier: Floats
+) -> Floats:
     """Return the multipliers times what gives about the largest bound, as some cells show it."""
     import scipy.optimize  # noqa: PLC0415  slow to import
 
     runs = list(_blocks(exposure.occupancy.start))
-    some = runs[:: max(len(runs) // SOME, 1)]
+    some = runs[:: max(len(runs) // SAMPLED_RUNS, 1)]
     pairs = sum(int(np.diff(exposure.occupancy.start[[run.start, run.stop]])[0]) for run in some)
     price = loss * float(multiplier.sum()) * pairs / exposure.occupancy.n_pairs
 
@@ -325,13 +341,16 @@ def _scaled(exposure: Exposure, weights: Weights, loss: float, multiplier: Float
         return times * price - _answer(exposure, weights, multiplier * times, some)[0]
 
     done = scipy.optimize.minimize_scalar(
-        below, bounds=SCALES, method="bounded", options={"xatol": 0.1}
+        below, bounds=LOG_MULTIPLIER_RANGE, method="bounded", options={"xatol": 0.1}
     )
     return multiplier * float(np.exp(done.x))
 
 
 def _answer(
-    exposure: Exposure, weights: Weights, multiplier: Floats, runs: Iterable[slice] | None = None
+    exposure: ClippingProblem,
+    weights: ObjectiveWeights,
+    multiplier: Floats,
+    runs: Iterable[slice] | None = None,
 ) -> tuple[float, Floats]:
     """Return the least weighed error plus price of cells, and what each user then loses in them.
 
@@ -363,7 +382,7 @@ def _answer(
 
 def _blocks(start: NDArray[np.int64]) -> Iterator[slice]:
     """Yield runs of cells with about so many pairs that what is made of them stays in caches."""
-    found = np.searchsorted(start, np.arange(0, start[-1], BLOCK)).tolist()
+    found = np.searchsorted(start, np.arange(0, start[-1], BLOCK_PAIRS)).tolist()
     for first, end in pairwise(dict.fromkeys([*found, start.size - 1])):
         yield slice(first, end)
 
@@ -413,9 +432,9 @@ def _least(
     away = np.maximum(1.0 - _running(share, start), 0.0)
     paid = _running(share * price[order], start)
     w = np.repeat(weight, size)
-    errors = w * BIAS[name](away) + 2.0 * np.sqrt(w * paid)
+    errors = w * WORST_CASE_BIAS[name](away) + 2.0 * np.sqrt(w * paid)
     least = np.minimum.reduceat(errors, first)
-    constant = weight * WORST[name]
+    constant = weight * MAX_CONSTANT_ERROR[name]
     places = np.flatnonzero(errors == np.repeat(least, size))
     last = places[np.searchsorted(places, first)]  # the first place of the least in each cell
     live = (least < constant) & (paid[last] > 0)

@@ -8,7 +8,7 @@ falls with the rates; d falls with the factors. So r -> factors -> d -> r is mon
 steps converge, to the plan with the least noise in every cell at once, or a target is left no room.
 A search over L (targets given) or over the error (L given) ends with a plan and, just below it, a
 value at which none was found.
-Certificate (`refuted`). By induction no plan of the class has larger factors than the steps',
+Certificate (`is_infeasible`). By induction no plan of the class has larger factors than the steps',
 if users are charged the least that any plan may charge them: so where a target is left no room, no
 plan of the class has loss L. The bound is lowered until this is proved.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.planning.optimizers.user_factors import Exposure, Rates
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,94 +31,96 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-STEPS = 20_000
+MAX_ITERATIONS = 20_000
 """Steps after which a loss too near the least one is given up as undecided."""
-SETTLED = 1e-9
+CONVERGENCE_TOLERANCE = 1e-9
 """Relative growth of the rates at which they count as converged."""
-CLOSE = 2e-3
+SEARCH_TOLERANCE = 2e-3
 """Relative width at which a search ends: the certificate's gap."""
-NARROWINGS = 12
+PROOF_BISECTIONS = 12
 """Halvings for a proof, where a loss or error was only found hard and could not be proved so."""
-PROOF = 1.0 - 1e-9
+PROOF_MARGIN = 1.0 - 1e-9
 """What the rounding of a proof's steps may have cost."""
 
 
 @dataclass(frozen=True, eq=False)
-class Joint:
+class JointSolution:
     """Rates and factors that meet the targets within a loss.
 
     Attributes
     ----------
-    rates : Rates
+    rates : InverseScales
     factor : ndarray of float, shape (n_users,)
     """
 
-    rates: Rates
+    rates: InverseScales
     factor: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
+class FeasibilityResult:
     """What the steps came to at one loss.
 
     Attributes
     ----------
-    found : Joint or None
+    found : JointSolution or None
     impossible : bool
         Whether it was proved that no plan of the class is there.
     """
 
-    found: Joint | None
+    found: JointSolution | None
     impossible: bool
 
 
-def least_noise(
-    exposure: Exposure,
-    rates_at: Callable[[Floats], Rates | None],
+def minimize_noise(
+    exposure: ClippingProblem,
+    rates_at: Callable[[Floats], InverseScales | None],
     loss: float,
-    start: Rates | None = None,
-) -> Tried:
+    start: InverseScales | None = None,
+) -> FeasibilityResult:
     """Return the plan with the least noise in every cell at a loss, or the proof of none."""
     rates = rates_at(np.zeros(exposure.occupancy.n_cells))
     if rates is None:
-        return Tried(None, impossible=True)
+        return FeasibilityResult(None, impossible=True)
     if start is not None:
-        rates = Rates(
+        rates = InverseScales(
             np.maximum(rates.mean, start.mean), np.maximum(rates.variance, start.variance)
         )
-    for _ in range(STEPS):
+    for _ in range(MAX_ITERATIONS):
         factor = exposure.factors(rates, loss)
         new = rates_at(exposure.away(factor))
         if new is None:
-            return Tried(None, impossible=True)
-        if (new.mean <= rates.mean * (1 + SETTLED)).all() and (
-            new.variance <= rates.variance * (1 + SETTLED)
+            return FeasibilityResult(None, impossible=True)
+        if (new.mean <= rates.mean * (1 + CONVERGENCE_TOLERANCE)).all() and (
+            new.variance <= rates.variance * (1 + CONVERGENCE_TOLERANCE)
         ).all():
-            return Tried(Joint(new, factor), impossible=False)
-        rates = Rates(np.maximum(rates.mean, new.mean), np.maximum(rates.variance, new.variance))
-    return Tried(None, impossible=False)
+            return FeasibilityResult(JointSolution(new, factor), impossible=False)
+        rates = InverseScales(
+            np.maximum(rates.mean, new.mean), np.maximum(rates.variance, new.variance)
+        )
+    return FeasibilityResult(None, impossible=False)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SearchResult:
     """The end of a search.
 
     Attributes
     ----------
-    joint : Joint
+    joint : JointSolution
     value : float
         The loss, or the error, at which it was found.
     bound : float
         No plan of the class is below it.
     """
 
-    joint: Joint
+    joint: JointSolution
     value: float
     bound: float
 
 
-def refuted(
-    exposure: Exposure, least_rates_at: Callable[[Floats], Rates | None], loss: float
+def is_infeasible(
+    exposure: ClippingProblem, least_rates_at: Callable[[Floats], InverseScales | None], loss: float
 ) -> bool:
     """Return whether it is proved that no plan of the class has this loss.
 
@@ -127,18 +129,18 @@ def refuted(
     covers their rounding.
     """
     factor = np.ones(exposure.occupancy.n_users)
-    for _ in range(STEPS):
+    for _ in range(MAX_ITERATIONS):
         rates = least_rates_at(exposure.away(factor))
         if rates is None:
             return True
-        new = np.minimum(factor, exposure.factors(rates, loss / PROOF, least=True))
-        if (new >= factor * (1 - SETTLED)).all():
+        new = np.minimum(factor, exposure.factors(rates, loss / PROOF_MARGIN, least=True))
+        if (new >= factor * (1 - CONVERGENCE_TOLERANCE)).all():
             return False
         factor = new
     return False
 
 
-def least_loss(exposure: Exposure, targets: Targets, asked: Targets) -> Found:
+def minimize_loss(exposure: ClippingProblem, targets: Targets, asked: Targets) -> SearchResult:
     """Return the plan that meets the targets at the least loss of the most exposed user.
 
     `asked` are the targets that the bound is about; those aimed at may be a little smaller.
@@ -148,54 +150,58 @@ def least_loss(exposure: Exposure, targets: Targets, asked: Targets) -> Found:
     if rates is None:
         raise ValueError("no noise at all is left by these targets")
     high = float(exposure.losses(rates, nobody).max())
-    first = Found(Joint(rates, nobody), high, 0.0)
+    first = SearchResult(JointSolution(rates, nobody), high, 0.0)
     if not high:
         return first
 
-    def tried(loss: float, start: Rates | None) -> Tried:
-        return least_noise(exposure, targets.rates, loss, start)
+    def tried(loss: float, start: InverseScales | None) -> FeasibilityResult:
+        return minimize_noise(exposure, targets.rates, loss, start)
 
     found = _search(first, high / 2.0, tried)
     largest = exposure.largest
     bound = _proved(
         found.bound,
-        lambda loss: refuted(exposure, lambda away: asked.least_rates(away, largest), loss),
+        lambda loss: is_infeasible(exposure, lambda away: asked.least_rates(away, largest), loss),
     )
-    return Found(found.joint, found.value, bound)
+    return SearchResult(found.joint, found.value, bound)
 
 
 def _proved(bound: float, impossible: Callable[[float], bool]) -> float:
     """Return the largest loss or error, up to `bound`, that is proved impossible, nearly."""
     if impossible(bound):
-        return bound * PROOF
+        return bound * PROOF_MARGIN
     low, high = 0.0, bound
-    for _ in range(NARROWINGS):
+    for _ in range(PROOF_BISECTIONS):
         middle = (low + high) / 2.0
         low, high = (middle, high) if impossible(middle) else (low, middle)
-    return low * PROOF
+    return low * PROOF_MARGIN
 
 
-def _search(first: Found, guess: float, tried: Callable[[float, Rates | None], Tried]) -> Found:
-    """Return the smallest value that works, to a relative `CLOSE`; `first` works.
+def _search(
+    first: SearchResult,
+    guess: float,
+    tried: Callable[[float, InverseScales | None], FeasibilityResult],
+) -> SearchResult:
+    """Return the smallest value that works, to a relative `SEARCH_TOLERANCE`; `first` works.
 
     A plan's rates are a valid start at every smaller value, where no plan has smaller ones.
     """
     best, low, proved = first, 0.0, 0.0
     value = guess
-    while best.value - low > CLOSE * best.value:
+    while best.value - low > SEARCH_TOLERANCE * best.value:
         answer = tried(value, best.joint.rates)
         if answer.found is not None:
-            best = Found(answer.found, value, proved)
+            best = SearchResult(answer.found, value, proved)
         else:
             low = value
             proved = max(proved, value if answer.impossible else 0.0)
         value = (low + best.value) / 2.0 if low else best.value / 2.0
-    return Found(best.joint, best.value, proved)
+    return SearchResult(best.joint, best.value, proved)
 
 
-def least_error(
-    exposure: Exposure, targets_at: Callable[[float], Targets], loss: float, largest: float
-) -> Found:
+def minimize_max_error(
+    exposure: ClippingProblem, targets_at: Callable[[float], Targets], loss: float, largest: float
+) -> SearchResult:
     """Return the plan within a loss whose error is least, errors being given by one number.
 
     Parameters
@@ -210,16 +216,16 @@ def least_error(
     if rates is None or rates.total.any():
         raise ValueError("constants must meet the largest targets")
     nobody = np.ones(exposure.occupancy.n_users)
-    first = Found(Joint(rates, nobody), largest, 0.0)
+    first = SearchResult(JointSolution(rates, nobody), largest, 0.0)
 
-    def tried(value: float, start: Rates | None) -> Tried:
-        return least_noise(exposure, targets_at(value).rates, loss, start)
+    def tried(value: float, start: InverseScales | None) -> FeasibilityResult:
+        return minimize_noise(exposure, targets_at(value).rates, loss, start)
 
     found = _search(first, largest / 2.0, tried)
     shares = exposure.largest
 
     def impossible(value: float) -> bool:
         targets = targets_at(value)
-        return refuted(exposure, lambda away: targets.least_rates(away, shares), loss)
+        return is_infeasible(exposure, lambda away: targets.least_rates(away, shares), loss)
 
-    return Found(found.joint, found.value, _proved(found.bound, impossible))
+    return SearchResult(found.joint, found.value, _proved(found.bound, impossible))

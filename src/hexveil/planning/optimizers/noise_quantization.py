@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MANY = 1_000
+MAX_DISTINCT_SCALES = 1_000
 """Scales that are drawn apart without much ado."""
-BITS = 8
+SIGNIFICANT_BITS = 8
 """Binary digits that are kept of more: at most 128 scales between a scale and its double."""
 
 
-def few(noise: Floats, rounding: np.ufunc = np.rint) -> Floats:
+def quantize_noise_scales(noise: Floats, rounding: np.ufunc = np.rint) -> Floats:
     """Return noise of few different sizes: as it is, or rounded to eight binary digits.
 
     Parameters
@@ -37,13 +37,16 @@ def few(noise: Floats, rounding: np.ufunc = np.rint) -> Floats:
 
     Examples
     --------
-    >>> np.unique(few(np.linspace(1.0, 2.0, 5000))).size
+    >>> np.unique(quantize_noise_scales(np.linspace(1.0, 2.0, 5000))).size
     129
-    >>> few(np.array([0.0, 1.001]))
+    >>> quantize_noise_scales(np.array([0.0, 1.001]))
     array([0.   , 1.001])
     """
-    if np.unique(noise).size <= MANY:
+    if np.unique(noise).size <= MAX_DISTINCT_SCALES:
         return noise
     part, power = np.frexp(noise)
     # Only the rounding itself rounds: the other steps move the binary point.
-    return np.asarray(np.ldexp(rounding(np.ldexp(part, BITS)), power - BITS), dtype=np.float64)
+    return np.asarray(
+        np.ldexp(rounding(np.ldexp(part, SIGNIFICANT_BITS)), power - SIGNIFICANT_BITS),
+        dtype=np.float64,
+    )

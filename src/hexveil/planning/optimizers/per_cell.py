@@ -20,8 +20,8 @@ import numpy as np
 from hexveil.accounting.pair_losses import threshold_shares
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP, round_up
-from hexveil.model.distributed_occupancy import Block, SpreadOccupancy
-from hexveil.planning.allocation import Rows, whole
+from hexveil.model.distributed_occupancy import DistributedOccupancy, Partition
+from hexveil.planning.allocation import PlanAllocation, full_factors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,36 +29,42 @@ if TYPE_CHECKING:
     from hexveil.mechanisms import ThresholdMechanism
     from hexveil.model.occupancy import Occupancy
 
-FEW = 1_000
+SAMPLED_USERS = 1_000
 """Users whose exposure is asked first."""
-SHRINK = 1 - Fraction(1, 2**40)
+ROUNDING_MARGIN = 1 - Fraction(1, 2**40)
 """Keeps a loss rounded up within the ε it was solved for, and a rank inside its open range."""
 
 
-def composition(occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism) -> Rows:
+def allocate_equal_split(
+    occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism
+) -> PlanAllocation:
     """Return the rows at ε' = ε / (most cells of a user) (COMP Theorem II.3)."""
     most = int(occupancy.cells_per_user.max())
-    return rows_at(occupancy, epsilon * SHRINK / most, mechanism)
+    return allocate_at(occupancy, epsilon * ROUNDING_MARGIN / most, mechanism)
 
 
-def per_cell(occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism) -> Rows:
+def allocate_per_cell(
+    occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism
+) -> PlanAllocation:
     """Return the rows at the largest common ε' whose exact loss is within ε."""
-    return rows_at(occupancy, largest_cell_epsilon(occupancy, epsilon, mechanism), mechanism)
+    return allocate_at(occupancy, largest_cell_epsilon(occupancy, epsilon, mechanism), mechanism)
 
 
-def rows_at(occupancy: Occupancy, cell_epsilon: Fraction, mechanism: ThresholdMechanism) -> Rows:
+def allocate_at(
+    occupancy: Occupancy, cell_epsilon: Fraction, mechanism: ThresholdMechanism
+) -> PlanAllocation:
     """Return the rows of all cells planned alone at loss `cell_epsilon`."""
     kept = occupancy.kth_largest(mechanism.rank(cell_epsilon))
     distinct, which = np.unique(kept, return_inverse=True)
     noise = np.array([round_up(int(t) / cell_epsilon) for t in distinct], dtype=np.float64)
     nothing = np.zeros(occupancy.n_cells)
-    return Rows(
+    return PlanAllocation(
         mechanism=mechanism.name,
         kept=kept,
         noise_records=noise[which],
         variance_kept=nothing.astype(np.int64),
         variance_noise=nothing,
-        factor=whole(occupancy),
+        factor=full_factors(occupancy),
         cell_epsilon=cell_epsilon,
     )
 
@@ -95,14 +101,14 @@ def _best_in_range(
 ) -> Fraction | None:
     """Return the largest ε' of this rank that fits, or None."""
     low, high = reach
-    if Fraction(exposures.least(rank, rank)) * low > epsilon * SHRINK:
+    if Fraction(exposures.least(rank, rank)) * low > epsilon * ROUNDING_MARGIN:
         return None
     weight = exposures.exact(rank)
-    best = epsilon * SHRINK / Fraction(weight) if weight else high
+    best = epsilon * ROUNDING_MARGIN / Fraction(weight) if weight else high
     if best is None:  # nobody loses anything at any ε': any will do
         return epsilon
     if high is not None:
-        best = min(best, high * SHRINK)
+        best = min(best, high * ROUNDING_MARGIN)
     return best if best >= low else None
 
 
@@ -126,33 +132,35 @@ class _Exposures:
 
     def __init__(self, occupancy: Occupancy) -> None:
         self._occupancy = occupancy
-        self._few: Block | None = None
+        self._few: Partition | None = None
 
     def exact(self, rank: int) -> float:
-        """Return `exposure` of all cells with users of this rank."""
+        """Return `max_relative_loss` of all cells with users of this rank."""
         total = _totals(self._occupancy, rank, rank)
-        if not isinstance(self._occupancy, SpreadOccupancy) and total.size > FEW:
-            self._few = _pairs_of(self._occupancy, np.argpartition(total, -FEW)[-FEW:])
+        if not isinstance(self._occupancy, DistributedOccupancy) and total.size > SAMPLED_USERS:
+            self._few = _pairs_of(
+                self._occupancy, np.argpartition(total, -SAMPLED_USERS)[-SAMPLED_USERS:]
+            )
         return _largest(total)
 
     def least(self, rank: int, users: int) -> float:
-        """Return what `exposure` is at least; 0 where `exact` is asked next anyway."""
+        """Return what `max_relative_loss` is at least; 0 where `exact` is asked next anyway."""
         if self._few is None:
-            return exposure(self._occupancy, rank, users) if users > rank else 0.0
+            return max_relative_loss(self._occupancy, rank, users) if users > rank else 0.0
         return _largest(threshold_shares(self._few, _thresholds(self._occupancy, rank, users)))
 
 
-def _pairs_of(occupancy: Occupancy, users: NDArray[np.int64]) -> Block:
+def _pairs_of(occupancy: Occupancy, users: NDArray[np.int64]) -> Partition:
     """Return the pairs of some users, numbered anew."""
     number = np.full(occupancy.n_users, -1)
     number[users] = np.arange(users.size)
     who = number[occupancy.user]
     rows = np.flatnonzero(who >= 0)
     pairs = occupancy.cell[rows], who[rows], occupancy.n[rows]
-    return Block("cells", 0, *pairs, occupancy.n_cells, users.size)
+    return Partition("cells", 0, *pairs, occupancy.n_cells, users.size)
 
 
-def exposure(occupancy: Occupancy, rank: int, users: int) -> float:
+def max_relative_loss(occupancy: Occupancy, rank: int, users: int) -> float:
     """Return the largest Σ min(m, t)/t of a user, t of the given rank, rounded up.
 
     Only cells with at least `users` users count.
@@ -161,7 +169,7 @@ def exposure(occupancy: Occupancy, rank: int, users: int) -> float:
 
 
 def _totals(occupancy: Occupancy, rank: int, users: int) -> NDArray[np.float64]:
-    return np.asarray(occupancy.of_users(threshold_shares, (_thresholds(occupancy, rank, users),)))
+    return np.asarray(occupancy.map_users(threshold_shares, (_thresholds(occupancy, rank, users),)))
 
 
 def _thresholds(occupancy: Occupancy, rank: int, users: int) -> NDArray[np.int64]:

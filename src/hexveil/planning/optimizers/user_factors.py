@@ -16,25 +16,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting import pair_losses
-from hexveil.model.distributed_occupancy import SpreadOccupancy
+from hexveil.model.distributed_occupancy import DistributedOccupancy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from hexveil.model.distributed_occupancy import Whole
+    from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Occupancy
 
     Floats = NDArray[np.float64]
 
 
-REMEMBERED = 4
+CACHED_ANSWERS = 4
 """Answers about pairs that stay elsewhere that are kept."""
 
 
 @dataclass(frozen=True, eq=False)
-class Rates:
+class InverseScales:
     """1 / Laplace scale of each cell, for bounds of width 1; 0 where there is no noise.
 
     Attributes
@@ -52,7 +52,7 @@ class Rates:
 
 
 @dataclass(frozen=True, eq=False)
-class Exposure:
+class ClippingProblem:
     """Shares of an occupancy, ready to be weighed.
 
     Attributes
@@ -69,7 +69,7 @@ class Exposure:
     def share(self) -> Floats:
         """Share of each pair in its cell: m/N."""
         occupancy = self.occupancy
-        return pair_losses.share(occupancy, occupancy.records_per_cell)
+        return pair_losses.record_shares(occupancy, occupancy.records_per_cell)
 
     @cached_property
     def _of_cells(self) -> Any:  # noqa: ANN401  scipy has no types
@@ -125,13 +125,15 @@ class Exposure:
         if self.steps is None:
             return self.away(factor)
         occupancy = self.occupancy
-        cut = occupancy.of_cells(pair_losses.cut_by, (occupancy.largest, self.steps), (factor,))
+        cut = occupancy.map_cells(
+            pair_losses.clipped_by_caps, (occupancy.largest, self.steps), (factor,)
+        )
         return np.asarray(np.maximum(cut / occupancy.records_per_cell, self.away(factor)))
 
-    def losses(self, rates: Rates, factor: Floats) -> Floats:
+    def losses(self, rates: InverseScales, factor: Floats) -> Floats:
         """Return the loss of each user, not rounded; the plan itself rounds up."""
         cells = self.occupancy.records_per_cell, rates.mean, rates.variance
-        return np.asarray(self.occupancy.of_users(pair_losses.lost, cells, (factor,)))
+        return np.asarray(self.occupancy.map_users(pair_losses.loss_at, cells, (factor,)))
 
     @cached_property
     def largest(self) -> Floats:
@@ -147,7 +149,7 @@ class Exposure:
         more = np.bincount(cell, weights=weight[user] * (x - 0.5) ** 2, minlength=mean.size)
         return mean, np.asarray(mean - bent + more)
 
-    def slope(self, rates: Rates, factor: Floats) -> Floats:
+    def slope(self, rates: InverseScales, factor: Floats) -> Floats:
         """Return how fast each user's loss grows with its factor."""
         flat = self.weighed(rates.total)
         if not rates.variance.any():
@@ -158,7 +160,7 @@ class Exposure:
         large = np.bincount(user, weights=np.where(x > 0.5, more, 0.0), minlength=flat.size)
         return np.asarray(flat - 2.0 * factor * self._weighed_squares(rates.variance) + large)
 
-    def factors(self, rates: Rates, loss: float, *, least: bool = False) -> Floats:
+    def factors(self, rates: InverseScales, loss: float, *, least: bool = False) -> Floats:
         """Return each user's largest factor, at most 1, with a loss of at most `loss`.
 
         For x <= 1/2 in all its cells the loss is A f - B f², solved exactly; the few users who
@@ -178,19 +180,19 @@ class Exposure:
         if not (rates.variance[self._large[0]] > 0).any():
             return factor
         cells = self.occupancy.records_per_cell, rates.mean, rates.variance
-        halved = partial(pair_losses.bisected, loss=loss, least=least)
-        return np.asarray(self.occupancy.of_users(halved, cells, (factor,)))
+        halved = partial(pair_losses.bisect_factors, loss=loss, least=least)
+        return np.asarray(self.occupancy.map_users(halved, cells, (factor,)))
 
     @cached_property
     def _large(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
         """Cells of which one user holds more than half, that user, and its share."""
         total = self.occupancy.records_per_cell
-        who, n = self.occupancy.of_cells(pair_losses.holder, (total,))
+        who, n = self.occupancy.map_cells(pair_losses.majority_user, (total,))
         cell = np.flatnonzero(who >= 0)
         return cell, who[cell], n[cell] / total[cell]
 
 
-class SpreadExposure(Exposure):
+class DistributedClippingProblem(ClippingProblem):
     """The same of pairs that stay elsewhere: every sum is asked of their blocks.
 
     A step of a search asks for some sums twice, so the last answers are remembered.
@@ -198,27 +200,27 @@ class SpreadExposure(Exposure):
 
     def weighed(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of its share times a figure of the cell."""
-        return self._remembered("users", pair_losses.weighed, per_cell)
+        return self._remembered("users", pair_losses.sum_per_user, per_cell)
 
     def _weighed_squares(self, per_cell: Floats) -> Floats:
-        return self._remembered("users", pair_losses.weighed_squares, per_cell)
+        return self._remembered("users", pair_losses.sum_squares_per_user, per_cell)
 
     def _gathered(self, per_user: Floats) -> Floats:
-        return self._remembered("cells", pair_losses.gathered, per_user)
+        return self._remembered("cells", pair_losses.sum_per_cell, per_user)
 
     def _gathered_both(self, per_user: Floats, squared: Floats) -> tuple[Floats, Floats]:
         total = self.occupancy.records_per_cell
-        found = self.occupancy.of_cells(pair_losses.gathered_both, (total,), (per_user, squared))
+        found = self.occupancy.map_cells(pair_losses.sums_per_cell, (total,), (per_user, squared))
         return found[0], found[1]
 
-    def _remembered(self, whole: Whole, work: Callable[..., Floats], figure: Floats) -> Floats:
+    def _remembered(self, whole: WholeGroup, work: Callable[..., Floats], figure: Floats) -> Floats:
         key = f"{work.__name__} {hashlib.sha256(figure.tobytes()).hexdigest()}"
         last = self._last
         if key not in last:
-            if len(last) >= REMEMBERED:
+            if len(last) >= CACHED_ANSWERS:
                 del last[next(iter(last))]
             total = self.occupancy.records_per_cell
-            ask = self.occupancy.of_users if whole == "users" else self.occupancy.of_cells
+            ask = self.occupancy.map_users if whole == "users" else self.occupancy.map_cells
             given = ((total, figure),) if whole == "users" else ((total,), (figure,))
             last[key] = np.asarray(ask(work, *given), dtype=np.float64)
         return last[key]
@@ -228,7 +230,11 @@ class SpreadExposure(Exposure):
         return {}
 
 
-def exposure_of(occupancy: Occupancy, steps: Floats | None = None) -> Exposure:
+def clipping_problem(occupancy: Occupancy, steps: Floats | None = None) -> ClippingProblem:
     """Return the exposure of an occupancy, wherever its pairs are."""
-    kind = SpreadExposure if isinstance(occupancy, SpreadOccupancy) else Exposure
+    kind = (
+        DistributedClippingProblem
+        if isinstance(occupancy, DistributedOccupancy)
+        else ClippingProblem
+    )
     return kind(occupancy, steps)

@@ -1,7 +1,7 @@
 """A plan's decisions as bytes: what a ledger keeps beside the booking that pays for them.
 
-Kept is what a solver decided (`Rows`, bounds), not the occupancy, of which the goal has the
-fingerprint. Arrays are little-endian, with a JSON header before them; all of it is compressed.
+Kept is what a solver decided (`PlanAllocation`, bounds), not the occupancy, of which the goal has
+the fingerprint. Arrays are little-endian, with a JSON header before them; all of it is compressed.
 Reading never runs code, and every number comes back as the double or the whole number it was.
 """
 
@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.planning.allocation import Rows
-from hexveil.planning.clipping_range.private_range import Interval
-from hexveil.planning.clipping_range.two_stage import Steps
+from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+from hexveil.planning.clipping_range.two_stage import TwoStagePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +84,7 @@ def decode(kept: bytes, like: Plan) -> Plan:
     """
     said, arrays = _opened(kept)
     try:
-        rows = Rows(
+        rows = PlanAllocation(
             mechanism=str(said["mechanism"]),
             kept=arrays["kept"],
             noise_records=arrays["noise_records"],
@@ -190,7 +190,7 @@ def _damaged() -> StorageError:
     )
 
 
-def _interval_words(interval: Interval) -> dict[str, Any]:
+def _interval_words(interval: PrivateClippingRange) -> dict[str, Any]:
     return {
         "epsilon": _text(interval.epsilon),
         "quantiles": [_text(one) for one in interval.quantiles],
@@ -201,11 +201,11 @@ def _interval_words(interval: Interval) -> dict[str, Any]:
     }
 
 
-def _interval(said: dict[str, Any] | None, arrays: Arrays) -> Interval | None:
+def _interval(said: dict[str, Any] | None, arrays: Arrays) -> PrivateClippingRange | None:
     if said is None:
         return None
     low, high = (Fraction(one) for one in said["quantiles"])
-    return Interval(
+    return PrivateClippingRange(
         Fraction(said["epsilon"]),
         (low, high),
         Fraction(said["stretch"]),
@@ -216,14 +216,14 @@ def _interval(said: dict[str, Any] | None, arrays: Arrays) -> Interval | None:
     )
 
 
-def _steps_words(steps: Steps) -> dict[str, Any]:
+def _steps_words(steps: TwoStagePlan) -> dict[str, Any]:
     return {"epsilon": _text(steps.epsilon), "stretch": _text(steps.stretch)}
 
 
-def _steps(said: dict[str, Any] | None, arrays: Arrays) -> Steps | None:
+def _steps(said: dict[str, Any] | None, arrays: Arrays) -> TwoStagePlan | None:
     if said is None:
         return None
-    return Steps(
+    return TwoStagePlan(
         Fraction(said["epsilon"]),
         Fraction(said["stretch"]),
         arrays["class"],

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from hexveil.accounting.error_model import single
+from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.allocation import Rows
+from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization.saved_words import (
     LABEL,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.planning.clipping_range.private_range import Interval
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 
     Words = dict[str, Any]
     Tables = dict[str, pa.Table]
@@ -217,7 +217,7 @@ def _check_interval(made: Plan) -> None:
     """Refuse an interval that was not asked for, or is for other statistics."""
     asked, interval = made.request.clipping_range, made.rows.interval
     there, squares = interval is not None, "variance" in made.request.noised
-    known = single(made.occupancy)
+    known = has_single_record(made.occupancy)
     needless = made.request.noised == ("variance",) and bool(known.all())
     fits = asked == "auto" or (
         there == (asked in ("private", "two-stage") and not needless)
@@ -232,10 +232,10 @@ def _check_interval(made: Plan) -> None:
         raise InputError("it has a cell without noise for its variance.")
 
 
-def _rows(said: Words, tables: Tables) -> Rows:
+def _rows(said: Words, tables: Tables) -> PlanAllocation:
     cells, users, pairs = (tables[name] for name in TABLES)
     bound = said["lower_bound"]
-    return Rows(
+    return PlanAllocation(
         mechanism=str(said["mechanism"]),
         kept=numbers(cells, "mean_kept"),
         noise_records=numbers(cells, "noise_records"),
@@ -251,7 +251,7 @@ def _rows(said: Words, tables: Tables) -> Rows:
     )
 
 
-def _interval(said: Words, tables: Tables) -> Interval:
+def _interval(said: Words, tables: Tables) -> PrivateClippingRange:
     """Return the interval; every cell needs weights, and noise, to have a loss at all."""
     cells, _, pairs = (tables[name] for name in TABLES)
     found = interval_of(said, numbers(pairs, "weight"))

@@ -16,9 +16,13 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms import Baseline, OptimalClipping
 from hexveil.model.cells import Cells, CellTable, Labels
-from hexveil.model.public_metadata import UNITS, PublicFacts, ValueScale
-from hexveil.planning.clipping_range.private_range import GRAIN, ClippingRangeMode, Interval
-from hexveil.planning.clipping_range.two_stage import Steps
+from hexveil.model.public_metadata import UNITS, PublicMetadata, ValueLattice
+from hexveil.planning.clipping_range.private_range import (
+    WEIGHT_RESOLUTION,
+    ClippingRangeMode,
+    PrivateClippingRange,
+)
+from hexveil.planning.clipping_range.two_stage import TwoStagePlan
 from hexveil.planning.request import ErrorKind, Method, Objective, Request, statistics
 
 if TYPE_CHECKING:
@@ -60,7 +64,7 @@ def request_words(request: Request) -> dict[str, Any]:
     }
 
 
-def interval_words(interval: Interval) -> dict[str, Any]:
+def interval_words(interval: PrivateClippingRange) -> dict[str, Any]:
     """Return what is decided of a private interval; the weights are in pairs.parquet."""
     return {
         "epsilon": decimal_text(interval.epsilon),
@@ -72,7 +76,7 @@ def interval_words(interval: Interval) -> dict[str, Any]:
     }
 
 
-def interval_of(said: Words, weight: NDArray[np.int64]) -> Interval:
+def interval_of(said: Words, weight: NDArray[np.int64]) -> PrivateClippingRange:
     """Return the interval of a plan, checked as far as it stands alone."""
     low, high = (Fraction(one) for one in said["quantiles"])
     stretch = Fraction(said["stretch"])
@@ -80,16 +84,18 @@ def interval_of(said: Words, weight: NDArray[np.int64]) -> Interval:
     sane = 0 < low < high < 1 and 1 <= stretch < HUGE
     if not sane or not 0 < width < HUGE or not 0 <= clipped < HUGE:
         raise InputError("its interval has quantiles or a width that no plan has.")
-    if (weight < 0).any() or not 0 < int(weight.max()) <= GRAIN:
+    if (weight < 0).any() or not 0 < int(weight.max()) <= WEIGHT_RESOLUTION:
         raise InputError("it has weights that no plan has.")
     epsilon = stated(said["epsilon"])
     radius = exact_of(said["radius"])
     if radius is not None and not 1 <= radius < HUGE:
         raise InputError("its interval has a radius that no plan has.")
-    return Interval(epsilon, (low, high), stretch, width, clipped, weight, radius=radius)
+    return PrivateClippingRange(
+        epsilon, (low, high), stretch, width, clipped, weight, radius=radius
+    )
 
 
-def steps_words(steps: Steps) -> dict[str, Any]:
+def steps_words(steps: TwoStagePlan) -> dict[str, Any]:
     """Return what is decided of further steps; weights and classes are in the tables."""
     return {
         "epsilon": decimal_text(steps.epsilon),
@@ -98,9 +104,9 @@ def steps_words(steps: Steps) -> dict[str, Any]:
     }
 
 
-def steps_of(said: Words, cells: pa.Table, users: pa.Table, pairs: pa.Table) -> Steps:
+def steps_of(said: Words, cells: pa.Table, users: pa.Table, pairs: pa.Table) -> TwoStagePlan:
     """Return the further steps of a plan, checked as far as they stand alone."""
-    steps = Steps(
+    steps = TwoStagePlan(
         epsilon=stated(said["epsilon"]),
         stretch=stated(said["stretch"]),
         of=numbers(users, "class"),
@@ -125,14 +131,14 @@ def _check_weights(
     weight: NDArray[np.int64], group: NDArray[np.int64], noise: NDArray[np.float64]
 ) -> None:
     """Refuse weights or noise under which a cell or class has no loss at all."""
-    if (weight < 0).any() or int(weight.max()) > GRAIN:
+    if (weight < 0).any() or int(weight.max()) > WEIGHT_RESOLUTION:
         raise InputError("it has weights that no plan has.")
     weighed = np.bincount(group, weights=weight, minlength=noise.size)
     if not (weighed > 0).all() or not (np.isfinite(noise) & (noise > 0)).all():
         raise InputError("it has a cell or class without weights or without noise.")
 
 
-def facts_words(facts: PublicFacts) -> dict[str, Any]:
+def facts_words(facts: PublicMetadata) -> dict[str, Any]:
     """Return what is known of the records beside their counts and the names of the cells."""
     scale = facts.scale
     return {
@@ -187,16 +193,16 @@ def _targets(names: list[str] | None, cells: pa.Table) -> dict[str, NDArray[np.f
     }
 
 
-def facts_of(said: Words, occupancy: Occupancy, cells: pa.Table) -> PublicFacts:
+def facts_of(said: Words, occupancy: Occupancy, cells: pa.Table) -> PublicMetadata:
     """Return the public facts, but for the way to count the records again."""
     table = CellTable(_grid(said["grid"]), **_places(cells))
     if list(table.names()) != cells["cell"].to_pylist():
         raise InputError("the names of cells do not fit its places or labels.")
     lower, upper = said["bounds"]
-    return PublicFacts(
+    return PublicMetadata(
         occupancy=occupancy,
         cells=table,
-        scale=ValueScale.of((Fraction(lower), Fraction(upper)), Fraction(said["quantum"])),
+        scale=ValueLattice.of((Fraction(lower), Fraction(upper)), Fraction(said["quantum"])),
         privacy_unit=one_of(said["privacy_unit"], UNITS),
         value=str(said["value"]),
         value_unit=str(said["value_unit"]),

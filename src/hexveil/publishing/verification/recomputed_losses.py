@@ -45,7 +45,7 @@ import numpy as np
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms.clipped_variance import STEPS
 from hexveil.mechanisms.weighted_variance import SHOWN
-from hexveil.planning.clipping_range.strategies import COARSE
+from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.report.promise import probability_factor
 
@@ -222,7 +222,7 @@ def _ranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> tup
     if strategy == "user_residuals":
         return np.zeros_like(statistic.scale), np.full_like(statistic.scale, np.inf)
     if strategy == "cell_residuals":
-        width = 2.0 * steps["cells"]["half_width"] / float(1 - COARSE)
+        width = 2.0 * steps["cells"]["half_width"] / float(1 - FIRST_STAGE_SHARE)
     rate = _share_of_noise(np.full_like(statistic.scale, width), statistic.scale)
     return rate, rate if strategy is None else np.full_like(rate, np.inf)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.model.public_metadata import PublicFacts
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.cached_reading import count_cached
@@ -86,9 +86,9 @@ def facts_of(
     occupancy: Occupancy,
     cells: CellTable,
     counts: Mapping[str, int],
-) -> PublicFacts:
+) -> PublicMetadata:
     """Return what is public of a reading, without a way to count again."""
-    return PublicFacts(
+    return PublicMetadata(
         occupancy=occupancy,
         cells=cells,
         scale=request.rules.scale,

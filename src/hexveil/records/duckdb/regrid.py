@@ -21,7 +21,7 @@ from hexveil.records.duckdb.validation import checked
 from hexveil.records.progress import shown
 
 if TYPE_CHECKING:
-    from hexveil.model.public_metadata import PublicFacts, Unit
+    from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.records.read_request import Request
     from hexveil.records.sources.source_files import Files, Table
 
@@ -38,24 +38,24 @@ class Recounter:
     source : Files or Table
     request : Request
         As the data set was read.
-    facts : PublicFacts
+    facts : PublicMetadata
         Of the data set, without its own `recount`.
     """
 
     source: Files | Table
     request: Request
-    facts: PublicFacts
+    facts: PublicMetadata
 
     def __call__(
         self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
-    ) -> tuple[PublicFacts | None, ...]:
+    ) -> tuple[PublicMetadata | None, ...]:
         """Return the public facts on each grid; None where no cell is left after selection."""
         rules = replace(self.request.rules, privacy_unit=privacy_unit)
         request = replace(self.request, rules=rules)
         refuse_slots(grids, request)
         with shown("Counting records"), Session(request.memory, scratch=request.scratch) as session:
             self._keep(session, request)
-            found: dict[Cells | Labels, PublicFacts | None] = {}
+            found: dict[Cells | Labels, PublicMetadata | None] = {}
             for same in alike(grids):
                 self._count_fine(session, request, same)
                 for grid in same:
@@ -88,8 +88,8 @@ class Recounter:
 
 
 def facts_on(
-    session: Session, request: Request, facts: PublicFacts, grid: Cells | Labels
-) -> PublicFacts | None:
+    session: Session, request: Request, facts: PublicMetadata, grid: Cells | Labels
+) -> PublicMetadata | None:
     """Return the public facts on a grid from the table of fine counts; None without a cell."""
     unit = {name: name for name in aggregation.unit_keys(request.rules.privacy_unit)}
     if isinstance(grid, Cells):

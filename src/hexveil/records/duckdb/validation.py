@@ -4,7 +4,7 @@ Order (DESIGN, "Rules that guard the proof"): records that are malformed, or wit
 value, user, time or place (records whose id is an inexact float are counted apart, and refused);
 then drop_values, hours, dates and box. The value is clamped as a double, rounded to the quantum
 half away from zero, and clamped again in integers. Nothing in here can fail on a value: see
-`hexveil.model.public_metadata.ValueScale`.
+`hexveil.model.public_metadata.ValueLattice`.
 
 Columns of the checked query: `why` (0 where the record stays), `u` the user, `t` the instant in
 microseconds, `w` the local wall clock in seconds, `p0, p1, ...` the place (latitude and longitude,
@@ -32,7 +32,7 @@ from hexveil.records.duckdb.source import DOCUMENT, Relation
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
-    from hexveil.model.public_metadata import ValueScale
+    from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.duckdb.session import Session
     from hexveil.records.read_request import Request
     from hexveil.records.sources.columns import Ref
@@ -138,7 +138,7 @@ def checked(
     )
 
 
-def quanta(value: str, scale: ValueScale) -> str:
+def quanta(value: str, scale: ValueLattice) -> str:
     """Return a value as whole quanta above the lower bound: clamped, rounded, clamped again."""
     low, high = (number_literal(float(bound)) for bound in (scale.lower, scale.upper))
     top, bottom = (

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import HexveilError
-from hexveil.model.distributed_occupancy import Block
+from hexveil.model.distributed_occupancy import Partition
 from hexveil.records.dataset import check_sums
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.distributed_occupancy import Whole
-    from hexveil.model.public_metadata import ValueScale
+    from hexveil.model.distributed_occupancy import WholeGroup
+    from hexveil.model.public_metadata import ValueLattice
 
     Batches = Iterator[pa.RecordBatch]
     Given = tuple[Callable[..., Any], Sequence[NDArray[Any]], Sequence[NDArray[Any]]]
@@ -35,7 +35,7 @@ ANSWERED = pa.schema([("block", pa.int32()), ("digest", pa.binary()), ("found", 
 _LOST = "a task of the Spark job failed while looking at pairs; its cause is not shown."
 
 
-def packing(whole: Whole, scale: ValueScale) -> Callable[[pa.Table], pa.Table]:
+def packing(whole: WholeGroup, scale: ValueLattice) -> Callable[[pa.Table], pa.Table]:
     """Return the work that packs the pairs of one block: a table in, a row of `PACKED` out.
 
     A block of cells has its sums beside it, which are checked against their counts.
@@ -58,7 +58,7 @@ def packing(whole: Whole, scale: ValueScale) -> Callable[[pa.Table], pa.Table]:
     return lambda table: _guarded(lambda: pack(table))
 
 
-def answering(whole: Whole, others: int, given: Callable[[], Given], *, sums: bool) -> Any:  # noqa: ANN401
+def answering(whole: WholeGroup, others: int, given: Callable[[], Given], *, sums: bool) -> Any:  # noqa: ANN401
     """Return the work of a task that answers a question about its blocks.
 
     Parameters
@@ -113,11 +113,13 @@ def _with(work: Callable[..., Any], beside: Sequence[Any], *, sums: bool) -> Cal
     return lambda pairs, *given: work(pairs, total, squares, *given)
 
 
-def _block(whole: Whole, first: int, columns: Sequence[NDArray[Any]], others: int) -> Block:
+def _block(
+    whole: WholeGroup, first: int, columns: Sequence[NDArray[Any]], others: int
+) -> Partition:
     cell, user, n = (column.astype(np.int64) for column in columns)
     size = int((cell if whole == "cells" else user)[-1]) + 1
     n_cells, n_users = (size, others) if whole == "cells" else (others, size)
-    return Block(whole, first, cell, user, n, n_cells, n_users)
+    return Partition(whole, first, cell, user, n, n_cells, n_users)
 
 
 def _small(column: NDArray[np.int64]) -> NDArray[Any]:

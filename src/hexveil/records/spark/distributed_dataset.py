@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import StorageError
-from hexveil.model.distributed_occupancy import SpreadOccupancy, cuts
+from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import SpreadSums
 from hexveil.records.duckdb import aggregation
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
-    from hexveil.model.distributed_occupancy import Whole
+    from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Arrays
-    from hexveil.model.public_metadata import ValueScale
+    from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.spark.counted_records import Counted
 
 ROOM = 2**20
@@ -68,7 +68,7 @@ def spread(counted: Counted, room: int = ROOM) -> Dataset:
         {"cells": n_users, "users": n_cells},
     )
     counted.close()
-    occupancy = SpreadOccupancy(store, n_cells, n_users, counted.n_pairs)
+    occupancy = DistributedOccupancy(store, n_cells, n_users, counted.n_pairs)
     # Both kinds of blocks are asked now, while they are of one reading: later answers are compared
     # with these, so that losses, asked of users, are those of the sums, asked of cells.
     if occupancy.records_per_user.sum() != occupancy.n_records:
@@ -91,15 +91,15 @@ class BlockStore:
         Users in all, for blocks of cells; cells in all, for blocks of users.
     """
 
-    def __init__(self, tables: dict[Whole, DataFrame], others: dict[Whole, int]) -> None:
+    def __init__(self, tables: dict[WholeGroup, DataFrame], others: dict[WholeGroup, int]) -> None:
         self._tables, self._others = tables, others
-        self._digests: dict[Whole, dict[int, bytes]] = {}
+        self._digests: dict[WholeGroup, dict[int, bytes]] = {}
 
     def __repr__(self) -> str:
         return "BlockStore(private)"
 
     def ask(
-        self, whole: Whole, work: Callable[..., Any], cells: Arrays, users: Arrays
+        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         """Return the answers of all blocks of a kind; see `DistributedOccupancy`."""
         return self._asked(whole, (work, tuple(cells), tuple(users)), sums=False)
@@ -111,7 +111,7 @@ class BlockStore:
         return self._asked("cells", (work, tuple(cells), tuple(users)), sums=True)
 
     def _asked(
-        self, whole: Whole, question: blocks.Given, *, sums: bool
+        self, whole: WholeGroup, question: blocks.Given, *, sums: bool
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         table = self._tables[whole]
         sent = table.sparkSession.sparkContext.broadcast(question)
@@ -128,7 +128,7 @@ class BlockStore:
         self._check(whole, dict(zip(numbers, rows["digest"].to_pylist(), strict=True)))
         return (blocks.arrays_of(found) for found in rows["found"].to_pylist())
 
-    def _check(self, whole: Whole, digests: dict[int, bytes]) -> None:
+    def _check(self, whole: WholeGroup, digests: dict[int, bytes]) -> None:
         """Refuse blocks that are not what they were when they were first asked."""
         if self._digests.setdefault(whole, digests) != digests:
             raise StorageError(_CHANGED)
@@ -152,11 +152,11 @@ def _by_user_number(pairs: DataFrame, used: NDArray[np.int64]) -> DataFrame:
 
 
 def _blocks(
-    pairs: DataFrame, whole: Whole, size: NDArray[np.int64], room: int, scale: ValueScale
+    pairs: DataFrame, whole: WholeGroup, size: NDArray[np.int64], room: int, scale: ValueLattice
 ) -> DataFrame:
     """Return the rows of blocks, kept by Spark."""
     own = "cell" if whole == "cells" else "user"
-    block = cuts(size, room)
+    block = partition_numbers(size, room)
     kind = np.int32 if whole == "cells" else np.int64  # as the pairs have it
     named = {own: np.arange(size.size).astype(kind), "block": block.astype(np.int32)}
     numbers = from_arrow(pairs.sparkSession, pa.table(named))

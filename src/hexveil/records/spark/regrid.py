@@ -27,7 +27,7 @@ from hexveil.records.spark.source_rows import opened
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hexveil.model.public_metadata import PublicFacts, Unit
+    from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.records.read_request import Request
     from hexveil.records.sources.source_files import Files, Frame, Remote, Table
     from hexveil.records.spark.source_rows import Opened
@@ -43,18 +43,18 @@ class Recounter:
     source : Files, Table, Frame or Remote
     request : Request
         As the data set was read.
-    facts : PublicFacts
+    facts : PublicMetadata
         Of the data set, without its own `recount`.
     """
 
     engine: SparkSession
     source: Files | Table | Frame | Remote
     request: Request
-    facts: PublicFacts
+    facts: PublicMetadata
 
     def __call__(
         self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
-    ) -> tuple[PublicFacts | None, ...]:
+    ) -> tuple[PublicMetadata | None, ...]:
         """Return the public facts on each grid; None where no cell is left after selection.
 
         Raises
@@ -66,7 +66,7 @@ class Recounter:
             self.request, rules=replace(self.request.rules, privacy_unit=privacy_unit)
         )
         regrid.refuse_slots(grids, request)
-        found: dict[Cells | Labels, PublicFacts | None] = {}
+        found: dict[Cells | Labels, PublicMetadata | None] = {}
         with shown("Counting records"), Session(request.memory, scratch=request.scratch) as session:
             there = opened(self.engine, session, self.source, request)
             with kept(_listed(there, request)) as records:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.accounting.pseudo_users import Grouping
+    from hexveil.accounting.pseudo_users import PseudoUsers
     from hexveil_research.papers.iot.lemmas import Counts
 
     Floats = NDArray[np.float64]
@@ -162,7 +162,7 @@ def zeros_claims() -> tuple[Claim, Claim]:
     )
 
 
-def sample_bias(groups: Grouping, counts: Sequence[int]) -> float:
+def sample_bias(groups: PseudoUsers, counts: Sequence[int]) -> float:
     """Return the worst-case bias for U = 1 if the first Γ samples of a user are in its places."""
     each = 1 / (groups.n_arrays * groups.fill)
     weights = np.zeros(int(np.sum(counts)))

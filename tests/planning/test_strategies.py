@@ -146,9 +146,9 @@ def test_noise_by_cells_is_divided_by_how_much_of_the_mean_is_seen(case, width, 
         occupancy, interval_of(occupancy), noise, width, half
     )
     narrow = 2 * strategies.CELL_RESIDUAL_HALF_WIDTH_SD * strategies.within_cell_sd(width, half)
-    most = strategies.NORMAL.cdf(strategies.CELL_RESIDUAL_HALF_WIDTH_SD) - strategies.NORMAL.cdf(
-        -strategies.CELL_RESIDUAL_HALF_WIDTH_SD
-    )
+    most = strategies.STANDARD_NORMAL.cdf(
+        strategies.CELL_RESIDUAL_HALF_WIDTH_SD
+    ) - strategies.STANDARD_NORMAL.cdf(-strategies.CELL_RESIDUAL_HALF_WIDTH_SD)
     times = seen / (narrow * noise / 0.7)
     assert (times >= 1 / most - 1e-9).all()
     assert (np.diff(times) >= -1e-9).all()

@@ -298,8 +298,8 @@ def _steps(made: Plan) -> str:
     classes = f"averages of {size} user clusters" if size > 1 else "the average of all users"
     return (
         f" The {float(RESIDUAL_QUANTILE):.0%} quantile of the distances from users' own averages "
-        f"is estimated at {_part(made, more.epsilon)}. The remaining epsilon is spent by the strategy "
-        f"with the least predicted error: this range alone; {classes} (at most "
+        f"is estimated at {_part(made, more.epsilon)}. The remaining epsilon is spent by the "
+        f"strategy with the least predicted error: this range alone; {classes} (at most "
         f"{formatting.price(in_classes)} of a user's loss) and distances from users' own averages "
         f"(at most {formatting.price(in_cells)}); or a first average of each cell "
         f"({float(FIRST_STAGE_SHARE):.0%} of the remainder) and distances from it."

@@ -78,7 +78,7 @@ def reproduce(  # noqa: PLR0913  the options of the command
     studies = asked(STUDIES, names or [], every=every)
     check(trials, seed, records, jobs)
     setting = Setting(trials=trials, seed=seed, records=records)
-    with progress_bar.shown("Reproducing") as tell:
+    with progress_bar.progress_bar("Reproducing") as tell:
         made = running.run(studies, setting, out, jobs=jobs or os.cpu_count() or 1, tell=tell)
     text = lines(made, out)
     found = {"studies": [result(one, out) for one in made], "claims": str(out / files.CLAIMS)}
@@ -126,7 +126,7 @@ def listing_lines(studies: Sequence[Study]) -> list[str]:
 
 
 def result(one: Report, out: Path) -> dict[str, Any]:
-    """Return what a study left, for machines."""
+    """Return the results of a study as JSON data."""
     found = files.claims(out, one.study)
     return {
         "name": one.study.name,
@@ -137,7 +137,7 @@ def result(one: Report, out: Path) -> dict[str, Any]:
 
 
 def lines(made: Sequence[Report], out: Path) -> list[str]:
-    """Return per study what holds; of many studies, only the claims that do not."""
+    """Return the verdicts per study; for many studies, only the claims that fail."""
     every: list[Claim] = []
     said: list[str] = []
     for one in made:
@@ -155,7 +155,7 @@ def lines(made: Sequence[Report], out: Path) -> list[str]:
 
 
 def claim_lines(claim: Claim) -> list[str]:
-    """Return a claim: its verdict, where it stands, what it says and what was measured."""
+    """Return a claim: its verdict, place, statement and measurement."""
     reading = "" if claim.reading == "as printed" else f" ({claim.reading})"
     text = f"{claim.paper} {claim.place}{reading}: {claim.says} [{claim.measured}]"
     return formatting.wrapped(f"  {claim.verdict}", text, indent=14)

@@ -142,7 +142,7 @@ def test_findings_are_of_the_good_cells(quality, slowest):
             (_hexagon(places, "ORD"), 350.0, "good"),
         )
     ]  # fmt: skip
-    where = partial(flights_demo.where, places)
+    where = partial(flights_demo.place_name, places)
     first, last, trust = summary.lines(pa.Table.from_pylist(rows), where, "mph")
     assert re.match("Fastest good cell +430 mph to .*LAX.*06:00 to 12:00; off by 20", first)
     assert re.match(f"Slowest good cell +{slowest}", last)
@@ -222,4 +222,4 @@ def test_the_citys_map_is_twice_as_good_as_one_constant(in_the_city):
 def test_hexagons_are_placed_by_the_wind(north, east, said):
     """Whoever reads the line knows where to look on the map."""
     hexagon = h3.latlng_to_cell(LATITUDE + north, LONGITUDE + east, 9)
-    assert city_demo.where({"hexagon": hexagon}) == said
+    assert city_demo.place_name({"hexagon": hexagon}) == said

@@ -43,7 +43,7 @@ def test_targets_of_several_statistics_are_drawn_in_their_parts(objective):
     """The plan meets its targets exactly there, and the joint line passes through it."""
     goals = {"mean": 1, "variance": "5%"}
     plan = drawn(epsilon=None, target_error=goals, statistics=("mean", "sd"), objective=objective)
-    assert error_curve.judged(plan, plan) == pytest.approx(1.0, rel=2e-3)
+    assert error_curve.objective_error(plan, plan) == pytest.approx(1.0, rel=2e-3)
     losses, errors = zip(*error_curve.points(plan), strict=True)
     assert list(losses) == sorted(losses)
     assert any(loss == pytest.approx(float(plan.epsilon), rel=1e-6) for loss in losses)

@@ -59,7 +59,7 @@ def test_measures_carry_their_unit():
     """A number has three figures and its unit, if it has one."""
     assert formatting.measured(1.23456, "km/h") == "1.23 km/h"
     assert formatting.measured(12345.6, "") == "12,346"
-    assert formatting.plain(1234567) == "1,234,567"
+    assert formatting.number_text(1234567) == "1,234,567"
 
 
 def test_grids_are_said_in_words():

@@ -21,7 +21,7 @@ def shown(monkeypatch, stream, patience, wait=0.0):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress, "PATIENCE", patience)
     monkeypatch.setenv("TERM", "xterm")
-    with progress_bar.shown("Comparing") as tell:
+    with progress_bar.progress_bar("Comparing") as tell:
         for share in (0.0, 0.25, 0.5):
             tell(share)
         time.sleep(wait)

@@ -73,12 +73,12 @@ def test_options_win_over_the_file(file):
 def test_an_option_turns_the_question_round(file, tmp_path):
     """Of price and target the option's one stands, and the file's other is left out."""
     run = load(str(file), {("plan", "target_error"): "5%"})
-    assert run.plan.given() == {"target_error": "5%"}
+    assert run.plan.explicit_fields() == {"target_error": "5%"}
     (tmp_path / "goal.toml").write_text('[plan]\ntarget_error = 2\nmethod = "joint"\n')
     run = load(str(tmp_path / "goal.toml"), {("plan", "epsilon"): "1"})
-    assert run.plan.given() == {"epsilon": "1", "method": "joint"}
+    assert run.plan.explicit_fields() == {"epsilon": "1", "method": "joint"}
     both = {("plan", "epsilon"): "1", ("plan", "target_error"): "2"}
-    assert load(str(file), both).plan.given() == {"epsilon": "1", "target_error": "2"}
+    assert load(str(file), both).plan.explicit_fields() == {"epsilon": "1", "target_error": "2"}
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_a_data_source_needs_no_file(tmp_path):
     """Anything that does not end in .toml is the records, as typed."""
     run = load("some, where/*.csv", {("columns", "user"): "bus"})
     assert run.source == ("some, where/*.csv",)
-    assert run.columns.given() == {"user": "bus"}
+    assert run.columns.explicit_fields() == {"user": "bus"}
 
 
 def test_what_is_left_out_is_not_given(file):
     """Only fields that were given become arguments."""
     run = load(str(file))
-    assert run.select.given() == {}
-    assert run.columns.given() == {"user": "bus", "value": "speed"}
+    assert run.select.explicit_fields() == {}
+    assert run.columns.explicit_fields() == {"user": "bus", "value": "speed"}
 
 
 def test_toml_dates_become_text(tmp_path):
@@ -208,10 +208,10 @@ def test_versions_by_file_and_a_cache(file, tmp_path, monkeypatch):
     """A table of versions stands in the file; the cache starts where the file or the caller is."""
     file.write_text(BUSES + '[read]\ncache = "sums"\nversion = { "a.*" = "2", "*" = "1" }\n')
     run = load(str(file))
-    assert run.read.given() == {"cache": "sums", "version": {"a.*": "2", "*": "1"}}
+    assert run.read.explicit_fields() == {"cache": "sums", "version": {"a.*": "2", "*": "1"}}
     monkeypatch.chdir(tmp_path.parent)
     run = load(str(file), {("read", "cache"): "other", ("read", "version"): "3"})
-    assert run.read.given() == {"cache": "../other", "version": "3"}
+    assert run.read.explicit_fields() == {"cache": "../other", "version": "3"}
     for wrong in ("1", '{ "a" = 1 }', '{ "a" = "" }'):
         file.write_text(BUSES + f"[read]\nversion = {wrong}\n")
         with pytest.raises(InputError, match=r"^buses.toml: \[read\] version must be text"):

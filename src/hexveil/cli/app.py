@@ -1,4 +1,4 @@
-"""The command itself: its sub-commands, and what every error becomes.
+"""The command line: its sub-commands, and the exit code and message of every error.
 
 Exit 0 done or replayed; 1 the program or the machine failed; 2 wrong use or bad input; 3 refused
 by the budget; 130 interrupted. An error is one line on stderr.
@@ -36,8 +36,8 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 @dataclass(frozen=True)
-class Known:
-    """What is known of a command before it is loaded from its file, which has its name.
+class CommandEntry:
+    """Name and purpose of a command that is loaded when it is used.
 
     Attributes
     ----------
@@ -57,12 +57,12 @@ class Known:
     installed: bool = False
 
     def load(self) -> object:
-        """Return the command, made from its file."""
+        """Load the command from its module."""
         module = self._module()
-        made = module.app if self.kind == "group" else typer.Typer(add_completion=False)
+        typer_app = module.app if self.kind == "group" else typer.Typer(add_completion=False)
         if self.kind != "group":
-            made.command(self.name, epilog=f"Example:  {self.example}")(self._body(module))
-        return typer.main.get_command(made)
+            typer_app.command(self.name, epilog=f"Example:  {self.example}")(self._body(module))
+        return typer.main.get_command(typer_app)
 
     def _module(self) -> Any:  # noqa: ANN401  a module has any names
         if not self.installed:
@@ -79,43 +79,43 @@ class Known:
         return run_command(body, leave_out=getattr(module, "LEFT_OUT", ("publish",)))
 
 
-PANELS: dict[str, tuple[Known, ...]] = {
+PANELS: dict[str, tuple[CommandEntry, ...]] = {
     "Publish": (
-        Known(
+        CommandEntry(
             "demo",
             "Create a map of real flights, or of buses in an invented city.",
             "hexveil demo --city",
             "plain",
         ),
-        Known(
+        CommandEntry(
             "inspect",
             "Show the grids that a fleet supports; --init drafts a run file.",
             "hexveil inspect buses.toml --epsilon 1",
         ),
-        Known(
+        CommandEntry(
             "plan",
             "Show price and expected error before anything is spent.",
             "hexveil plan buses.toml --resolution 5 --epsilon 3",
         ),
-        Known(
+        CommandEntry(
             "release",
             "Book the price, draw the noise, write the folder.",
             "hexveil release buses.toml --out map",
         ),
-        Known(
+        CommandEntry(
             "publish",
             "Publish a map of every day, from a scheduler, under one budget.",
             "hexveil publish buses.toml --date 2026-11-20 --out maps",
         ),
     ),
     "Check releases": (
-        Known(
+        CommandEntry(
             "verify",
             "Check a release folder; needs no records.",
             "hexveil verify map",
             "plain",
         ),
-        Known(
+        CommandEntry(
             "dossier",
             "Write the document that a privacy officer completes and signs.",
             "hexveil dossier map --out dossier.md",
@@ -123,19 +123,19 @@ PANELS: dict[str, tuple[Known, ...]] = {
         ),
     ),
     "Study": (
-        Known(
+        CommandEntry(
             "evaluate",
             "Compare mechanisms on one cell by simulation.",
             "hexveil evaluate --counts counts.json --values normal:20,10 --bounds 0,65",
         ),
-        Known(
+        CommandEntry(
             "reproduce",
             "Reproduce the papers' figures and claims.",
             "hexveil reproduce iot:fig3 --trials 1000",
             "plain",
             installed=True,
         ),
-        Known(
+        CommandEntry(
             "simulate",
             "Write records of an invented city of buses.",
             "hexveil simulate --users 300 --days 7 --seed 1 --out city.parquet",
@@ -143,7 +143,7 @@ PANELS: dict[str, tuple[Known, ...]] = {
         ),
     ),
     "Ledger": (
-        Known(
+        CommandEntry(
             "ledger",
             "Manage the privacy ledger: create, show, verify.",
             "hexveil ledger show buses.toml",
@@ -151,21 +151,21 @@ PANELS: dict[str, tuple[Known, ...]] = {
         ),
     ),
 }
-"""Every command, by what one wants to do."""
+"""Every command, by purpose."""
 
 
 class _Desk(TyperGroup):
-    """The command itself, whose commands load when they are used."""
+    """Top-level group; its commands load when they are used."""
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401  what the parser's own group takes
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401  what the parser's own group takes
         commands = {
-            one.name: (LaterGroup if one.kind == "group" else LaterCommand)(
-                one.name, one.purpose, panel, one.load
+            entry.name: (LaterGroup if entry.kind == "group" else LaterCommand)(
+                entry.name, entry.purpose, panel, entry.load
             )
-            for panel, several in PANELS.items()
-            for one in several
+            for panel, entries in PANELS.items()
+            for entry in entries
         }
-        super().__init__(**given | {"commands": commands})
+        super().__init__(**options | {"commands": commands})
 
 
 app = typer.Typer(
@@ -176,8 +176,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"hexveil {hexveil.__version__}")
         raise typer.Exit
 
@@ -186,7 +186,7 @@ def _version(asked: bool) -> None:
 def _top(
     context: typer.Context,
     *,
-    _asked: Annotated[
+    _show_version: Annotated[
         bool,
         typer.Option("--version", help="Show the version.", callback=_version, is_eager=True),
     ] = False,
@@ -207,9 +207,9 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, str | None]:
         return error.exit_code, clean(str(error))
     except _USAGE_ERROR as error:
         sentence = error.format_message().rstrip(".")  # type: ignore[attr-defined]
-        where = getattr(getattr(error, "ctx", None), "command_path", "hexveil")
+        command_path = getattr(getattr(error, "ctx", None), "command_path", "hexveil")
         joined = f"{sentence} See" if sentence.endswith("?") else f"{sentence}; see"
-        return 2, f"{joined} {where} --help."
+        return 2, f"{joined} {command_path} --help."
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED, "interrupted."
     except BrokenPipeError:

@@ -69,22 +69,26 @@ def watched() -> Iterator[Watch]:
     A signal that is ignored from the start stays so: thus `nohup` works.
     """
     watch = Watch()
-    before = {}
+    previous = {}
     if threading.current_thread() is threading.main_thread():
         # A handler of another language, None here, could not be put back.
-        known = {one: signal.getsignal(one) for one in SIGNALS}
-        before = {one: was for one, was in known.items() if was not in (signal.SIG_IGN, None)}
+        handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        previous = {
+            number: handler
+            for number, handler in handlers.items()
+            if handler not in (signal.SIG_IGN, None)
+        }
     _watches.append(watch)
-    for one in before:
-        signal.signal(one, watch.handle)
+    for number in previous:
+        signal.signal(number, watch.handle)
     try:
         yield watch
     finally:
         watch.close()
         _watches.remove(watch)
-        for one, was in before.items():
-            if signal.getsignal(one) == watch.handle:
-                signal.signal(one, was)
+        for number, handler in previous.items():
+            if signal.getsignal(number) == watch.handle:
+                signal.signal(number, handler)
 
 
 def stop_if_asked() -> None:
@@ -95,8 +99,8 @@ def stop_if_asked() -> None:
 
 def ignore() -> None:
     """Ignore the signals from here on: the process is ending, with the code of its work."""
-    for one in SIGNALS:
-        signal.signal(one, signal.SIG_IGN)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def leave() -> NoReturn:

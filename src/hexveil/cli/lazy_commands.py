@@ -1,7 +1,7 @@
-"""Commands that are known by name and purpose, and loaded when one of them is used.
+"""Commands with a known name and purpose that load when they are used.
 
-Asking for help, or for the completion of a command's name, happens far more often than any one
-command runs, and must not wait for the libraries of all of them.
+Help and shell completion run far more often than any single command, and must not wait for the
+libraries of all commands.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Later:
-    """What a command and a group of commands have in common: all but their names comes later."""
+    """Base of lazily loaded commands and groups: only name and purpose are known at first."""
 
     def __init__(self, name: str, purpose: str, panel: str, load: Callable[[], Any]) -> None:
         # Only these are there; asking for anything else (__getattr__) loads the command.
@@ -41,8 +41,8 @@ class _Later:
 
 
 class LaterCommand(_Later, TyperCommand):
-    """A command that is loaded when more than its name is asked for."""
+    """Command that loads on the first access to more than its name."""
 
 
 class LaterGroup(_Later, TyperGroup):
-    """A group of commands that is loaded when more than its name is asked for."""
+    """Group of commands that loads on the first access to more than its name."""

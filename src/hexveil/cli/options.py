@@ -1,4 +1,4 @@
-"""A command-line option for every field of a run file, made once from the run's model."""
+"""Command-line options for the fields of a run file, generated from the model of a run."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ def run_command(
     the parser reads. Sections to `leave_out` have no options: a body may use their names itself.
     """
     fields = {key: info for key, info in FIELDS.items() if key[0] not in leave_out}
-    own = [p for p in _parameters(body) if p.name != "run"]
+    own_parameters = [p for p in _parameters(body) if p.name != "run"]
 
     def command(**options: Any) -> int | None:  # noqa: ANN401  options of every kind
         source = options.pop("source")
-        chosen = {key: options.pop(_parameter_name(*key)) for key in fields}
-        overrides = {key: value for key, value in chosen.items() if value not in (None, [])}
+        option_values = {key: options.pop(_parameter_name(*key)) for key in fields}
+        overrides = {key: value for key, value in option_values.items() if value not in (None, [])}
         run = load(source, overrides)
         with contextlib.chdir(run.folder):
             return body(run, **options)
 
-    parameters = [_parameter("source", _Source, None), *own]
+    parameters = [_parameter("source", _Source, None), *own_parameters]
     for key, info in fields.items():
         parameters.append(_parameter(_parameter_name(*key), _option_type(*key, info), None))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Receipts of releases against the ledger: what shows that a ledger was put back or exchanged."""
+"""Comparison of release receipts with the ledger, to detect an older or replaced ledger."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _REMEDY = (
 
 
 def problems(engine: inspection.Engine, folders: Sequence[Path]) -> list[str]:
-    """Return a sentence for each release folder that the ledger does not have as it says."""
-    found: list[str] = []
+    """Return a message for each release folder that disagrees with the ledger."""
+    sentences: list[str] = []
     for folder in folders:
         place = place_of(folder)
         if place is None:  # it cost nothing
             continue
-        said = problem(engine, str(folder), *place)
-        if said is not None:
-            found.append(said)
-    return found
+        sentence = problem(engine, str(folder), *place)
+        if sentence is not None:
+            sentences.append(sentence)
+    return sentences
 
 
 def problem(engine: inspection.Engine, name: str, entry: int, chain: str) -> str | None:
-    """Return a sentence if the ledger does not have what a release rests on; None if it does."""
+    """Return a message if the ledger lacks the entry of a release, else None."""
     stands = inspection.hash_at(engine, entry)
     if stands == chain:
         return None
@@ -53,13 +53,13 @@ def problem(engine: inspection.Engine, name: str, entry: int, chain: str) -> str
 
 
 def check_behind(url: str, place: Archive, *releases: Pointer | None) -> None:
-    """Refuse a ledger that does not have what was published in a place before.
+    """Refuse a ledger without the entries of earlier releases in a place.
 
     Raises
     ------
     StorageError
-        If it was put back to an older copy, is another, or is not there. What was spent since is
-        not known then, so nothing may be booked.
+        If it is missing, an older copy or a different one. The spending since then is unknown, so
+        nothing may be booked.
     """
     stands = place.stands(*releases)
     if not stands:
@@ -72,13 +72,13 @@ def check_behind(url: str, place: Archive, *releases: Pointer | None) -> None:
             f"missing or invalid; nothing was booked. {_REMEDY}"
         ) from None
     for name, stand in stands.items():
-        said = problem(engine, name, stand.entry, stand.chain)
-        if said is not None:
-            raise StorageError(f"{said} Nothing was booked. {_REMEDY}")
+        sentence = problem(engine, name, stand.entry, stand.chain)
+        if sentence is not None:
+            raise StorageError(f"{sentence} Nothing was booked. {_REMEDY}")
 
 
 def place_of(folder: Path) -> tuple[int, str] | None:
-    """Return number and hash of a release's entry; None where it cost nothing."""
+    """Return number and hash of a release's entry; None if it cost nothing."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it holds the text
         place = json.loads((folder / receipt.NAME).read_text("utf-8"))["ledger"]
         return None if place is None else (int(place["entry"]), str(place["chain"]))

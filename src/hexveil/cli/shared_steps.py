@@ -1,4 +1,4 @@
-"""The steps that commands share: read, plan, what a plan means."""
+"""Steps that commands share: read, plan, describe a plan."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def reached(run: Run, path: Path) -> Path:
-    """Return a path of the run as it is reached from where the command was called."""
+    """Return a path of the run relative to the caller's folder."""
     return Path(os.path.normpath(run.folder / path))
 
 
 def typed(path: Path) -> Path:
-    """Return a full path as it is reached from the run's folder, where a command stands."""
+    """Return a full path relative to the run's folder, the current folder of a command."""
     try:
         return Path(os.path.relpath(path))
     except ValueError:  # another drive
@@ -42,54 +42,56 @@ def typed(path: Path) -> Path:
 
 def read(run: Run) -> Dataset:
     """Return the run's records, read into sums."""
-    source, given = arguments.source(run), arguments.read_arguments(run, read_records)
-    return read_records(source, **given)
+    source, options = arguments.source(run), arguments.read_arguments(run, read_records)
+    return read_records(source, **options)
 
 
 def query(run: Run, dialect: str) -> str:
-    """Return the SQL that makes the run's sums elsewhere; nothing is read."""
-    source, given = arguments.source(run), arguments.read_arguments(run, read_records)
+    """Return the SQL that computes the run's sums elsewhere; nothing is read."""
+    source, options = arguments.source(run), arguments.read_arguments(run, read_records)
     if not isinstance(source, str):
         raise InputError("a query needs a single source; name one table or file.")
-    taken = inspect.signature(sums_query).parameters
-    known = {name: value for name, value in given.items() if name in taken}
-    return sums_query(source=source, dialect=dialect, **known)
+    parameters = inspect.signature(sums_query).parameters
+    query_options = {name: value for name, value in options.items() if name in parameters}
+    return sums_query(source=source, dialect=dialect, **query_options)
 
 
 def price_named(run: Run) -> None:
-    """Refuse a plan that cannot be made before the records are read."""
+    """Raise InputError for an invalid plan before the records are read."""
     arguments.plan_arguments(run, make_plan)
 
 
 def planned(run: Run, facts: PublicMetadata) -> Plan:
-    """Return the run's plan for public facts; nothing is spent."""
-    return _made(arguments.plan_arguments(run, make_plan), facts)
+    """Return the run's plan for public metadata; nothing is spent."""
+    return _plan_with(arguments.plan_arguments(run, make_plan), facts)
 
 
-def _made(given: dict[str, Any], facts: PublicMetadata) -> Plan:
+def _plan_with(options: dict[str, Any], facts: PublicMetadata) -> Plan:
     with shown("Planning"):
-        return make_plan(facts, **given, advise=False)
+        return make_plan(facts, **options, advise=False)
 
 
 def coarser(run: Run, facts: PublicMetadata) -> Plan | None:
-    """Return the same plan one resolution coarser; None where there is none."""
+    """Return the plan one resolution coarser; None if there is none."""
     grid = facts.cells.grid
     if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
         return None
-    (found,) = facts.recount((replace(grid, resolution=grid.resolution - 1),), facts.privacy_unit)
-    if found is None:
+    (coarse_facts,) = facts.recount(
+        (replace(grid, resolution=grid.resolution - 1),), facts.privacy_unit
+    )
+    if coarse_facts is None:
         return None
-    given = arguments.plan_arguments(run, make_plan)
+    options = arguments.plan_arguments(run, make_plan)
     if (
-        given.get("clipping_range") == "two-stage"
-        and not (found.occupancy.cells_per_user > 1).any()
+        options.get("clipping_range") == "two-stage"
+        and not (coarse_facts.occupancy.cells_per_user > 1).any()
     ):
-        given["clipping_range"] = "private"
-    return _made(given, found)
+        options["clipping_range"] = "private"
+    return _plan_with(options, coarse_facts)
 
 
 def too_fine(plan: Plan) -> str | None:
-    """Return why this grid is too fine for this fleet and what would help; None if it is not."""
+    """Return why the grid is too fine for the fleet, with advice; None if it is not."""
     if plan.support.supported:
         return None
     with shown("Looking for a usable grid"):
@@ -103,7 +105,7 @@ def gap(plan: Plan) -> float | None:
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """Return what a plan means, for machines; all of it is public."""
+    """Return the figures of a plan as JSON data; all of it is public."""
     support = plan.support
     return {
         "cells": support.cells,
@@ -129,28 +131,30 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 
 def capacity(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
-    """Return what the fleet can support at `epsilon`."""
-    asked = run.plan.given()
-    taken = ("method", "objective", "baseline_error", "clipping_range", "range_share")
-    same: dict[str, Any] = {name: asked[name] for name in taken if name in asked}
-    if "mechanism" in asked:
-        same["mechanism"] = arguments.mechanism(asked["mechanism"])
+    """Return the capacity of the fleet at `epsilon`."""
+    plan_fields = run.plan.explicit_fields()
+    shared_fields = ("method", "objective", "baseline_error", "clipping_range", "range_share")
+    same: dict[str, Any] = {
+        name: plan_fields[name] for name in shared_fields if name in plan_fields
+    }
+    if "mechanism" in plan_fields:
+        same["mechanism"] = arguments.mechanism(plan_fields["mechanism"])
     with shown("Planning on other grids"):
         return table(facts, epsilon=epsilon, **same)
 
 
-def grids(run: Run, made: Plan, *, weaker: bool) -> Capacity | None:
-    """Return what the plan's request would allow on other grids; None if it costs nothing.
+def grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
+    """Return the capacity on other grids for the plan's request; None if it costs nothing.
 
     With `weaker`, for weaker units of privacy too, where records have a local time.
     """
-    facts = made.facts
+    facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here
-    if not made.asked:
+    if not plan.asked:
         return None
     units = [facts.privacy_unit]
     timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
     if weaker and timed:
         units += WEAKER_UNITS[facts.privacy_unit]
     with shown("Planning on other grids"):
-        return assess_grids(made, privacy_units=units)
+        return assess_grids(plan, privacy_units=units)

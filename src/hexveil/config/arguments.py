@@ -1,7 +1,7 @@
-"""From a run to the keyword arguments of the library's doors.
+"""Keyword arguments of the library's functions from a run.
 
-What a door needs and the run does not say is asked for in one sentence; what the run leaves out
-keeps the door's own default.
+One message names all required arguments that the run lacks; omitted fields keep the defaults of the
+function.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Arguments = dict[str, Any]
 
 BEGIN = "; hexveil inspect FILE --init > run.toml drafts a run file that names them"
-"""What helps whoever has records and no run file yet."""
+"""Advice for users who have records but no run file."""
 
 MECHANISMS: dict[str, type[Baseline | OptimalClipping]] = {
     "OptimalClipping": OptimalClipping,
@@ -35,16 +35,20 @@ MECHANISMS: dict[str, type[Baseline | OptimalClipping]] = {
 
 
 def read_arguments(run: Run, door: Callable[..., object]) -> Arguments:
-    """Return the keyword arguments of `read`; its source stands in the run."""
+    """Return the keyword arguments of `read`, without its source."""
     from hexveil.records import Select  # noqa: PLC0415  the engine loads when records are read
 
-    given = {**run.columns.given(), **run.values.given(), **run.read.given()}
-    complete(door, given)
-    given["cells"] = cells(run)
+    fields = {
+        **run.columns.explicit_fields(),
+        **run.values.explicit_fields(),
+        **run.read.explicit_fields(),
+    }
+    complete(door, fields)
+    fields["cells"] = cells(run)
     if run.cells.labels is not None and run.cells.timezone is not None:
-        given.setdefault("timezone", run.cells.timezone)
-    given["select"] = Select(**run.select.given())
-    return given
+        fields.setdefault("timezone", run.cells.timezone)
+    fields["select"] = Select(**run.select.explicit_fields())
+    return fields
 
 
 def source(run: Run) -> str | list[str]:
@@ -55,53 +59,52 @@ def source(run: Run) -> str | list[str]:
 
 
 def cells(run: Run) -> Cells | Labels:
-    """Return what a cell is; refuse labels together with a place or slot."""
-    given = run.cells.given()
-    labels = given.pop("labels", None)
+    """Return the definition of a cell; refuse labels together with a place or slot."""
+    fields = run.cells.explicit_fields()
+    labels = fields.pop("labels", None)
     if labels is not None:
-        given.pop("timezone", None)  # labels have no slots, but hours, dates and days do
-        if given:
-            name = next(iter(given))
+        fields.pop("timezone", None)  # labels have no slots, but hours, dates and days do
+        if fields:
+            name = next(iter(fields))
             raise InputError(
                 f"labels and {name} cannot be combined: use one of them to define cells."
             )
         return Labels(*labels)
-    if given.get("timeslot") == "none":
-        given["timeslot"] = None
-    return Cells(**given)
+    if fields.get("timeslot") == "none":
+        fields["timeslot"] = None
+    return Cells(**fields)
 
 
 def plan_arguments(run: Run, door: Callable[..., object]) -> Arguments:
     """Return the keyword arguments of `plan`.
 
-    What cannot be a price, a target, a split or a statistic is refused here, before records are
-    read.
+    Invalid prices, targets, splits and statistics are refused here, before records are read.
     """
-    given = run.plan.given()
-    if "epsilon" not in given and "target_error" not in given:
+    fields = run.plan.explicit_fields()
+    if "epsilon" not in fields and "target_error" not in fields:
         raise InputError(
             "epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
             "target_error (in [plan], or --target-error): the largest errors."
         )
-    if "epsilon" in given and "target_error" in given:
+    if "epsilon" in fields and "target_error" in fields:
         raise InputError(
             "epsilon and target_error (in [plan], or as options) cannot be combined: set the "
             "price, which determines the errors, or the errors, which determine the price."
         )
-    if "epsilon" in given:
-        to_positive_fraction(given["epsilon"], "epsilon")
+    if "epsilon" in fields:
+        to_positive_fraction(fields["epsilon"], "epsilon")
     else:
-        check_goals(given["target_error"])
-    split_of(given.get("split"))
-    known_statistics(given.get("statistics"), given.get("error", "separate"))
-    if "mechanism" in given:
-        given["mechanism"] = mechanism(given["mechanism"])
-    return complete(door, given)
+        check_goals(fields["target_error"])
+    split_of(fields.get("split"))
+    known_statistics(fields.get("statistics"), fields.get("error", "separate"))
+    if "mechanism" in fields:
+        fields["mechanism"] = mechanism(fields["mechanism"])
+    return complete(door, fields)
 
 
-def check_goals(asked: str | dict[str, str]) -> None:
+def check_goals(target: str | dict[str, str]) -> None:
     """Refuse a target that is not above zero."""
-    goals = asked if isinstance(asked, dict) else {"": asked}
+    goals = target if isinstance(target, dict) else {"": target}
     for name, goal in goals.items():
         to_positive_fraction(
             goal.removesuffix("%"), f"target_error of the {name}" if name else "target_error"
@@ -118,34 +121,34 @@ def mechanism(name: str) -> ThresholdMechanism:
 
 def ledger_arguments(run: Run, door: Callable[..., object]) -> Arguments:
     """Return the keyword arguments of `Ledger`."""
-    return complete(door, run.ledger.given())
+    return complete(door, run.ledger.explicit_fields())
 
 
-def complete(door: Callable[..., object], given: Arguments) -> Arguments:
-    """Return what was given to a door, or ask for all that it needs besides."""
+def complete(door: Callable[..., object], fields: Arguments) -> Arguments:
+    """Return the arguments of a function, or raise InputError naming the missing ones."""
     needed = [
         parameter.name
         for parameter in inspect.signature(door).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
-    missing = [name for name in needed if name not in given and home(name) is not None]
+    missing = [name for name in needed if name not in fields and home(name) is not None]
     if missing:
         begin = BEGIN if {"user", "value"} <= set(missing) else ""
-        raise InputError(f"{_asked(missing)}{begin}.")
-    return given
+        raise InputError(f"{_missing_fields(missing)}{begin}.")
+    return fields
 
 
 def home(name: str) -> str | None:
-    """Return the section in which a library argument stands, or None."""
+    """Return the section that contains a library argument, or None."""
     return next((s for s, model in SECTIONS.items() if name in model.model_fields), None)
 
 
-def _asked(missing: list[str]) -> str:
-    asked = []
+def _missing_fields(missing: list[str]) -> str:
+    descriptions = []
     for name in missing:
         section = home(name)
         assert section is not None  # noqa: S101  only names with a home are asked for
-        asked.append(f"{name} (in [{section}], or {option(section, name)})")
-    verb = "is" if len(asked) == 1 else "are"
-    return f"{', '.join(asked)} {verb} needed"
+        descriptions.append(f"{name} (in [{section}], or {option(section, name)})")
+    verb = "is" if len(descriptions) == 1 else "are"
+    return f"{', '.join(descriptions)} {verb} needed"

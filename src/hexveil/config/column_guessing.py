@@ -1,7 +1,7 @@
-"""Which column is what, proposed from names and declared types alone.
+"""Proposal of a role for each column, from names and declared types alone.
 
 The words of each role are in `hexveil.records.sources.vocabulary`. Keys of JSON documents can be
-ids or values, so of those only usual names are ever returned.
+ids or values, so only common names of keys are ever returned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hexveil.records.sources.schema_preview import Look
 
 MOST = 3
-"""Other candidates that are named at most."""
+"""Largest number of other candidates that are listed."""
 
 _KINDS: Mapping[str, tuple[KindName, ...]] = {
     "lat": ("number", "text", "json"),
@@ -32,11 +32,11 @@ _KINDS: Mapping[str, tuple[KindName, ...]] = {
 _ALONE: Mapping[str, tuple[KindName, ...]] = {"time": ("time", "naive time"), "value": ("number",)}
 """A column of such a type that is the only one has this role, whatever its name."""
 _WEAK = {"id", "date", "long", "hour"}
-"""What says little even if a name is nothing else."""
+"""Words that are weak evidence even as a whole name."""
 
 
 @dataclass(frozen=True)
-class Found:
+class ProposedColumn:
     """The column that is proposed for a role.
 
     Attributes
@@ -44,7 +44,7 @@ class Found:
     name : str
     kind : Kind
     others : tuple of str
-        What else it could be, the likelier first.
+        Other candidates, the likelier first.
     """
 
     name: str
@@ -57,18 +57,20 @@ class _Choice:
     """The columns that are still without a role."""
 
     look: Look
-    taken: set[str] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set)
 
-    def of(self, role: str) -> Found | None:
+    def propose_for(self, role: str) -> ProposedColumn | None:
         """Return the likeliest column of a role, and take it; None if there is none."""
         best = self.ranked(role) or self._alone(role)
         return self.take(best) if best else None
 
-    def take(self, best: list[tuple[str, Kind]]) -> Found:
+    def take(self, best: list[tuple[str, Kind]]) -> ProposedColumn:
         """Take the first of some columns."""
-        (name, kind), *rest = best
-        self.taken.add(name)
-        return Found(name, kind, tuple(other for other, _ in rest)[:MOST])
+        (name, kind), *alternatives = best
+        self.assigned.add(name)
+        return ProposedColumn(
+            name, kind, tuple(name_of_other for name_of_other, _ in alternatives)[:MOST]
+        )
 
     def ranked(self, role: str) -> list[tuple[str, Kind]]:
         """Return the columns that a role's words fit, the likeliest first."""
@@ -82,7 +84,7 @@ class _Choice:
     def free(self, role: str) -> Iterator[tuple[str, Kind]]:
         """Yield the columns that may have a role by their type and may be named."""
         for name, kind in _columns(self.look.schema):
-            if name in self.taken or kind.name not in _KINDS[role]:
+            if name in self.assigned or kind.name not in _KINDS[role]:
                 continue
             if kind.name == "json" and kind.fields and role != "location":
                 continue  # an object
@@ -90,11 +92,13 @@ class _Choice:
                 yield name, kind
 
     def _alone(self, role: str) -> list[tuple[str, Kind]]:
-        only = [one for one in self.free(role) if one[1].name in _ALONE.get(role, ())]
-        return only if len(only) == 1 else []
+        columns = [column for column in self.free(role) if column[1].name in _ALONE.get(role, ())]
+        return columns if len(columns) == 1 else []
 
 
-def propose(look: Look, known: Mapping[str, str] | None = None) -> dict[str, Found]:
+def propose(
+    look: Look, known_columns: Mapping[str, str] | None = None
+) -> dict[str, ProposedColumn]:
     """Return the column proposed for each role that one was found for.
 
     Roles are user, value, time, lat and lon or location, and labels where there is no place.
@@ -105,20 +109,20 @@ def propose(look: Look, known: Mapping[str, str] | None = None) -> dict[str, Fou
     known : mapping of role to name
         Columns whose role is known; they are left out.
     """
-    known = known or {}
-    choice = _Choice(look, set(known.values()))
-    placed = not known.keys().isdisjoint(("lat", "lon", "location"))
-    found = {} if placed else _place(choice)
-    roles = ["time", "user", "value"] + ["labels"] * (not found and not placed)
+    known_columns = known_columns or {}
+    choice = _Choice(look, set(known_columns.values()))
+    placed = not known_columns.keys().isdisjoint(("lat", "lon", "location"))
+    proposed = {} if placed else _place(choice)
+    roles = ["time", "user", "value"] + ["labels"] * (not proposed and not placed)
     for role in roles:
-        one = None if role in known else choice.of(role)
-        if one is not None:
-            found[role] = one
-    return found
+        column = None if role in known_columns else choice.propose_for(role)
+        if column is not None:
+            proposed[role] = column
+    return proposed
 
 
-def _place(choice: _Choice) -> dict[str, Found]:
-    """Return latitude and longitude, or a location; what is not as likely is left as a column."""
+def _place(choice: _Choice) -> dict[str, ProposedColumn]:
+    """Return latitude and longitude, or a location; other candidates stay ordinary columns."""
     lat = choice.ranked("lat")
     lon = _paired(choice.ranked("lon"), lat[0][0]) if lat else []
     places = [*_split(choice.look), *choice.ranked("location")]
@@ -126,10 +130,10 @@ def _place(choice: _Choice) -> dict[str, Found]:
         return {"lat": choice.take(lat), "lon": choice.take(lon)}
     if not places:
         return {}
-    found = choice.take(_apart(places))
-    inside = (found.name + "/", found.name + ".")
-    choice.taken |= {name for name, _ in _columns(choice.look.schema) if name.startswith(inside)}
-    return {"location": found}
+    location = choice.take(_without_nested(places))
+    inside = (location.name + "/", location.name + ".")
+    choice.assigned |= {name for name, _ in _columns(choice.look.schema) if name.startswith(inside)}
+    return {"location": location}
 
 
 def _paired(lon: list[tuple[str, Kind]], lat: str) -> list[tuple[str, Kind]]:
@@ -138,12 +142,15 @@ def _paired(lon: list[tuple[str, Kind]], lat: str) -> list[tuple[str, Kind]]:
     return sorted(lon, key=lambda one: words(one[0])[:-1] != stem)
 
 
-def _apart(places: list[tuple[str, Kind]]) -> list[tuple[str, Kind]]:
+def _without_nested(places: list[tuple[str, Kind]]) -> list[tuple[str, Kind]]:
     """Return places without those that are inside or around the first: the same place."""
-    first = places[0][0]
-    same = (f"{first}.", f"{first}/")
-    rest = [one for one in places[1:] if not one[0].startswith(same)]
-    return [places[0], *(one for one in rest if not first.startswith((f"{one[0]}.", f"{one[0]}/")))]
+    stem = places[0][0]
+    same = (f"{stem}.", f"{stem}/")
+    separate = [place for place in places[1:] if not place[0].startswith(same)]
+    return [
+        places[0],
+        *(place for place in separate if not stem.startswith((f"{place[0]}.", f"{place[0]}/"))),
+    ]
 
 
 def _split(look: Look) -> Iterator[tuple[str, Kind]]:
@@ -151,8 +158,8 @@ def _split(look: Look) -> Iterator[tuple[str, Kind]]:
     for name, kind in look.schema.items():
         stem, mark = name[:-2], name[-2:]
         paired = mark in ("/0", ".0") and f"{stem}{mark[0]}1" in look.schema
-        told = not look.documents or is_known_name(stem)
-        if paired and told and _score("location", stem) is not None:
+        nameable = not look.documents or is_known_name(stem)
+        if paired and nameable and _score("location", stem) is not None:
             yield stem, kind
 
 
@@ -169,9 +176,9 @@ def _score(role: str, name: str) -> int | None:
     A name that is one of the phrases is likelier than one that ends in it, and that than one
     that holds it. Spaces do not count: "pm2.5" is "pm 25".
     """
-    own = words(name)
-    size = len(own)
-    runs = {"".join(own[a:b]): (a, b) for a in range(size) for b in range(a + 1, size + 1)}
+    name_words = words(name)
+    size = len(name_words)
+    runs = {"".join(name_words[a:b]): (a, b) for a in range(size) for b in range(a + 1, size + 1)}
     scores = []
     for rank, phrase in enumerate(PHRASES[role]):
         place = runs.get(phrase.replace(" ", ""))

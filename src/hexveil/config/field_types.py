@@ -25,39 +25,39 @@ def _text(value: object) -> str:
         raise ValueError("must be text without a null character")  # no name of a file holds one
     if isinstance(value, str) and value.strip():
         return value
-    raise ValueError(f"must be text, got {_shown(value)}")
+    raise ValueError(f"must be text, got {_text_of(value)}")
 
 
 def _number(value: object) -> str:
     """Return a number as exact text; the library judges its size."""
     if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
-        return _shown(value)
+        return _text_of(value)
     if isinstance(value, str) and value.strip():
         return value.strip()
-    raise ValueError(f"must be a number, got {_shown(value)}")
+    raise ValueError(f"must be a number, got {_text_of(value)}")
 
 
-def _whole(value: object) -> int:
+def _integer(value: object) -> int:
     try:
         return int(_number(value))
     except ValueError:
-        raise ValueError(f"must be a whole number, got {_shown(value)}") from None
+        raise ValueError(f"must be a whole number, got {_text_of(value)}") from None
 
 
 def _share(value: object) -> float:
     try:
         return float(_number(value))
     except ValueError:
-        raise ValueError(f"must be a number from 0 to 1, got {_shown(value)}") from None
+        raise ValueError(f"must be a number from 0 to 1, got {_text_of(value)}") from None
 
 
 def _switch(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    raise ValueError(f"must be true or false, got {_shown(value)}")
+    raise ValueError(f"must be true or false, got {_text_of(value)}")
 
 
-def _shown(value: object) -> str:
+def _text_of(value: object) -> str:
     """Return a value as text; refuse a number of so many digits that Python does not write it."""
     try:
         return str(value) if isinstance(value, Decimal) else repr(value)
@@ -68,18 +68,18 @@ def _shown(value: object) -> str:
 def _items(value: object) -> list[object]:
     """Return a list as it is, and text as its comma-separated parts."""
     if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return listed(value)
+        return [item.strip() for item in value.split(",") if item.strip()]
+    return as_list(value)
 
 
-def listed(value: object) -> list[object]:
+def as_list(value: object) -> list[object]:
     """Return a list as it is, and a single value as a list of one."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _paths(value: object) -> tuple[str, ...]:
     """Return paths; a comma is part of a name."""
-    return tuple(_text(item) for item in listed(value))
+    return tuple(_text(item) for item in as_list(value))
 
 
 def _numbers(value: object) -> tuple[str, ...]:
@@ -101,17 +101,17 @@ def _goals(value: object) -> str | dict[str, str]:
     Several come as a table, as "mean=2,variance=5%", or as such texts in a list.
     """
     if isinstance(value, dict):
-        return _named([(str(name), _number(goal)) for name, goal in value.items()])
-    parts = [part for item in listed(value) for part in _items(item)]
-    if len(parts) == 1 and "=" not in str(parts[0]):
-        return _number(parts[0])
-    if not all("=" in str(part) for part in parts):
+        return _goals_by_name([(str(name), _number(goal)) for name, goal in value.items()])
+    entries = [entry for item in as_list(value) for entry in _items(item)]
+    if len(entries) == 1 and "=" not in str(entries[0]):
+        return _number(entries[0])
+    if not all("=" in str(entry) for entry in entries):
         raise ValueError(
             "must be one number, or one per statistic, for example mean=2,variance=5%; got "
-            f"{', '.join(map(str, parts))}"
+            f"{', '.join(map(str, entries))}"
         )
-    pairs = (str(part).partition("=") for part in parts)
-    return _named([(name.strip(), goal.strip()) for name, _, goal in pairs])
+    pairs = (str(entry).partition("=") for entry in entries)
+    return _goals_by_name([(name.strip(), goal.strip()) for name, _, goal in pairs])
 
 
 def _version(value: object) -> str | dict[str, str]:
@@ -121,7 +121,7 @@ def _version(value: object) -> str | dict[str, str]:
     return _text(value)
 
 
-def _named(goals: list[tuple[str, str]]) -> dict[str, str]:
+def _goals_by_name(goals: list[tuple[str, str]]) -> dict[str, str]:
     """Return targets by statistic; each must be known, named once and given a number."""
     names = [name for name, _ in goals]
     for name, goal in goals:
@@ -141,14 +141,14 @@ def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
     def check(value: object) -> str:
         if value in words:
             return str(value)
-        raise ValueError(f"must be one of {', '.join(words)}, got {_shown(value)}")
+        raise ValueError(f"must be one of {', '.join(words)}, got {_text_of(value)}")
 
     return check
 
 
 Text = Annotated[str, BeforeValidator(_text)]
 Exact = Annotated[str, BeforeValidator(_number)]
-Whole = Annotated[int, BeforeValidator(_whole)]
+Whole = Annotated[int, BeforeValidator(_integer)]
 Share = Annotated[float, BeforeValidator(_share)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Numbers = Annotated[tuple[str, ...], BeforeValidator(_numbers)]

@@ -1,4 +1,4 @@
-"""From a TOML file and overriding options to a checked run, or one sentence that says why not."""
+"""Load a run from a TOML file and overriding options, or raise one clear error."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _QUOTES_KEY = re.compile("Cannot (declare|mutate|redefine)|Duplicate inline")
 def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None = None) -> Run:
     """Return the run of a TOML file, or of a data source, with some fields overridden.
 
-    Paths in a file start in the file's folder (`Run.folder`), whose name is no part of the run:
-    the same file is the same request wherever it is read from.
+    Paths in a file are relative to its folder (`Run.folder`), whose name is not part of the run:
+    a file is the same request wherever it lies.
 
     Parameters
     ----------
@@ -57,19 +57,19 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
         is still to be filled in.
     """
     raw: Raw = {} if source is None else {"source": [source]}
-    folder, where = Path(), "command line"
+    folder, file_name = Path(), "command line"
     if source is not None and source.lower().endswith(".toml"):
         file = Path(source)
-        raw, folder, where = _parsed(file), file.parent, file.name
+        raw, folder, file_name = _parsed(file), file.parent, file.name
     for (section, field), value in (overrides or {}).items():
         table = raw.setdefault(section, {}) if section else raw
         if isinstance(table, dict):
             table[field] = _from(folder, value) if (section, field) in _PATHS else value
-            other = _INSTEAD.get(field) if section == "plan" else None
-            if other is not None and (section, other) not in (overrides or {}):
-                table.pop(other, None)
-    placeholders.refuse(raw, where)
-    return checked(raw, where, overrides or ()).standing_in(folder)
+            replaced_field = _INSTEAD.get(field) if section == "plan" else None
+            if replaced_field is not None and (section, replaced_field) not in (overrides or {}):
+                table.pop(replaced_field, None)
+    placeholders.refuse(raw, file_name)
+    return checked(raw, file_name, overrides or ()).standing_in(folder)
 
 
 def _from(folder: Path, path: object) -> object:
@@ -82,16 +82,16 @@ def _from(folder: Path, path: object) -> object:
         return str(Path(path).absolute())
 
 
-def checked(raw: Raw, where: str, options: Collection[tuple[str, str]] = ()) -> Run:
-    """Return the run that nested plain values describe.
+def checked(raw: Raw, origin: str, options: Collection[tuple[str, str]] = ()) -> Run:
+    """Validate nested plain values as a run.
 
-    `where` they stand is for messages, which name an option for what came from one.
+    `origin` names their source in messages; `options` are the fields that came from options.
     """
     try:
         return Run.model_validate(raw)
     except ValidationError as error:
-        known = set(raw).intersection(Run.model_fields)
-        failure = InputError(_sentence(error, where, options, known))
+        known_names = set(raw).intersection(Run.model_fields)
+        failure = InputError(_sentence(error, origin, options, known_names))
     # Outside of the handler: the error quotes what stands there, and would be ours' context.
     raise failure
 
@@ -106,7 +106,7 @@ def _parsed(path: Path) -> Raw:
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:
-    """Return the sentence that says why a run file cannot be read."""
+    """Return the error for an unreadable run file."""
     if isinstance(error, FileNotFoundError):
         return InputError(f"there is no file {path}; check the name.")
     if isinstance(error, OSError):
@@ -121,11 +121,11 @@ def _unreadable(path: Path, error: Exception) -> InputError:
     return InputError(f"{path} contains a number with too many digits; use fewer.")
 
 
-def _in_toml(said: str) -> str:
-    """Return what the parser says, without the key that it may quote: records can stand there."""
-    if not _QUOTES_KEY.match(said):
-        return said
-    return f"a key appears twice{said[said.rfind(' (') :]}"
+def _in_toml(message: str) -> str:
+    """Return the parser's message without the key that it may quote: it could be a record."""
+    if not _QUOTES_KEY.match(message):
+        return message
+    return f"a key appears twice{message[message.rfind(' (') :]}"
 
 
 def _decimal(text: str) -> Decimal:
@@ -138,48 +138,52 @@ def _decimal(text: str) -> Decimal:
 
 def _sentence(
     error: ValidationError,
-    where: str,
+    file_name: str,
     options: Collection[tuple[str, str]],
-    known: Collection[str],
+    known_names: Collection[str],
 ) -> str:
-    """Say the first thing that is wrong, and what would be right.
+    """Describe the first problem and its correction.
 
-    `known` are the sections and fields at the file's top that there are in a run file.
+    `known_names` holds the top-level names of the file that exist in a run file.
     """
-    first = error.errors(include_url=False)[0]
-    place = tuple(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden" and not known and not _near(place[-1], Run.model_fields):
+    problem = error.errors(include_url=False)[0]
+    place = tuple(str(key) for key in problem["loc"])
+    if (
+        problem["type"] == "extra_forbidden"
+        and not known_names
+        and not _closest_name(place[-1], Run.model_fields)
+    ):
         return (
-            f"{where}: contains no section or field of a run file, so it may hold records and is "
-            f"not shown; a run file has {', '.join(Run.model_fields)}."
+            f"{file_name}: contains no section or field of a run file, so it may hold records and "
+            f"is not shown; a run file has {', '.join(Run.model_fields)}."
         )
-    if first["type"] == "extra_forbidden":
-        return f"{where}: {_unknown(place)}"
-    if first["type"] != "value_error":
-        return f"{where}: [{place[0]}] must be a section of fields."
-    wrong = first["ctx"]["error"]
+    if problem["type"] == "extra_forbidden":
+        return f"{file_name}: {_unknown(place)}"
+    if problem["type"] != "value_error":
+        return f"{file_name}: [{place[0]}] must be a section of fields."
+    reason = problem["ctx"]["error"]
     if place[:2] in options:
-        return f"{option(*place[:2])} {wrong}."
+        return f"{option(*place[:2])} {reason}."
     name = f"[{place[0]}] {place[1]}" if len(place) > 1 else place[0]
-    return f"{where}: {name} {wrong}."
+    return f"{file_name}: {name} {reason}."
 
 
 def _unknown(place: tuple[str, ...]) -> str:
     *sections, field = place
     section = sections[0] if sections else ""
-    here = list(SECTIONS[section].model_fields) if section else list(Run.model_fields)
+    names = list(SECTIONS[section].model_fields) if section else list(Run.model_fields)
     subject = f"[{section}] has no field {field!r}" if section else f"there is no {field!r}"
-    near = _near(field, here)
-    if near:
-        return f"{subject}; did you mean {near!r}?"
+    suggestion = _closest_name(field, names)
+    if suggestion:
+        return f"{subject}; did you mean {suggestion!r}?"
     if field == "source":
         return f"{subject}; it belongs at the top of the file, above all sections."
     home = [name for name, model in SECTIONS.items() if field in model.model_fields]
     if home:
         return f"{subject}; it belongs in [{home[0]}]."
-    return f"{subject}; available: {', '.join(here)}."
+    return f"{subject}; available: {', '.join(names)}."
 
 
-def _near(field: str, known: Collection[str]) -> str | None:
-    """Return the known name that was probably meant, if there is one."""
-    return next(iter(difflib.get_close_matches(field, list(known), n=1)), None)
+def _closest_name(field: str, known_names: Collection[str]) -> str | None:
+    """Return the closest known name, if any."""
+    return next(iter(difflib.get_close_matches(field, list(known_names), n=1)), None)

@@ -1,4 +1,4 @@
-"""What a run file that was written for someone still lacks: lines to be filled in."""
+"""Placeholders of a drafted run file: fields that the holder must fill in."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FILL_IN = "FILL IN"
-"""What stands in a field that nobody but the holder of the records can fill in."""
+"""Placeholder in a field that only the holder of the records can fill in."""
 
 
-def refuse(raw: Mapping[str, Any], where: str) -> None:
-    """Raise InputError if fields of a run file are still to be filled in, and name them.
+def refuse(raw: Mapping[str, Any], file_name: str) -> None:
+    """Raise InputError with the names of the fields that still hold a placeholder.
 
     Examples
     --------
@@ -23,16 +23,16 @@ def refuse(raw: Mapping[str, Any], where: str) -> None:
         ...
     hexveil.base.errors.InputError: run.toml: bounds (in [values]) is not filled in yet: ...
     """
-    left = [
+    unfilled = [
         f"{field} (in [{section}])"
         for section, fields in raw.items()
         if isinstance(fields, dict)
         for field, value in fields.items()
         if value == FILL_IN
     ]
-    if left:
-        verb = "is" if len(left) == 1 else "are"
+    if unfilled:
+        verb = "is" if len(unfilled) == 1 else "are"
         raise InputError(
-            f"{where}: {', '.join(left)} {verb} not filled in yet: replace {FILL_IN!r} as the "
-            "comment above it says."
+            f"{file_name}: {', '.join(unfilled)} {verb} not filled in yet: replace {FILL_IN!r} as "
+            "the comment above it says."
         )

@@ -1,7 +1,7 @@
 """A run: the arguments of `read`, `plan`, `release` and `Ledger`, in the sections of a file.
 
-A field has the name of the library's argument. One that is left out is left to the library, so
-there are no defaults here.
+A field has the name of the library's argument. The library has the defaults of omitted fields, so
+there are none here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def _field(description: str, default: str | None = None) -> Any:  # noqa: ANN401  as Field does
-    """Return a field that may be left out; `default` only tells what the library then does."""
+    """Return an optional field; `default` only documents the default of the library."""
     return Field(default=None, description=description, json_schema_extra={"library": default})
 
 
@@ -44,13 +44,13 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    def given(self) -> dict[str, Any]:
+    def explicit_fields(self) -> dict[str, Any]:
         """Return the fields that were given, as keyword arguments."""
         return {name: getattr(self, name) for name in sorted(self.model_fields_set)}
 
 
 class Columns(Section):
-    """Which column holds what."""
+    """The meaning of the columns."""
 
     user: Text | None = _field("Column with the id of the user, for example the bus.")
     value: Text | None = _field("Column with the value to average.")
@@ -61,7 +61,7 @@ class Columns(Section):
 
 
 class Values(Section):
-    """What a value can be."""
+    """The range of values."""
 
     bounds: Numbers | None = _field("Smallest and largest value, as 0,65; others are clamped.")
     quantum: Exact | None = _field("Step to which values are rounded.", "0.001")
@@ -69,7 +69,7 @@ class Values(Section):
 
 
 class Grid(Section):
-    """What a cell is: a hexagon in a timeslot, or public labels."""
+    """The definition of a cell: a hexagon in a timeslot, or public labels."""
 
     resolution: Whole | None = _field("H3 resolution, 0 (coarse) to 15 (fine).", "8")
     timeslot: Text | None = _field('Length of a slot, "15min" to "1d", or "none".', "1h")
@@ -79,7 +79,7 @@ class Grid(Section):
 
 
 class Selection(Section):
-    """Which records and cells are used, by public facts."""
+    """Records and cells to include, by public metadata."""
 
     hours: Words | None = _field("Local hours of the day to include, as 6-9,17.")
     dates: Words | None = _field("First and last local day to include.")
@@ -156,7 +156,7 @@ class Planning(Section):
 
 
 class Publishing(Section):
-    """What is written."""
+    """The release folder."""
 
     out: Text | None = _field("New folder for the map.")
     estimates: Names | None = _field(
@@ -168,7 +168,7 @@ class Publishing(Section):
 
 
 class Daily(Section):
-    """When a day is published, and what happens to records that come after that."""
+    """Time of daily publication, and treatment of late records."""
 
     wait: Text | None = _field("Waiting time for late records after the end of a day.", "6h")
     late: Late | None = _field(
@@ -177,7 +177,7 @@ class Daily(Section):
 
 
 class Account(Section):
-    """Where what was spent is kept."""
+    """The ledger and its account."""
 
     url: Text | None = _field("Ledger: an SQLite file, or postgresql://user@host/name.")
     dataset: Text | None = _field("Name of the data set in the ledger.")
@@ -211,14 +211,14 @@ class Run(BaseModel):
 
     @property
     def folder(self) -> Path:
-        """Where the run's paths start: the folder of its file, or here."""
+        """Folder of the run file, to which its paths are relative, or the current folder."""
         return self._folder
 
     def standing_in(self, folder: Path) -> Run:
-        """Return the same run with paths that start in another folder."""
-        moved = self.model_copy()
-        moved._folder = folder  # noqa: SLF001  of the same class
-        return moved
+        """Return a copy of the run with paths relative to another folder."""
+        run = self.model_copy()
+        run._folder = folder  # noqa: SLF001  of the same class
+        return run
 
 
 SECTIONS: dict[str, type[Section]] = {

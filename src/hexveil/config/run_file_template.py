@@ -1,7 +1,7 @@
-"""A run file to begin with: what names and types of columns tell, and lines to fill in.
+"""Draft of a run file from names and types of columns, with placeholders to fill in.
 
-What a field means is said in its own words (`config/run_file.py`); only examples and advice stand
-here. Nothing is taken from records, for bounds that follow the values would tell of them.
+`config/run_file.py` describes the fields; this module adds examples and advice. It reads no
+records: bounds that follow the values would reveal them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hexveil.config.run_file import FIELDS, SECTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hexveil.config.column_guessing import Found
+    from hexveil.config.column_guessing import ProposedColumn
     from hexveil.config.run_file import Run
     from hexveil.records.sources.schema_preview import Look
 
@@ -59,12 +59,12 @@ class Line:
     ----------
     example : str
         In TOML, for a field that is left out.
-    more : str
-        What is said besides the field's own description.
+    note : str
+        Text after the field's own description.
     """
 
     example: str
-    more: str = ""
+    note: str = ""
 
 
 _LINES: Mapping[tuple[str, str], Line] = {
@@ -125,13 +125,13 @@ _DEFAULTS = {
     ("select", "min_users"): "10",
     ("read", "privacy_unit"): '"user"',
 }
-"""What is proposed whatever the columns are."""
+"""Proposed values for any columns."""
 _OF_HEXAGONS = ("resolution", "timeslot", "slot", "timezone", "location")
-"""What cells that are labels do not have."""
+"""Fields that cells of labels do not have."""
 
 
 def started(run: Run, look: Look) -> str:
-    """Return the text of a run file for the columns of a source; what the run says is kept.
+    """Return the text of a run file for the columns of a source; fields of the run are kept.
 
     Its gaps hold `FILL_IN`, which `load` refuses in one sentence.
 
@@ -141,57 +141,61 @@ def started(run: Run, look: Look) -> str:
         With a source; other fields that it has take the place of what would be proposed.
     look : Look
     """
-    given = _given(run)
-    found = propose(look, run.columns.given())
-    values, notes = _proposed(found, given)
-    parts = [_HEAD, *_field(("", "source"), values, notes)]
+    run_fields = _fields_of(run)
+    columns = propose(look, run.columns.explicit_fields())
+    values, notes = _proposed(columns, run_fields)
+    lines = [_HEAD, *_field(("", "source"), values, notes)]
     for section in SECTIONS:
         if section not in _ABOUT and not any(section == name for name, _ in values):
             continue
-        parts.append(f"\n[{section}]  # {_ABOUT.get(section, '')}".rstrip(" #"))
-        parts += [line for key in _keys(section, values) for line in _field(key, values, notes)]
-    return "\n".join(parts) + "\n"
+        lines.append(f"\n[{section}]  # {_ABOUT.get(section, '')}".rstrip(" #"))
+        lines += [line for key in _keys(section, values) for line in _field(key, values, notes)]
+    return "\n".join(lines) + "\n"
 
 
 def _keys(section: str, values: Fields) -> list[tuple[str, str]]:
     """Return the fields of a section of the file, and those besides that have a value."""
-    own = [key for key in _LINES if key[0] == section]
-    return own + [key for key in values if key[0] == section and key not in _LINES]
+    keys = [key for key in _LINES if key[0] == section]
+    return keys + [key for key in values if key[0] == section and key not in _LINES]
 
 
-def _given(run: Run) -> Fields:
+def _fields_of(run: Run) -> Fields:
     """Return the fields that the caller named, in TOML."""
     if not run.source:
         raise InputError("source is needed: name the records for which to draft a run file.")
     source = run.source[0] if len(run.source) == 1 else run.source
-    given = {("", "source"): _toml(("", "source"), source)}
+    fields = {("", "source"): _toml(("", "source"), source)}
     for section in SECTIONS:
-        for name, value in getattr(run, section).given().items():
-            given[section, name] = _toml((section, name), value)
-    return given
+        for name, value in getattr(run, section).explicit_fields().items():
+            fields[section, name] = _toml((section, name), value)
+    return fields
 
 
-def _proposed(found: Mapping[str, Found], given: Fields) -> tuple[Fields, Fields]:
-    """Return what fields of the file hold, in TOML, and what is said of them besides."""
+def _proposed(columns: Mapping[str, ProposedColumn], run_fields: Fields) -> tuple[Fields, Fields]:
+    """Return the values of the fields, in TOML, and additional notes."""
     values, notes = dict(_DEFAULTS), {}
-    for role, one in found.items():
+    for role, column in columns.items():
         key = ("cells" if role == "labels" else "columns", role)
-        values[key] = f"[{_text(one.name)}]" if role == "labels" else _text(one.name)
-        if one.others:
-            notes[key] = f"Other candidates: {', '.join(map(_text, one.others))}."
-    values |= given
-    gaps, said = _gaps({name for section, name in values if section in ("", "columns")}, given)
+        values[key] = f"[{_text(column.name)}]" if role == "labels" else _text(column.name)
+        if column.others:
+            notes[key] = f"Other candidates: {', '.join(map(_text, column.others))}."
+    values |= run_fields
+    gaps, gap_notes = _gaps(
+        {name for section, name in values if section in ("", "columns")}, run_fields
+    )
     if ("cells", "labels") in values:
         gaps = {key: gap for key, gap in gaps.items() if key[1] not in _OF_HEXAGONS}
         for key in _DEFAULTS:
-            if key[1] in _OF_HEXAGONS and key not in given:
+            if key[1] in _OF_HEXAGONS and key not in run_fields:
                 del values[key]
-        said = {key: note for key, note in said.items() if key in gaps}
-    return values | {key: gap for key, gap in gaps.items() if key not in given}, notes | said
+        gap_notes = {key: note for key, note in gap_notes.items() if key in gaps}
+    return values | {
+        key: gap for key, gap in gaps.items() if key not in run_fields
+    }, notes | gap_notes
 
 
-def _gaps(columns: set[str], given: Fields) -> tuple[Fields, Fields]:
-    """Return what is needed and that names and types cannot tell, and what is said of it."""
+def _gaps(columns: set[str], run_fields: Fields) -> tuple[Fields, Fields]:
+    """Return placeholders for required fields without a proposal, and notes about them."""
     values, notes = {("values", "bounds"): _text(FILL_IN)}, {}
     needed = [role for role in ("user", "value") if role not in columns]
     if not columns & {"lat", "location"}:
@@ -199,10 +203,10 @@ def _gaps(columns: set[str], given: Fields) -> tuple[Fields, Fields]:
     for role in needed:
         values["columns", role] = _text(FILL_IN)
         notes["columns", role] = "No column name suggests it."
-    if "time" not in columns and ("cells", "timeslot") not in given:
+    if "time" not in columns and ("cells", "timeslot") not in run_fields:
         values["cells", "timeslot"] = '"none"'
         notes["cells", "timeslot"] = "No column name suggests a time."
-    elif given.get(("cells", "timeslot")) != '"none"':
+    elif run_fields.get(("cells", "timeslot")) != '"none"':
         values["cells", "timezone"] = _text(FILL_IN)
     return values, notes
 
@@ -212,10 +216,10 @@ def _field(
     values: Fields,
     notes: Fields,
 ) -> Iterator[str]:
-    """Yield the lines of a field: what it is, and its value or, in a comment, an example."""
+    """Yield the lines of a field: its description, and its value or a commented example."""
     info, line = FIELDS[key], _LINES.get(key, Line(""))
     description = str(info.description).replace("as 0,65", "as [0, 65]")
-    about = " ".join(filter(None, (description, line.more, notes.get(key))))
+    about = " ".join(filter(None, (description, line.note, notes.get(key))))
     yield from textwrap.wrap(
         about, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False
     )
@@ -232,7 +236,7 @@ def _toml(key: tuple[str, str], value: Any) -> str:  # noqa: ANN401  of any kind
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_text(k)} = {_text(v)}" for k, v in value.items()) + " }"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_toml(key, one) for one in value)}]"
+        return f"[{', '.join(_toml(key, item) for item in value)}]"
     exact = FIELDS[key].annotation in (field_types.Exact | None, field_types.Numbers | None)
     return value if exact and _NUMBER.fullmatch(value) else _text(value)
 
@@ -241,10 +245,10 @@ def _text(text: str) -> str:
     """Return text as a string of TOML, without a character that is not seen."""
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(
-        one
-        if one.isprintable()
-        else f"\\u{ord(one):04x}"
-        if ord(one) < 65536
-        else f"\\U{ord(one):08x}"
-        for one in quoted
+        char
+        if char.isprintable()
+        else f"\\u{ord(char):04x}"
+        if ord(char) < 65536
+        else f"\\U{ord(char):08x}"
+        for char in quoted
     )

@@ -1,6 +1,6 @@
 """`hexveil demo`: a private map, from records to report, in a new folder.
 
-What is shown, and the choices made for it: `demos/flights.py` (real), `demos/city.py` (invented).
+The subjects and their settings: `demos/flights_demo.py` (real), `demos/city_demo.py` (invented).
 """
 
 from __future__ import annotations
@@ -41,43 +41,43 @@ def demo(*, city: InCity = False, as_json: AsJson = False) -> None:
         from hexveil.cli.demos.city_demo import SHOW  # noqa: PLC0415  only one of them is shown
     else:
         from hexveil.cli.demos.flights_demo import SHOW  # noqa: PLC0415
-    run, where = prepared(SHOW, Path("demo-out"))
+    run, place_name = prepared(SHOW, Path("demo-out"))
     with contextlib.chdir(run.folder):
         folder, account = release_command.destination(run)
         dataset = shared_steps.read(run)
-        made, _ = release_command.supported(run, dataset)
+        plan, _ = release_command.supported(run, dataset)
         book = Ledger(**account)
-        published = release_command.publish(run, dataset, made, book)
+        published = release_command.publish(run, dataset, plan, book)
         written = release_command.write(run, published, folder)
-    found = summary.lines(published.to_arrow(), where, run.values.value_unit or "")
+    findings = summary.lines(published.to_arrow(), place_name, run.values.value_unit or "")
     if as_json:
-        text = release_command.release_json(run, made, published, written, book.spend())
-        text |= {"found": found}
+        text = release_command.release_json(run, plan, published, written, book.spend())
+        text |= {"found": findings}
         typer.echo(json.dumps(text, indent=2))
         return
     about = formatting.wrapped(*SHOW.about)
     spent = formatting.wrapped("Ledger", formatting.spent(book.spend()))
-    lines = [*about, *price_lines(made, dataset.public), *found, *spent]
+    lines = [*about, *price_lines(plan, dataset.public), *findings, *spent]
     typer.echo("\n".join([*lines, *files_lines(run, SHOW, written)]))
 
 
 def prepared(show: Show, parent: Path) -> tuple[Run, Where]:
-    """Return the run, its records and run file written to a new folder, and how cells are named."""
+    """Write records and run file to a new folder; return the run and the naming of cells."""
     folder = new_folder(parent, show.name)
     try:
-        with progress_bar.shown("Preparing records") as tell:
-            where = show.write(folder, tell)
+        with progress_bar.progress_bar("Preparing records") as tell:
+            place_name = show.write(folder, tell)
         (folder / f"{show.name}.toml").write_text(show.run, "utf-8")
     except InputError:
         _leave(folder)
         raise
     except OSError as error:
         raise StorageError(f"the demo cannot write to {folder}: {error.strerror}.") from None
-    return load(str(folder / f"{show.name}.toml")), where
+    return load(str(folder / f"{show.name}.toml")), place_name
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """Return the first of parent/name-1, -2, ... that is new, made."""
+    """Create and return the first new folder among parent/name-1, -2, ..."""
     for number in itertools.count(1):
         folder = parent / f"{name}-{number}"
         try:
@@ -102,7 +102,7 @@ def _leave(folder: Path) -> None:
 
 
 def files_lines(run: Run, show: Show, written: list[Path]) -> list[str]:
-    """Return where the map, the other files and the run are."""
+    """Return the places of the map, the other files and the run file."""
     names = ", ".join(path.name for path in written)
     return [
         *formatting.wrapped("Written", f"{shared_steps.reached(run, written[0].parent)}: {names}"),

@@ -1,4 +1,4 @@
-"""`hexveil dossier`: what a privacy officer signs, from a release folder alone."""
+"""`hexveil dossier`: the document for a privacy officer, from a release folder alone."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def dossier(folder: Folder, *, out: Out = None, as_json: AsJson = False) -> None
     It is derived from the manifest of a release folder: public metadata, and fields to complete.
     It draws no legal conclusion.
     """
-    made = made_of(folder)
-    text = made.markdown() + "\n"
+    document = made_of(folder)
+    text = document.markdown() + "\n"
     if out is not None:
         check_out(out, folder)
         write(out, text)
     if as_json:
-        typer.echo(json.dumps(made.data(), indent=2))
+        typer.echo(json.dumps(document.data(), indent=2))
     elif out is None:
         typer.echo(text, nl=False)
     else:
@@ -41,7 +41,7 @@ def dossier(folder: Folder, *, out: Out = None, as_json: AsJson = False) -> None
 
 
 def check_out(out: Path, folder: Path) -> None:
-    """Refuse a file that is no Markdown, that has no folder, or that would change the release."""
+    """Raise InputError for a file that is not Markdown, has no folder, or is in the release."""
     if out.suffix != ".md":
         raise InputError(f"--out must name a file that ends in .md, got {out}.")
     if not out.parent.is_dir():
@@ -55,7 +55,7 @@ def check_out(out: Path, folder: Path) -> None:
 
 
 def write(out: Path, text: str) -> None:
-    """Write the file, whole or not at all."""
+    """Write the file atomically."""
     try:
         atomic_files.write(out, text.encode())
     except OSError as error:

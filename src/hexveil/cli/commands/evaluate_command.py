@@ -1,6 +1,6 @@
-"""`hexveil evaluate`: which mechanism misses least on one cell, by simulation.
+"""`hexveil evaluate`: comparison of mechanisms on one cell, by simulation.
 
-On own values the result is private: every output says so, and no guarantee covers it.
+On values of the records the result is private: every output says so, and no guarantee covers it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LEFT_OUT = ("plan", "release", "publish", "ledger")
-"""Sections of a run that an evaluation has no use for: nothing is planned, booked or released."""
+"""Sections of a run that an evaluation does not use: it plans, books and releases nothing."""
 
 EPSILONS = ("0.25", "0.5", "1", "2")
-"""Where mechanisms are compared unless --epsilon says otherwise."""
+"""Default values of --epsilon."""
 
 DIGITS = 18
-"""Of a cell's number, at most."""
+"""Largest number of digits of a cell's number."""
 
 WIDTH, COLUMN = 100, 17
-"""Letters of a line, and of a column of the table."""
+"""Width of a line, and of a column of the table, in characters."""
 
 _PATH = {"resolve_path": True}  # the command stands in the run file's folder when it is read
 Counts = Annotated[
@@ -100,7 +100,7 @@ def evaluate(  # noqa: PLR0913  the options of the command
     if out is not None:
         private_study_output.check_folder(out)
         figure_style.check_installed()
-    asked: dict[str, Any] = {
+    study_arguments: dict[str, Any] = {
         "mechanisms": [
             mechanism_text.mechanism(text) for text in mechanism or mechanism_text.MECHANISMS
         ],
@@ -109,22 +109,26 @@ def evaluate(  # noqa: PLR0913  the options of the command
         "trials": trials,
         "seed": seed,
     }
-    more, where = of_records(run, cell) if counts is None else of_file(run, counts, cell, values)
-    with progress_bar.shown("Comparing") as tell:
-        table = compare(**asked, **more, progress=tell)
-    what = f"simulated values {values}" if values else f"values of column {run.columns.value}"
-    files = [] if out is None else write(table, out, f"{where}, {what}", run)
+    cell_arguments, cell_name = (
+        of_records(run, cell) if counts is None else of_file(run, counts, cell, values)
+    )
+    with progress_bar.progress_bar("Comparing") as tell:
+        table = compare(**study_arguments, **cell_arguments, progress=tell)
+    value_source = (
+        f"simulated values {values}" if values else f"values of column {run.columns.value}"
+    )
+    files = [] if out is None else write(table, out, f"{cell_name}, {value_source}", run)
     if as_json:
         typer.echo(json.dumps(table_json(table, files), indent=2))
         return
     typer.echo("\n".join([*lines(table, run.values.value_unit or ""), *end_lines(table, files)]))
 
 
-def epsilons(run: Run, given: list[str] | None) -> list[str]:
-    """Return where to compare: the options, else the run's price, else a usual range."""
-    if given is None:
+def epsilons(run: Run, option_texts: list[str] | None) -> list[str]:
+    """Return the epsilons to compare: the options, else the run's, else the default."""
+    if option_texts is None:
         return list(EPSILONS) if run.plan.epsilon is None else [run.plan.epsilon]
-    return [part.strip() for text in given for part in text.split(",") if part.strip()]
+    return [number.strip() for text in option_texts for number in text.split(",") if number.strip()]
 
 
 def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
@@ -143,9 +147,9 @@ def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
 def of_file(
     run: Run, counts: Path, cell: str | None, values: str | None
 ) -> tuple[dict[str, Any], str]:
-    """Return counts of a file and the bounds, and the file's name; refuse records beside them."""
-    for name, given in (("records", run.source), ("--cell", cell)):
-        if given:
+    """Return counts from a file with the bounds, and the file's name; refuse records as well."""
+    for name, conflicting in (("records", run.source), ("--cell", cell)):
+        if conflicting:
             raise InputError(
                 f"--counts and {name} cannot be combined: use the counts of one of them."
             )
@@ -175,7 +179,7 @@ def write(table: pa.Table, out: Path, title: str, run: Run) -> list[Path]:
 
 
 def table_json(table: pa.Table, files: list[Path]) -> dict[str, Any]:
-    """Return the table for machines; of own records the first entry says that it is private."""
+    """Return the table as JSON data; a private one says so in its first entry."""
     private = private_study_output.is_private(table)
     stamp = (
         {"private": f"{private_study_output.STAMP} {private_study_output.NOT_COVERED}"}
@@ -193,30 +197,30 @@ def lines(table: pa.Table, value_unit: str) -> list[str]:
     losses = list(dict.fromkeys(loss for _, loss in cells))
     width = max(map(len, names)) + 2
     unit = f" in {value_unit}" if value_unit else ""
-    said = [private_study_output.STAMP, ""] if private_study_output.is_private(table) else []
-    said.append(f"Mean absolute error{unit} ± its standard error, {rows[0]['trials']:,} trials:")
+    output = [private_study_output.STAMP, ""] if private_study_output.is_private(table) else []
+    output.append(f"Mean absolute error{unit} ± its standard error, {rows[0]['trials']:,} trials:")
     across = max(1, (WIDTH - width) // COLUMN)
     for start in range(0, len(losses), across):
         block = losses[start : start + across]
-        said += ["", f"{'Epsilon':<{width}}" + "".join(f"{loss:>{COLUMN}g}" for loss in block)]
-        said += [
+        output += ["", f"{'Epsilon':<{width}}" + "".join(f"{loss:>{COLUMN}g}" for loss in block)]
+        output += [
             f"{n:<{width}}" + "".join(f"{cells[n, e]:>{COLUMN}}" for e in block) for n in names
         ]
-    return said
+    return output
 
 
 def _error(row: dict[str, Any]) -> str:
-    return f"{formatting.plain(row['mae'])} ± {formatting.plain(row['standard_error'])}"
+    return f"{formatting.number_text(row['mae'])} ± {formatting.number_text(row['standard_error'])}"
 
 
 def end_lines(table: pa.Table, files: list[Path]) -> list[str]:
-    """Return what the numbers may be used for, and where they were written."""
-    said = (
+    """Return the limits of use of private results, and the written files."""
+    output = (
         ["", *formatting.wrapped("Guarantee", private_study_output.NOT_COVERED)]
         if private_study_output.is_private(table)
         else []
     )
     if files:
         names = ", ".join(path.name for path in files)
-        said += formatting.wrapped("Written", f"{files[0].parent}: {names}")
-    return said
+        output += formatting.wrapped("Written", f"{files[0].parent}: {names}")
+    return output

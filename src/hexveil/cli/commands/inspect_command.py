@@ -1,4 +1,4 @@
-"""`hexveil inspect`: the public facts of records, and what this fleet can support."""
+"""`hexveil inspect`: public metadata of records, and the grids that a fleet supports."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ def inspect(
 
 
 def begun(run: Run, *, alone: bool, trust: bool) -> str:
-    """Return the text of a run file for the columns of the run's source."""
+    """Return the draft of a run file for the columns of the run's source."""
     if not alone:
         raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
-    known = (*run.columns.given().values(), *(run.cells.labels or ()))
-    return started(run, look(arguments.source(run), known, trusted=trust))
+    column_names = (*run.columns.explicit_fields().values(), *(run.cells.labels or ()))
+    return started(run, look(arguments.source(run), column_names, trusted=trust))
 
 
 def facts_json(facts: PublicMetadata) -> dict[str, object]:
-    """Return the public facts of a data set, for machines."""
+    """Return the public metadata of a data set as JSON data."""
     occupancy = facts.occupancy
     return {
         "value": facts.value,
@@ -101,10 +101,10 @@ def facts_json(facts: PublicMetadata) -> dict[str, object]:
 
 
 def fact_lines(facts: PublicMetadata) -> list[str]:
-    """Return the public facts of a data set, as text."""
+    """Return the public metadata of a data set as text."""
     occupancy = facts.occupancy
     unit = f" in {facts.value_unit}" if facts.value_unit else ""
-    low, high = (formatting.plain(float(b)) for b in (facts.scale.lower, facts.scale.upper))
+    low, high = (formatting.number_text(float(b)) for b in (facts.scale.lower, facts.scale.upper))
     lines = [
         *formatting.wrapped(
             "Value", f"{facts.value}{unit}, clamped to {low} and {high}; never shown."
@@ -125,7 +125,7 @@ def fact_lines(facts: PublicMetadata) -> list[str]:
 
 
 def show(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
-    """Print what this fleet can support."""
+    """Print the grids that this fleet supports."""
     factor = formatting.factor(float(epsilon))
     typer.echo(
         f"\nGrids that this fleet supports at epsilon {epsilon} (probability factor {factor}):"

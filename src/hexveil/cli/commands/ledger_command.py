@@ -1,4 +1,4 @@
-"""`hexveil ledger`: the book of what was spent, for those who hold it."""
+"""`hexveil ledger`: manage the privacy ledger."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import typer
 from hexveil.base.errors import InputError
 from hexveil.cli import receipts
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
-from hexveil.cli.output import formatting
-from hexveil.cli.output import ledger_text as said
+from hexveil.cli.output import formatting, ledger_text
 from hexveil.config import arguments, load
 from hexveil.ledger import Ledger, inspection
 from hexveil.ledger import export as exporting
@@ -50,29 +49,29 @@ def _top(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-def asked(where: str, **options: str | None) -> Run:
-    """Return the run of a file, or of a ledger's address alone, with fields of [ledger] given."""
-    given = {("ledger", name): text for name, text in options.items() if text is not None}
-    if where.lower().endswith(".toml"):
-        run = load(where, given)
+def run_for(location: str, **options: str | None) -> Run:
+    """Return the run of a file or of a ledger's address, with fields of [ledger] overridden."""
+    overrides = {("ledger", name): text for name, text in options.items() if text is not None}
+    if location.lower().endswith(".toml"):
+        run = load(location, overrides)
     else:
-        run = load(None, {("ledger", "url"): where} | given)
+        run = load(None, {("ledger", "url"): location} | overrides)
     if run.ledger.url is None:
-        raise InputError(f"{where} names no ledger; set url in [ledger].")
+        raise InputError(f"{location} names no ledger; set url in [ledger].")
     if run.ledger.url == MEMORY:
         raise InputError("a ledger in memory ends with its program; name a file or a server.")
     return run
 
 
 def engine_of(run: Run) -> inspection.Engine:
-    """Return the run's ledger, opened to be looked into; it must be there."""
+    """Open the run's existing ledger for inspection."""
     assert run.ledger.url is not None  # noqa: S101  asked
     with contextlib.chdir(run.folder):
         return inspection.existing(run.ledger.url)
 
 
-def book_of(run: Run, dataset: str | None) -> Ledger:
-    """Return the book of a data set that it knows, to be written to."""
+def open_ledger(run: Run, dataset: str | None) -> Ledger:
+    """Open the ledger of a registered data set for writing."""
     if dataset is None:
         raise InputError("dataset (in [ledger], or --dataset) is needed: name the data set.")
     assert run.ledger.url is not None  # noqa: S101  asked
@@ -81,16 +80,16 @@ def book_of(run: Run, dataset: str | None) -> Ledger:
         return Ledger(run.ledger.url, dataset=dataset, key=run.ledger.key)
 
 
-def tell(lines: list[str], plain: object, *, as_json: bool) -> None:
-    """Print lines, or the same for machines."""
-    typer.echo(json.dumps(plain, indent=2) if as_json else "\n".join(lines))
+def echo(lines: list[str], json_data: object, *, as_json: bool) -> None:
+    """Print lines, or the data as JSON."""
+    typer.echo(json.dumps(json_data, indent=2) if as_json else "\n".join(lines))
 
 
 @app.command(
     "init", epilog="Example:  hexveil ledger init ledger.sqlite --dataset buses --budget 5"
 )
 def init(
-    where: Where,
+    location: Where,
     *,
     dataset: Dataset = None,
     budget: Annotated[
@@ -107,33 +106,42 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Open the account of a data set; creates the ledger and its key if necessary."""
-    run = asked(
-        where, dataset=dataset, budget=budget, window=window, key=key, account=account
+    run = run_for(
+        location, dataset=dataset, budget=budget, window=window, key=key, account=account
     )  # fmt: skip
     with contextlib.chdir(run.folder):
         book = Ledger(**arguments.ledger_arguments(run, Ledger))
-    what = (book.account, book.dataset, said.near(book.where), said.near(str(book.key_file)))
-    tell(said.opened_lines(*what), said.opened_json(*what), as_json=as_json)
+    opened = (
+        book.account,
+        book.dataset,
+        ledger_text.relative_path(book.where),
+        ledger_text.relative_path(str(book.key_file)),
+    )
+    echo(ledger_text.opened_lines(*opened), ledger_text.opened_json(*opened), as_json=as_json)
 
 
 @app.command("show", epilog="Example:  hexveil ledger show ledger.sqlite --dataset buses")
-def show(where: Where, *, dataset: Dataset = None, as_json: AsJson = False) -> None:
+def show(location: Where, *, dataset: Dataset = None, as_json: AsJson = False) -> None:
     """Show the spent and the remaining budget, of all accounts or of one data set.
 
     For this window, and for the lifetime of an owner present throughout.
     """
-    run = asked(where, dataset=dataset)
+    run = run_for(location, dataset=dataset)
     engine = engine_of(run)
-    found, name = (
+    summary, name = (
         inspection.overview(engine, run.ledger.dataset),
-        said.near(inspection.where(engine)),
+        ledger_text.relative_path(inspection.where(engine)),
     )
-    tell(said.overview_lines(found, name), said.overview_json(found, name), as_json=as_json)
+    echo(
+        ledger_text.overview_lines(summary, name),
+        ledger_text.overview_json(summary, name),
+        as_json=as_json,
+    )
 
 
 @app.command("history", epilog="Example:  hexveil ledger history ledger.sqlite --limit 20")
 def history(
-    where: Where,
+    location: Where,
     *,
     dataset: Dataset = None,
     limit: Annotated[
@@ -142,17 +150,17 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """List the events, oldest first; public metadata only."""
-    run = asked(where, dataset=dataset)
-    found = inspection.history(engine_of(run), run.ledger.dataset, limit=limit)
-    lines = [said.event_line(one) for one in found] or ["No events yet."]
-    tell(lines, [exporting.row(one) for one in found], as_json=as_json)
+    run = run_for(location, dataset=dataset)
+    events = inspection.history(engine_of(run), run.ledger.dataset, limit=limit)
+    lines = [ledger_text.event_line(event) for event in events] or ["No events yet."]
+    echo(lines, [exporting.row(event) for event in events], as_json=as_json)
 
 
 @app.command(
     "set-budget", epilog="Example:  hexveil ledger set-budget ledger.sqlite 8 --dataset buses"
 )
 def set_budget(
-    where: Where,
+    location: Where,
     budget: Annotated[str, typer.Argument(help="New budget, in epsilon.", metavar="NUMBER")],
     *,
     dataset: Dataset = None,
@@ -160,18 +168,20 @@ def set_budget(
     as_json: AsJson = False,
 ) -> None:
     """Change a budget; the old one and the new one stay on record."""
-    run = asked(where, dataset=dataset, key=key)
-    book = book_of(run, run.ledger.dataset)
-    before = book.account
+    run = run_for(location, dataset=dataset, key=key)
+    book = open_ledger(run, run.ledger.dataset)
+    old_account = book.account
     book.set_budget(budget)
-    after, spend = book.account, book.spend()
-    plain = said.account_json(after) | {"before": said.account_json(before)["budget"]}
-    tell(said.changed_lines(before, after, spend), plain, as_json=as_json)
+    new_account, spend = book.account, book.spend()
+    json_data = ledger_text.account_json(new_account) | {
+        "before": ledger_text.account_json(old_account)["budget"]
+    }
+    echo(ledger_text.changed_lines(old_account, new_account, spend), json_data, as_json=as_json)
 
 
 @app.command("verify", epilog="Example:  hexveil ledger verify ledger.sqlite --receipt map")
 def verify(
-    where: Where,
+    location: Where,
     *,
     receipt: Annotated[
         list[Path] | None,
@@ -185,21 +195,21 @@ def verify(
 
     With a receipt, also that the ledger is not an older copy. Exit 0 if consistent, 2 if not.
     """
-    engine = engine_of(asked(where))
+    engine = engine_of(run_for(location))
     verdict = verified(engine)
     problems = [*verdict.problems, *receipts.problems(engine, receipt or ())]
     text = f"{verdict.entries:,} events are consistent; the last has hash {verdict.head}."
     lines = formatting.wrapped("Checked", text)
     if problems:
-        lines = ["The ledger is inconsistent:", *(f"  {one}" for one in problems)]
-    plain = {"entries": verdict.entries, "chain": verdict.head, "problems": problems}
-    tell(lines, plain, as_json=as_json)
+        lines = ["The ledger is inconsistent:", *(f"  {problem}" for problem in problems)]
+    json_data = {"entries": verdict.entries, "chain": verdict.head, "problems": problems}
+    echo(lines, json_data, as_json=as_json)
     return 2 if problems else 0
 
 
 @app.command("resolve", epilog="Example:  hexveil ledger resolve ledger.sqlite")
 def resolve(
-    where: Where,
+    location: Where,
     *,
     give_back: Annotated[
         str | None, typer.Option(help="Reserved request to give back.", metavar="REQUEST")
@@ -218,35 +228,38 @@ def resolve(
     """
     if give_back is not None and abandon is not None:
         raise InputError("--give-back and --abandon cannot be combined: name one request.")
-    run = asked(where, dataset=dataset, key=key)
+    run = run_for(location, dataset=dataset, key=key)
     waiting = inspection.unresolved(engine_of(run), run.ledger.dataset)
     start = give_back if abandon is None else abandon
     if start is None:
-        tell(
-            said.waiting_lines(waiting), [exporting.row(one) for one in waiting], as_json=as_json
-        )  # fmt: skip
+        rows = [exporting.row(event) for event in waiting]
+        echo(ledger_text.waiting_lines(waiting), rows, as_json=as_json)
         return
-    one = the_one(waiting, start)
-    book = book_of(run, one.dataset)
+    event = matching_release(waiting, start)
+    book = open_ledger(run, event.dataset)
     if abandon is None:
-        book.give_back(one.request)
-        state, done = "returned", "given back: it costs nothing"
+        book.give_back(event.request)
+        state, outcome = "returned", "given back: it costs nothing"
     else:
-        book.abandon(one.request)
-        state, done = "abandoned", "abandoned: its price stays spent"
-    plain = {"dataset": one.dataset, "request": one.request, "state": state}
-    tell(formatting.wrapped("Release", f"{one.request[:16]} is {done}."), plain, as_json=as_json)
+        book.abandon(event.request)
+        state, outcome = "abandoned", "abandoned: its price stays spent"
+    json_data = {"dataset": event.dataset, "request": event.request, "state": state}
+    echo(
+        formatting.wrapped("Release", f"{event.request[:16]} is {outcome}."),
+        json_data,
+        as_json=as_json,
+    )
 
 
-def the_one(waiting: tuple[Event, ...], start: str) -> Event:
-    """Return the waiting release whose request begins so."""
-    found = [one for one in waiting if start and one.request.startswith(start)]
-    if len(found) != 1:
+def matching_release(waiting: tuple[Event, ...], start: str) -> Event:
+    """Return the only unfinished release with this request prefix."""
+    matches = [event for event in waiting if start and event.request.startswith(start)]
+    if len(matches) != 1:
         raise InputError(
-            f"{len(found)} unfinished releases begin with {start!r}, but exactly one must; "
+            f"{len(matches)} unfinished releases begin with {start!r}, but exactly one must; "
             "resolve without an option lists them."
         )
-    return found[0]
+    return matches[0]
 
 
 @app.command("keygen", epilog="Example:  hexveil ledger keygen signing.pem")
@@ -261,19 +274,21 @@ def keygen(
     hexveil verify --key FILE.pub.
     """
     public = signing.generate(file)
-    found = signing.reader(public).fingerprint
+    fingerprint = signing.reader(public).fingerprint
     lines = [
         *formatting.wrapped("Private key", f"{file}: keep it secret, and store a copy elsewhere."),
         *formatting.wrapped("Public key", f"{public}: give it to the recipients of releases."),
-        *formatting.wrapped("Fingerprint", f"{found}: send it to them through another channel."),
+        *formatting.wrapped(
+            "Fingerprint", f"{fingerprint}: send it to them through another channel."
+        ),
     ]
-    plain = {"private_key": str(file), "public_key": str(public), "fingerprint": found}
-    tell(lines, plain, as_json=as_json)
+    json_data = {"private_key": str(file), "public_key": str(public), "fingerprint": fingerprint}
+    echo(lines, json_data, as_json=as_json)
 
 
 @app.command("export", epilog="Example:  hexveil ledger export ledger.sqlite events.csv")
 def export(
-    where: Where,
+    location: Where,
     file: Annotated[
         Path, typer.Argument(help="New file: .json, .csv or .parquet.", metavar="FILE")
     ],
@@ -284,8 +299,12 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write every event to a file, without the losses of single units."""
-    engine = engine_of(asked(where))
-    found = inspection.history(engine)
-    exporting.write(file, found, results=inspection.results(engine) if numbers else None)
-    plain = {"file": str(file), "events": len(found)}
-    tell(formatting.wrapped("Written", f"{file}: {len(found):,} events."), plain, as_json=as_json)
+    engine = engine_of(run_for(location))
+    events = inspection.history(engine)
+    exporting.write(file, events, results=inspection.results(engine) if numbers else None)
+    json_data = {"file": str(file), "events": len(events)}
+    echo(
+        formatting.wrapped("Written", f"{file}: {len(events):,} events."),
+        json_data,
+        as_json=as_json,
+    )

@@ -1,4 +1,4 @@
-"""`hexveil plan`: what a release would cost and what it would say, before anything is spent."""
+"""`hexveil plan`: price and expected error of a release, before anything is spent."""
 
 from __future__ import annotations
 
@@ -86,23 +86,23 @@ def plan(
         curve = shared_steps.typed(curve)
         curves.check(curve)
     facts = shared_steps.read(run).public
-    made = shared_steps.planned(run, facts)
-    files = _write(made, facts, curve, save)
-    methods = _compared(made) if compare_methods else None
-    asked = grids or (grids is None and methods is None)
-    table = shared_steps.grids(run, made, weaker=bool(grids)) if asked else None
+    plan = shared_steps.planned(run, facts)
+    files = _write(plan, facts, curve, save)
+    methods = _compare_methods(plan) if compare_methods else None
+    wants_grids = grids or (grids is None and methods is None)
+    table = shared_steps.grids(run, plan, weaker=bool(grids)) if wants_grids else None
     if as_json:
-        said = _json(run, made, facts, methods, files) | _grids_json(table, whole=bool(grids))
-        typer.echo(json.dumps(said, indent=2))
+        output = _json(run, plan, facts, methods, files) | _grids_json(table, all_grids=bool(grids))
+        typer.echo(json.dumps(output, indent=2))
         return
-    typer.echo("\n".join([*price_lines(made, facts), *no_interval(run, made)]))
+    typer.echo("\n".join([*price_lines(plan, facts), *no_interval(run, plan)]))
     if methods is not None:
-        method_table.show(methods, method_table.measure(made, facts.value_unit))
+        method_table.show(methods, method_table.measure(plan, facts.value_unit))
     else:
-        coarse, warning = shared_steps.coarser(run, facts), shared_steps.too_fine(made)
-        typer.echo("\n".join(map_lines(made, facts, coarse, warning)))
+        coarse, warning = shared_steps.coarser(run, facts), shared_steps.too_fine(plan)
+        typer.echo("\n".join(map_lines(plan, facts, coarse, warning)))
     if table is not None and grids:
-        typer.echo(f"\nOther grids at epsilon {formatting.plain(table.epsilon)}:")
+        typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
         tables.show(table, facts.value_unit)
     elif table is not None:
         typer.echo("\n".join(formatting.wrapped("Grid", tables.capital(table.sentence))))
@@ -110,28 +110,28 @@ def plan(
         typer.echo(line)
 
 
-def _compared(made: Plan) -> list[Line]:
+def _compare_methods(plan: Plan) -> list[Line]:
     with shown("Comparing the methods"):
-        return compare(made)
+        return compare(plan)
 
 
-def _write(made: Plan, facts: PublicMetadata, curve: Path | None, save: Path | None) -> Files:
-    """Write the plan and the curve that were asked for, and return the paths."""
-    saved = [] if save is None else [made.save(shared_steps.typed(save))]
+def _write(plan: Plan, facts: PublicMetadata, curve: Path | None, save: Path | None) -> Files:
+    """Write the requested plan and curve, and return their paths."""
+    saved = [] if save is None else [plan.save(shared_steps.typed(save))]
     with shown("Drawing the curve"):
-        drawn = [] if curve is None else curves.write(made, curve, facts.value_unit)
+        drawn = [] if curve is None else curves.write(plan, curve, facts.value_unit)
     return {"saved": saved, "drawn": drawn}
 
 
 def _json(
-    run: Run, made: Plan, facts: PublicMetadata, methods: list[Line] | None, files: Files
+    run: Run, plan: Plan, facts: PublicMetadata, methods: list[Line] | None, files: Files
 ) -> dict[str, Any]:
-    """Return the plan and what was written, for machines."""
+    """Return the plan and the written files as JSON data."""
     coarse = shared_steps.coarser(run, facts)
-    return shared_steps.plan_json(made) | {
+    return shared_steps.plan_json(plan) | {
         "unit": facts.privacy_unit,
         "coarser": None if coarse is None else shared_steps.plan_json(coarse),
-        "warning": shared_steps.too_fine(made),
+        "warning": shared_steps.too_fine(plan),
         "methods": None if methods is None else [asdict(line) for line in methods],
         "files": [
             str(shared_steps.reached(run, path)) for paths in files.values() for path in paths
@@ -139,60 +139,64 @@ def _json(
     }
 
 
-def _grids_json(table: Capacity | None, *, whole: bool) -> dict[str, Any]:
-    """Return the proposal and, if it was asked for, the whole table, for machines."""
+def _grids_json(table: Capacity | None, *, all_grids: bool) -> dict[str, Any]:
+    """Return the proposal and, if requested, the whole table as JSON data."""
     if table is None:
         return {"proposal": None, "proposed": None, "grids": None}
     proposed = None if table.proposed is None else asdict(table.proposed)
-    offers = table.to_arrow().to_pylist() if whole else None
+    offers = table.to_arrow().to_pylist() if all_grids else None
     return {"proposal": table.sentence, "proposed": proposed, "grids": offers}
 
 
 def file_lines(run: Run, files: Files) -> list[str]:
-    """Return what is said of the files that were written."""
-    said = {name: [str(shared_steps.reached(run, path)) for path in files[name]] for name in files}
+    """Return lines about the written files."""
+    paths = {name: [str(shared_steps.reached(run, path)) for path in files[name]] for name in files}
     lines = []
-    for folder in said["saved"]:
+    for folder in paths["saved"]:
         lines += formatting.wrapped(
             "Saved", f"{folder}; review it, then: hexveil release ... --from-plan {folder}"
         )
-    if said["drawn"]:
-        lines += formatting.wrapped("Curve", ", ".join(said["drawn"]))
+    if paths["drawn"]:
+        lines += formatting.wrapped("Curve", ", ".join(paths["drawn"]))
     return lines
 
 
-def price_lines(made: Plan, facts: PublicMetadata) -> list[str]:
-    """Return what is released about whom, and what it costs."""
-    records = int(made.occupancy.n.sum())
+def price_lines(plan: Plan, facts: PublicMetadata) -> list[str]:
+    """Return lines about the cells, the privacy unit and the price."""
+    records = int(plan.occupancy.n.sum())
     cells = formatting.wrapped(
         "Cells",
-        f"{made.support.cells:,}: {formatting.grid_words(facts.cells.grid)}; "
-        f"{records:,} records of {made.support.users:,} {facts.privacy_unit}s.",
+        f"{plan.support.cells:,}: {formatting.grid_words(facts.cells.grid)}; "
+        f"{records:,} records of {plan.support.users:,} {facts.privacy_unit}s.",
     )
-    return [*cells, *(_paid(made, facts) if made.epsilon else _nothing(made, facts))]
+    return [
+        *cells,
+        *(_price_with_noise(plan, facts) if plan.epsilon else _price_of_constants(plan, facts)),
+    ]
 
 
-def _nothing(made: Plan, facts: PublicMetadata) -> list[str]:
-    """Return why nothing is paid."""
-    if made.request.target is None:
-        why = f"noise at epsilon {formatting.plain(float(made.asked))} would cause a larger error"
+def _price_of_constants(plan: Plan, facts: PublicMetadata) -> list[str]:
+    """Return the price line of a plan of constants, with the reason."""
+    if plan.request.target is None:
+        epsilon = formatting.number_text(float(plan.asked))
+        why = f"noise at epsilon {epsilon} would cause a larger error"
     else:
         why = "constants meet the target errors"
     return formatting.wrapped(
         "Price",
         f"0 (epsilon): every cell publishes a constant, because {why}. "
-        f"{promise(facts.privacy_unit, made.epsilon)}",
+        f"{promise(facts.privacy_unit, plan.epsilon)}",
     )
 
 
-def _paid(made: Plan, facts: PublicMetadata) -> list[str]:
-    """Return what a release that uses readings costs, and what counting cells would claim."""
-    price, claimed = float(made.epsilon), float(made.l0_epsilon)
+def _price_with_noise(plan: Plan, facts: PublicMetadata) -> list[str]:
+    """Return the price of a plan with noise, and the price under naive accounting."""
+    price, claimed = float(plan.epsilon), float(plan.l0_epsilon)
     return [
         *formatting.wrapped(
             "Price",
-            f"{formatting.price(price)} (epsilon). {promise(facts.privacy_unit, made.epsilon)} "
-            f"{_half(made, facts)}",
+            f"{formatting.price(price)} (epsilon). {promise(facts.privacy_unit, plan.epsilon)} "
+            f"{_median_loss(plan, facts)}",
         ),
         *formatting.wrapped(
             "Naive accounting",
@@ -203,15 +207,15 @@ def _paid(made: Plan, facts: PublicMetadata) -> list[str]:
     ]
 
 
-def _half(made: Plan, facts: PublicMetadata) -> str:
-    """Return what the less exposed half of the units loses."""
-    most = formatting.price(float(np.median(made.losses())))
-    return f"Half of the {facts.privacy_unit}s lose at most {most}."
+def _median_loss(plan: Plan, facts: PublicMetadata) -> str:
+    """Return a sentence with the median privacy loss of the units."""
+    median_loss = formatting.price(float(np.median(plan.losses())))
+    return f"Half of the {facts.privacy_unit}s lose at most {median_loss}."
 
 
-def no_interval(run: Run, made: Plan) -> list[str]:
-    """Return why a plan that was to choose among private intervals could not have one."""
-    needs = made.request.interval_needs
+def no_interval(run: Run, plan: Plan) -> list[str]:
+    """Explain why clipping_range "auto" could not consider a private range."""
+    needs = plan.request.interval_needs
     if run.plan.clipping_range != "auto" or needs is None:
         return []
     text = f'the bounds, although clipping_range is "auto": a private range needs {needs}.'
@@ -219,108 +223,113 @@ def no_interval(run: Run, made: Plan) -> list[str]:
 
 
 def map_lines(
-    made: Plan, facts: PublicMetadata, coarse: Plan | None, warning: str | None
+    plan: Plan, facts: PublicMetadata, coarse: Plan | None, warning: str | None
 ) -> list[str]:
-    """Return how good the map would be, what a coarser one would say, and a month's cost."""
+    """Return lines about the expected error, a coarser grid and the price of a month."""
     unit = facts.value_unit
     lines = [
         *formatting.wrapped(
             "Expected error",
-            f"{_errors(made, unit)} (without clipping the noise alone would average at least "
-            f"{formatting.measured(made.support.floor, unit)}).",
+            f"{_errors(plan, unit)} (without clipping the noise alone would average at least "
+            f"{formatting.measured(plan.support.floor, unit)}).",
         ),
-        *_interval(made),
-        *_certificate(made),
-        *formatting.wrapped("Useful cells", _worth(made, unit)),
+        *_interval(plan),
+        *_certificate(plan),
+        *formatting.wrapped("Useful cells", _useful_cells(plan, unit)),
     ]
     if coarse is not None:
         lines += formatting.wrapped("One step coarser", _coarser(coarse, unit))
-    if made.epsilon:
-        lines += formatting.wrapped("A month", _month(made, facts))
+    if plan.epsilon:
+        lines += formatting.wrapped("A month", _month(plan, facts))
     if warning is not None:
         lines += formatting.wrapped("Warning", warning)
     return lines
 
 
-def _errors(made: Plan, unit: str) -> str:
+def _errors(plan: Plan, unit: str) -> str:
     """Return the average and the largest planning error of each statistic."""
-    said = []
-    for name, part in made.parts.items():
-        measure, error = formatting.unit_of(name, unit), part.error
-        of = f"the {name}: " if len(made.parts) > 1 or name != "mean" else ""
-        said.append(
-            f"{of}{formatting.measured(float(error.mean()), measure)} on average, "
+    sentences = []
+    for name, statistic in plan.parts.items():
+        measure, error = formatting.unit_of(name, unit), statistic.error
+        prefix = f"the {name}: " if len(plan.parts) > 1 or name != "mean" else ""
+        sentences.append(
+            f"{prefix}{formatting.measured(float(error.mean()), measure)} on average, "
             f"{formatting.measured(float(error.max()), measure)} in the worst cell"
         )
-    return "; ".join(said)
+    return "; ".join(sentences)
 
 
-def _interval(made: Plan) -> list[str]:
-    """Return what private steps beside the cells' own would cost, and what is assumed of them."""
-    found = made.rows.interval
-    if found is None:
+def _interval(plan: Plan) -> list[str]:
+    """Return the price and the assumptions of the private clipping range."""
+    clipping_range = plan.rows.interval
+    if clipping_range is None:
         return []
-    low, high = (f"{float(one):.0%}" for one in found.quantiles)
-    wider = "" if found.stretch == 1 else f" and widened {float(found.stretch):g} times"
+    low, high = (f"{float(quantile):.0%}" for quantile in clipping_range.quantiles)
+    wider = (
+        ""
+        if clipping_range.stretch == 1
+        else f" and widened {float(clipping_range.stretch):g} times"
+    )
     return formatting.wrapped(
         "Clipping range",
         f"users' averages are clipped to their quantiles {low} and {high}, estimated privately at "
-        f"{_part(made, found.epsilon)}{wider}; assumed width: {found.width:.0%} of the span."
-        f"{_squares(made, found)}{_steps(made)} The expected error is a prediction from these "
-        "assumptions, not a bound.",
+        f"{_epsilon_share(plan, clipping_range.epsilon)}{wider}; assumed width: "
+        f"{clipping_range.width:.0%} of the span.{_variance_text(plan, clipping_range)}"
+        f"{_stages_text(plan)} The expected error is a prediction from these assumptions, not a "
+        "bound.",
     )
 
 
-def _part(made: Plan, epsilon: Fraction) -> str:
-    """Return what a step costs, and its share of all."""
-    return f"epsilon {formatting.price(float(epsilon))} ({100 * float(epsilon / made.asked):.3g}%)"
+def _epsilon_share(plan: Plan, epsilon: Fraction) -> str:
+    """Return the epsilon of a step and its share of the total."""
+    return f"epsilon {formatting.price(float(epsilon))} ({100 * float(epsilon / plan.asked):.3g}%)"
 
 
-def _squares(made: Plan, found: PrivateClippingRange) -> str:
-    """Return what is done for variances under an interval."""
-    if found.radius is None:
+def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:
+    """Return a sentence about variances under a private clipping range."""
+    if clipping_range.radius is None:
         return ""
     # The scales of both are the same in every cell but for a factor: their losses have one ratio.
-    mean, square = float(made.mean_noise[0]), float(made.rows.variance_noise[0])
+    mean, square = float(plan.mean_noise[0]), float(plan.rows.variance_noise[0])
     return (
-        f" Second moments are clipped at {float(found.radius):g} half-widths from its centre; the "
-        f"mean takes {square / (mean + square):.0%} of a cell's loss."
+        f" Second moments are clipped at {float(clipping_range.radius):g} half-widths from its "
+        f"centre; the mean takes {square / (mean + square):.0%} of a cell's loss."
     )
 
 
-def _steps(made: Plan) -> str:
-    """Return what further private steps would cost, and what they find."""
-    more = made.rows.steps
-    if more is None:
+def _stages_text(plan: Plan) -> str:
+    """Return sentences about the second stage and its price."""
+    stages = plan.rows.steps
+    if stages is None:
         return ""
-    in_classes, in_cells = (float(one.max()) for one in more.losses(made.occupancy))
-    size = more.class_noise.size
+    in_classes, in_cells = (float(losses.max()) for losses in stages.losses(plan.occupancy))
+    size = stages.class_noise.size
     classes = f"averages of {size} user clusters" if size > 1 else "the average of all users"
     return (
         f" The {float(RESIDUAL_QUANTILE):.0%} quantile of the distances from users' own averages "
-        f"is estimated at {_part(made, more.epsilon)}. The remaining epsilon is spent by the "
-        f"strategy with the least predicted error: this range alone; {classes} (at most "
+        f"is estimated at {_epsilon_share(plan, stages.epsilon)}. The remaining epsilon is spent "
+        f"by the strategy with the least predicted error: this range alone; {classes} (at most "
         f"{formatting.price(in_classes)} of a user's loss) and distances from users' own averages "
         f"(at most {formatting.price(in_cells)}); or a first average of each cell "
         f"({float(FIRST_STAGE_SHARE):.0%} of the remainder) and distances from it."
     )
 
 
-def _certificate(made: Plan) -> list[str]:
-    """Return how far the plan is from the best of its class, where that is known."""
-    gap = shared_steps.gap(made)
+def _certificate(plan: Plan) -> list[str]:
+    """Return the optimality gap of the plan within its class, if known."""
+    gap = shared_steps.gap(plan)
     if gap is None:
         return []
-    what = {"loss": "price", "max error": "largest error", "mean error": "average error"}
-    figure = what[str(made.certifies)]
+    figure_names = {"loss": "price", "max error": "largest error", "mean error": "average error"}
+    figure = figure_names[str(plan.certifies)]
     lower = f"more than {formatting.price(100 * gap)}% lower" if gap else "lower"
     article = "an" if figure.startswith("a") else "a"
     text = f"no plan of this class has {article} {figure} that is {lower}."
     return formatting.wrapped("Near-optimal" if gap else "Optimal", text)
 
 
-def _worth(made: Plan, unit: str) -> str:
-    support, measure = made.support, formatting.unit_of(made.first.name, unit)
+def _useful_cells(plan: Plan, unit: str) -> str:
+    support, measure = plan.support, formatting.unit_of(plan.first.name, unit)
     return (
         f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
         f"cells (assumed error {formatting.measured(support.baseline_error, measure)})."
@@ -342,8 +351,8 @@ def _coarser(coarse: Plan, unit: str) -> str:
     )
 
 
-def _month(made: Plan, facts: PublicMetadata) -> str:
-    daily = float(made.epsilon)
+def _month(plan: Plan, facts: PublicMetadata) -> str:
+    daily = float(plan.epsilon)
     month = (
         f"{formatting.price(MONTH * daily)} (probability factor {formatting.factor(MONTH * daily)})"
     )

@@ -1,10 +1,10 @@
-"""`hexveil publish`: a day's map, or many days', that a scheduler can ask for again and again.
+"""`hexveil publish`: the maps of one or many days, safe to repeat from a scheduler.
 
-A day is a request like any other: asked again it is answered from the ledger at no cost, and one
-that stopped on the way goes on. A file that was deleted or changed since is noticed, and the folder
-written anew from the ledger's numbers. A day is ready when its last hour is over and late records
-have had their time (--wait). Records that come later still, and change who reported how often
-where, wait: what is published stands, unless --revise pays for a revision.
+A day is a request like any other: a repeated request is answered from the ledger at no cost, and
+an unfinished one continues. If a file was deleted or changed, the folder is restored from the
+ledger's numbers. A day is ready when its last hour is over and the waiting time for late records
+(--wait) has passed. If later records change the occupancy, the published map stands, unless
+--revise pays for a revision.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ DryRun = Annotated[
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a day.
+    """Outcome of one day.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Outcome:
     state : str
         "published", "published before", "restored" (its folder was damaged), "kept" (late records
         wait), "not ready", "refused", "failed", or "planned" where nothing was to be published.
-    said : str
+    message : str
         A sentence.
     epsilon : float
         What it cost the most exposed unit, or would.
@@ -77,7 +77,7 @@ class Outcome:
 
     day: str
     state: str
-    said: str
+    message: str
     epsilon: float = 0.0
     code: int = 0
 
@@ -86,8 +86,8 @@ def publish(
     run: Run,
     *,
     day: Day = None,
-    first: First = None,
-    last: Last = None,
+    first_day: First = None,
+    last_day: Last = None,
     revise: Revise = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -97,7 +97,7 @@ def publish(
     Repeating a day costs nothing, and continues an unfinished one. `latest.json` names the
     official release.
     """
-    days = asked(day, first, last)
+    days = requested_days(day, first_day, last_day)
     if run.release.out is None:
         raise InputError(
             "out (in [release], or --out) is needed: name the folder for the maps of all days."
@@ -110,24 +110,26 @@ def publish(
     place = archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)
     revise = revise or run.publish.late == "revise"
-    found: list[Outcome] = []
-    for one in days:
+    outcomes: list[Outcome] = []
+    for day_date in days:
         interrupts.stop_if_asked()
-        found.append(attempt(run, one, place, ready, revise=revise, dry_run=dry_run))
+        outcomes.append(attempt(run, day_date, place, ready, revise=revise, dry_run=dry_run))
         if not as_json:
-            typer.echo("\n".join(formatting.wrapped(one.isoformat(), said(found[-1]))))
-        if found[-1].code == BudgetError.exit_code:
+            typer.echo(
+                "\n".join(formatting.wrapped(day_date.isoformat(), outcome_text(outcomes[-1])))
+            )
+        if outcomes[-1].code == BudgetError.exit_code:
             break  # later days cost as much
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in found], indent=2))
-    return max(one.code for one in found)
+        typer.echo(json.dumps([asdict(day_date) for day_date in outcomes], indent=2))
+    return max(day_date.code for day_date in outcomes)
 
 
-def asked(day: str | None, first: str | None, last: str | None) -> list[date]:
+def requested_days(day: str | None, first_day: str | None, last_day: str | None) -> list[date]:
     """Return the days, oldest first."""
-    if (day is None) == (first is None) or (first is None) != (last is None):
+    if (day is None) == (first_day is None) or (first_day is None) != (last_day is None):
         raise InputError("name a day (--date), or the first and the last day (--from and --to).")
-    ends = [_date(text) for text in ((day, day) if day is not None else (first, last))]
+    ends = [_date(text) for text in ((day, day) if day is not None else (first_day, last_day))]
     if not ends[0] <= ends[1] or (ends[1] - ends[0]).days >= LONGEST:
         raise InputError(f"--from {ends[0]} --to {ends[1]} must be a span of 1 to {LONGEST} days.")
     return [ends[0] + timedelta(k) for k in range((ends[1] - ends[0]).days + 1)]
@@ -149,30 +151,30 @@ def ready_after(run: Run, wait: str) -> dict[str, Any]:
 
 def waiting(text: str) -> timedelta:
     """Return a time like "30min", "6h" or "2d"."""
-    parts = re.fullmatch(r"\s*(\d{1,4})\s*(min|h|d)\s*", text)
-    if parts is None:
+    match = re.fullmatch(r"\s*(\d{1,4})\s*(min|h|d)\s*", text)
+    if match is None:
         raise InputError(f"wait must be a time such as 30min, 6h or 2d, got {text!r}.")
-    return int(parts[1]) * STEP[parts[2]]
+    return int(match[1]) * STEP[match[2]]
 
 
 def ready_at(day: date, *, clock: zoneinfo.ZoneInfo, wait: timedelta) -> datetime:
-    """Return from when on a day can be published: its end by the local clock, and the wait."""
+    """Return the time from which a day can be published: its local end plus the wait."""
     end = datetime.combine(day + timedelta(1), datetime.min.time(), clock)
     return end.astimezone(UTC) + wait
 
 
 def now() -> datetime:
-    """Return the time; tests put another clock in its place."""
+    """Return the current time; tests replace this clock."""
     return datetime.now(UTC)
 
 
 def attempt(
     run: Run, day: date, place: Archive, ready: dict[str, Any], *, revise: bool, dry_run: bool
 ) -> Outcome:
-    """Return what became of a day; an error of one day is its outcome, not the command's end."""
-    name, at = day.isoformat(), ready_at(day, **ready)
-    if now() < at and not dry_run:
-        return Outcome(name, "not ready", f"ready at {at:%Y-%m-%d %H:%M} UTC.", code=2)
+    """Publish one day; an error is its outcome and does not stop the command."""
+    name, ready_time = day.isoformat(), ready_at(day, **ready)
+    if now() < ready_time and not dry_run:
+        return Outcome(name, "not ready", f"ready at {ready_time:%Y-%m-%d %H:%M} UTC.", code=2)
     try:
         return _attempt(run, name, place, revise=revise, dry_run=dry_run)
     except HexveilError as error:
@@ -186,127 +188,131 @@ def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool)
     of_day = run.model_copy(update={"select": select}).standing_in(run.folder)
     account = arguments.ledger_arguments(run, Ledger)
     dataset = shared_steps.read(of_day)
-    made, _ = release_command.supported(of_day, dataset)
-    request = fingerprint(request_of(account["dataset"], dataset.public, made))
-    price = float(made.epsilon)
+    plan, _ = release_command.supported(of_day, dataset)
+    request = fingerprint(request_of(account["dataset"], dataset.public, plan))
+    price = float(plan.epsilon)
     if dry_run:
-        return Outcome(day, "planned", projection(account, dataset, made, day), price)
+        return Outcome(day, "planned", projection(account, dataset, plan, day), price)
     pointer, asked_for = place.pointer(day), Pointer.to(day, request)
     receipts.check_behind(account["url"], place, pointer, place.pointer(), asked_for)
     if pointer is not None and pointer.request != request and not revise:
-        return kept(day, place, pointer, price)
-    return _published(of_day, dataset, made, request, place, pointer)
+        return keep_published(day, place, pointer, price)
+    return _published(of_day, dataset, plan, request, place, pointer)
 
 
 def _published(
-    run: Run, dataset: Dataset, made: Plan, request: str, place: Archive, pointer: Pointer | None
+    run: Run, dataset: Dataset, plan: Plan, request: str, place: Archive, pointer: Pointer | None
 ) -> Outcome:
-    """Return the outcome of a day that is published now, or was before."""
+    """Publish one day now, or return its earlier outcome."""
     assert run.select.dates is not None  # noqa: S101  the day's own
     day = str(run.select.dates[0])
     account = arguments.ledger_arguments(run, Ledger)
     book = Ledger(**account)
-    found = Pointer.to(day, request)
+    target = Pointer.to(day, request)
     if pointer is not None and pointer.request == request and place.there(pointer):
         damage = place.damage(pointer, release_command.signer_of(run))
         if damage:
-            published = answered(run, dataset, made, book, lost(pointer, damage))
+            published = answered(run, dataset, plan, book, damage_text(pointer, damage))
             place.restore(
-                pointer, lambda folder: published.write(folder, **release_command.beside(run))
+                pointer,
+                lambda folder: published.write(folder, **release_command.folder_extras(run)),
             )
         place.advance(pointer)  # if a crash came between the two pointers
         if damage:
-            told = f"{lost(pointer, damage)}; restored from the ledger's numbers, at no cost."
-            return Outcome(day, "restored", told)
+            message = (
+                f"{damage_text(pointer, damage)}; restored from the ledger's numbers, at no cost."
+            )
+            return Outcome(day, "restored", message)
         return Outcome(day, "published before", f"{place.where}: the same request, at no cost.")
-    place.check(found)
-    published = release_command.publish(run, dataset, made, book)
-    place.put(found, lambda folder: published.write(folder, **release_command.beside(run)))
-    stand = rested(published, place, found)
+    place.check(target)
+    published = release_command.publish(run, dataset, plan, book)
+    place.put(target, lambda folder: published.write(folder, **release_command.folder_extras(run)))
+    stand = rested(published, place, target)
     if stand is not None:
         book.commit(request)
         place.note(stand)
-    place.point(found)
-    price = 0.0 if published.replayed else float(made.epsilon)
+    place.point(target)
+    price = 0.0 if published.replayed else float(plan.epsilon)
     cost = "no further cost" if published.replayed else f"epsilon {formatting.price(price)}"
     return Outcome(
-        day, "published", f"{found.path} at {cost}; {formatting.spent(book.spend())}", price
+        day, "published", f"{target.path} at {cost}; {formatting.spent(book.spend())}", price
     )
 
 
-def kept(day: str, place: Archive, pointer: Pointer, price: float) -> Outcome:
-    """Return the outcome of a day whose published map stands, whole or damaged, though it differs.
+def keep_published(day: str, place: Archive, pointer: Pointer, price: float) -> Outcome:
+    """Return the outcome of a day with a different published map, complete or damaged.
 
-    What would be published now is another request, so that a damaged folder cannot be made of it.
+    The map would now be another request, so a damaged folder cannot be restored from it.
     """
     another = "late records arrived, or the plan changed"
     revision = f"--revise publishes a revision at epsilon {formatting.price(price)}."
     damage = place.damage(pointer)
     if damage:
-        told = f"{lost(pointer, damage)}, and cannot be restored here, because {another}; restore"
-        return Outcome(day, "failed", f"{told} the folder from a copy, or {revision}", code=1)
+        reason = f"{damage_text(pointer, damage)}, and cannot be restored here, because {another}"
+        message = f"{reason}; restore"
+        return Outcome(day, "failed", f"{message} the folder from a copy, or {revision}", code=1)
     return Outcome(day, "kept", f"{another}; the published map stands. {revision}")
 
 
-def lost(pointer: Pointer, damage: tuple[str, ...]) -> str:
-    """Return what is wrong with a published folder, in words."""
+def damage_text(pointer: Pointer, damage: tuple[str, ...]) -> str:
+    """Describe the damage of a published folder."""
     return f"{pointer.path}: {', '.join(damage)}"
 
 
-def answered(run: Run, dataset: Dataset, made: Plan, book: Ledger, why: str) -> Release:
-    """Return a release from the numbers that the ledger has; refuse to draw any for a restoration.
+def answered(run: Run, dataset: Dataset, plan: Plan, book: Ledger, why: str) -> Release:
+    """Return a release from the ledger's numbers; a restoration never draws noise.
 
     Raises
     ------
     StorageError
         If the ledger does not have them.
     """
-    request = fingerprint(request_of(book.dataset, dataset.public, made))
-    known = book.find(request)
-    if made.epsilon and (known is None or known.published is None):
+    request = fingerprint(request_of(book.dataset, dataset.public, plan))
+    stored = book.find(request)
+    if plan.epsilon and (stored is None or stored.published is None):
         raise StorageError(
             f"{why}, and the ledger does not have its numbers, so it cannot be restored here; "
             "restore the folder from a copy."
         )
-    return release_command.publish(run, dataset, made, book)
+    return release_command.publish(run, dataset, plan, book)
 
 
-def rested(published: Release, place: Archive, found: Pointer) -> Stand | None:
-    """Return what a release rests on; refuse a folder of its name that holds other numbers."""
-    own = published.manifest["ledger"]
-    stand = None if own is None else Stand(own["entry"], own["chain"])
-    if place.stand(found) != stand:
+def rested(published: Release, place: Archive, target: Pointer) -> Stand | None:
+    """Return the ledger position of a release; refuse a folder with other numbers."""
+    ledger_entry = published.manifest["ledger"]
+    stand = None if ledger_entry is None else Stand(ledger_entry["entry"], ledger_entry["chain"])
+    if place.stand(target) != stand:
         raise StorageError(
-            f"{place.where} ({found.path}) holds a release that differs from the ledger's: the "
+            f"{place.where} ({target.path}) holds a release that differs from the ledger's: the "
             "ledger was replaced meanwhile. Restore its newest copy; the published folder stands."
         )
     return stand
 
 
-def said(one: Outcome) -> str:
-    """Return an outcome in words."""
-    return f"{one.state}: {one.said}"
+def outcome_text(outcome: Outcome) -> str:
+    """Return an outcome as text."""
+    return f"{outcome.state}: {outcome.message}"
 
 
-def projection(account: dict[str, Any], dataset: Dataset, made: Plan, day: str) -> str:
-    """Return a day's price and when a budget would be gone if every day cost as much."""
-    price = formatting.price(float(made.epsilon))
-    if not made.epsilon:
+def projection(account: dict[str, Any], dataset: Dataset, plan: Plan, day: str) -> str:
+    """Return a day's price, and the end of the budget if every day costs as much."""
+    price = formatting.price(float(plan.epsilon))
+    if not plan.epsilon:
         return "no reading is used: the map costs nothing, and shows only constants."
     spend = _known_spend(account)
     if spend is None and "budget" not in account:
         return f"epsilon {price}; there is no ledger yet, and no budget is set."
     budget = Fraction(str(account["budget"])) if spend is None else spend.budget
     if dataset.public.privacy_unit != "user":
-        each = "week" if dataset.public.privacy_unit == "user-week" else "day"
+        period = "week" if dataset.public.privacy_unit == "user-week" else "day"
         return (
             f"epsilon {price} per {dataset.public.privacy_unit}, of a budget of "
-            f"{formatting.plain(float(budget))}. Each {each} has its own units, so other {each}s "
-            f"do not use up the budget; the owner of a unit on every {each} loses {price} per "
-            f"{each}."
+            f"{formatting.number_text(float(budget))}. Each {period} has its own units, so other "
+            f"{period}s do not use up the budget; the owner of a unit on every {period} loses "
+            f"{price} per {period}."
         )
     spent = Fraction(0) if spend is None else spend.window
-    days = int(max(budget - spent, Fraction(0)) / made.epsilon)
+    days = int(max(budget - spent, Fraction(0)) / plan.epsilon)
     if spend is not None and spend.kind != "lifetime":
         return f"epsilon {price}; at that price this {spend.kind}'s budget lasts {days} more days."
     gone = date.fromisoformat(day) + timedelta(days)
@@ -314,10 +320,10 @@ def projection(account: dict[str, Any], dataset: Dataset, made: Plan, day: str) 
 
 
 def _known_spend(account: dict[str, Any]) -> Spend | None:
-    """Return what a ledger says that is there and knows the data set; a dry run makes none."""
+    """Return the spending in an existing ledger; a dry run creates none."""
     try:
         engine = inspection.existing(account["url"])
-        (found,) = inspection.overview(engine, account["dataset"]).accounts
+        (summary,) = inspection.overview(engine, account["dataset"]).accounts
     except InputError:
         return None
-    return found.spend
+    return summary.spend

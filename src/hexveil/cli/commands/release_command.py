@@ -1,4 +1,4 @@
-"""`hexveil release`: plan, say the price, book it, draw the noise, write the folder."""
+"""`hexveil release`: plan, book the price, draw the noise, write the folder."""
 
 from __future__ import annotations
 
@@ -54,32 +54,33 @@ def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) ->
     reviewed = None if saved is None else Plan.load(saved)
     folder, account = destination(run, planned=reviewed is not None)
     dataset = shared_steps.read(run)
-    made, warning = supported(run, dataset, reviewed)
+    plan, warning = supported(run, dataset, reviewed)
     book = Ledger(**account)
-    kept = booked_plan(dataset, made, book)
+    booked = booked_plan(dataset, plan, book)
     if not as_json:
-        said = [] if warning is None else formatting.wrapped("Warning", warning)
-        if kept is not None:
-            said += formatting.wrapped("Plan", BOOKED)
+        notes = [] if warning is None else formatting.wrapped("Warning", warning)
+        if booked is not None:
+            notes += formatting.wrapped("Plan", BOOKED)
         if saved is not None:
-            where = shared_steps.reached(run, saved)
-            said += formatting.wrapped(
-                "Plan", f"as saved in {where}; the run file's settings for planning are not used."
+            saved_path = shared_steps.reached(run, saved)
+            notes += formatting.wrapped(
+                "Plan",
+                f"as saved in {saved_path}; the run file's settings for planning are not used.",
             )
-        why = [] if saved is not None else no_interval(run, made)
-        typer.echo("\n".join([*price_lines(kept or made, dataset.public), *why, *said]))
-    made = kept or made
-    published = publish(run, dataset, made, book)
+        why = [] if saved is not None else no_interval(run, plan)
+        typer.echo("\n".join([*price_lines(booked or plan, dataset.public), *why, *notes]))
+    plan = booked or plan
+    published = publish(run, dataset, plan, book)
     written = write(run, published, folder)
     if as_json:
-        text = release_json(run, made, published, written, book.spend())
+        text = release_json(run, plan, published, written, book.spend())
         typer.echo(json.dumps(text, indent=2))
         return
-    typer.echo("\n".join(end_lines(run, made, published, written, book.spend())))
+    typer.echo("\n".join(end_lines(run, plan, published, written, book.spend())))
 
 
 def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any]]:
-    """Return the new folder and the ledger's arguments; refuse early what cannot be used."""
+    """Return the new folder and the ledger's arguments; check both early."""
     if run.release.out is None:
         raise InputError("out (in [release], or --out) is needed: name a new folder for the map.")
     account = arguments.ledger_arguments(run, Ledger)
@@ -94,52 +95,52 @@ def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any
 
 
 def signer_of(run: Run) -> Signer | None:
-    """Return the key that folders are signed with, if there is one; refuse one that cannot sign."""
+    """Return the signing key of the run, if any; refuse an unusable one."""
     return None if run.release.sign is None else signing.signer(run.release.sign)
 
 
 def supported(run: Run, dataset: Dataset, reviewed: Plan | None = None) -> tuple[Plan, str | None]:
-    """Return the plan, and a warning where the caller accepts a grid that is too fine.
+    """Return the plan, and a warning if the caller accepts a grid that is too fine.
 
-    Without that consent such a grid is refused, unless its plan was saved and thus reviewed.
+    Otherwise such a grid is refused, unless its plan was saved and thus reviewed.
     """
     if reviewed is not None:
         return reviewed, None
-    made = shared_steps.planned(run, dataset.public)
-    warning = shared_steps.too_fine(made)
+    planned = shared_steps.planned(run, dataset.public)
+    warning = shared_steps.too_fine(planned)
     if warning is not None and not run.release.accept_noise:
         raise InputError(
             f"nothing was spent: {warning.removesuffix('.')}; --accept-noise releases the map "
             "anyway."
         )
-    return made, warning
+    return planned, warning
 
 
-def publish(run: Run, dataset: Dataset, made: Plan, book: Ledger) -> Release:
-    """Book the price, then draw the noise; the same request again costs nothing."""
+def publish(run: Run, dataset: Dataset, plan: Plan, book: Ledger) -> Release:
+    """Book the price, then draw the noise; a repeated request costs nothing."""
     estimates = run.release.estimates or ("raw",)
     with shown("Releasing"):  # whoever comes here was warned of a grid that is too fine
-        return publish_numbers(dataset, made, ledger=book, estimates=estimates, accept_noise=True)
+        return publish_numbers(dataset, plan, ledger=book, estimates=estimates, accept_noise=True)
 
 
 def write(run: Run, published: Release, folder: Path) -> list[Path]:
     """Write the folder and return its files."""
     with shown("Writing the map"):
-        published.write(folder, **beside(run))
+        published.write(folder, **folder_extras(run))
     return sorted(folder.iterdir())
 
 
-def beside(run: Run) -> dict[str, Any]:
-    """Return what a folder is written with beside the numbers: a context and a key."""
-    given = {"context": run.release.context, "sign": run.release.sign}
-    return {name: file for name, file in given.items() if file is not None}
+def folder_extras(run: Run) -> dict[str, Any]:
+    """Return the optional inputs of a folder: context lines and signing key."""
+    extras = {"context": run.release.context, "sign": run.release.sign}
+    return {name: file for name, file in extras.items() if file is not None}
 
 
 def release_json(
-    run: Run, made: Plan, published: Release, written: list[Path], spend: Spend
+    run: Run, plan: Plan, published: Release, written: list[Path], spend: Spend
 ) -> dict[str, Any]:
-    """Return what was released and what is spent by now, for machines."""
-    return shared_steps.plan_json(made) | {
+    """Return the release and the spending as JSON data."""
+    return shared_steps.plan_json(plan) | {
         "replayed": published.replayed,
         "ledger": spend_json(spend),
         "files": [str(shared_steps.reached(run, path)) for path in written],
@@ -147,18 +148,18 @@ def release_json(
 
 
 def end_lines(
-    run: Run, made: Plan, published: Release, written: list[Path], spend: Spend
+    run: Run, plan: Plan, published: Release, written: list[Path], spend: Spend
 ) -> list[str]:
-    """Return what happened, what is spent by now, and the files."""
-    price = formatting.price(float(made.epsilon))
-    if not made.epsilon:
-        done = "nothing was booked, because no reading was used."
+    """Return lines about the booking, the spending and the files."""
+    price = formatting.price(float(plan.epsilon))
+    if not plan.epsilon:
+        summary = "nothing was booked, because no reading was used."
     elif published.replayed:
-        done = "this request was answered before: the same numbers again, at no cost."
+        summary = "this request was answered before: the same numbers again, at no cost."
     else:
-        done = f"{price} was booked before any noise was drawn."
+        summary = f"{price} was booked before any noise was drawn."
     names = ", ".join(path.name for path in written)
     return [
-        *formatting.wrapped("Ledger", f"{done} In total: {formatting.spent(spend)}"),
+        *formatting.wrapped("Ledger", f"{summary} In total: {formatting.spent(spend)}"),
         *formatting.wrapped("Written", f"{shared_steps.reached(run, written[0].parent)}: {names}"),
     ]

@@ -1,4 +1,4 @@
-"""`hexveil simulate`: records of an invented city of buses, to try the other commands on."""
+"""`hexveil simulate`: records of an invented city, for trying the other commands."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def simulate(  # noqa: PLR0913  the options of the command
     city = City(users=users, days=days, seed=seed, start=start, interval=interval)
     if streets is not None:
         check_streets(streets, out)
-    with progress_bar.shown("Simulating") as tell:
+    with progress_bar.progress_bar("Simulating") as tell:
         records = city.write(out, progress=tell)
     if streets is not None:
         write_streets(city, streets)
-    said = report(city, records, out, streets)
-    typer.echo(json.dumps(said, indent=2) if as_json else "\n".join(lines(said)))
+    summary = report(city, records, out, streets)
+    typer.echo(json.dumps(summary, indent=2) if as_json else "\n".join(lines(summary)))
 
 
 def check_streets(path: Path, out: Path) -> None:
@@ -105,22 +105,22 @@ def write_streets(city: City, path: Path) -> None:
 
 
 def report(city: City, records: int, out: Path, streets: Path | None) -> dict[str, Any]:
-    """Return what was made."""
-    made: dict[str, Any] = {"users": city.users, "days": city.days, "seed": city.seed}
-    made |= {"start": str(city.start), "interval_seconds": city.interval, "records": records}
-    return made | {"files": [str(path) for path in (out, streets) if path is not None]}
+    """Return a summary of the simulation."""
+    summary: dict[str, Any] = {"users": city.users, "days": city.days, "seed": city.seed}
+    summary |= {"start": str(city.start), "interval_seconds": city.interval, "records": records}
+    return summary | {"files": [str(path) for path in (out, streets) if path is not None]}
 
 
-def lines(made: dict[str, Any]) -> list[str]:
-    """Return the same as text, and how to go on."""
-    days = "1 day" if made["days"] == 1 else f"{made['days']} days"
+def lines(summary: dict[str, Any]) -> list[str]:
+    """Return the summary as text, with the next command."""
+    days = "1 day" if summary["days"] == 1 else f"{summary['days']} days"
     size = (
-        f"{made['records']:,} records of {made['users']:,} buses, {days} from {made['start']}, "
-        f"a fix every {made['interval_seconds']} seconds"
+        f"{summary['records']:,} records of {summary['users']:,} buses, {days} from "
+        f"{summary['start']}, a fix every {summary['interval_seconds']} seconds"
     )
     return [
         *formatting.wrapped("Invented", INVENTED),
         *formatting.wrapped("Size", f"{size}; some fixes are missing."),
-        *formatting.wrapped("Written", ", ".join(made["files"])),
-        *formatting.wrapped("Next", f"hexveil inspect {made['files'][0]} {READ} {GRID}"),
+        *formatting.wrapped("Written", ", ".join(summary["files"])),
+        *formatting.wrapped("Next", f"hexveil inspect {summary['files'][0]} {READ} {GRID}"),
     ]

@@ -1,4 +1,4 @@
-"""`hexveil verify`: whether a release folder is as it was written; for those who receive one."""
+"""`hexveil verify`: check a release folder, for its recipients."""
 
 from __future__ import annotations
 
@@ -43,15 +43,18 @@ def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> in
 
 
 def lines(folder: Path, verdict: FolderVerdict) -> list[str]:
-    """Return what was found."""
+    """Return lines about the verdict."""
     if verdict.problems:
-        return [f"{folder} was changed or is damaged:", *(f"  {one}" for one in verdict.problems)]
-    said: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
-    ledger, name = said["ledger"], clean(said["dataset"]["name"])
-    where = "cost nothing" if ledger is None else f"entry {ledger['entry']} of its ledger"
+        return [
+            f"{folder} was changed or is damaged:",
+            *(f"  {problem}" for problem in verdict.problems),
+        ]
+    manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
+    ledger, name = manifest["ledger"], clean(manifest["dataset"]["name"])
+    ledger_place = "cost nothing" if ledger is None else f"entry {ledger['entry']} of its ledger"
     return [
         *formatting.wrapped("Checked", f"{folder}: {CHECKED}"),
-        *formatting.wrapped("Release", f"{said['request'][:16]} of {name}, {where}."),
+        *formatting.wrapped("Release", f"{manifest['request'][:16]} of {name}, {ledger_place}."),
         *formatting.wrapped("Recomputed", f"{'; '.join(verdict.recomputed)}."),
         *formatting.wrapped("Signature", verdict.signature),
         *formatting.wrapped("Not checked", f"{'; '.join(verdict.unknown)}. {HOLDER}"),

@@ -1,1 +1,1 @@
-"""What the demo can show: a module per subject, each with its records, its run and its words."""
+"""Demonstrations: one module per subject, with its records, run file and texts."""

@@ -2,11 +2,10 @@
 
 The choices, made from public knowledge and the capacity table:
 
-- bounds 0 to 65 km/h: the most that the buses' units report.
-- a bus and a day is the unit of privacy: what is protected is how a bus was driven on any one day,
-  as a daily publication could go on to protect it.
+- bounds 0 to 65 km/h: the largest speed that the devices report.
+- the privacy unit is a bus on one day, as in a daily publication.
 - resolution 7, six-hour slots of all days together, 500 bus-days a cell: at epsilon 1 hexagons of
-  about 1.2 km with a predicted error well below what one constant is assumed to miss (3.25 km/h).
+  about 1.2 km with a predicted error well below the baseline error (3.25 km/h).
 """
 
 from __future__ import annotations
@@ -75,22 +74,22 @@ budget = 1
 
 
 def write(folder: Path, tell: Callable[[float], None]) -> Where:
-    """Write the records and the streets; return how a hexagon is placed."""
+    """Write the records and the streets; return the function that names places."""
     CITY.write(folder / "city.parquet", progress=tell)
     (folder / "streets.geojson").write_text(json.dumps(CITY.streets_geojson()), "utf-8")
-    return where
+    return place_name
 
 
-def where(row: dict[str, Any]) -> str:
-    """Return where a row's hexagon lies, seen from the centre of the city."""
+def place_name(row: dict[str, Any]) -> str:
+    """Return the place of a row's hexagon relative to the city centre."""
     lat, lon = hexagons.centre(int(row["hexagon"], 16))
     north = (lat - LATITUDE) * METRES_PER_DEGREE
     east = (lon - LONGITUDE) * METRES_PER_DEGREE * math.cos(math.radians(LATITUDE))
-    away = math.hypot(north, east) / 1000
-    if away < 1:
+    distance_km = math.hypot(north, east) / 1000
+    if distance_km < 1:
         return "in the centre"
     wind = WINDS[round(math.atan2(north, east) / (math.pi / 4)) % len(WINDS)]
-    return f"{away:.0f} km {wind} of the centre"
+    return f"{distance_km:.0f} km {wind} of the centre"
 
 
 SHOW = Show(

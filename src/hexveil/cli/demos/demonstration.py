@@ -1,4 +1,4 @@
-"""What a demonstration consists of."""
+"""Contents of a demonstration."""
 
 from __future__ import annotations
 

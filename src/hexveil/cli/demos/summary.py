@@ -1,4 +1,4 @@
-"""Three lines of what the demo's map says, from its noisy numbers and public facts only."""
+"""Three lines about the demo's map, from its noisy numbers and public metadata only."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from hexveil.cli.demos.demonstration import Where
 
 
-def lines(cells: pa.Table, where: Where, value_unit: str) -> list[str]:
-    """Return the fastest and the slowest cell, and how far the numbers can be trusted.
+def lines(cells: pa.Table, place_name: Where, value_unit: str) -> list[str]:
+    """Return the fastest and the slowest cell, and the number of cells of each quality.
 
-    Of the cells that are flagged good, if there are any: the ends of all would be those where the
-    noise happens to be largest.
+    Only cells of good quality count, if there are any: the extremes of all cells would be those
+    with the largest noise.
 
     Parameters
     ----------
@@ -32,20 +32,20 @@ def lines(cells: pa.Table, where: Where, value_unit: str) -> list[str]:
     quality = Counter(row["mean_quality"] for row in every)
     good = [row for row in every if row["mean_quality"] == "good"]
     rows = sorted(good or every, key=lambda row: row["mean_raw"])
-    of = " good cell" if good else ""
-    shown = ["good", "caution", *[CUT_OFF] * (CUT_OFF in quality), "noise"]
-    counted = ", ".join(f"{quality[name]} {name}" for name in shown)
+    label_end = " good cell" if good else ""
+    qualities = ["good", "caution", *[CUT_OFF] * (CUT_OFF in quality), "noise"]
+    counted = ", ".join(f"{quality[name]} {name}" for name in qualities)
     return [
-        *formatting.wrapped("Fastest" + of, _said(rows[-1], where, value_unit)),
-        *formatting.wrapped("Slowest" + of, _said(rows[0], where, value_unit)),
+        *formatting.wrapped("Fastest" + label_end, _sentence(rows[-1], place_name, value_unit)),
+        *formatting.wrapped("Slowest" + label_end, _sentence(rows[0], place_name, value_unit)),
         *formatting.wrapped("Quality", f"of {len(every)} cells: {counted}. The map marks each."),
     ]
 
 
-def _said(row: dict[str, Any], where: Where, value_unit: str) -> str:
+def _sentence(row: dict[str, Any], place_name: Where, value_unit: str) -> str:
     bound = row["mean_bound95"]
-    off = f"{bound:.0f}" if bound >= 10 else f"{bound:.2g}"
+    bound_text = f"{bound:.0f}" if bound >= 10 else f"{bound:.2g}"
     return (
-        f"{row['mean_raw']:.0f} {value_unit} {where(row)}, {row['slot']} to {row['slot_end']}; "
-        f"error at most {off}, with probability 95%."
+        f"{row['mean_raw']:.0f} {value_unit} {place_name(row)}, {row['slot']} to "
+        f"{row['slot_end']}; error at most {bound_text}, with probability 95%."
     )

@@ -1,8 +1,8 @@
-"""The figure of a plan: loss against planning error, with the chosen point marked.
+"""Figure of a plan: price against planning error, with the plan marked.
 
-Public facts only. The lines are of the plan's own objective. Within a loss the error is the one
-the plan is judged by; with targets for several statistics it is counted in parts of the targets,
-and the joint plan's line is the price of all targets times one number.
+It uses public metadata only. The curves have the plan's own objective. With targets for several
+statistics the error is relative to the targets, and the curve of the joint plan is the price of all
+targets scaled by one factor.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     Points = list[tuple[float, float]]
 
 AROUND = 30.0
-"""The curve spans losses from the chosen one divided by this to the chosen one times this."""
+"""The curve spans prices from the plan's divided by this to the plan's times this."""
 POINTS = 17
 KINDS = ("png", "svg")
 
 
 def check(file: Path) -> None:
-    """Refuse early what cannot be drawn or written."""
+    """Raise InputError early if the curve cannot be drawn or written."""
     figure_style.check_installed()
     if file.is_dir():
         raise InputError(f"{file} is a folder; name a new file for the curve.")
@@ -59,8 +59,8 @@ def write(plan: Plan, file: Path, unit: str) -> list[Path]:
 def images(plan: Plan, unit: str) -> dict[str, bytes]:
     """Return the figure's bytes by kind; the same plan gives the same bytes."""
     lines = {
-        "all cells together (joint)": points(_joint(plan)),
-        "each cell separately (per-cell)": points(_apart(plan)),
+        "all cells together (joint)": points(_joint_plan(plan)),
+        "each cell separately (per-cell)": points(_per_cell_plan(plan)),
     }
     with figure_style.style():
         from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
@@ -70,99 +70,101 @@ def images(plan: Plan, unit: str) -> dict[str, bytes]:
         return figure_style.images(figure)
 
 
-def _joint(plan: Plan) -> Plan:
+def _joint_plan(plan: Plan) -> Plan:
     objective = plan.request.objective
     return plan if plan.method == "joint" else same_request(plan, "joint", objective)
 
 
-def _apart(plan: Plan) -> Plan | None:
-    """Return the plan of cells apart, at the loss of this plan; None if there is none."""
+def _per_cell_plan(plan: Plan) -> Plan | None:
+    """Return the plan of separate cells at the price of this plan; None if there is none."""
     with contextlib.suppress(InputError):
-        at_one = replace(plan.request, method="joint", epsilon=_middle(plan), target=None)
-        here = replace(plan, request=at_one)
-        made = same_request(here, "per-cell", plan.request.objective)
-        return replace(made, request=replace(made.request, target=plan.request.target))
+        at_one = replace(
+            plan.request, method="joint", epsilon=_reference_epsilon(plan), target=None
+        )
+        reference = replace(plan, request=at_one)
+        per_cell = same_request(reference, "per-cell", plan.request.objective)
+        return replace(per_cell, request=replace(per_cell.request, target=plan.request.target))
     return None
 
 
-def _middle(plan: Plan) -> Fraction:
+def _reference_epsilon(plan: Plan) -> Fraction:
     return plan.asked or Fraction(1)
 
 
 def _by_target(plan: Plan) -> bool:
-    """Return whether errors are counted in parts of their targets."""
+    """Return whether errors are relative to their targets."""
     return plan.request.target is not None and len(plan.parts) > 1 and plan.request.error != "sum"
 
 
 def points(plan: Plan | None) -> Points:
-    """Return losses and the errors that the plan's request then has."""
+    """Return prices and the errors of the plan's request at each."""
     if plan is None:
         return []
-    found = []
+    curve = []
     for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
         with contextlib.suppress(InputError):
             if _by_target(plan) and plan.method == "joint":
-                made = _at_targets(plan, times)
-                loss = float(made.epsilon)
+                scaled = _at_targets(plan, times)
+                loss = float(scaled.epsilon)
             else:
-                loss = float(_middle(plan)) * times
-                made = at_loss(plan, Fraction(loss))
-            found.append((loss, judged(made, plan)))
-    return sorted((loss, error) for loss, error in found if loss > 0)
+                loss = float(_reference_epsilon(plan)) * times
+                scaled = at_loss(plan, Fraction(loss))
+            curve.append((loss, objective_error(scaled, plan)))
+    return sorted((loss, error) for loss, error in curve if loss > 0)
 
 
 def _at_targets(plan: Plan, times: float) -> Plan:
-    """Return the plan of the same targets times a number."""
+    """Return the plan with all targets scaled by a factor."""
     goals = {name: goal * times for name, goal in (plan.request.target or {}).items()}
     request = replace(plan.request, target=goals)
     rows = allocate(plan.occupancy, plan.span, request, plan.facts)
     return replace(plan, rows=rows, request=request)
 
 
-def judged(made: Plan, asked: Plan) -> float:
-    """Return the error that the objective of what was asked is about."""
-    errors = made.judged_errors()
-    if _by_target(asked):
-        goals = asked.request.target or {}
-        errors = np.max([made.parts[name].error / goal for name, goal in goals.items()], axis=0)
-    return float(errors.max() if asked.request.objective == "max" else errors.mean())
+def objective_error(scaled: Plan, requested: Plan) -> float:
+    """Return the error under the objective of the requested plan."""
+    errors = scaled.judged_errors()
+    if _by_target(requested):
+        goals = requested.request.target or {}
+        errors = np.max([scaled.parts[name].error / goal for name, goal in goals.items()], axis=0)
+    return float(errors.max() if requested.request.objective == "max" else errors.mean())
 
 
 def draw(axes: Axes, plan: Plan, lines: dict[str, Points], unit: str) -> None:
-    """Draw the lines, the chosen point and what one constant misses."""
+    """Draw the curves, the selected point and the reference line."""
     for (name, line), colour, dashes in zip(
         lines.items(), figure_style.COLOURS, figure_style.DASHES, strict=False
     ):
         if line:
             losses, errors = zip(*line, strict=True)
             axes.plot(losses, errors, color=colour, linestyle=dashes, linewidth=1.8, label=name)
-    chosen = float(plan.epsilon)
-    if chosen:
-        at = (chosen, judged(plan, plan))
-        axes.plot(*at, "o", color="black", markersize=7, zorder=4, label="this plan")
+    epsilon = float(plan.epsilon)
+    if epsilon:
+        point = (epsilon, objective_error(plan, plan))
+        axes.plot(*point, "o", color="black", markersize=7, zorder=4, label="this plan")
     else:
         axes.plot([], [], " ", label="this plan: constants, at no loss")
     axes.set(xlabel="Epsilon (loss of the most exposed unit)", ylabel=_label(plan, unit))
     axes.set(xscale="log", yscale="log")
-    _level(axes, plan, lines)
+    _reference_line(axes, plan, lines)
     for side in ("x", "y"):
         figure_style.logarithmic(axes, side)
     figure_style.plain_axes(axes)
     axes.legend(frameon=False, loc="lower left", handlelength=3)
 
 
-def _level(axes: Axes, plan: Plan, lines: dict[str, Points]) -> None:
-    """Draw the error that the lines are to be below: the targets, or one constant for all."""
+def _reference_line(axes: Axes, plan: Plan, lines: dict[str, Points]) -> None:
+    """Draw the error to beat: the targets, or one number for all cells."""
     if _by_target(plan):
-        level, said = 1.0, "the targets"
+        level, label = 1.0, "the targets"
     elif tuple(plan.parts) == ("mean",):
-        level, said = plan.baseline_error, "one number for all cells (assumed)"
+        level, label = plan.baseline_error, "one number for all cells (assumed)"
     else:
         return
     axes.axhline(level, color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2)
-    right = _room_right(axes, level, lines)
+    right = _has_room_right(axes, level, lines)
     axes.annotate(
-        said,
+        label,
         (1.0 if right else 0.0, level),
         xycoords=("axes fraction", "data"),
         xytext=(-4 if right else 4, 3),
@@ -172,8 +174,8 @@ def _level(axes: Axes, plan: Plan, lines: dict[str, Points]) -> None:
     )
 
 
-def _room_right(axes: Axes, level: float, lines: dict[str, Points]) -> bool:
-    """Return whether more room is right of where the lines cross a level than left of it."""
+def _has_room_right(axes: Axes, level: float, lines: dict[str, Points]) -> bool:
+    """Return whether a label fits better right of the crossing of curves and level than left."""
     low, high = np.log(axes.get_xlim())
     below = [[loss for loss, error in line if error <= level] for line in lines.values() if line]
     crossed = [(np.log(losses[0]) - low) / (high - low) if losses else 1.0 for losses in below]

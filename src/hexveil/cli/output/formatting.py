@@ -1,4 +1,4 @@
-"""Numbers in the words of a reader who knows no Greek."""
+"""Numbers and labelled paragraphs for terminal output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def factor(loss: float) -> str:
-    """Return the factor by which probabilities differ at most at a loss: exp(loss), rounded up.
+    """Return the probability factor of a loss: exp(loss), rounded up.
 
     Examples
     --------
@@ -24,16 +24,16 @@ def factor(loss: float) -> str:
     """
     if loss > math.log(1e6):
         return "more than a million"
-    return plain(_up(math.exp(loss)))
+    return number_text(_up(math.exp(loss)))
 
 
 def price(loss: float) -> str:
-    """Return a loss in three figures, rounded up."""
-    return plain(_up(loss))
+    """Return a loss with three digits, rounded up."""
+    return number_text(_up(loss))
 
 
 def at_least(number: float) -> str:
-    """Return a lower bound in three figures, rounded down.
+    """Return a lower bound with three digits, rounded down.
 
     Examples
     --------
@@ -43,11 +43,11 @@ def at_least(number: float) -> str:
     if number <= 0:
         return "0"
     digits = max(2 - math.floor(math.log10(number)), 0)
-    return plain(math.floor(round(number * 10.0**digits, 9)) / 10.0**digits)
+    return number_text(math.floor(round(number * 10.0**digits, 9)) / 10.0**digits)
 
 
 def spent(spend: Spend) -> str:
-    """Return what units have lost, in this window and ever: never one without the other."""
+    """Return the spending of this window, always together with the lifetime total."""
     this = "" if spend.kind == "lifetime" else f" this {spend.kind}"
     ever = float(spend.lifetime)
     if not ever:
@@ -60,7 +60,7 @@ def spent(spend: Spend) -> str:
 
 
 def _up(number: float) -> float:
-    """Round up to three figures, or to a whole number above them."""
+    """Round up to three digits, or to an integer above them."""
     if number <= 0:
         return 0.0
     digits = max(2 - math.floor(math.log10(number)), 0)
@@ -68,8 +68,8 @@ def _up(number: float) -> float:
 
 
 def measured(number: float, value_unit: str) -> str:
-    """Return a number of three figures with its unit of measure."""
-    return f"{plain(number)} {value_unit}".rstrip()
+    """Return a number with three digits and its unit of measure."""
+    return f"{number_text(number)} {value_unit}".rstrip()
 
 
 def unit_of(statistic: str, value_unit: str) -> str:
@@ -77,12 +77,12 @@ def unit_of(statistic: str, value_unit: str) -> str:
     return f"squared {value_unit or 'units'}" if statistic == "variance" else value_unit
 
 
-def plain(number: float) -> str:
-    """Return a loss or price in three figures, without an exponent.
+def number_text(number: float) -> str:
+    """Return a number with three digits, without an exponent.
 
     Examples
     --------
-    >>> plain(1234.5), plain(0.25), plain(6.01e-7)
+    >>> number_text(1234.5), number_text(0.25), number_text(6.01e-7)
     ('1,234', '0.25', '0.000000601')
     """
     text = f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
@@ -92,7 +92,7 @@ def plain(number: float) -> str:
 
 
 def grid_words(grid: Cells | Labels) -> str:
-    """Return what a cell is."""
+    """Return the definition of a cell as text."""
     if not isinstance(grid, Cells):
         return "combinations of " + ", ".join(grid.columns)
     if grid.timeslot is None:

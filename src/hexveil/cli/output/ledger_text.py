@@ -1,4 +1,4 @@
-"""What `hexveil ledger` says: accounts, events and changes, in words and for machines."""
+"""Text and JSON of `hexveil ledger`: accounts, events and changes."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ RUN_AGAIN = (
 )
 
 
-def near(path: str) -> str:
-    """Return a path below the current folder as it is reached from here, another as it is."""
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+def relative_path(path: str) -> str:
+    """Return a path relative to the current folder if it lies below it."""
+    current = Path.cwd()
+    return str(Path(path).relative_to(current)) if Path(path).is_relative_to(current) else path
 
 
-def opened_lines(account: Account, dataset: str, where: str, key: str) -> list[str]:
-    """Return what was opened, and where the key is."""
+def opened_lines(account: Account, dataset: str, location: str, key: str) -> list[str]:
+    """Return lines about an opened account and its key."""
     text = f"{account.name}, for data set {dataset}: {budget_words(account)}."
     return [
-        *formatting.wrapped("Ledger", where),
+        *formatting.wrapped("Ledger", location),
         *formatting.wrapped("Account", text),
         *formatting.wrapped("Key", f"{key} (fingerprint {account.key}). {KEEP}"),
     ]
 
 
-def opened_json(account: Account, dataset: str, where: str, key: str) -> dict[str, Any]:
+def opened_json(account: Account, dataset: str, location: str, key: str) -> dict[str, Any]:
     """Return the same for machines."""
     pinned = account_json(account) | {"dataset": dataset}
-    return pinned | {"ledger": where, "key_file": key}
+    return pinned | {"ledger": location, "key_file": key}
 
 
 def budget_words(account: Account) -> str:
-    """Return a budget, of what and for how long."""
+    """Return a budget, its unit and its window as text."""
     refill = "lifetime" if account.window == "lifetime" else f"refilled every {account.window}"
     return f"epsilon {decimal_text(account.budget)} per {account.unit or 'unit'}, {refill}"
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """Return what a book pins, for machines."""
+    """Return the fixed settings of an account as JSON data."""
     return {
         "account": account.name,
         "unit": account.unit or None,
@@ -68,7 +68,7 @@ def account_json(account: Account) -> dict[str, Any]:
 
 
 def spend_json(spend: Spend) -> dict[str, Any]:
-    """Return what was spent, in this window and ever, for machines: exact numbers as text."""
+    """Return the spending of window and lifetime as JSON data, with exact numbers as text."""
     return {
         "budget": decimal_text(spend.budget),
         "window": spend.kind,
@@ -81,48 +81,48 @@ def spend_json(spend: Spend) -> dict[str, Any]:
     }
 
 
-def overview_json(found: Overview, where: str) -> dict[str, Any]:
-    """Return a book at a glance, for machines."""
+def overview_json(summary: Overview, location: str) -> dict[str, Any]:
+    """Return the overview of a ledger as JSON data."""
     return {
-        "ledger": where,
-        "entries": found.head.entry,
-        "chain": found.head.chain,
+        "ledger": location,
+        "entries": summary.head.entry,
+        "chain": summary.head.chain,
         "accounts": [
-            account_json(one.account)
-            | {"datasets": list(one.datasets)}
-            | spend_json(one.spend)
-            | {"releases": one.releases}
-            for one in found.accounts
+            account_json(status.account)
+            | {"datasets": list(status.datasets)}
+            | spend_json(status.spend)
+            | {"releases": status.releases}
+            for status in summary.accounts
         ],
     }
 
 
-def overview_lines(found: Overview, where: str) -> list[str]:
-    """Return a book at a glance."""
-    head = f"{where}: {found.head.entry:,} events; the last has hash {found.head.chain}"
+def overview_lines(summary: Overview, location: str) -> list[str]:
+    """Return the overview of a ledger."""
+    head = f"{location}: {summary.head.entry:,} events; the last has hash {summary.head.chain}"
     lines = formatting.wrapped("Ledger", head)
-    for one in found.accounts:
-        lines += ["", *standing_lines(one)]
-    return lines if found.accounts else [*lines, "", *formatting.wrapped("Account", "none yet")]
+    for status in summary.accounts:
+        lines += ["", *standing_lines(status)]
+    return lines if summary.accounts else [*lines, "", *formatting.wrapped("Account", "none yet")]
 
 
-def standing_lines(one: Standing) -> list[str]:
-    """Return an account in words; the window's number never without the lifetime's."""
-    spend, this = one.spend, f" in {one.spend.label}" if one.spend.label else ""
-    states = ", ".join(f"{many:,} {state}" for state, many in one.releases.items())
+def standing_lines(status: Standing) -> list[str]:
+    """Return lines about an account; the window's number always with the lifetime's."""
+    spend, this = status.spend, f" in {status.spend.label}" if status.spend.label else ""
+    states = ", ".join(f"{many:,} {state}" for state, many in status.releases.items())
     units = f"{spend.units:,} with a privacy loss{this}, {spend.exhausted:,} exhausted"
     ever = f"{loss(spend.lifetime)}, for an owner present throughout"
     return [
         *formatting.wrapped(
-            "Account", f"{one.account.name}, for data set {', '.join(one.datasets)}"
+            "Account", f"{status.account.name}, for data set {', '.join(status.datasets)}"
         ),
-        *formatting.wrapped("Budget", budget_words(one.account)),
+        *formatting.wrapped("Budget", budget_words(status.account)),
         *formatting.wrapped("Spent", f"{loss(spend.window)}{this}, by the most exposed unit"),
         *formatting.wrapped("Left", f"{formatting.at_least(float(spend.left))}, for every unit"),
         *formatting.wrapped("Lifetime total", ever),
         *formatting.wrapped("Units", units),
         *formatting.wrapped("Releases", states or "none"),
-        *formatting.wrapped("Key", f"fingerprint {one.account.key}"),
+        *formatting.wrapped("Key", f"fingerprint {status.account.key}"),
     ]
 
 
@@ -140,32 +140,34 @@ def loss(epsilon: Fraction | int) -> str:
     return f"{formatting.price(number)} (probability factor {formatting.factor(number)})"
 
 
-def event_line(one: Event) -> str:
+def event_line(event: Event) -> str:
     """Return an event on a line."""
-    whose = one.dataset or one.account
-    return f"{one.entry:>6}  {one.at}  {one.kind:<9}  {whose}  {_about(one)}".rstrip()
+    whose = event.dataset or event.account
+    return f"{event.entry:>6}  {event.at}  {event.kind:<9}  {whose}  {_about(event)}".rstrip()
 
 
-def _about(one: Event) -> str:
-    """Return the beginning of the request, and what the event says beside its kind."""
-    said = [one.request[:16]] if one.request else []
-    if "parts" in one.body:
-        said.append(f"epsilon {formatting.price(one.body['parts'] / PARTS)}")
-    if "budget" in one.body:
-        said.append(f"epsilon {one.body['budget']}")
-    if one.kind == "unit":
-        said.append(str(one.body["unit"]))
-    return "  ".join(said)
+def _about(event: Event) -> str:
+    """Return the first characters of the request and the details of an event."""
+    details = [event.request[:16]] if event.request else []
+    if "parts" in event.body:
+        details.append(f"epsilon {formatting.price(event.body['parts'] / PARTS)}")
+    if "budget" in event.body:
+        details.append(f"epsilon {event.body['budget']}")
+    if event.kind == "unit":
+        details.append(str(event.body["unit"]))
+    return "  ".join(details)
 
 
-def changed_lines(before: Account, after: Account, spend: Spend) -> list[str]:
-    """Return what a change of budget means."""
-    text = f"changed from {decimal_text(before.budget)} to {decimal_text(after.budget)}, on record."
-    if after.budget > before.budget:
+def changed_lines(old_account: Account, new_account: Account, spend: Spend) -> list[str]:
+    """Return lines about a changed budget and its consequences."""
+    old, new = decimal_text(old_account.budget), decimal_text(new_account.budget)
+    text = f"changed from {old} to {new}, on record."
+    if new_account.budget > old_account.budget:
         text += (
             " Until now the probability of any outcome differed by a factor of at most "
-            f"{formatting.factor(float(before.budget))}, from now on by a factor of at most "
-            f"{formatting.factor(float(after.budget))}. Inform everyone who was promised less."
+            f"{formatting.factor(float(old_account.budget))}, from now on by a factor of at most "
+            f"{formatting.factor(float(new_account.budget))}. Inform everyone who was promised "
+            "less."
         )
     elif spend.exhausted:
         text += f" {spend.exhausted:,} units have reached it: no release can include them now."
@@ -173,7 +175,11 @@ def changed_lines(before: Account, after: Account, spend: Spend) -> list[str]:
 
 
 def waiting_lines(waiting: tuple[Event, ...]) -> list[str]:
-    """Return the releases that stopped on the way, and what can be done."""
+    """Return the unfinished releases and the possible next steps."""
     if not waiting:
         return ["No unfinished release."]
-    return [*(event_line(one) for one in waiting), "", *formatting.wrapped("Next step", RUN_AGAIN)]
+    return [
+        *(event_line(event) for event in waiting),
+        "",
+        *formatting.wrapped("Next step", RUN_AGAIN),
+    ]

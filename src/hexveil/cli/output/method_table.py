@@ -1,4 +1,4 @@
-"""The table of `hexveil plan --compare`: a line per method, and what the columns mean."""
+"""The table of `hexveil plan --compare`: a line per method, and a legend."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ COLUMNS = (
 CERTIFIED = {"loss": "price", "max error": "worst", "mean error": "average"}
 
 
-def measure(made: Plan, unit: str) -> str:
-    """Return the unit of measure of the errors that are compared, in words."""
-    names = list(made.parts)
+def measure(plan: Plan, unit: str) -> str:
+    """Return the unit of measure of the compared errors as text."""
+    names = list(plan.parts)
     if len(names) == 1:
         name = formatting.unit_of(names[0], unit)
         return f"planning error{' in ' if name else ''}{name}"
-    if made.request.error == "sum":
+    if plan.request.error == "sum":
         return "planning error of the mean plus that of the variance"
-    over = "larger" if made.request.objective == "max" else "average"
+    over = "larger" if plan.request.objective == "max" else "average"
     return f"the {over} of both planning errors, each relative to the largest error of a constant"
 
 
 def show(lines: list[Line], error: str) -> None:
-    """Print the methods as a table; `error` says what the errors are."""
+    """Print the methods as a table; `error` describes the errors."""
     table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("Method", "Lower bound") else "right")
@@ -49,8 +49,8 @@ def show(lines: list[Line], error: str) -> None:
         "beat a single number for all. Lower bound: no plan of the joint plan's class goes below "
         "it; with the gap to this plan."
     )
-    for said in (*troubles, meaning):
-        typer.echo("\n".join(formatting.wrapped("", said, width=WIDTH, indent=0)))
+    for paragraph in (*troubles, meaning):
+        typer.echo("\n".join(formatting.wrapped("", paragraph, width=WIDTH, indent=0)))
 
 
 def _cells(line: Line) -> list[str]:
@@ -61,7 +61,7 @@ def _cells(line: Line) -> list[str]:
     return [
         name,
         *(formatting.price(f or 0.0) for f in figures[:2]),
-        *(formatting.plain(f or 0.0) for f in figures[2:]),
+        *(formatting.number_text(f or 0.0) for f in figures[2:]),
         f"{line.shrunk:,}",
         f"{line.better:,}",
         _certificate(line),
@@ -72,7 +72,6 @@ def _certificate(line: Line) -> str:
     """Return the lower bound and the gap to it."""
     if line.gap is None or line.lower_bound is None:
         return "-"
-    what = CERTIFIED[str(line.certifies)]
-    return (
-        f"{what} {formatting.at_least(line.lower_bound)} (gap {formatting.price(100 * line.gap)}%)"
-    )
+    quantity = CERTIFIED[str(line.certifies)]
+    bound, gap = formatting.at_least(line.lower_bound), formatting.price(100 * line.gap)
+    return f"{quantity} {bound} (gap {gap}%)"

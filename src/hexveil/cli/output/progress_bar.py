@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def shown(what: str) -> Iterator[Callable[[float], None]]:
-    """Yield what is to be told the share of the work done, from 0 to 1.
+def progress_bar(title: str) -> Iterator[Callable[[float], None]]:
+    """Yield a callback for the completed share of the work, from 0 to 1.
 
-    `what` names the work, and nothing private.
+    `title` names the work, and nothing private.
     """
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -27,7 +27,7 @@ def shown(what: str) -> Iterator[Callable[[float], None]]:
 
     began = time.monotonic()
     with_bar = Progress(console=Console(stderr=True), transient=True)
-    task = with_bar.add_task(what, total=1.0)
+    task = with_bar.add_task(title, total=1.0)
 
     def tell(share: float) -> None:
         if time.monotonic() - began >= progress.PATIENCE:

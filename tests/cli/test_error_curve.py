@@ -76,9 +76,9 @@ def test_the_words_stand_where_there_is_room():
     axes = Figure().subplots()
     axes.set(xscale="log", xlim=(0.1, 100))
     line = [(0.1, 10.0), (1.0, 1.0), (10.0, 0.1), (100.0, 0.01)]
-    assert error_curve._room_right(axes, 1.0, {"joint": line})
-    assert not error_curve._room_right(axes, 0.1, {"joint": line})
-    assert not error_curve._room_right(axes, 0.001, {"joint": line})
+    assert error_curve._has_room_right(axes, 1.0, {"joint": line})
+    assert not error_curve._has_room_right(axes, 0.1, {"joint": line})
+    assert not error_curve._has_room_right(axes, 0.001, {"joint": line})
 
 
 def test_the_command_draws_two_new_files(here, call):

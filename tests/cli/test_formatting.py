@@ -115,7 +115,8 @@ def test_the_unit_of_a_statistic(statistic, value_unit, said):
         ),
         (
             "day", 3, 3,
-            "spent this day 3 of 2.125, 0 left; lifetime total at most 3 (probability factor 20.1).",
+            ("spent this day 3 of 2.125, 0 left; lifetime total at most 3 "
+             "(probability factor 20.1)."),
         ),
     ],
 )  # fmt: skip

@@ -39,7 +39,7 @@ def read_counts(file: str | Path) -> NDArray[np.int64]:
     if reader is None:
         raise InputError(f"counts {path} must be a .json, .csv or .parquet file.")
     try:
-        return _whole(reader(path), path)
+        return _to_integers(reader(path), path)
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; check the name of the counts.") from None
     except OSError as error:
@@ -52,24 +52,24 @@ def read_counts(file: str | Path) -> NDArray[np.int64]:
     raise InputError(f"the counts {path} cannot be read as {path.suffix[1:]}.")
 
 
-def _whole(column: pa.ChunkedArray | pa.Array, path: Path) -> NDArray[np.int64]:
+def _to_integers(column: pa.ChunkedArray | pa.Array, path: Path) -> NDArray[np.int64]:
     """Return a column as whole numbers of at least 1, or refuse it."""
     try:
-        whole = pc.cast(column, pa.int64())
+        integers = pc.cast(column, pa.int64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        whole = None
-    if whole is None or whole.null_count or not len(whole) or pc.min(whole).as_py() < 1:
+        integers = None
+    if integers is None or integers.null_count or not len(integers) or pc.min(integers).as_py() < 1:
         raise InputError(
             f"the counts {path} must be whole numbers of at least 1, one per user, none missing."
         )
-    return np.asarray(whole, dtype=np.int64)
+    return np.asarray(integers, dtype=np.int64)
 
 
 def _of_json(path: Path) -> pa.Array:
-    found = json.loads(path.read_text("utf-8"))
-    if not isinstance(found, list) or not all(type(item) is int for item in found):
+    counts = json.loads(path.read_text("utf-8"))
+    if not isinstance(counts, list) or not all(type(item) is int for item in counts):
         raise InputError(f"the counts {path} must be one list of whole numbers, like [9, 3, 1].")
-    return pa.array(found, pa.int64())
+    return pa.array(counts, pa.int64())
 
 
 def _of_csv(path: Path) -> pa.ChunkedArray:
@@ -84,10 +84,10 @@ def _of_parquet(path: Path) -> pa.ChunkedArray:
 
 
 def _column(table: pa.Table, path: Path) -> pa.ChunkedArray:
-    named = [name for name in ("n", "counts") if name in table.column_names]
-    if table.num_columns != 1 and len(named) != 1:
+    candidates = [name for name in ("n", "counts") if name in table.column_names]
+    if table.num_columns != 1 and len(candidates) != 1:
         raise InputError(f"the counts {path} must have one column, or one that is named n.")
-    return table.column(named[0] if named else 0)
+    return table.column(candidates[0] if candidates else 0)
 
 
 _READERS: dict[str, Callable[[Path], pa.Array | pa.ChunkedArray]] = {

@@ -41,8 +41,8 @@ class Look(NamedTuple):
 
 def looks() -> Iterator[Look]:
     """Yield looks for as many lines as are asked for; the first 385 differ in some way."""
-    for parts in zip(*map(itertools.cycle, (COLOURS, MARKERS, DASHES)), strict=False):
-        yield Look(*parts)
+    for look in zip(*map(itertools.cycle, (COLOURS, MARKERS, DASHES)), strict=False):
+        yield Look(*look)
 
 
 def check_installed() -> None:
@@ -65,12 +65,12 @@ def style() -> Iterator[None]:
 
 def images(figure: Figure) -> dict[str, bytes]:
     """Return a figure as "png" and "svg", without date and version: same figure, same bytes."""
-    found = {}
+    files = {}
     for kind, about in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
         buffer = io.BytesIO()
         figure.savefig(buffer, format=kind, dpi=200, metadata=about)
-        found[kind] = buffer.getvalue()
-    return found
+        files[kind] = buffer.getvalue()
+    return files
 
 
 def plain_axes(axes: Axes) -> None:

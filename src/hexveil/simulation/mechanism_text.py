@@ -53,8 +53,8 @@ def mechanism(text: str) -> Mechanism:
     >>> mechanism("Levy(gamma=0.2)"), mechanism("Baseline")
     (Levy(gamma=0.2), Baseline())
     """
-    found: Mechanism = _built(_tree(text), text, MECHANISMS)
-    return found
+    parsed: Mechanism = _built(_tree(text), text, MECHANISMS)
+    return parsed
 
 
 def values(text: str) -> Values:
@@ -70,19 +70,19 @@ def values(text: str) -> Values:
     >>> values("normal:20,10")
     Normal(mean=20.0, sd=10.0)
     """
-    name, _, rest = text.partition(":")
+    name, _, arguments = text.partition(":")
     kind = KINDS.get(name.strip().lower())
     if kind is None:
         raise InputError(f"values must be one of {_forms()}, got {text!r}.")
     fields = [field.name for field in dataclasses.fields(kind)]
     try:
-        numbers = [float(part) for part in rest.split(",")]
+        numbers = [float(argument) for argument in arguments.split(",")]
     except ValueError:
         numbers = []
     if len(numbers) != len(fields):
         raise InputError(f"values {text!r} must read {_form(name.strip().lower(), fields)}.")
-    made: Values = kind(*numbers)
-    return made
+    distribution: Values = kind(*numbers)
+    return distribution
 
 
 def _forms() -> str:
@@ -108,18 +108,18 @@ def _tree(text: str) -> ast.expr:
         raise InputError(_unreadable(text)) from None
 
 
-def _built(tree: ast.expr, text: str, known: dict[str, Callable[..., Any]]) -> Any:  # noqa: ANN401
+def _built(tree: ast.expr, text: str, constructors: dict[str, Callable[..., Any]]) -> Any:  # noqa: ANN401
     """Return what a name, or a name with arguments, of a table stands for."""
     call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
     if not isinstance(call.func, ast.Name) or None in (word.arg for word in call.keywords):
         raise InputError(_unreadable(text))
-    kind = known.get(call.func.id)
+    kind = constructors.get(call.func.id)
     if kind is None:
-        raise InputError(f"there is no {call.func.id!r}; known are {', '.join(known)}.")
-    plain = [_plain(argument, text) for argument in call.args]
-    named = {str(word.arg): _plain(word.value, text) for word in call.keywords}
+        raise InputError(f"there is no {call.func.id!r}; known are {', '.join(constructors)}.")
+    positional = [_literal(argument, text) for argument in call.args]
+    keywords = {str(word.arg): _literal(word.value, text) for word in call.keywords}
     try:
-        return kind(*plain, **named)
+        return kind(*positional, **keywords)
     except InputError:
         raise
     except (TypeError, ValueError, AttributeError, ArithmeticError):
@@ -129,7 +129,7 @@ def _built(tree: ast.expr, text: str, known: dict[str, Callable[..., Any]]) -> A
         ) from None
 
 
-def _plain(tree: ast.expr, text: str) -> object:
+def _literal(tree: ast.expr, text: str) -> object:
     """Return a number, word or None, or a distribution; numbers keep the text they had."""
     if isinstance(tree, ast.Constant) and isinstance(tree.value, (int, float, str, type(None))):
         return tree.value

@@ -101,8 +101,8 @@ def cell_number(names: tuple[str, ...], cell: str | int) -> int:
     """Return the number of a cell that is named, or numbered from 0; refuse another."""
     if isinstance(cell, str) and cell in names:
         return names.index(cell)
-    whole = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
-    if whole and 0 <= int(cell) < len(names):
+    is_integer = isinstance(cell, (int, np.integer)) and not isinstance(cell, bool)
+    if is_integer and 0 <= int(cell) < len(names):
         return int(cell)
     raise InputError(f"there is no cell {cell!r}; {some_cells(names)}.")
 
@@ -115,14 +115,14 @@ def some_cells(names: tuple[str, ...]) -> str:
     >>> some_cells(("17/06:00", "17/07:00", "18/06:00", "18/07:00"))
     'name one of 4 (17/06:00, 17/07:00, 18/06:00, ...), or its number from 0'
     """
-    some = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
-    return f"name one of {len(names)} ({some}), or its number from 0"
+    shown = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+    return f"name one of {len(names)} ({shown}), or its number from 0"
 
 
 def stamped(table: pa.Table) -> pa.Table:
     """Return a table whose metadata says that it is private."""
-    known = table.schema.metadata or {}
-    return table.replace_schema_metadata({**known, _KEY: f"{STAMP} {NOT_COVERED}".encode()})
+    metadata = table.schema.metadata or {}
+    return table.replace_schema_metadata({**metadata, _KEY: f"{STAMP} {NOT_COVERED}".encode()})
 
 
 def is_private(table: pa.Table) -> bool:
@@ -148,12 +148,12 @@ def check_folder(folder: str | Path) -> None:
 
 def _is_release(folder: Path) -> bool:
     try:
-        found = json.loads((folder / "manifest.json").read_text("utf-8"))
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except (OSError, ValueError):
         return True
-    return isinstance(found, dict) and {"guarantee", "schema_version"} <= found.keys()
+    return isinstance(manifest, dict) and {"guarantee", "schema_version"} <= manifest.keys()
 
 
 def write_files(folder: str | Path, files: Mapping[str, bytes], *, private: bool) -> list[Path]:

@@ -128,8 +128,8 @@ class Drift:
     ) -> NDArray[np.float64]:
         """Return samples before projection: see `Values.draw`."""
         total = int(counts.sum())
-        first = np.repeat(np.cumsum(counts) - counts, counts)
-        passed = (np.arange(total) - first) / max(int(counts.max()) - 1, 1)
+        first_record = np.repeat(np.cumsum(counts) - counts, counts)
+        passed = (np.arange(total) - first_record) / max(int(counts.max()) - 1, 1)
         samples = generator.normal(0.0, self.sd, (trials, total))
         samples += self.start + (self.end - self.start) * passed
         return samples

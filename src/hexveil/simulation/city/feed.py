@@ -94,14 +94,14 @@ def records(
     if not duties.user.size:
         return pa.RecordBatch.from_pylist([], schema=SCHEMA)
     runs, driven = motion.drive(city, duties, streets_today, generator)
-    seen = gps_fixes.arriving(city, (duties, runs, driven), sheet.interval, generator)
+    fixes = gps_fixes.arriving(city, (duties, runs, driven), sheet.interval, generator)
     columns = {
-        **_of_bus(city, sheet, duties.user[runs.duty][driven.run], seen),
-        **_of_run(city, sheet, (duties, runs, driven), seen),
-        **_of_stop(city, (runs, driven), seen, generator),
-        "observationDateTime": _times(sheet.midnight + seen.second),
-        "location": _places(seen),
-        "speed": pa.array(seen.speed),
+        **_of_bus(city, sheet, duties.user[runs.duty][driven.run], fixes),
+        **_of_run(city, sheet, (duties, runs, driven), fixes),
+        **_of_stop(city, (runs, driven), fixes, generator),
+        "observationDateTime": _times(sheet.midnight + fixes.second),
+        "location": _places(fixes),
+        "speed": pa.array(fixes.speed),
     }
     return pa.record_batch([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
@@ -112,13 +112,13 @@ def is_sunday(midnight: int) -> bool:
 
 
 def _of_bus(
-    city: Ground, sheet: Sheet, user: NDArray[np.int64], seen: gps_fixes.Seen
+    city: Ground, sheet: Sheet, user: NDArray[np.int64], fixes: gps_fixes.Seen
 ) -> dict[str, pa.Array]:
     """Return the columns that stay the same of a bus."""
     users = range(sheet.users.start, sheet.users.stop)
     depots = city.network.depot[city.fleet.route[sheet.users]]
-    labels = [fleet.label(*each) for each in zip(users, depots.tolist(), strict=True)]
-    code = (user - sheet.users.start).astype(np.int32)[seen.of]
+    labels = [fleet.label(*bus) for bus in zip(users, depots.tolist(), strict=True)]
+    code = (user - sheet.users.start).astype(np.int32)[fixes.of]
     return {
         "id": _coded(np.zeros(code.size, dtype=np.int32), [FEED]),
         "license_plate": _coded(code, [fleet.plate(user) for user in users]),
@@ -127,11 +127,11 @@ def _of_bus(
 
 
 def _of_run(
-    city: Ground, sheet: Sheet, day: tuple[Duties, Runs, Drive], seen: gps_fixes.Seen
+    city: Ground, sheet: Sheet, day: tuple[Duties, Runs, Drive], fixes: gps_fixes.Seen
 ) -> dict[str, pa.Array]:
     """Return the columns that stay the same during a run; the way to the depot is one, too."""
     duties, runs, driven = day
-    run = driven.run[seen.of]
+    run = driven.run[fixes.of]
     up = (runs.way == UP) | (runs.way == OUT)
     bus = duties.user[runs.duty]
     route = 2 * city.fleet.route[bus] + up
@@ -152,36 +152,40 @@ def _of_run(
 
 
 def _of_stop(
-    city: Ground, day: tuple[Runs, Drive], seen: gps_fixes.Seen, generator: np.random.Generator
+    city: Ground, day: tuple[Runs, Drive], fixes: gps_fixes.Seen, generator: np.random.Generator
 ) -> dict[str, pa.Array]:
     """Return the columns of the last stop that was passed in the run; null before the first."""
     runs, driven = day
     number = city.network.legs.stop[driven.leg]
-    last, first = _last_stop(number, driven.run)
-    known = last >= first
-    last = np.maximum(last, 0)
-    arrival = driven.start[last] + driven.moving[last]
+    last_stop, first_stop = _last_stop(number, driven.run)
+    has_stop = last_stop >= first_stop
+    last_stop = np.maximum(last_stop, 0)
+    arrival = driven.start[last_stop] + driven.moving[last_stop]
     late = generator.normal(60.0, 120.0, runs.way.size)[driven.run]
     # Late when it set out, and by how much more it has taken than the timetable says.
-    delay = late + (arrival - driven.start[first]) - (driven.due[last] - driven.due[first])
-    lacks = generator.random((2, last.size), dtype=np.float32)
-    no_delay = (~known | (lacks[0] < NO_DELAY))[seen.of]
-    no_time = (~known | (lacks[1] < NO_STOP_TIME))[seen.of]
-    stop, stop_code = _distinct(np.maximum(number[last], 0)[seen.of])
-    clock, clock_code = _distinct((arrival.astype(np.int64) % 86_400)[seen.of])
+    delay = (
+        late
+        + (arrival - driven.start[first_stop])
+        - (driven.due[last_stop] - driven.due[first_stop])
+    )
+    lacks = generator.random((2, last_stop.size), dtype=np.float32)
+    no_delay = (~has_stop | (lacks[0] < NO_DELAY))[fixes.of]
+    no_time = (~has_stop | (lacks[1] < NO_STOP_TIME))[fixes.of]
+    stop, stop_code = _distinct(np.maximum(number[last_stop], 0)[fixes.of])
+    clock, clock_code = _distinct((arrival.astype(np.int64) % 86_400)[fixes.of])
     clock_words = pa.array(clock.astype(np.int32), pa.time32("s")).cast(pa.string())
     return {
-        "trip_delay": pa.array(np.rint(delay).astype(np.int32)[seen.of], mask=no_delay),
-        "last_stop_id": _coded(stop_code, _digits(FIRST_STOP + stop), ~known[seen.of]),
+        "trip_delay": pa.array(np.rint(delay).astype(np.int32)[fixes.of], mask=no_delay),
+        "last_stop_id": _coded(stop_code, _digits(FIRST_STOP + stop), ~has_stop[fixes.of]),
         "last_stop_arrival_time": _coded(clock_code, clock_words, no_time),
     }
 
 
 def _distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the distinct small numbers in order, and for each number its place among them."""
-    there = np.zeros(int(numbers.max(initial=0)) + 1, dtype=bool)
-    there[numbers] = True
-    return np.flatnonzero(there), (np.cumsum(there, dtype=np.int32) - 1)[numbers]
+    occurs = np.zeros(int(numbers.max(initial=0)) + 1, dtype=bool)
+    occurs[numbers] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - 1)[numbers]
 
 
 def _last_stop(
@@ -190,9 +194,9 @@ def _last_stop(
     """Return the last driven leg before each that ends at a stop, and the first of its run."""
     place = np.arange(stop.size)
     begins = np.flatnonzero(np.diff(run, prepend=-1))
-    first = np.repeat(begins, np.diff(np.append(begins, stop.size)))
+    first_stop = np.repeat(begins, np.diff(np.append(begins, stop.size)))
     ended = np.maximum.accumulate(np.where(stop >= 0, place, -1))
-    return np.append(-1, ended[:-1]), first
+    return np.append(-1, ended[:-1]), first_stop
 
 
 def _coded(
@@ -210,13 +214,13 @@ def _times(unix: NDArray[np.int64]) -> pa.Array:
     return pa.array(unix * 1000).view(_TIME)
 
 
-def _places(seen: gps_fixes.Seen) -> pa.Array:
+def _places(fixes: gps_fixes.Seen) -> pa.Array:
     """Return GeoJSON points: longitude first, six decimals."""
-    places = np.empty((seen.x.size, 2))
-    places[:, 1], places[:, 0] = to_degrees(seen.x, seen.y)
+    places = np.empty((fixes.x.size, 2))
+    places[:, 1], places[:, 0] = to_degrees(fixes.x, fixes.y)
     np.rint(np.multiply(places, 1e6, out=places), out=places)
     places /= 1e6
     ends = pa.array(np.arange(0, places.size + 1, 2, dtype=np.int32))
-    kind = pa.repeat(pa.scalar("Point"), seen.x.size)
+    kind = pa.repeat(pa.scalar("Point"), fixes.x.size)
     pairs = pa.ListArray.from_arrays(ends, pa.array(places.ravel()))
     return pa.StructArray.from_arrays([kind, pairs], ["type", "coordinates"])

@@ -105,8 +105,8 @@ def plate(user: int) -> str:
     ('ZZ01AA1000', 'ZZ01AB1000')
     """
     series, number = divmod(user, NUMBERS)
-    one, other = divmod(series, len(LETTERS))
-    return f"ZZ01{LETTERS[one]}{LETTERS[other]}{number + 1000}"
+    first_letter, second_letter = divmod(series, len(LETTERS))
+    return f"ZZ01{LETTERS[first_letter]}{LETTERS[second_letter]}{number + 1000}"
 
 
 def label(user: int, depot: int) -> str:
@@ -123,22 +123,24 @@ def label(user: int, depot: int) -> str:
 def duties(fleet: Fleet, users: slice, *, sunday: bool, generator: np.random.Generator) -> Duties:
     """Return what some buses do on one day."""
     kind = fleet.kind[users]
-    off = np.array(SUNDAY_OFF if sunday else OFF_DUTY)[kind]
-    works = generator.random(kind.size) >= off
+    off_duty = np.array(SUNDAY_OFF if sunday else OFF_DUTY)[kind]
+    works = generator.random(kind.size) >= off_duty
     late = generator.random(kind.size) < 0.5
     spread = generator.normal(0.0, 0.4, (4, kind.size))
     noon = generator.uniform(7.0, 19.0, kind.size)
     # Hours of the first duty, and of the second, which only the rush hours have.
     start = np.choose(kind, [5.7, np.where(late, 13.2, 5.9), 6.8, noon]) + spread[0]
     end = np.choose(kind, [22.4, np.where(late, 22.6, 14.2), 10.8, noon + 2.5]) + spread[1]
-    again = works & (kind == RUSH)
+    second_shift = works & (kind == RUSH)
     user = np.arange(users.start, users.start + kind.size)
-    user = np.concatenate([user[works], user[again]])
-    start = np.concatenate([start[works], 15.0 + spread[2][again]])
-    end = np.concatenate([end[works], 20.3 + spread[3][again]])
+    user = np.concatenate([user[works], user[second_shift]])
+    start = np.concatenate([start[works], 15.0 + spread[2][second_shift]])
+    end = np.concatenate([end[works], 20.3 + spread[3][second_shift]])
     broken = generator.random(user.size) < BREAKDOWN
     end = np.where(broken, start + (end - start) * generator.random(user.size), end)
     order = np.lexsort((start, user))
     user, start, end = user[order], np.clip(start[order], FIRST_HOUR, None), end[order]
-    until = np.where(np.append(user[1:] == user[:-1], [False]), np.append(start[1:], 0), LAST_HOUR)
-    return Duties(user, start * HOUR, end * HOUR, until * HOUR)
+    next_start = np.where(
+        np.append(user[1:] == user[:-1], [False]), np.append(start[1:], 0), LAST_HOUR
+    )
+    return Duties(user, start * HOUR, end * HOUR, next_start * HOUR)

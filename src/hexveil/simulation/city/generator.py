@@ -75,12 +75,12 @@ class City:
     interval: str | int = "20s"
 
     def __post_init__(self) -> None:
-        for name, least, most in (
+        for name, minimum, maximum in (
             ("users", 1, fleet.MOST_USERS),
             ("days", 1, MOST_DAYS),
             ("seed", 0, 2**63 - 1),
         ):
-            _check_whole(name, getattr(self, name), least, most)
+            _check_integer(name, getattr(self, name), minimum, maximum)
         object.__setattr__(self, "start", _date(self.start))
         object.__setattr__(self, "interval", _interval(self.interval))
 
@@ -109,8 +109,8 @@ class City:
 
     def batch(self, day: int, block: int) -> pa.RecordBatch:
         """Return the records of one day, from 0, of one block of buses, from 0."""
-        _check_whole("day", day, 0, self.days - 1)
-        _check_whole("block", block, 0, self.n_batches // self.days - 1)
+        _check_integer("day", day, 0, self.days - 1)
+        _check_integer("block", block, 0, self.n_batches // self.days - 1)
         return self._batch(day, block, self._streets_on(day))
 
     def write(self, path: str | Path, *, progress: Callable[[float], None] | None = None) -> int:
@@ -136,7 +136,7 @@ class City:
     def streets_geojson(self) -> dict[str, Any]:
         """Return every street as a line, as GeoJSON, to draw beneath a map."""
         laid = self._ground.streets
-        lat, lon = (np.round(part, 6) for part in streets.to_degrees(laid.x, laid.y))
+        lat, lon = (np.round(degrees, 6) for degrees in streets.to_degrees(laid.x, laid.y))
         ends = np.stack([np.stack([lon[k], lat[k]], axis=1) for k in (laid.tail, laid.head)], 1)
         return {"type": "MultiLineString", "coordinates": ends.tolist()}
 
@@ -164,29 +164,36 @@ class City:
         )
 
 
-def _check_whole(name: str, number: object, least: int, most: int) -> None:
-    whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-    if not whole or not least <= int(number) <= most:  # type: ignore[call-overload]
-        raise InputError(f"{name} must be a whole number from {least} to {most}, got {number!r}.")
+def _check_integer(name: str, number: object, minimum: int, maximum: int) -> None:
+    is_integer = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+    if not is_integer or not minimum <= int(number) <= maximum:  # type: ignore[call-overload]
+        raise InputError(
+            f"{name} must be a whole number from {minimum} to {maximum}, got {number!r}."
+        )
 
 
-def _date(given: str | dt.date) -> dt.date:
+def _date(date: str | dt.date) -> dt.date:
     """Return a date, given as one or as text; refuse one that no reader of records takes."""
     try:
-        day = given if isinstance(given, dt.date) else dt.date.fromisoformat(given)
+        day = date if isinstance(date, dt.date) else dt.date.fromisoformat(date)
         if 1971 <= day.year <= 2080:
             return dt.date(day.year, day.month, day.day)
     except (TypeError, ValueError):
         pass
-    raise InputError(f"start must be a date from 1971 to 2080, as 2024-01-01, got {given!r}.")
+    raise InputError(f"start must be a date from 1971 to 2080, as 2024-01-01, got {date!r}.")
 
 
-def _interval(given: str | int) -> int:
+def _interval(interval: str | int) -> int:
     """Return seconds."""
-    found = re.fullmatch(r"(\d{1,4})(s|min|)", str(given)) if not isinstance(given, bool) else None
-    seconds = int(found[1]) * _SECONDS[found[2]] if found else 0
+    match = (
+        re.fullmatch(r"(\d{1,4})(s|min|)", str(interval))
+        if not isinstance(interval, bool)
+        else None
+    )
+    seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
     if not 1 <= seconds <= LONGEST_INTERVAL:
         raise InputError(
-            f"interval must be from 1 to {LONGEST_INTERVAL} seconds, as 20s or 1min, got {given!r}."
+            f"interval must be from 1 to {LONGEST_INTERVAL} seconds, as 20s or 1min, "
+            f"got {interval!r}."
         )
     return seconds

@@ -72,21 +72,22 @@ def arriving(
     bus = duties.user[runs.duty]
     # A bus reports at the same second of every interval all day, whatever its duties.
     phase = generator.integers(0, interval, bus[-1] - bus[0] + 1)[bus - bus[0]]
-    of, second = moments(driven, phase[driven.run], interval)
+    drive_leg, second = moments(driven, phase[driven.run], interval)
     missing = np.where(generator.random(bus.size) < DARK, 2, city.fleet.missing[bus])
     heard = (
-        generator.random(of.size, dtype=np.float32) >= missing.astype(np.float32)[driven.run][of]
+        generator.random(drive_leg.size, dtype=np.float32)
+        >= missing.astype(np.float32)[driven.run][drive_leg]
     )
-    heard &= second < duties.until[runs.duty][driven.run][of]
-    of, second = of[heard], second[heard]
-    legs, leg = city.network.legs, driven.leg[of]
-    share, speed = observe(legs, driven, of, second)
-    drift = generator.standard_normal((2, of.size), dtype=np.float32) * np.float32(DRIFT)
-    x = legs.x[leg] + share * legs.dx[leg] + drift[0]
-    y = legs.y[leg] + share * legs.dy[leg] + drift[1]
-    kmh = reported(speed, city.fleet.decimals[bus][driven.run][of], generator)
-    again = 1 + (generator.random(of.size, dtype=np.float32) < REPEATED)
-    return Seen(*(np.repeat(part, again) for part in (of, second, x, y, kmh)))
+    heard &= second < duties.until[runs.duty][driven.run][drive_leg]
+    drive_leg, second = drive_leg[heard], second[heard]
+    legs, network_leg = city.network.legs, driven.leg[drive_leg]
+    share, speed = observe(legs, driven, drive_leg, second)
+    drift = generator.standard_normal((2, drive_leg.size), dtype=np.float32) * np.float32(DRIFT)
+    x = legs.x[network_leg] + share * legs.dx[network_leg] + drift[0]
+    y = legs.y[network_leg] + share * legs.dy[network_leg] + drift[1]
+    kmh = reported(speed, city.fleet.decimals[bus][driven.run][drive_leg], generator)
+    copies = 1 + (generator.random(drive_leg.size, dtype=np.float32) < REPEATED)
+    return Seen(*(np.repeat(column, copies) for column in (drive_leg, second, x, y, kmh)))
 
 
 def reported(
@@ -111,15 +112,15 @@ def moments(
     interval : int
         Seconds.
     """
-    first = np.ceil((driven.start - phase) / interval).astype(np.int64)
-    count = np.ceil((driven.end - phase) / interval).astype(np.int64) - first
-    of = np.repeat(np.arange(count.size), count)
-    number = np.arange(of.size) + (first - (np.cumsum(count) - count))[of]
-    return of, phase[of] + interval * number
+    first_tick = np.ceil((driven.start - phase) / interval).astype(np.int64)
+    count = np.ceil((driven.end - phase) / interval).astype(np.int64) - first_tick
+    leg = np.repeat(np.arange(count.size), count)
+    number = np.arange(leg.size) + (first_tick - (np.cumsum(count) - count))[leg]
+    return leg, phase[leg] + interval * number
 
 
 def observe(
-    legs: Legs, driven: Drive, of: NDArray[np.int64], second: NDArray[np.int64]
+    legs: Legs, driven: Drive, leg: NDArray[np.int64], second: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return where on its leg a bus is (share, 0 to 1) and its speed (m/s; 0 in a halt).
 
@@ -127,15 +128,15 @@ def observe(
     is top - max(top - entry - a t, 0) - max(top - leave - a r, 0), and the way is its integral.
     """
     a = np.float32(ACCELERATION)
-    moving = driven.moving.astype(np.float32)[of]
-    passed = (second - driven.start[of]).astype(np.float32)
+    moving = driven.moving.astype(np.float32)[leg]
+    passed = (second - driven.start[leg]).astype(np.float32)
     halts = passed >= moving
     passed = np.minimum(passed, moving)
-    top = driven.top[of]
-    gained = top - driven.entry[of]
+    top = driven.top[leg]
+    gained = top - driven.entry[leg]
     missing_before = np.maximum(gained - a * passed, 0)
-    missing_after = np.maximum(top - driven.leave[of] - a * (moving - passed), 0)
-    way = top * passed - (gained**2 - missing_before**2 + missing_after**2) / (2 * a)
-    share = np.clip(way / legs.length[driven.leg[of]], 0, 1)
+    missing_after = np.maximum(top - driven.leave[leg] - a * (moving - passed), 0)
+    distance = top * passed - (gained**2 - missing_before**2 + missing_after**2) / (2 * a)
+    share = np.clip(distance / legs.length[driven.leg[leg]], 0, 1)
     speed = np.where(halts, np.float32(0), top - missing_before - missing_after)
     return share, speed

@@ -71,9 +71,9 @@ def compare(name: str, real: pa.Table, seed: int = 1) -> pa.Table:
     beside = COUNTERPARTS[name]
     zones = {"city_timezone": TIMEZONE, "real_timezone": beside.timezone}
     city = City(beside.users, 1, seed, beside.start, beside.interval)
-    parts = (statistics.tracks(pa.Table.from_batches([batch])) for batch in city.batches())
-    cut = pa.concat_tables(statistics.same_minutes(part, real, **zones) for part in parts)
-    return statistics.comparison(cut, real, **zones)
+    tracks = (statistics.tracks(pa.Table.from_batches([batch])) for batch in city.batches())
+    sample = pa.concat_tables(statistics.same_minutes(track, real, **zones) for track in tracks)
+    return statistics.comparison(sample, real, **zones)
 
 
 def verdict(comparisons: Mapping[str, pa.Table]) -> pa.Table:

@@ -128,7 +128,7 @@ def drive(
     top, moving = _top_speed(legs.length[leg].astype(np.float64), entry, cruise, leave)
     end = chain.clock(moving + halt)
     start = np.where(chain.first_of_duty, chain.start, np.append(0.0, end[:-1]))
-    speeds = (part.astype(np.float32) for part in (entry, top, leave))
+    speeds = (speed.astype(np.float32) for speed in (entry, top, leave))
     return runs, Drive(leg, chain.run, start, end, moving, due, *speeds)
 
 
@@ -144,19 +144,19 @@ class _Chain:
 
     def clock(self, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return when each leg is done if it takes so many seconds."""
-        done = np.cumsum(seconds)
+        elapsed = np.cumsum(seconds)
         begins = np.flatnonzero(self.first_of_duty)
-        passed = done[begins] - seconds[begins]
-        return done - np.repeat(passed, np.diff(np.append(begins, done.size))) + self.start
+        passed = elapsed[begins] - seconds[begins]
+        return elapsed - np.repeat(passed, np.diff(np.append(begins, elapsed.size))) + self.start
 
 
 def _chain(runs: Runs, duties: Duties) -> _Chain:
     """Return the legs of some runs; every duty has a trip, and every trip a leg."""
     run = np.repeat(np.arange(runs.count.size), runs.count)
-    before = np.cumsum(runs.count) - runs.count
+    preceding = np.cumsum(runs.count) - runs.count
     duty = runs.duty[run]
     return _Chain(
-        leg=np.arange(run.size) + (runs.first - before)[run],
+        leg=np.arange(run.size) + (runs.first - preceding)[run],
         run=run,
         start=duties.start[duty],
         first_of_duty=np.append(np.ones(1, dtype=bool), duty[1:] != duty[:-1]),
@@ -214,6 +214,6 @@ def _top_speed(
     """
     reached = np.sqrt(ACCELERATION * length + (enter**2 + leave**2) / 2)
     top = np.maximum(np.minimum(cruise, reached), np.maximum(enter, leave))
-    rest = length - (2 * top**2 - enter**2 - leave**2) / (2 * ACCELERATION)
-    seconds = (2 * top - enter - leave) / ACCELERATION + np.maximum(rest, 0.0) / top
+    remaining = length - (2 * top**2 - enter**2 - leave**2) / (2 * ACCELERATION)
+    seconds = (2 * top - enter - leave) / ACCELERATION + np.maximum(remaining, 0.0) / top
     return top, seconds

@@ -96,12 +96,12 @@ def draw(streets: Streets, users: int, generator: np.random.Generator) -> Networ
     """Return the routes of a city of so many buses."""
     n_routes = min(max(round(users / USERS_PER_ROUTE), 2), MOST_ROUTES)
     n_depots = min(max(round(users / USERS_PER_DEPOT), 1), MOST_DEPOTS)
-    first, last = _terminals(streets, n_routes, generator)
+    origin, destination = _terminals(streets, n_routes, generator)
     depots = _nearest(streets, *_scattered(streets, n_depots, generator))
-    depot = _closest(streets, first, depots)
-    legs = _legs(streets, _ways(streets, first, last, depots[depot]))
-    away = np.hypot(streets.x[first], streets.y[first]) / streets.radius
-    share = generator.lognormal(0.0, POPULARITY_SD, n_routes) * np.exp(-FRINGE * away)
+    depot = _closest(streets, origin, depots)
+    legs = _legs(streets, _shortest_paths(streets, origin, destination, depots[depot]))
+    distance = np.hypot(streets.x[origin], streets.y[origin]) / streets.radius
+    share = generator.lognormal(0.0, POPULARITY_SD, n_routes) * np.exp(-FRINGE * distance)
     share = np.minimum(share, MOST_POPULAR * share.mean())
     return Network(legs, depot, share / share.sum())
 
@@ -110,9 +110,9 @@ def _scattered(
     streets: Streets, size: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return places all over the city, denser in the centre."""
-    away = streets.radius * generator.beta(1.5, 2.6, size)
+    distance = streets.radius * generator.beta(1.5, 2.6, size)
     angle = generator.uniform(0.0, 2 * np.pi, size)
-    return away * np.cos(angle), away * np.sin(angle)
+    return distance * np.cos(angle), distance * np.sin(angle)
 
 
 def _nearest(
@@ -122,21 +122,21 @@ def _nearest(
     apart_from: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     """Return the crossing nearest to each place that is not the one to stay apart from."""
-    found = np.empty(x.size, dtype=np.int64)
+    nearest = np.empty(x.size, dtype=np.int64)
     for number in range(x.size):
         far = np.hypot(streets.x - x[number], streets.y - y[number])
         if apart_from is not None:
             far[apart_from[number]] = np.inf
-        found[number] = far.argmin()
-    return found
+        nearest[number] = far.argmin()
+    return nearest
 
 
 def _closest(
-    streets: Streets, of: NDArray[np.int64], among: NDArray[np.int64]
+    streets: Streets, sources: NDArray[np.int64], among: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return which of some crossings is closest to each of others."""
     x, y = streets.x, streets.y
-    far = np.hypot(x[of, None] - x[among], y[of, None] - y[among])
+    far = np.hypot(x[sources, None] - x[among], y[sources, None] - y[among])
     return np.asarray(far.argmin(axis=1))
 
 
@@ -152,52 +152,62 @@ def _terminals(
     far = generator.uniform(min(SHORTEST, 0.6 * longest), longest, size)
     inward = np.arctan2(-y, -x) + generator.normal(0.0, TURN, size)
     to_x, to_y = x + far * np.cos(inward), y + far * np.sin(inward)
-    hub_x, hub_y = (HUBS_WITHIN * part for part in _scattered(streets, size // 6, generator))
+    hub_x, hub_y = (
+        HUBS_WITHIN * coordinate for coordinate in _scattered(streets, size // 6, generator)
+    )
     hub_x, hub_y = np.append(0.0, hub_x), np.append(0.0, hub_y)
-    apart = np.hypot(to_x[:, None] - hub_x, to_y[:, None] - hub_y)
-    near, hub = apart.min(axis=1) < HUB_REACH * streets.radius, apart.argmin(axis=1)
-    first = _nearest(streets, x, y)
-    to_x, to_y = np.where(near, hub_x[hub], to_x), np.where(near, hub_y[hub], to_y)
-    return first, _nearest(streets, to_x, to_y, first)
+    distance = np.hypot(to_x[:, None] - hub_x, to_y[:, None] - hub_y)
+    near_hub, hub = distance.min(axis=1) < HUB_REACH * streets.radius, distance.argmin(axis=1)
+    origin = _nearest(streets, x, y)
+    to_x, to_y = np.where(near_hub, hub_x[hub], to_x), np.where(near_hub, hub_y[hub], to_y)
+    return origin, _nearest(streets, to_x, to_y, origin)
 
 
-def _ways(
-    streets: Streets, first: NDArray[np.int64], last: NDArray[np.int64], depot: NDArray[np.int64]
+def _shortest_paths(
+    streets: Streets,
+    origin: NDArray[np.int64],
+    destination: NDArray[np.int64],
+    depot: NDArray[np.int64],
 ) -> list[NDArray[np.int64]]:
     """Return the crossings of each way of each route in turn, by the quickest streets."""
-    roots, at = np.unique(first, return_inverse=True)
-    matrix, found = streets.matrix(), []
-    _, before = dijkstra(matrix, directed=False, indices=roots, return_predecessors=True)
+    roots, row = np.unique(origin, return_inverse=True)
+    matrix, paths = streets.matrix(), []
+    _, predecessors = dijkstra(matrix, directed=False, indices=roots, return_predecessors=True)
     homes, home = np.unique(depot, return_inverse=True)
     _, homeward = dijkstra(matrix, directed=False, indices=homes, return_predecessors=True)
-    for route, (one, other) in enumerate(zip(first, last, strict=True)):
-        up = _path(before[at[route]], other)
-        out = _path(homeward[home[route]], one)
-        from_last = _path(homeward[home[route]], other)[::-1]
-        found += [up, up[::-1], out, out[::-1], from_last]
-    return found
+    for route, (start, end) in enumerate(zip(origin, destination, strict=True)):
+        up = _path(predecessors[row[route]], end)
+        out = _path(homeward[home[route]], start)
+        from_last = _path(homeward[home[route]], end)[::-1]
+        paths += [up, up[::-1], out, out[::-1], from_last]
+    return paths
 
 
-def _path(before: NDArray[np.int32], end: int) -> NDArray[np.int64]:
+def _path(predecessors: NDArray[np.int32], end: int) -> NDArray[np.int64]:
     """Return the crossings from a root to an end."""
     path = [int(end)]
-    while (step := int(before[path[-1]])) >= 0:
+    while (step := int(predecessors[path[-1]])) >= 0:
         path.append(step)
     return np.array(path[::-1], dtype=np.int64)
 
 
-def _legs(streets: Streets, ways: list[NDArray[np.int64]]) -> Legs:
+def _legs(streets: Streets, paths: list[NDArray[np.int64]]) -> Legs:
     """Return the legs of all ways; a way of one crossing (a terminal at the depot) has none."""
-    a, b = (np.concatenate([way[cut] for way in ways]) for cut in (slice(-1), slice(1, None)))
+    a, b = (
+        np.concatenate([path_number[ends] for path_number in paths])
+        for ends in (slice(-1), slice(1, None))
+    )
     street = streets.between(a, b)
     pieces = np.maximum(np.rint(streets.length[street] / LEG), 1).astype(np.int64)
     edge = np.repeat(np.arange(a.size), pieces)
     piece = np.arange(edge.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     of_edge = pieces[edge]
-    dx, dy = ((part[b] - part[a])[edge] / of_edge for part in (streets.x, streets.y))
-    way = np.repeat(np.arange(len(ways)), [path.size - 1 for path in ways])
-    count = np.bincount(way, weights=pieces, minlength=len(ways)).astype(np.int64)
-    served = (way % WAYS <= DOWN)[edge]
+    dx, dy = (
+        (coordinate[b] - coordinate[a])[edge] / of_edge for coordinate in (streets.x, streets.y)
+    )
+    path_number = np.repeat(np.arange(len(paths)), [path.size - 1 for path in paths])
+    count = np.bincount(path_number, weights=pieces, minlength=len(paths)).astype(np.int64)
+    served = (path_number % WAYS <= DOWN)[edge]
     at_end = piece == of_edge - 1
     # The stop of a street is in its middle, on either side another; a street of one leg has none.
     has_stop = served & (piece == (of_edge - 1) // 2) & ~at_end

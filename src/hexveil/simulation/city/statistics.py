@@ -86,9 +86,9 @@ def same_minutes(
     city_timezone, real_timezone : str
         Of the local clocks, as "Asia/Kolkata".
     """
-    known = np.zeros(MINUTES, dtype=bool)
-    known[_clock(real, real_timezone) // MINUTE % MINUTES] = True
-    return city.filter(pa.array(known[_clock(city, city_timezone) // MINUTE % MINUTES]))
+    observed = np.zeros(MINUTES, dtype=bool)
+    observed[_clock(real, real_timezone) // MINUTE % MINUTES] = True
+    return city.filter(pa.array(observed[_clock(city, city_timezone) // MINUTE % MINUTES]))
 
 
 def statistics(tracks: pa.Table, timezone: str) -> pa.Table:
@@ -121,7 +121,7 @@ def comparison(
         Of the local clocks.
     """
     ours, theirs = statistics(city, city_timezone), statistics(real, real_timezone)
-    a, b = (np.asarray(part["value"], dtype=np.float64) for part in (ours, theirs))
+    a, b = (np.asarray(table["value"], dtype=np.float64) for table in (ours, theirs))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where((a == 0) & (b == 0), 1.0, a / b)
     return pa.table([ours["statistic"], ours["quantile"], a, b, ratio], schema=_SCHEMA)
@@ -155,10 +155,10 @@ def _autocorrelation(tracks: pa.Table) -> Iterator[Row]:
     far = 4 * (max(LAGS.values()) + float(np.ptp(unix) if unix.size else 0))
     place = user * far + (unix - unix.min() if unix.size else 0)
     for name, lag in LAGS.items():
-        found = np.clip(np.searchsorted(place, place + lag), 1, place.size - 1)
-        found -= place[found] - place - lag > place + lag - place[found - 1]
-        paired = np.abs(place[found] - place - lag) <= SLACK * lag
-        value = _correlation(speed[paired], speed[found[paired]])
+        index = np.clip(np.searchsorted(place, place + lag), 1, place.size - 1)
+        index -= place[index] - place - lag > place + lag - place[index - 1]
+        paired = np.abs(place[index] - place - lag) <= SLACK * lag
+        value = _correlation(speed[paired], speed[index[paired]])
         yield f"autocorrelation of speed after {name}", None, value
 
 
@@ -170,8 +170,10 @@ def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 
 
 def _quantiles(name: str, numbers: NDArray[np.number]) -> list[Row]:
-    found = np.quantile(numbers, QUANTILES)
-    return [(name, share, float(number)) for share, number in zip(QUANTILES, found, strict=True)]
+    quantiles = np.quantile(numbers, QUANTILES)
+    return [
+        (name, share, float(number)) for share, number in zip(QUANTILES, quantiles, strict=True)
+    ]
 
 
 def _users(tracks: pa.Table) -> NDArray[np.int64]:

@@ -113,7 +113,7 @@ def lay(users: int, generator: np.random.Generator) -> Streets:
     radius = radius_for(users)
     side = 2 * math.ceil(1.2 * radius / SPACING) + 1
     column, row = (
-        part.ravel() - side // 2 for part in np.meshgrid(np.arange(side), np.arange(side))
+        axis.ravel() - side // 2 for axis in np.meshgrid(np.arange(side), np.arange(side))
     )
     move = np.clip(generator.normal(0.0, 0.14, (2, column.size)), -0.35, 0.35)
     x, y = SPACING * (column + move[0]), SPACING * (row + move[1])
@@ -122,11 +122,11 @@ def lay(users: int, generator: np.random.Generator) -> Streets:
     line = np.where(along, row[tail], column[tail])
     middle = (x[tail] + x[head]) / 2, (y[tail] + y[head]) / 2
     grand = (line % AVENUE_EVERY == 0) | _spoke_or_ring(*middle, radius)
-    kept = inside[tail] & inside[head] & (grand | (generator.random(tail.size) < KEPT))
-    crossing, kept = _one_piece(column.size, tail, head, kept)
-    tail, head = (np.searchsorted(crossing, end[kept]) for end in (tail, head))
-    middle = middle[0][kept], middle[1][kept]
-    speed = _free_speed(middle, radius, generator) * np.where(grand[kept], AVENUE, SIDE_STREET)
+    is_built = inside[tail] & inside[head] & (grand | (generator.random(tail.size) < KEPT))
+    crossing, is_built = _one_piece(column.size, tail, head, is_built)
+    tail, head = (np.searchsorted(crossing, end[is_built]) for end in (tail, head))
+    middle = middle[0][is_built], middle[1][is_built]
+    speed = _free_speed(middle, radius, generator) * np.where(grand[is_built], AVENUE, SIDE_STREET)
     lights = generator.random(crossing.size) < WITH_LIGHTS
     x, y = x[crossing], y[crossing]
     order = np.lexsort((head, tail))
@@ -159,17 +159,17 @@ def _spoke_or_ring(
     x: NDArray[np.float64], y: NDArray[np.float64], radius: float
 ) -> NDArray[np.bool_]:
     """Return which streets lie on a spoke from the centre, or on the ring."""
-    away, angle = np.hypot(x, y), np.arctan2(y, x)
-    spoke = np.abs(away * np.sin(4 * (angle - 0.3)) / 4) < 0.5 * SPACING
-    ring = np.abs(away - 0.45 * radius) < 0.6 * SPACING
+    distance, angle = np.hypot(x, y), np.arctan2(y, x)
+    spoke = np.abs(distance * np.sin(4 * (angle - 0.3)) / 4) < 0.5 * SPACING
+    ring = np.abs(distance - 0.45 * radius) < 0.6 * SPACING
     return np.asarray(spoke | ring)
 
 
 def _one_piece(
-    size: int, tail: NDArray[np.int64], head: NDArray[np.int64], kept: NDArray[np.bool_]
+    size: int, tail: NDArray[np.int64], head: NDArray[np.int64], is_built: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the crossings of the largest connected piece, and which kept streets are in it."""
-    street = np.flatnonzero(kept)
+    street = np.flatnonzero(is_built)
     graph = csr_matrix((np.ones(street.size), (tail[street], head[street])), (size, size))
     _, piece = connected_components(graph, directed=False)
     inside = piece == np.bincount(piece).argmax()

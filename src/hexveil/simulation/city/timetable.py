@@ -78,12 +78,12 @@ def plan(city: Ground, duties: Duties, seconds: NDArray[np.float64]) -> Runs:
     passed = np.append(0.0, np.cumsum(seconds))
     of_way = (passed[legs.first + legs.count] - passed[legs.first])[route]
     trip = of_way[:, : DOWN + 1].mean(axis=1) + LAYOVER
-    there = of_way[:, OUT] + of_way[:, HOME_FROM_FIRST : HOME_FROM_LAST + 1].mean(axis=1)
-    room = (duties.end - duties.start) * city.fleet.pace[duties.user] - there
+    outbound = of_way[:, OUT] + of_way[:, HOME_FROM_FIRST : HOME_FROM_LAST + 1].mean(axis=1)
+    room = (duties.end - duties.start) * city.fleet.pace[duties.user] - outbound
     trips = np.maximum(room // trip, 1).astype(np.int64)
     duty = np.repeat(np.arange(trips.size), trips + 2)
     number = np.arange(duty.size) - np.searchsorted(duty, duty)
     home = np.where(trips % 2 == 0, HOME_FROM_FIRST, HOME_FROM_LAST)[duty]
     way = np.where(number == 0, OUT, np.where(number > trips[duty], home, (number - 1) % 2))
-    at = route[duty], way
-    return Runs(duty, way, legs.first[at], legs.count[at])
+    key = route[duty], way
+    return Runs(duty, way, legs.first[key], legs.count[key])

@@ -164,7 +164,7 @@ def _text(column: pa.Array) -> pa.Array:
 def _coordinates(batch: pa.RecordBatch) -> pa.Array:
     """Return places as text, "[longitude, latitude]"."""
     pairs = batch["location"].field("coordinates")
-    lon, lat = (pc.cast(pc.list_element(pairs, part), pa.string()) for part in (0, 1))
+    lon, lat = (pc.cast(pc.list_element(pairs, axis), pa.string()) for axis in (0, 1))
     return _between("[", pc.binary_join_element_wise(lon, lat, ", "), "]")
 
 
@@ -179,26 +179,26 @@ def _csv_table(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch(columns)
 
 
-def _json(batch: pa.RecordBatch, before: str, after: str) -> Iterator[memoryview]:
+def _json(batch: pa.RecordBatch, prefix: str, suffix: str) -> Iterator[memoryview]:
     """Yield the records as JSON objects in turn, each between two pieces of text."""
     for start in range(0, batch.num_rows, AT_ONCE):
-        lines = _objects(batch.slice(start, AT_ONCE), before, after)
+        lines = _objects(batch.slice(start, AT_ONCE), prefix, suffix)
         size = pc.sum(pc.binary_length(lines)).as_py()
         yield memoryview(lines.buffers()[2])[:size]
 
 
-def _objects(batch: pa.RecordBatch, before: str, after: str) -> pa.Array:
+def _objects(batch: pa.RecordBatch, prefix: str, suffix: str) -> pa.Array:
     """Return each record as a JSON object; nothing in the city's text needs an escape."""
-    parts: list[pa.Array | str] = [before + "{"]
+    fragments: list[pa.Array | str] = [prefix + "{"]
     for name, text in _texts(batch).items():
         value = text if name in NUMBERS else _between('"', text, '"')
         if name == "location":
             value = _between('{"type": "Point", "coordinates": ', text, "}")
-        comma = "" if len(parts) == 1 else ", "
-        parts += [f'{comma}"{name}": ', pc.fill_null(value, "null")]
-    return pc.binary_join_element_wise(*parts, "}" + after, "")
+        comma = "" if len(fragments) == 1 else ", "
+        fragments += [f'{comma}"{name}": ', pc.fill_null(value, "null")]
+    return pc.binary_join_element_wise(*fragments, "}" + suffix, "")
 
 
-def _between(before: str, text: pa.Array, after: str) -> pa.Array:
+def _between(prefix: str, text: pa.Array, suffix: str) -> pa.Array:
     """Return text between two pieces of text; null stays null."""
-    return pc.binary_join_element_wise(before, text, after, "")
+    return pc.binary_join_element_wise(prefix, text, suffix, "")

@@ -13,6 +13,7 @@ from attack.crash_states import AGAIN, MAY_BE_SEEN, PAID, PATH, STEPS
 from hexveil.ledger import events
 from ledger.books import Place, place_of
 
+pytestmark = pytest.mark.slow
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 KILLS = 200 if LONG else 20
 
@@ -80,7 +81,6 @@ def _event(entry, kind, body):
     return events.Event(entry, "buses", "buses", "r", kind, "", body, None, "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS, ids=[step.name for step in STEPS])
 def test_killed_at_a_step(runner, site, step):
     """The book and the folder are as the table says; the same command finishes at one price."""

@@ -16,6 +16,7 @@ from attack.crash_runner import Runner, days, setting
 from attack.crash_states import STEPS
 from ledger.books import place_of
 
+pytestmark = pytest.mark.slow
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 STOPS = 300 if LONG else 8
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

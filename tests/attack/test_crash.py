@@ -106,6 +106,7 @@ def test_killed_at_a_step(runner, site, step):
     assert here.draws() == len(after) + (step.lost and step.name not in ("marked", "drawing"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hook",
     [

@@ -126,6 +126,7 @@ def same(one, other, but):
     return True
 
 
+@pytest.mark.slow
 def test_damaged_folders_end_in_a_sentence(folders, tmp_path, capsys):
     """What is not sealed anew is always found; what is, wherever a number of it is checked."""
     seen = collections.Counter()
@@ -261,6 +262,7 @@ BOMBS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb.__name__)
 def test_small_files_do_not_take_much_memory(folders, tmp_path, bomb):
     """What would unpack to gigabytes is told by its headers and sizes, and is not read."""

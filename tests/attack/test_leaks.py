@@ -119,6 +119,7 @@ def test_no_command_shows_a_canary(places, call):
     clean(here, tmp, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "json", "jsonl"] if LONG else ["csv", "jsonl"])
 def test_no_format_shows_a_canary(tmp_path, monkeypatch, call, kind):
     """The other formats, through a release of all statistics."""

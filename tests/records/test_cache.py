@@ -180,6 +180,7 @@ def test_cached_sums_are_those_of_reading_at_once(files, grid, rule, fewest):
             agree(source, Path(name) / "cache", **arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fewest", [SORTED, GROUPED])
 @pytest.mark.parametrize(
     ("grid", "unit", "repeats"),
@@ -250,6 +251,7 @@ def write_json(table, path):
         path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "repeats"),
     [
@@ -274,6 +276,7 @@ def test_text_with_bad_lines_agrees(tmp_path, place, suffix, repeats):
     agree(source, place, 1, repeats=repeats, max_bad_rows=0)
 
 
+@pytest.mark.slow
 def test_dates_agree_wherever_a_file_lies(days, place, scans):
     """Files within, without and across the dates give what reading all with these dates gives."""
     spans = [
@@ -484,6 +487,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(days, place, monkeypatc
     assert not list(place.glob("*.entry"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other",
     [
@@ -521,6 +525,7 @@ def test_choosing_cells_reads_nothing_again(days, place, other, scans):
     assert scans == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".pairs", ".entry"])
 @pytest.mark.parametrize("how", ["cut", "flipped", "gone", "open", "folder", "json"])
 def test_a_damaged_entry_is_made_anew(days, place, scans, ending, how):
@@ -631,6 +636,7 @@ def _fill_at_once(source, folder, barrier):
     os._exit(0 if int(dataset.occupancy.n.sum()) > 0 else 1)
 
 
+@pytest.mark.slow
 def test_two_processes_fill_one_cache(days, place, scans):
     """Both succeed, and what they leave is whole and there once."""
     context = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")

@@ -87,6 +87,7 @@ def red(png):
     return int((np.abs(pixels - [192, 0, 0]).max(axis=-1) < 3).sum())
 
 
+@pytest.mark.slow
 def test_a_private_image_says_so_in_red():
     """The stamp stands in both images of a private table, and in none of another."""
     plain = error_chart.images(table(), title="Cell x")

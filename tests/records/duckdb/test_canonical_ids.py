@@ -196,6 +196,7 @@ def test_the_ledger_pins_this_form():
     assert f"canonical text {units.CANONICAL_IDS}," in NORMALISATION
 
 
+@pytest.mark.slow
 @given(st.integers(-(2**53) + 1, 2**53 - 1), st.integers(0, 6))
 def test_every_whole_number_has_one_text(number, scale):
     """As a whole number, a float, a decimal of any scale, and JSON in any of these forms."""

@@ -71,6 +71,7 @@ def test_every_statistic_is_wholly_like_one_city(shared, compared):
         assert any(like), text(table)
 
 
+@pytest.mark.slow
 def test_the_test_can_fail(shared, compared):
     """A city whose buses are three times as fast, or twice as many in a cell, does not hold."""
     sets = comparisons(shared, compared)

@@ -54,6 +54,7 @@ def test_the_figure_has_its_lines(outcome):
     assert constants.max() == counted.max()
 
 
+@pytest.mark.slow
 def test_all_claims_hold_on_a_draw(outcome):
     """Exact loss below Kε, suppression saves little, the joint plan costs a part, or errs less."""
     assert [claim.verdict for claim in outcome.claims] == ["holds"] * 4

@@ -65,6 +65,7 @@ def simulated(monkeypatch):
     monkeypatch.setattr(clipping, "simulated", lambda _: made_up(foresight=0.5))
 
 
+@pytest.mark.slow
 def test_a_panel_for_each_set_that_is_there(simulated):
     """The one that is missing has a claim that says why, without a verdict."""
     here = Source("invented", "km/h", lambda _: invented(), "")
@@ -112,6 +113,7 @@ def test_fullest_cells_have_most_users():
     assert users[errors.fullest(data)].tolist() == [27, 26, 25, 24, 23]
 
 
+@pytest.mark.slow
 def test_errors_are_averaged_over_cells():
     """The mean of each cell's table; standard errors as those of independent means."""
     data = invented()
@@ -164,6 +166,7 @@ def test_flights_are_read_by_destination():
     assert data.public.cells.names()[errors.fullest(data)[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
 def test_real_records_bear_the_claims_out(shared, number):
     """On Surat and Warsaw Foresight beats the papers' best in hindsight; Auto is near it."""

@@ -223,6 +223,7 @@ def test_the_error_of_baseline_is_the_scale_of_its_noise():
         assert claim.holds is holds
 
 
+@pytest.mark.slow
 def test_figure_5():
     """Steps against log ε, errors on two logarithmic axes, and every claim holds."""
     told = []

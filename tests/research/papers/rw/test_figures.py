@@ -50,6 +50,7 @@ def test_studies_are_listed():
     assert [study.name for study in STUDIES] == ["rw:fig1", "rw:fig2", "rw:claims"]
 
 
+@pytest.mark.slow
 def test_figure_1_has_all_algorithms(first):
     """RW's five, its OPT-ARRAY-AVERAGING in two forms, and ours."""
     (panel,) = first.panels

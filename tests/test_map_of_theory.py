@@ -21,7 +21,7 @@ from hexveil.simulation import mechanism_text
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "understand" / "map-of-theory.md"
 STUDIES = ROOT / "src" / "hexveil_research" / "papers"
-PAST, WITHOUT = "Past the papers", "What has no code, and why"
+PAST, WITHOUT = "Beyond the papers", "Items without code"
 
 STATED = {
     "IOT": (

@@ -18,7 +18,7 @@ from hexveil.cli import receipts
 from hexveil.config import Run, load
 from hexveil.config.run_file_template import started
 from hexveil.ledger.unit_losses import read_key
-from hexveil.publishing.archive.archive import archive
+from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.dossier import release_facts
 from hexveil.records.sources.schema_preview import look
 from hexveil.report import read_context
@@ -196,7 +196,9 @@ READERS = {
     "a receipt": in_folder(receipts.place_of, "receipt.json"),
     "a release": in_folder(hv.verify, "manifest.json"),
     "a manifest": in_folder(release_facts.read, "manifest.json"),
-    "a pointer": in_folder(lambda folder: archive(str(folder.parent), "folder"), "latest.json"),
+    "a pointer": in_folder(
+        lambda folder: open_archive(str(folder.parent), "folder"), "latest.json"
+    ),
 }
 """What reads a file that records can stand in by mistake."""
 

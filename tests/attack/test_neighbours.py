@@ -52,7 +52,7 @@ def key(tmp_path):
 
     The key pair that signs is made, too: both sign with the same.
     """
-    signing.generate(tmp_path / "signing.pem")
+    signing.generate_key_pair(tmp_path / "signing.pem")
     make_key(tmp_path / "one.key")
     return (tmp_path / "one.key").read_bytes()
 

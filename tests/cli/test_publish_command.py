@@ -194,10 +194,10 @@ def test_changed_values_are_the_same_request(daily, call):
     assert "published before" in again.out
 
 
-@pytest.mark.parametrize("step", ["write", "commit", "point"])
+@pytest.mark.parametrize("step", ["write", "commit", "set_current"])
 def test_one_that_stopped_goes_on(daily, call, monkeypatch, step):
     """After a failure at any step the same command finishes with the same numbers, at one price."""
-    places = {"write": release_command, "commit": Ledger, "point": publish_command.Archive}
+    places = {"write": release_command, "commit": Ledger, "set_current": publish_command.Archive}
     place = places[step], "publish" if step == "write" else step
     whole = getattr(*place)
 

@@ -8,8 +8,8 @@ import pytest
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import receipt
-from hexveil.publishing.archive.archive import Archive, archive
-from hexveil.publishing.archive.current_release import Pointer, Stand, words
+from hexveil.publishing.archive.archive import Archive, open_archive
+from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition, to_json
 from hexveil.publishing.archive.folder_names import folder_name
 
 REQUEST = "ab" * 32
@@ -20,7 +20,7 @@ OTHER = "cd" * 32
 def place(request, tmp_path):
     """Return a place for releases, and the folder that it is."""
     if request.param == "disk":
-        return archive(str(tmp_path), "buses"), tmp_path / "buses"
+        return open_archive(str(tmp_path), "buses"), tmp_path / "buses"
     # A store: not the disk's own kind, so files are uploaded, never renamed.
     files = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
     return Archive("store://", files, "buses"), tmp_path / "buses"
@@ -37,44 +37,50 @@ def release(folder):
 def test_a_release_counts_once_it_is_pointed_to(place):
     """The folder is whole before any pointer names it."""
     here, folder = place
-    pointer = Pointer.to("2026-11-20", REQUEST)
+    pointer = CurrentRelease.of_day("2026-11-20", REQUEST)
     assert pointer.path == "2026-11-20/" + "ab" * 8
-    here.put(pointer, release)
+    here.write_release(pointer, release)
     assert sorted(p.name for p in (folder / pointer.path).iterdir()) == [
         "cells.csv", "manifest.json", "receipt.json",
     ]  # fmt: skip
-    assert here.pointer() is None
-    assert here.pointer("2026-11-20") is None
-    here.point(pointer)
-    assert here.pointer() == here.pointer("2026-11-20") == pointer
+    assert here.current() is None
+    assert here.current("2026-11-20") is None
+    here.set_current(pointer)
+    assert here.current() == here.current("2026-11-20") == pointer
 
 
 def test_what_is_there_is_not_written_again(place):
     """A whole folder is left alone."""
     here, folder = place
-    pointer = Pointer.to("2026-11-20", REQUEST)
-    here.put(pointer, release)
+    pointer = CurrentRelease.of_day("2026-11-20", REQUEST)
+    here.write_release(pointer, release)
     (folder / pointer.path / "cells.csv").write_text("as it was")
-    here.put(pointer, lambda _: pytest.fail("written again"))
+    here.write_release(pointer, lambda _: pytest.fail("written again"))
     assert (folder / pointer.path / "cells.csv").read_text() == "as it was"
 
 
 def test_a_later_day_stays_the_newest(place):
     """A day that is filled in, and a revision of it, do not turn the newest pointer back."""
     here, _ = place
-    first, second = Pointer.to("2026-11-19", REQUEST), Pointer.to("2026-11-20", REQUEST)
-    revision = Pointer.to("2026-11-19", OTHER)
+    first, second = (
+        CurrentRelease.of_day("2026-11-19", REQUEST),
+        CurrentRelease.of_day("2026-11-20", REQUEST),
+    )
+    revision = CurrentRelease.of_day("2026-11-19", OTHER)
     for pointer in (second, first, revision):
-        here.put(pointer, release)
-        here.point(pointer)
-    assert here.pointer() == second
-    assert here.pointer("2026-11-19") == revision
+        here.write_release(pointer, release)
+        here.set_current(pointer)
+    assert here.current() == second
+    assert here.current("2026-11-19") == revision
 
 
 def test_an_upload_that_stopped_is_completed(tmp_path, monkeypatch):
     """Without its receipt a folder in a store is not whole, and the next run writes it."""
     files = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
-    here, pointer = Archive("store://", files, "buses"), Pointer.to("2026-11-20", REQUEST)
+    here, pointer = (
+        Archive("store://", files, "buses"),
+        CurrentRelease.of_day("2026-11-20", REQUEST),
+    )
     whole = Archive._upload
 
     def breaks(self, file, path):
@@ -84,11 +90,11 @@ def test_an_upload_that_stopped_is_completed(tmp_path, monkeypatch):
 
     with monkeypatch.context() as broken:
         broken.setattr(Archive, "_upload", breaks)
-        with pytest.raises(StorageError, match=r"connection lost\); what was booked"):
-            here.put(pointer, release)
-    assert not here.has(pointer)
-    here.put(pointer, release)
-    assert here.has(pointer)
+        with pytest.raises(StorageError, match=r"connection lost\)\. Bookings stay booked"):
+            here.write_release(pointer, release)
+    assert not here.is_complete(pointer)
+    here.write_release(pointer, release)
+    assert here.is_complete(pointer)
 
 
 def test_a_write_that_fails_leaves_nothing_that_counts(place):
@@ -99,7 +105,7 @@ def test_a_write_that_fails_leaves_nothing_that_counts(place):
         raise StorageError("no room")
 
     with pytest.raises(StorageError, match="no room"):
-        here.put(Pointer.to("2026-11-20", REQUEST), fails)
+        here.write_release(CurrentRelease.of_day("2026-11-20", REQUEST), fails)
     assert list(folder.rglob("receipt.json")) == []
 
 
@@ -110,13 +116,13 @@ def test_a_broken_pointer_is_not_taken_for_none(place, text):
     (folder / "2026-11-20").mkdir(parents=True)
     (folder / "2026-11-20" / "latest.json").write_text(text)
     with pytest.raises(StorageError, match="no pointer"):
-        here.pointer("2026-11-20")
+        here.current("2026-11-20")
 
 
 @pytest.mark.parametrize("dataset", ["buses", "a/../b c", "..", "x" * 300, "Автобусы", "बस"])
 def test_a_data_set_stays_in_its_place(tmp_path, dataset):
     """A name cannot lead out of the folder, and its folder can be made."""
-    here = archive(str(tmp_path), dataset)
+    here = open_archive(str(tmp_path), dataset)
     assert here.root == f"{tmp_path.as_posix()}/{folder_name(dataset)}"
     (tmp_path / folder_name(dataset)).mkdir()
     assert [path.name for path in tmp_path.iterdir()] == [folder_name(dataset)]
@@ -124,11 +130,11 @@ def test_a_data_set_stays_in_its_place(tmp_path, dataset):
 
 def held(root, folder, dataset):
     """Make a folder in which a data set has a release."""
-    pointer = Pointer.to("2026-11-20", REQUEST)
+    pointer = CurrentRelease.of_day("2026-11-20", REQUEST)
     (root / folder / pointer.path).mkdir(parents=True)
     manifest = {"dataset": {"name": dataset}}
     (root / folder / pointer.path / "manifest.json").write_text(json.dumps(manifest))
-    (root / folder / "latest.json").write_text(words(pointer))
+    (root / folder / "latest.json").write_text(to_json(pointer))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +144,7 @@ def held(root, folder, dataset):
 def test_a_folder_of_an_older_version_is_kept(tmp_path, dataset, folder):
     """Where a data set has releases it goes on, whatever its folder would be called today."""
     held(tmp_path, folder, dataset)
-    assert archive(str(tmp_path), dataset).root == f"{tmp_path.as_posix()}/{folder}"
+    assert open_archive(str(tmp_path), dataset).root == f"{tmp_path.as_posix()}/{folder}"
 
 
 @pytest.mark.parametrize(
@@ -148,28 +154,30 @@ def test_a_folder_of_an_older_version_is_kept(tmp_path, dataset, folder):
 def test_another_s_folder_is_left_alone(tmp_path, dataset, folder, other):
     """Two data sets that an older version put into one folder are two now."""
     held(tmp_path, folder, other)
-    assert archive(str(tmp_path), dataset).root == f"{tmp_path.as_posix()}/{folder_name(dataset)}"
+    assert (
+        open_archive(str(tmp_path), dataset).root == f"{tmp_path.as_posix()}/{folder_name(dataset)}"
+    )
 
 
 def test_a_folder_that_another_has_is_refused(tmp_path):
     """A plain name whose folder holds another's releases is not mixed with them."""
     held(tmp_path, "a-b", "a/b")
     with pytest.raises(StorageError, match="releases of another data set"):
-        archive(str(tmp_path), "a-b")
+        open_archive(str(tmp_path), "a-b")
 
 
 def test_an_unknown_address_is_refused():
     """What no file system knows is wrong use."""
     with pytest.raises(InputError, match=r"nowhere://x is no place"):
-        archive("nowhere://x", "buses")
+        open_archive("nowhere://x", "buses")
 
 
 def test_pointers_are_json(place):
     """A pointer can be read by anything."""
     here, folder = place
-    pointer = Pointer.to("2026-11-20", REQUEST)
-    here.put(pointer, release)
-    here.point(pointer)
+    pointer = CurrentRelease.of_day("2026-11-20", REQUEST)
+    here.write_release(pointer, release)
+    here.set_current(pointer)
     said = json.loads((folder / "latest.json").read_text())
     assert said == {"day": "2026-11-20", "request": REQUEST, "path": pointer.path}
 
@@ -177,39 +185,48 @@ def test_pointers_are_json(place):
 def test_what_of_the_ledger_it_rests_on(place):
     """The last event noted, and those of the releases that are there; of free ones none."""
     here, folder = place
-    first, second = Pointer.to("2026-11-19", REQUEST), Pointer.to("2026-11-20", OTHER)
-    assert here.stands(None, first) == {}
-    here.put(first, release)
-    assert here.stand(first) == Stand(6, "ff")
-    here.note(Stand(9, "aa"))
-    here.note(Stand(7, "bb"))
-    assert here.stands(first, second, None) == {
-        f"{here.where} (ledger.json)": Stand(9, "aa"),
-        f"{here.where} ({first.path})": Stand(6, "ff"),
+    first, second = (
+        CurrentRelease.of_day("2026-11-19", REQUEST),
+        CurrentRelease.of_day("2026-11-20", OTHER),
+    )
+    assert here.ledger_positions(None, first) == {}
+    here.write_release(first, release)
+    assert here.ledger_position(first) == LedgerPosition(6, "ff")
+    here.remember(LedgerPosition(9, "aa"))
+    here.remember(LedgerPosition(7, "bb"))
+    assert here.ledger_positions(first, second, None) == {
+        f"{here.address} (ledger.json)": LedgerPosition(9, "aa"),
+        f"{here.address} ({first.path})": LedgerPosition(6, "ff"),
     }
     (folder / first.path / "receipt.json").write_text('{"ledger": null}')
-    assert here.stand(first) is None
+    assert here.ledger_position(first) is None
     (folder / first.path / "receipt.json").write_text('{"ledger": 3}')
     with pytest.raises(StorageError, match="is no receipt of a release"):
-        here.stand(first)
+        here.ledger_position(first)
 
 
 def test_the_newest_pointer_is_made_good(place):
     """After a crash between two pointers the second is written; a later day stays."""
     here, _ = place
-    first, second = Pointer.to("2026-11-19", REQUEST), Pointer.to("2026-11-20", OTHER)
+    first, second = (
+        CurrentRelease.of_day("2026-11-19", REQUEST),
+        CurrentRelease.of_day("2026-11-20", OTHER),
+    )
     for pointer in (first, second):
-        here.put(pointer, release)
-    here.advance(first)
-    assert here.pointer() == first
-    here.advance(second)
-    here.advance(first)
-    assert here.pointer() == second
+        here.write_release(pointer, release)
+    here.advance_newest(first)
+    assert here.current() == first
+    here.advance_newest(second)
+    here.advance_newest(first)
+    assert here.current() == second
 
 
 def test_a_place_is_checked_before(tmp_path):
     """A folder that is not whole is named; nothing is made; a store is not asked."""
-    here, pointer = archive(str(tmp_path), "buses"), Pointer.to("2026-11-20", REQUEST)
+    here, pointer = (
+        open_archive(str(tmp_path), "buses"),
+        CurrentRelease.of_day("2026-11-20", REQUEST),
+    )
     here.check(pointer)
     assert list(tmp_path.iterdir()) == []
     folder = tmp_path / "buses" / pointer.path
@@ -224,24 +241,30 @@ def test_a_place_is_checked_before(tmp_path):
 
 def test_another_process_may_be_faster(tmp_path):
     """Its folder has the same numbers: to find it there at the end is no failure."""
-    here, pointer = archive(str(tmp_path), "buses"), Pointer.to("2026-11-20", REQUEST)
+    here, pointer = (
+        open_archive(str(tmp_path), "buses"),
+        CurrentRelease.of_day("2026-11-20", REQUEST),
+    )
 
     def late(folder):
         release(folder)
         raise StorageError("the folder is there")
 
-    here.put(pointer, late)
-    assert here.has(pointer)
+    here.write_release(pointer, late)
+    assert here.is_complete(pointer)
 
 
 def test_leftovers_of_a_day_go(tmp_path):
     """What killed publishers left, also of other requests, goes when a release is put."""
-    here, pointer = archive(str(tmp_path), "buses"), Pointer.to("2026-11-20", REQUEST)
+    here, pointer = (
+        open_archive(str(tmp_path), "buses"),
+        CurrentRelease.of_day("2026-11-20", REQUEST),
+    )
     day = tmp_path / "buses" / "2026-11-20"
     (day / f".{OTHER[:16]}.partial-01234567").mkdir(parents=True)
     (day / ".latest.json.partial-01234567").touch()
     (day.parent / ".ledger.json.partial-01234567").touch()
-    here.put(pointer, release)
+    here.write_release(pointer, release)
     assert sorted(path.name for path in day.iterdir()) == [REQUEST[:16]]
     assert sorted(path.name for path in day.parent.iterdir()) == [day.name]
 
@@ -274,22 +297,25 @@ def sealed(folder):
 def test_damage_is_named_and_mended(place, harm, found):
     """What is missing or changed is told by the receipt; the folder is then as it was written."""
     here, folder = place
-    pointer = Pointer.to("2026-11-20", REQUEST)
-    here.put(pointer, sealed)
+    pointer = CurrentRelease.of_day("2026-11-20", REQUEST)
+    here.write_release(pointer, sealed)
     whole = {path.name: path.read_bytes() for path in (folder / pointer.path).iterdir()}
     harm(folder / pointer.path)
-    assert here.there(pointer)
-    assert here.damage(pointer) == found
+    assert here.exists(pointer)
+    assert here.find_damage(pointer) == found
     here.restore(pointer, sealed)
-    assert here.damage(pointer) == ()
+    assert here.find_damage(pointer) == ()
     assert {path.name: path.read_bytes() for path in (folder / pointer.path).iterdir()} == whole
     assert [path.name for path in (folder / "2026-11-20").iterdir()] == [REQUEST[:16]]
 
 
 def test_a_restoration_that_fails_leaves_what_was_there(tmp_path):
     """The damaged folder goes only when the new one is whole."""
-    here, pointer = archive(str(tmp_path), "buses"), Pointer.to("2026-11-20", REQUEST)
-    here.put(pointer, sealed)
+    here, pointer = (
+        open_archive(str(tmp_path), "buses"),
+        CurrentRelease.of_day("2026-11-20", REQUEST),
+    )
+    here.write_release(pointer, sealed)
     (tmp_path / "buses" / pointer.path / "README.txt").unlink()
 
     def fails(_):
@@ -297,4 +323,4 @@ def test_a_restoration_that_fails_leaves_what_was_there(tmp_path):
 
     with pytest.raises(StorageError, match="no room"):
         here.restore(pointer, fails)
-    assert here.damage(pointer) == ("README.txt is missing",)
+    assert here.find_damage(pointer) == ("README.txt is missing",)

@@ -188,7 +188,7 @@ def test_facts_are_the_manifests(tmp_path, unit):
         f"| ledger entry | {PLACE['entry']} |",
         PLACE["chain"],
         said["request"],
-        receipt.digest(folder / "manifest.json"),
+        receipt.file_digest(folder / "manifest.json"),
         "Cells left out by the selection, and so without a number: 4.",
         "(2 here)",
         "speed, clamped to the bounds from 0 to 60 km/h, in steps of 1",

@@ -133,7 +133,7 @@ def test_every_column_of_a_release_has_a_type(folders):
 
     for place in folders.values():
         for field in pq.read_schema(place / "cells.parquet"):
-            wanted = untrusted_files.expected(field.name)
+            wanted = untrusted_files.expected_type(field.name)
             assert field.type.id == wanted.id, field.name
     assert (
         file_comparison.without_geometry(

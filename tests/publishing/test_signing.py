@@ -20,7 +20,7 @@ def keys(tmp_path_factory):
     """Return two private keys; the public ones stand beside them."""
     home = tmp_path_factory.mktemp("keys")
     for name in ("holder", "other"):
-        assert signing.generate(home / name) == home / f"{name}.pub"
+        assert signing.generate_key_pair(home / name) == home / f"{name}.pub"
     return home / "holder", home / "other"
 
 
@@ -39,7 +39,7 @@ def test_a_signed_folder_is_by_the_holder_of_the_key(folder, keys):
     assert hv.verify(folder, key=public(keys[0]))["dataset"]["name"] == "buses"
     verdict = verify.check_folder(folder, key=str(public(keys[0])))
     assert verdict.signature.startswith("by the holder of the key given")
-    known = signing.reader(public(keys[0])).fingerprint
+    known = signing.read_verification_key(public(keys[0])).fingerprint
     assert (
         f"by the key {known}, which anybody can have made" in verify.check_folder(folder).signature
     )
@@ -120,7 +120,7 @@ def test_another_key_is_not_the_holders(folder, keys, tmp_path):
     (found,) = verify.find_problems(folder, key=public(keys[1]))
     assert "is by another key" in found
     place = shutil.copytree(folder, tmp_path / "map")
-    signing.signer(keys[1]).write(place)
+    signing.read_signing_key(keys[1]).write(place)
     assert verify.find_problems(place) == ()
     (found,) = verify.find_problems(place, key=public(keys[0]))
     assert "not by the holder of that key" in found
@@ -136,7 +136,7 @@ def test_another_key_is_not_the_holders(folder, keys, tmp_path):
 def test_the_same_files_have_the_same_signature(folder, keys, tmp_path):
     """Signing draws nothing, so a replay's folder is the first one to the byte."""
     place = shutil.copytree(folder, tmp_path / "map")
-    signing.signer(keys[0]).write(place)
+    signing.read_signing_key(keys[0]).write(place)
     assert (place / signing.NAME).read_bytes() == (folder / signing.NAME).read_bytes()
 
 
@@ -144,11 +144,11 @@ def test_what_is_signed_is_unambiguous():
     """Names and checksums that could be read in two ways make two texts."""
     one, two = "ab" * 32, "cd" * 32
     texts = [
-        signing.message(files)
+        signing.signed_message(files)
         for files in ({"a": one, "b": two}, {"a": two, "b": one}, {"ab": one}, {"a": one}, {})
     ]
     assert len(set(texts)) == len(texts)
-    assert signing.message({"b": two, "a": one}) == texts[0]
+    assert signing.signed_message({"b": two, "a": one}) == texts[0]
     assert texts[-1] == b"hexveil release folder 1\0" + bytes(8)
 
 
@@ -156,7 +156,7 @@ def test_a_private_key_is_its_owners_alone(keys, tmp_path):
     """It is written so, and refused where others can read or change it; it is never shown."""
     private = keys[0]
     assert private.stat().st_mode & 0o777 == 0o600
-    signer = signing.signer(private)
+    signer = signing.read_signing_key(private)
     secret = private.read_text().splitlines()[1]
     assert secret not in repr(signer)
     assert signer.fingerprint in repr(signer)
@@ -167,15 +167,15 @@ def test_a_private_key_is_its_owners_alone(keys, tmp_path):
         copy.write_bytes(private.read_bytes())
         copy.chmod(mode)
         with pytest.raises(InputError, match="can be read or changed by others"):
-            signing.signer(copy)
+            signing.read_signing_key(copy)
 
 
 def test_a_key_is_never_replaced(keys):
     """An existing file, private or public, stays."""
     with pytest.raises(InputError, match="a key is never replaced"):
-        signing.generate(keys[0])
+        signing.generate_key_pair(keys[0])
     with pytest.raises(InputError, match="a key is never replaced"):
-        signing.generate(keys[0].with_name("holder.pub"))
+        signing.generate_key_pair(keys[0].with_name("holder.pub"))
 
 
 def test_what_is_no_key_is_refused(keys, tmp_path):
@@ -184,17 +184,17 @@ def test_what_is_no_key_is_refused(keys, tmp_path):
     (tmp_path / "text").write_text("key")
     (tmp_path / "text").chmod(0o600)
     with pytest.raises(InputError, match="there is no key file"):
-        signing.reader(tmp_path / "gone")
+        signing.read_verification_key(tmp_path / "gone")
     for name, sentence in (("", "is no file"), ("pipe", "is no file"), ("text", "holds no")):
-        for read in (signing.signer, signing.reader):
+        for read in (signing.read_signing_key, signing.read_verification_key):
             with pytest.raises(InputError, match=f"{sentence}|cannot be read"):
                 read(tmp_path / name)
     with pytest.raises(InputError, match="holds no public signing key"):
-        signing.reader(keys[0])
+        signing.read_verification_key(keys[0])
     shutil.copy(public(keys[0]), tmp_path / "public")
     (tmp_path / "public").chmod(0o600)
     with pytest.raises(InputError, match="holds no private signing key"):
-        signing.signer(tmp_path / "public")
+        signing.read_signing_key(tmp_path / "public")
 
 
 def test_openssl_makes_and_reads_the_same_keys(tmp_path, folder, keys):
@@ -204,7 +204,7 @@ def test_openssl_makes_and_reads_the_same_keys(tmp_path, folder, keys):
     made = tmp_path / "made.pem"
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", made], check=True)
     made.chmod(0o600)
-    assert signing.signer(made).fingerprint
+    assert signing.read_signing_key(made).fingerprint
     read = subprocess.run(
         ["openssl", "pkey", "-pubin", "-in", public(keys[0]), "-noout", "-text"],
         check=True, capture_output=True, text=True,
@@ -214,11 +214,12 @@ def test_openssl_makes_and_reads_the_same_keys(tmp_path, folder, keys):
 
 def test_without_the_package_it_is_said(folder, keys, monkeypatch):
     """Whoever has not installed it learns that the signature was not checked, and how to."""
-    monkeypatch.setattr(signing, "available", lambda: False)
+    monkeypatch.setattr(signing, "is_available", lambda: False)
     verdict = verify.check_folder(folder)
     assert verdict.problems == ()
     assert 'not checked: pip install "hexveil[signing]"' in verdict.signature
     for use in (lambda: verify.find_problems(folder, key=public(keys[0])),
-                lambda: signing.signer(keys[0]), lambda: signing.generate(keys[0])):  # fmt: skip
+                lambda: signing.read_signing_key(keys[0]),
+                lambda: signing.generate_key_pair(keys[0])):  # fmt: skip
         with pytest.raises(InputError, match="cryptography is not installed"):
             use()

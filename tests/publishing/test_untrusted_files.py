@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.publishing.verification import untrusted_files
-from hexveil.publishing.verification.parquet_pages import pages
+from hexveil.publishing.verification.parquet_pages import read_pages
 from hexveil.publishing.verification.untrusted_files import ImplausibleError
 
 
@@ -41,7 +41,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path, layout):
     """Whatever the layout, the table and its metadata come back."""
     table = good().replace_schema_metadata({"value": "speed"})
     path = write(tmp_path, table, **layout)
-    assert untrusted_files.table(path, 100, 2_000).equals(table, check_metadata=True)
+    assert untrusted_files.read_table(path, 100, 2_000).equals(table, check_metadata=True)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -54,7 +54,7 @@ def test_pages_add_up_to_what_the_footer_says(tmp_path, layout):
             for k in range(said.num_columns):
                 chunk = said.row_group(group).column(k)
                 start = chunk.dictionary_page_offset or chunk.data_page_offset
-                found = list(pages(file, start, chunk.total_compressed_size, 1_000))
+                found = list(read_pages(file, start, chunk.total_compressed_size, 1_000))
                 unpacked = sum(page.unpacked for page in found)
                 assert 0 < unpacked <= chunk.total_uncompressed_size
                 assert chunk.num_values <= sum(page.values for page in found)
@@ -68,7 +68,7 @@ def test_what_is_no_page_header_is_refused(tmp_path, data):
         (tmp_path / "x").open("rb") as file,
         pytest.raises(ValueError, match=r"without|within|a list"),
     ):
-        list(pages(file, 0, 60, 100))
+        list(read_pages(file, 0, 60, 100))
 
 
 REFUSED = {
@@ -100,14 +100,14 @@ def test_a_table_that_no_release_has_is_refused(tmp_path, kind):
     table, layout, sentence = REFUSED[kind]
     path = write(tmp_path, table, **layout)
     with pytest.raises(ImplausibleError, match=sentence):
-        untrusted_files.table(path, 100, 2_000)
+        untrusted_files.read_table(path, 100, 2_000)
 
 
 def test_a_column_twice_is_refused(tmp_path):
     """Two columns of one name could be told apart by one reader and not by another."""
     path = write(tmp_path, good().append_column("cell", good()["cell"]))
     with pytest.raises(ImplausibleError, match="a column twice"):
-        untrusted_files.table(path, 100, 2_000)
+        untrusted_files.read_table(path, 100, 2_000)
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"x" * 100, b"\xff\xff\xff\x7fPAR1"])
@@ -115,7 +115,7 @@ def test_what_has_no_footer_is_refused(tmp_path, data):
     """Too short a file, and a footer longer than the file, are told at once."""
     (tmp_path / "cells.parquet").write_bytes(data)
     with pytest.raises(ImplausibleError, match="no footer"):
-        untrusted_files.table(tmp_path / "cells.parquet", 1, 100)
+        untrusted_files.read_table(tmp_path / "cells.parquet", 1, 100)
 
 
 def make(kind, path):
@@ -146,7 +146,7 @@ def test_what_is_no_file_is_not_read(tmp_path, kind, sentence, name):
     """A link, a pipe, a device, a folder and a huge file are refused when they are opened."""
     make(kind, tmp_path / name)
     with pytest.raises(ImplausibleError, match=sentence):
-        untrusted_files.opened(tmp_path / name)
+        untrusted_files.open_file(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -162,12 +162,12 @@ def test_what_is_no_file_is_not_read(tmp_path, kind, sentence, name):
 def test_json_that_says_no_release_is_refused(text, sentence):
     """Numbers are finite, keys stand once, letters are whole, lists are few for the text."""
     with pytest.raises(ValueError, match=sentence):
-        untrusted_files.parsed(text.encode("utf-8", "surrogateescape"))
+        untrusted_files.parse_json(text.encode("utf-8", "surrogateescape"))
 
 
 def test_ordinary_json_is_read():
     """Letters of any script, written out or escaped, come back."""
-    assert untrusted_files.parsed('{"a": ["\\ud83d\\ude8c", "é", 1.5, null]}'.encode()) == {
+    assert untrusted_files.parse_json('{"a": ["\\ud83d\\ude8c", "é", 1.5, null]}'.encode()) == {
         "a": ["🚌", "é", 1.5, None]
     }
 
@@ -181,7 +181,7 @@ def test_a_broken_footer_never_ends_the_process(tmp_path):
     for at in range(start, len(whole) - 8, 3):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :])
         try:
-            untrusted_files.table(path, 100, 2_000)
+            untrusted_files.read_table(path, 100, 2_000)
         except (ValueError, OSError, pa.ArrowException):
             refused += 1
     assert refused > 100

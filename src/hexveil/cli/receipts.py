@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.publishing.archive.archive import Archive
-    from hexveil.publishing.archive.current_release import Pointer
+    from hexveil.publishing.archive.current_release import CurrentRelease
 
 _REMEDY = (
     "Restore the newest copy of the ledger; if there is none, count its whole budget as spent, "
@@ -52,7 +52,7 @@ def problem(engine: inspection.Engine, name: str, entry: int, chain: str) -> str
     )
 
 
-def check_behind(url: str, place: Archive, *releases: Pointer | None) -> None:
+def check_behind(url: str, place: Archive, *releases: CurrentRelease | None) -> None:
     """Refuse a ledger without the entries of earlier releases in a place.
 
     Raises
@@ -61,14 +61,14 @@ def check_behind(url: str, place: Archive, *releases: Pointer | None) -> None:
         If it is missing, an older copy or a different one. The spending since then is unknown, so
         nothing may be booked.
     """
-    stands = place.stands(*releases)
+    stands = place.ledger_positions(*releases)
     if not stands:
         return
     try:
         engine = inspection.existing(url)
     except InputError:
         raise StorageError(
-            f"{place.where} holds releases that a ledger booked, but the ledger of this run is "
+            f"{place.address} holds releases that a ledger booked, but the ledger of this run is "
             f"missing or invalid; nothing was booked. {_REMEDY}"
         ) from None
     for name, stand in stands.items():

@@ -55,7 +55,7 @@ def write(
     Until the last step they stand under a temporary name. If a step fails, they go, and with them
     the folders above that were made for them. `sign` names the private key that signs them.
     """
-    signer = None if sign is None else signing.signer(sign)
+    signer = None if sign is None else signing.read_signing_key(sign)
     lines = None if context is None else report.read_context(context)
     path = check_writable(folder)
     missing = [above for above in path.absolute().parents if not above.exists()]

@@ -17,7 +17,7 @@ GEOPARQUET = "1.1.0"
 
 def with_geometry(table: pa.Table) -> pa.Table:
     """Return the table with a WKB `geometry` column and GeoParquet metadata; as is for labels."""
-    rings = _rings(table)
+    rings = _outlines(table)
     if rings is None:
         return table
     shapes = {name: _wkb(ring) for name, ring in rings.items()}
@@ -30,22 +30,26 @@ def with_geometry(table: pa.Table) -> pa.Table:
         "bbox": [*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist()],
     }
     geo = {"version": GEOPARQUET, "primary_column": "geometry", "columns": {"geometry": column}}
-    said = {"description": "outline of the hexagon, WKB, longitude and latitude (WGS 84)"}
-    merged = table.append_column(pa.field("geometry", pa.binary(), metadata=said), geometry)
+    metadata_of_column = {
+        "description": "outline of the hexagon, WKB, longitude and latitude (WGS 84)"
+    }
+    merged = table.append_column(
+        pa.field("geometry", pa.binary(), metadata=metadata_of_column), geometry
+    )
     metadata = dict(table.schema.metadata or {}) | {b"geo": json.dumps(geo).encode()}
     return merged.replace_schema_metadata(metadata)
 
 
 def geojson(table: pa.Table) -> bytes | None:
     """Return the cells as a GeoJSON FeatureCollection; None for labels."""
-    rings = _rings(table)
+    rings = _outlines(table)
     if rings is None:
         return None
     features = [
         {
             "type": "Feature",
             "geometry": {"type": "Polygon", "coordinates": [[*ring, ring[0]]]},
-            "properties": {k: _plain(v) for k, v in row.items()},
+            "properties": {k: _json_value(v) for k, v in row.items()},
         }
         for row in table.to_pylist()
         for ring in (rings[row["hexagon"]],)
@@ -54,7 +58,7 @@ def geojson(table: pa.Table) -> bytes | None:
     return json.dumps(collection, ensure_ascii=False).encode()
 
 
-def _rings(table: pa.Table) -> dict[str, list[tuple[float, float]]] | None:
+def _outlines(table: pa.Table) -> dict[str, list[tuple[float, float]]] | None:
     """Return each hexagon's corners by name."""
     if "hexagon" not in table.column_names:
         return None
@@ -68,7 +72,7 @@ def _wkb(ring: list[tuple[float, float]]) -> bytes:
     return struct.pack(f"<BIII{len(flat)}d", 1, 3, 1, len(corners), *flat)
 
 
-def _plain(value: object) -> object:
+def _json_value(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, datetime):

@@ -1,7 +1,7 @@
-"""The receipt of a release: checksums of its files, and where it stands in the ledger.
+"""Receipt of a release: checksums of its files, and its position in the ledger.
 
-Whoever has the folder can tell that its files are as they were written together. With the ledger's
-hash a later look at the ledger shows whether the release is still in it, in its place.
+With the folder alone anybody can verify that its files are unchanged. With the ledger's hash the
+holder can later verify that the release is still in the ledger, in its place.
 """
 
 from __future__ import annotations
@@ -19,56 +19,62 @@ VERSION = 1
 
 
 def write(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write the receipt over all files that stand in a folder."""
-    said = {
+    """Write the receipt of all files in a folder."""
+    content = {
         "receipt_version": VERSION,
         "dataset": manifest["dataset"]["name"],
         "request": manifest["request"],
         "ledger": manifest["ledger"],
-        "files": {path.name: digest(path) for path in sorted(folder.iterdir())},
+        "files": {path.name: file_digest(path) for path in sorted(folder.iterdir())},
     }
-    (folder / NAME).write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    (folder / NAME).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
-        return digest_of(file)
+        return stream_digest(file)
 
 
-def digest_of(file: BinaryIO) -> str:
-    """Return the SHA-256 of what an open file holds."""
+def stream_digest(file: BinaryIO) -> str:
+    """Return the SHA-256 of an open file's content."""
     return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
-def listed(content: bytes | None) -> dict[str, str] | None:
-    """Return the checksums that the content of a receipt lists; None if it is none."""
+def parse_checksums(content: bytes | None) -> dict[str, str] | None:
+    """Return the checksums in a receipt; None if the content is no receipt."""
     try:
-        said = json.loads(content or b"")
+        content = json.loads(content or b"")
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or wrong(said) or not all(map(_is_name, said["files"])):
+    if (
+        not isinstance(content, dict)
+        or find_problem(content)
+        or not all(map(_is_file_name, content["files"]))
+    ):
         return None
-    return dict(said["files"])
+    return dict(content["files"])
 
 
-def _is_name(name: str) -> bool:
+def _is_file_name(name: str) -> bool:
     """Return whether a name is that of a file in the folder itself."""
     return bool(name) and name not in {".", ".."} and not set(name) & set("/\\\0")
 
 
-def wrong(said: Mapping[str, Any]) -> str:
-    """Return why what a file says is no receipt that this program reads; nothing if it is one."""
-    version = said.get("receipt_version")
+def find_problem(content: Mapping[str, Any]) -> str:
+    """Return why content is no receipt that this program reads; empty if it is one."""
+    version = content.get("receipt_version")
     if not isinstance(version, int) or isinstance(version, bool) or version != VERSION:
         return (
             f"{NAME} is of a version that this program does not know; it reads {VERSION}, use a "
             "newer one."
         )
-    missing = sorted({"dataset", "request", "ledger", "files"} - said.keys())
+    missing = sorted({"dataset", "request", "ledger", "files"} - content.keys())
     if missing:
         return f"{NAME} does not say its {missing[0]}."
-    files = said["files"]
-    if not isinstance(files, dict) or not all(isinstance(one, str) for one in files.values()):
+    files = content["files"]
+    if not isinstance(files, dict) or not all(
+        isinstance(checksum, str) for checksum in files.values()
+    ):
         return f"{NAME} names no files."
     return ""

@@ -1,4 +1,4 @@
-"""Signatures of release folders: who made a folder, beside what is in it.
+"""Signatures of release folders: proof of their holder, beside their content.
 
 A receipt's checksums find damage; whoever changes a file on purpose writes a new receipt. A
 signature of the holder's private key cannot be written anew. It is Ed25519 (RFC 8032), by the
@@ -43,20 +43,20 @@ NAME = "signature.json"
 VERSION = 1
 ALGORITHM = "Ed25519"
 PURPOSE = b"hexveil release folder 1\0"
-LONGEST = 10_000
+MAX_KEY_FILE = 10_000
 """Bytes of a key file at most."""
-PUBLIC = ".pub"
+PUBLIC_SUFFIX = ".pub"
 _OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
 
 
 @dataclass(frozen=True)
-class Signer:
+class SigningKey:
     """A private key that signs release folders; its repr shows the fingerprint alone.
 
     Attributes
     ----------
     fingerprint : str
-        What tells its public key from another.
+        Fingerprint of its public key.
     """
 
     fingerprint: str
@@ -66,76 +66,78 @@ class Signer:
         raise InputError("a signing key is not pickled; read its file where it is used.")
 
     def write(self, folder: Path) -> Path:
-        """Write the signature over all files that stand in a folder."""
-        files = {path.name: receipt.digest(path) for path in folder.iterdir() if path.name != NAME}
+        """Write the signature of all files in a folder."""
+        files = {
+            path.name: receipt.file_digest(path) for path in folder.iterdir() if path.name != NAME
+        }
         path = folder / NAME
-        path.write_text(self.text(files), "utf-8")
+        path.write_text(self.signature_text(files), "utf-8")
         return path
 
-    def text(self, files: Mapping[str, str]) -> str:
-        """Return what signature.json says of a folder with these files and checksums."""
-        said = {
+    def signature_text(self, files: Mapping[str, str]) -> str:
+        """Return the content of signature.json for files with these checksums."""
+        content = {
             "signature_version": VERSION,
             "algorithm": ALGORITHM,
-            "public_key": _text(self._key.public_key().public_bytes_raw()),
-            "signature": _text(self._key.sign(message(files))),
+            "public_key": _encode(self._key.public_key().public_bytes_raw()),
+            "signature": _encode(self._key.sign(signed_message(files))),
         }
-        return json.dumps(said, indent=2) + "\n"
+        return json.dumps(content, indent=2) + "\n"
 
 
 @dataclass(frozen=True)
-class Reader:
+class VerificationKey:
     """A public key that signatures are checked with.
 
     Attributes
     ----------
     fingerprint : str
-        What tells it from another.
+        Fingerprint of the key.
     """
 
     fingerprint: str
     _key: Ed25519PublicKey = field(repr=False)
 
-    def accepts(self, signature: bytes, text: bytes) -> bool:
+    def accepts(self, signature: bytes, signature_text: bytes) -> bool:
         """Return whether a signature is of this text and by this key."""
         from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  an extra
 
         try:
-            self._key.verify(signature, text)
+            self._key.verify(signature, signature_text)
         except InvalidSignature:
             return False
         return True
 
 
-def available() -> bool:
+def is_available() -> bool:
     """Return whether the package that signs and checks is installed."""
     return importlib.util.find_spec("cryptography") is not None
 
 
-def _need() -> None:
-    if not available():
+def _require_package() -> None:
+    if not is_available():
         raise InputError('cryptography is not installed: pip install "hexveil[signing]".')
 
 
-def message(files: Mapping[str, str]) -> bytes:
-    """Return what is signed: an unambiguous text of names and SHA-256 checksums (module head).
+def signed_message(files: Mapping[str, str]) -> bytes:
+    """Return the signed bytes: an unambiguous text of names and checksums (module head).
 
     Parameters
     ----------
     files : mapping of str to str
         Checksum of each file as hex text, by its name.
     """
-    named = sorted((name.encode(), bytes.fromhex(digest)) for name, digest in files.items())
-    parts = [PURPOSE, len(named).to_bytes(8, "big")]
-    for name, digest in named:
-        parts += [len(name).to_bytes(8, "big"), name, digest]
-    return b"".join(parts)
+    digests = sorted((name.encode(), bytes.fromhex(digest)) for name, digest in files.items())
+    fields = [PURPOSE, len(digests).to_bytes(8, "big")]
+    for name, digest in digests:
+        fields += [len(name).to_bytes(8, "big"), name, digest]
+    return b"".join(fields)
 
 
 # ---- keys ----
 
 
-def generate(path: Path) -> Path:
+def generate_key_pair(path: Path) -> Path:
     """Write a new key pair and return the path of the public one.
 
     The private key stands in `path` (PEM, readable by its owner alone), the public one beside it
@@ -148,24 +150,24 @@ def generate(path: Path) -> Path:
     StorageError
         If they cannot be written.
     """
-    _need()
-    from cryptography.hazmat.primitives import serialization as made  # noqa: PLC0415  an extra
+    _require_package()
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415  an extra
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
 
-    public = path.with_name(path.name + PUBLIC)
-    for one in (path, public):
-        if one.exists() or one.is_symlink():
-            raise InputError(f"{one} exists; a key is never replaced: name a new file.")
+    public = path.with_name(path.name + PUBLIC_SUFFIX)
+    for file in (path, public):
+        if file.exists() or file.is_symlink():
+            raise InputError(f"{file} exists; a key is never replaced: name a new file.")
     key = ed25519.Ed25519PrivateKey.generate()
     secret = key.private_bytes(
-        made.Encoding.PEM, made.PrivateFormat.PKCS8, made.NoEncryption()
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )  # fmt: skip
-    shown = key.public_key().public_bytes(
-        made.Encoding.PEM, made.PublicFormat.SubjectPublicKeyInfo
+    published = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )  # fmt: skip
     try:
         atomic_files.write(path, secret, mode=0o600)
-        atomic_files.write(public, shown)
+        atomic_files.write(public, published)
     except OSError as error:
         raise StorageError(
             f"the key cannot be written to {path} ({atomic_files.reason(error)}); name another "
@@ -174,7 +176,7 @@ def generate(path: Path) -> Path:
     return public
 
 
-def signer(path: str | Path) -> Signer:
+def read_signing_key(path: str | Path) -> SigningKey:
     """Return the private key that a file holds.
 
     Raises
@@ -183,20 +185,20 @@ def signer(path: str | Path) -> Signer:
         If there is no such file, others than its owner can read it, or it holds no private key of
         Ed25519.
     """
-    _need()
+    _require_package()
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415  an extra
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
-    content, key = _content(Path(path), private=True), None
+    content, key = _read_key_file(Path(path), private=True), None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = load_pem_private_key(content, password=None)
     if not isinstance(key, ed25519.Ed25519PrivateKey):
         raise InputError(f"{path} holds no private signing key; hexveil ledger keygen makes one.")
-    return Signer(fingerprint(key.public_key().public_bytes_raw()), key)
+    return SigningKey(fingerprint(key.public_key().public_bytes_raw()), key)
 
 
-def reader(path: str | Path) -> Reader:
+def read_verification_key(path: str | Path) -> VerificationKey:
     """Return the public key that a file holds.
 
     Raises
@@ -204,40 +206,41 @@ def reader(path: str | Path) -> Reader:
     InputError
         If there is no such file, or it holds no public key of Ed25519.
     """
-    _need()
+    _require_package()
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415  an extra
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
 
-    content, key = _content(Path(path), private=False), None
+    content, key = _read_key_file(Path(path), private=False), None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = load_pem_public_key(content)
     if not isinstance(key, ed25519.Ed25519PublicKey):
         raise InputError(
-            f"{path} holds no public signing key; ask the holder for the file named {PUBLIC}."
+            f"{path} holds no public signing key; ask the holder for the file that ends in "
+            f"{PUBLIC_SUFFIX}."
         )
-    return Reader(fingerprint(key.public_bytes_raw()), key)
+    return VerificationKey(fingerprint(key.public_bytes_raw()), key)
 
 
 def fingerprint(public: bytes) -> str:
-    """Return what tells a public key from another: SHA-256 of its 32 bytes, shortened."""
+    """Return the fingerprint of a public key: SHA-256 of its 32 bytes, shortened."""
     return hashlib.sha256(public).hexdigest()[:16]
 
 
-def _content(path: Path, *, private: bool) -> bytes:
+def _read_key_file(path: Path, *, private: bool) -> bytes:
     """Return the bytes of a key file; of a private one, only if it is its owner's alone."""
     try:
         with os.fdopen(os.open(path, _OPEN), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise InputError(f"{path} is no file; name the file of a key.")
-            if private and os.name == "posix" and found.st_mode & 0o077:
+            if private and os.name == "posix" and status.st_mode & 0o077:
                 raise InputError(
                     f"{path} can be read or changed by others than its owner, so it proves "
                     "nothing; keep it to its owner (chmod 600), or make a new one if others may "
                     "have read it."
                 )
-            return file.read(LONGEST)
+            return file.read(MAX_KEY_FILE)
     except FileNotFoundError:
         raise InputError(f"there is no key file {path}; name one that is there.") from None
     except OSError as error:
@@ -246,59 +249,59 @@ def _content(path: Path, *, private: bool) -> bytes:
         ) from None
 
 
-# ---- what a folder's signature says ----
+# ---- verification ----
 
 
-def problem(said: Any, files: Mapping[str, str], key: Reader | None) -> str | None:  # noqa: ANN401
+def find_problem(content: Any, files: Mapping[str, str], key: VerificationKey | None) -> str | None:  # noqa: ANN401
     """Return why a signature does not hold; None if it does.
 
     Parameters
     ----------
     said : JSON
-        What signature.json says.
+        Content of signature.json.
     files : mapping of str to str
         SHA-256 of each other file of the folder, as it is there.
     key : Reader or None
-        The holder's; None takes the one that the signature names, which shows no more than that
-        whoever signed had it.
+        The holder's key; None takes the key named in the signature, which proves only that the
+        signer had it.
     """
-    version = said.get("signature_version") if isinstance(said, dict) else None
+    version = content.get("signature_version") if isinstance(content, dict) else None
     if version != VERSION or isinstance(version, bool):
         return (
             f"{NAME} is of a version that this program does not know; it reads {VERSION}, use a "
             "newer one."
         )
-    named, signature = _bytes(said, "public_key"), _bytes(said, "signature")
-    if said.get("algorithm") != ALGORITHM or len(named) != 32 or len(signature) != 64:
+    public, signature = _decode(content, "public_key"), _decode(content, "signature")
+    if content.get("algorithm") != ALGORITHM or len(public) != 32 or len(signature) != 64:
         return f"{NAME} holds no signature of {ALGORITHM}."
-    if key is not None and fingerprint(named) != key.fingerprint:
+    if key is not None and fingerprint(public) != key.fingerprint:
         return (
-            f"{NAME} is by another key ({fingerprint(named)}) than the one given "
+            f"{NAME} is by another key ({fingerprint(public)}) than the one given "
             f"({key.fingerprint}): the folder is not by the holder of that key."
         )
-    if not (key or _named(named)).accepts(signature, message(files)):
+    if not (key or _key_of(public)).accepts(signature, signed_message(files)):
         return f"{NAME} is not of these files: a file was changed, added or taken away."
     return None
 
 
-def _named(public: bytes) -> Reader:
+def _key_of(public: bytes) -> VerificationKey:
     from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415  an extra
 
-    return Reader(fingerprint(public), ed25519.Ed25519PublicKey.from_public_bytes(public))
+    return VerificationKey(fingerprint(public), ed25519.Ed25519PublicKey.from_public_bytes(public))
 
 
-def named_fingerprint(said: Any) -> str:  # noqa: ANN401  JSON
-    """Return the fingerprint of the key that a signature names."""
-    return fingerprint(_bytes(said, "public_key"))
+def stated_fingerprint(content: Any) -> str:  # noqa: ANN401  JSON
+    """Return the fingerprint of the key named in a signature."""
+    return fingerprint(_decode(content, "public_key"))
 
 
-def _bytes(said: Mapping[str, Any], name: str) -> bytes:
-    """Return the bytes that a field holds as base64; none if it holds something else."""
+def _decode(content: Mapping[str, Any], name: str) -> bytes:
+    """Return the bytes of a base64 field; empty if it holds something else."""
     try:
-        return base64.b64decode(said[name], validate=True)
+        return base64.b64decode(content[name], validate=True)
     except (KeyError, TypeError, ValueError, binascii.Error):
         return b""
 
 
-def _text(content: bytes) -> str:
+def _encode(content: bytes) -> str:
     return base64.b64encode(content).decode()

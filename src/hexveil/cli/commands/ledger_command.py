@@ -273,8 +273,8 @@ def keygen(
     A run signs with the private key if [release] has sign = FILE. Recipients check a folder with
     hexveil verify --key FILE.pub.
     """
-    public = signing.generate(file)
-    fingerprint = signing.reader(public).fingerprint
+    public = signing.generate_key_pair(file)
+    fingerprint = signing.read_verification_key(public).fingerprint
     lines = [
         *formatting.wrapped("Private key", f"{file}: keep it secret, and store a copy elsewhere."),
         *formatting.wrapped("Public key", f"{public}: give it to the recipients of releases."),

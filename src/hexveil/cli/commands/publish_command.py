@@ -26,8 +26,8 @@ from hexveil.cli.output import formatting
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger, inspection
 from hexveil.model.cells import zone
-from hexveil.publishing.archive.archive import Archive, archive
-from hexveil.publishing.archive.current_release import Pointer, Stand
+from hexveil.publishing.archive.archive import Archive, open_archive
+from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition
 from hexveil.publishing.manifest import fingerprint, request_of
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def publish(
     account = arguments.ledger_arguments(run, Ledger)
     shared_steps.price_named(run)
     release_command.signer_of(run)
-    place = archive(run.release.out, account["dataset"], run.read.scratch)
+    place = open_archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)
     revise = revise or run.publish.late == "revise"
     outcomes: list[Outcome] = []
@@ -193,45 +193,52 @@ def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool)
     price = float(plan.epsilon)
     if dry_run:
         return Outcome(day, "planned", projection(account, dataset, plan, day), price)
-    pointer, asked_for = place.pointer(day), Pointer.to(day, request)
-    receipts.check_behind(account["url"], place, pointer, place.pointer(), asked_for)
+    pointer, asked_for = place.current(day), CurrentRelease.of_day(day, request)
+    receipts.check_behind(account["url"], place, pointer, place.current(), asked_for)
     if pointer is not None and pointer.request != request and not revise:
         return keep_published(day, place, pointer, price)
     return _published(of_day, dataset, plan, request, place, pointer)
 
 
 def _published(
-    run: Run, dataset: Dataset, plan: Plan, request: str, place: Archive, pointer: Pointer | None
+    run: Run,
+    dataset: Dataset,
+    plan: Plan,
+    request: str,
+    place: Archive,
+    pointer: CurrentRelease | None,
 ) -> Outcome:
     """Publish one day now, or return its earlier outcome."""
     assert run.select.dates is not None  # noqa: S101  the day's own
     day = str(run.select.dates[0])
     account = arguments.ledger_arguments(run, Ledger)
     book = Ledger(**account)
-    target = Pointer.to(day, request)
-    if pointer is not None and pointer.request == request and place.there(pointer):
-        damage = place.damage(pointer, release_command.signer_of(run))
+    target = CurrentRelease.of_day(day, request)
+    if pointer is not None and pointer.request == request and place.exists(pointer):
+        damage = place.find_damage(pointer, release_command.signer_of(run))
         if damage:
             published = answered(run, dataset, plan, book, damage_text(pointer, damage))
             place.restore(
                 pointer,
                 lambda folder: published.write(folder, **release_command.folder_extras(run)),
             )
-        place.advance(pointer)  # if a crash came between the two pointers
+        place.advance_newest(pointer)  # if a crash came between the two pointers
         if damage:
             message = (
                 f"{damage_text(pointer, damage)}; restored from the ledger's numbers, at no cost."
             )
             return Outcome(day, "restored", message)
-        return Outcome(day, "published before", f"{place.where}: the same request, at no cost.")
+        return Outcome(day, "published before", f"{place.address}: the same request, at no cost.")
     place.check(target)
     published = release_command.publish(run, dataset, plan, book)
-    place.put(target, lambda folder: published.write(folder, **release_command.folder_extras(run)))
+    place.write_release(
+        target, lambda folder: published.write(folder, **release_command.folder_extras(run))
+    )
     stand = rested(published, place, target)
     if stand is not None:
         book.commit(request)
-        place.note(stand)
-    place.point(target)
+        place.remember(stand)
+    place.set_current(target)
     price = 0.0 if published.replayed else float(plan.epsilon)
     cost = "no further cost" if published.replayed else f"epsilon {formatting.price(price)}"
     return Outcome(
@@ -239,14 +246,14 @@ def _published(
     )
 
 
-def keep_published(day: str, place: Archive, pointer: Pointer, price: float) -> Outcome:
+def keep_published(day: str, place: Archive, pointer: CurrentRelease, price: float) -> Outcome:
     """Return the outcome of a day with a different published map, complete or damaged.
 
     The map would now be another request, so a damaged folder cannot be restored from it.
     """
     another = "late records arrived, or the plan changed"
     revision = f"--revise publishes a revision at epsilon {formatting.price(price)}."
-    damage = place.damage(pointer)
+    damage = place.find_damage(pointer)
     if damage:
         reason = f"{damage_text(pointer, damage)}, and cannot be restored here, because {another}"
         message = f"{reason}; restore"
@@ -254,7 +261,7 @@ def keep_published(day: str, place: Archive, pointer: Pointer, price: float) -> 
     return Outcome(day, "kept", f"{another}; the published map stands. {revision}")
 
 
-def damage_text(pointer: Pointer, damage: tuple[str, ...]) -> str:
+def damage_text(pointer: CurrentRelease, damage: tuple[str, ...]) -> str:
     """Describe the damage of a published folder."""
     return f"{pointer.path}: {', '.join(damage)}"
 
@@ -277,13 +284,17 @@ def answered(run: Run, dataset: Dataset, plan: Plan, book: Ledger, why: str) -> 
     return release_command.publish(run, dataset, plan, book)
 
 
-def rested(published: Release, place: Archive, target: Pointer) -> Stand | None:
+def rested(published: Release, place: Archive, target: CurrentRelease) -> LedgerPosition | None:
     """Return the ledger position of a release; refuse a folder with other numbers."""
     ledger_entry = published.manifest["ledger"]
-    stand = None if ledger_entry is None else Stand(ledger_entry["entry"], ledger_entry["chain"])
-    if place.stand(target) != stand:
+    stand = (
+        None
+        if ledger_entry is None
+        else LedgerPosition(ledger_entry["entry"], ledger_entry["chain"])
+    )
+    if place.ledger_position(target) != stand:
         raise StorageError(
-            f"{place.where} ({target.path}) holds a release that differs from the ledger's: the "
+            f"{place.address} ({target.path}) holds a release that differs from the ledger's: the "
             "ledger was replaced meanwhile. Restore its newest copy; the published folder stands."
         )
     return stand

@@ -26,7 +26,7 @@ from hexveil.report import read_context
 if TYPE_CHECKING:
     from hexveil.ledger import Spend
     from hexveil.publishing import Release
-    from hexveil.publishing.signing import Signer
+    from hexveil.publishing.signing import SigningKey
     from hexveil.records import Dataset
 
 
@@ -94,9 +94,9 @@ def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any
     return folder, account
 
 
-def signer_of(run: Run) -> Signer | None:
+def signer_of(run: Run) -> SigningKey | None:
     """Return the signing key of the run, if any; refuse an unusable one."""
-    return None if run.release.sign is None else signing.signer(run.release.sign)
+    return None if run.release.sign is None else signing.read_signing_key(run.release.sign)
 
 
 def supported(run: Run, dataset: Dataset, reviewed: Plan | None = None) -> tuple[Plan, str | None]:

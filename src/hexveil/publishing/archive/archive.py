@@ -1,16 +1,16 @@
-"""Where releases of many days stand: one immutable folder each, found by pointers.
+"""Archive of the releases of many days: one immutable folder each, found by pointers.
 
     ROOT/dataset/2026-11-20/0123456789abcdef/   a release, never changed
-    ROOT/dataset/2026-11-20/latest.json         which release of the day counts
+    ROOT/dataset/2026-11-20/latest.json         the current release of the day
     ROOT/dataset/latest.json                    the newest day
-    ROOT/dataset/ledger.json                    the last event of the ledger that a release here has
+    ROOT/dataset/ledger.json                    the last ledger event of any release here
 
-A folder counts from the moment a pointer names it. On a disk it is renamed into its place whole; in
-an object store (s3://, gs://, abfs://) its files are uploaded first and the pointer last, since
-there is no renaming. Whatever a crash leaves without a pointer is completed by the next run, with
-the same bytes: the numbers come from the ledger. On a disk it also removes what was left under
-temporary names. A file of a release that was deleted or changed since is noticed by its receipt,
-and the folder is written anew from the ledger's numbers.
+A folder is official from the moment a pointer names it. On a disk it is renamed into its place as a
+whole; in an object store (s3://, gs://, abfs://) its files are uploaded first and the pointer last,
+since there is no renaming. A folder that a crash leaves without a pointer is completed by the next
+run, with the same bytes: the numbers come from the ledger. On a disk that run also removes
+leftovers under temporary names. The receipt reveals files of a release that were deleted or changed
+since, and the folder is written anew from the ledger's numbers.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ import pyarrow.fs
 from hexveil.base import atomic_files, scratch
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
 from hexveil.publishing import receipt, signing
-from hexveil.publishing.archive.current_release import Pointer, Stand, words
+from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition, to_json
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.folder import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hexveil.publishing.signing import Signer
+    from hexveil.publishing.signing import SigningKey
 
-_Said = TypeVar("_Said")
+_Parsed = TypeVar("_Parsed")
 LATEST = "latest.json"
 LEDGER = "ledger.json"
-_NOTE = "note of a ledger's event"
+_LEDGER_NOTE = "note of a ledger's event"
 _MANIFEST = "manifest.json"
-_LONGEST = 255
+_MAX_NAME = 255
 """Letters that a folder's name can have."""
-_ELSE = re.compile(r"[^A-Za-z0-9._-]+")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,15 @@ class Archive:
     Attributes
     ----------
     where : str
-        As it was named, for messages.
+        The archive as the user named it, for messages.
     files : pyarrow.fs.FileSystem
     root : str
-        The data set's folder in it.
+        Folder of the data set in the file system.
     scratch : str, optional
         Where files are made before they are uploaded: see `hexveil.base.scratch`.
     """
 
-    where: str
+    address: str
     files: Any
     root: str
     scratch: str | None = None
@@ -74,8 +74,8 @@ class Archive:
         """Whether folders can be renamed."""
         return isinstance(self.files, pa.fs.LocalFileSystem)
 
-    def pointer(self, day: str | None = None) -> Pointer | None:
-        """Return the release of a day that counts, or of the newest day; None if there is none.
+    def current(self, day: str | None = None) -> CurrentRelease | None:
+        """Return the current release of a day, or of the newest day; None if there is none.
 
         Raises
         ------
@@ -83,146 +83,164 @@ class Archive:
             If a pointer is there and cannot be read.
         """
         path = self._path(LATEST) if day is None else self._path(day, LATEST)
-        return self._said(path, "pointer of a data set", Pointer.read)
+        return self._read_json(path, "pointer of a data set", CurrentRelease.parse)
 
     def dataset(self) -> str | None:
-        """Return whose releases are here, by the newest of them; None if there is none.
+        """Return the data set of the releases here, by the newest one; None if there is none.
 
         Raises
         ------
         StorageError
             If a pointer or the release's manifest is there and cannot be read.
         """
-        newest = self.pointer()
+        newest = self.current()
         if newest is None:
             return None
         path = self._path(newest.path, _MANIFEST)
-        return self._said(path, "manifest of a release", lambda said: str(said["dataset"]["name"]))
+        return self._read_json(
+            path, "manifest of a release", lambda content: str(content["dataset"]["name"])
+        )
 
-    def stands(self, *releases: Pointer | None) -> dict[str, Stand]:
-        """Return what of the ledger this place rests on: by name, where it is known.
+    def ledger_positions(self, *releases: CurrentRelease | None) -> dict[str, LedgerPosition]:
+        """Return the known ledger positions of this archive by name.
 
-        The last event that a release here has, and those of the releases named.
+        These are the last event of any release here, and those of the releases given.
 
         Raises
         ------
         StorageError
             If one is there and cannot be read.
         """
-        found = {f"{self.where} ({LEDGER})": self._said(self._path(LEDGER), _NOTE, Stand.read)}
-        for one in releases:
-            if one is not None:
-                found[f"{self.where} ({one.path})"] = self.stand(one)
-        return {name: stand for name, stand in found.items() if stand is not None}
+        positions = {
+            f"{self.address} ({LEDGER})": self._read_json(
+                self._path(LEDGER), _LEDGER_NOTE, LedgerPosition.parse
+            )
+        }
+        for release in releases:
+            if release is not None:
+                positions[f"{self.address} ({release.path})"] = self.ledger_position(release)
+        return {
+            name: ledger_position
+            for name, ledger_position in positions.items()
+            if ledger_position is not None
+        }
 
-    def stand(self, pointer: Pointer) -> Stand | None:
-        """Return what a release rests on; None if it is not there, or cost nothing."""
-        return self._said(
-            self._path(pointer.path, receipt.NAME),
+    def ledger_position(self, release: CurrentRelease) -> LedgerPosition | None:
+        """Return the ledger position of a release; None if it is missing, or cost nothing."""
+        return self._read_json(
+            self._path(release.path, receipt.NAME),
             "receipt of a release",
-            lambda said: None if said["ledger"] is None else Stand.read(said["ledger"]),
+            lambda content: (
+                None if content["ledger"] is None else LedgerPosition.parse(content["ledger"])
+            ),
         )
 
-    def note(self, stand: Stand) -> None:
-        """Keep the last event that a release here has: an older ledger is known by it."""
-        with self._alone():
-            before = self._said(self._path(LEDGER), _NOTE, Stand.read)
-            if before is None or before.entry < stand.entry:
-                self._write(self._path(LEDGER), words(stand))
+    def remember(self, ledger_position: LedgerPosition) -> None:
+        """Store the last ledger event of any release here, which reveals an older ledger."""
+        with self._locked():
+            known = self._read_json(self._path(LEDGER), _LEDGER_NOTE, LedgerPosition.parse)
+            if known is None or known.entry < ledger_position.entry:
+                self._write(self._path(LEDGER), to_json(ledger_position))
 
-    def _said(self, path: str, what: str, meaning: Callable[[Any], _Said]) -> _Said | None:
-        """Return what a file of JSON means; None if it is not there."""
-        with self._reached():
+    def _read_json(self, path: str, kind: str, parse: Callable[[Any], _Parsed]) -> _Parsed | None:
+        """Return the parsed content of a JSON file; None if there is no such file."""
+        with self._translate_errors():
             if self.files.get_file_info(path).type != pa.fs.FileType.File:
                 return None
             with self.files.open_input_stream(path) as stream:
                 content = stream.read()
-        with suppress(ValueError, KeyError, TypeError):  # whose error holds the text
-            return meaning(json.loads(content))
-        raise StorageError(f"{path} is no {what}; restore it.")
+        with suppress(ValueError, KeyError, TypeError):  # an error that holds the text is not shown
+            return parse(json.loads(content))
+        raise StorageError(f"{path} is no {kind}; restore it.")
 
-    def has(self, pointer: Pointer) -> bool:
-        """Return whether a release's folder is there, whole."""
-        with self._reached():
-            path = self._path(pointer.path, receipt.NAME)
+    def is_complete(self, release: CurrentRelease) -> bool:
+        """Return whether a release's folder is complete."""
+        with self._translate_errors():
+            path = self._path(release.path, receipt.NAME)
             return bool(self.files.get_file_info(path).type == pa.fs.FileType.File)
 
-    def there(self, pointer: Pointer) -> bool:
-        """Return whether a release's folder is there, whole or not."""
-        with self._reached():
+    def exists(self, release: CurrentRelease) -> bool:
+        """Return whether a release's folder exists, complete or not."""
+        with self._translate_errors():
             return bool(
-                self.files.get_file_info(self._path(pointer.path)).type == pa.fs.FileType.Directory
+                self.files.get_file_info(self._path(release.path)).type == pa.fs.FileType.Directory
             )
 
-    def damage(self, pointer: Pointer, signer: Signer | None = None) -> tuple[str, ...]:
-        """Return which files of a release are missing or were changed since it was written.
+    def find_damage(
+        self, release: CurrentRelease, signer: SigningKey | None = None
+    ) -> tuple[str, ...]:
+        """Return the files of a release that are missing or were changed since it was written.
 
         Parameters
         ----------
-        pointer : Pointer
-        signer : Signer, optional
-            The key that its folder is to be signed with.
+        pointer : CurrentRelease
+        signer : SigningKey, optional
+            The key that must have signed the folder.
         """
-        with self._reached():
-            said = self._content(pointer, receipt.NAME)
-            listed = receipt.listed(said)
-            if said is None or listed is None:
-                return (f"{receipt.NAME} {'is missing' if said is None else 'was changed'}",)
-            contents = {name: self._content(pointer, name) for name in sorted(listed)}
-            found = [
+        with self._translate_errors():
+            receipt_content = self._content(release, receipt.NAME)
+            checksums = receipt.parse_checksums(receipt_content)
+            if receipt_content is None or checksums is None:
+                return (
+                    f"{receipt.NAME} {'is missing' if receipt_content is None else 'was changed'}",
+                )
+            contents = {name: self._content(release, name) for name in sorted(checksums)}
+            issues = [
                 f"{name} {'is missing' if content is None else 'was changed'}"
                 for name, content in contents.items()
-                if content is None or receipt.digest_of(io.BytesIO(content)) != listed[name]
+                if content is None or receipt.stream_digest(io.BytesIO(content)) != checksums[name]
             ]
-            if signer is not None and not found:
-                signed = signer.text(listed | {receipt.NAME: receipt.digest_of(io.BytesIO(said))})
-                there = self._content(pointer, signing.NAME)
-                if there != signed.encode():
-                    how = "is missing" if there is None else "was changed, or is by another key"
-                    found.append(f"{signing.NAME} {how}")
-        return tuple(found)
+            if signer is not None and not issues:
+                signed = signer.signature_text(
+                    checksums | {receipt.NAME: receipt.stream_digest(io.BytesIO(receipt_content))}
+                )
+                signature = self._content(release, signing.NAME)
+                if signature != signed.encode():
+                    how = "is missing" if signature is None else "was changed, or is by another key"
+                    issues.append(f"{signing.NAME} {how}")
+        return tuple(issues)
 
-    def restore(self, pointer: Pointer, write: Callable[[Path], object]) -> None:
+    def restore(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
         """Write a release anew in place of its folder, which is damaged.
 
-        On a disk the new folder is there whole before the old one is renamed; a crash in between
+        On a disk the new folder is complete before the old one is renamed; a crash in between
         leaves none, and the next run writes it. `write` gets the name of a new local folder.
         """
         if not self.local:
-            with self._reached():
-                if self.has(pointer):
-                    self.files.delete_file(self._path(pointer.path, receipt.NAME))
-            self._send(pointer, write)
+            with self._translate_errors():
+                if self.is_complete(release):
+                    self.files.delete_file(self._path(release.path, receipt.NAME))
+            self._upload_release(release, write)
             return
-        place = Path(self._path(pointer.path))
+        place = Path(self._path(release.path))
         new, old = atomic_files.temporary_name(place), atomic_files.temporary_name(place)
         write(new)
-        with self._alone(), self._reached():
+        with self._locked(), self._translate_errors():
             place.rename(old)
             new.rename(place)
             atomic_files.fsync(place.parent)
         shutil.rmtree(old, ignore_errors=True)
 
-    def _content(self, pointer: Pointer, name: str) -> bytes | None:
+    def _content(self, release: CurrentRelease, name: str) -> bytes | None:
         """Return the bytes of a release's file; None if it is not there."""
-        path = self._path(pointer.path, name)
+        path = self._path(release.path, name)
         if self.files.get_file_info(path).type != pa.fs.FileType.File:
             return None
         with self.files.open_input_stream(path) as stream:
             return bytes(stream.read())
 
-    def check(self, pointer: Pointer) -> None:
+    def check(self, release: CurrentRelease) -> None:
         """Refuse a place where a release cannot be written, before anything is spent.
 
         Raises
         ------
         InputError
-            If its folder cannot be made, or is there and not whole. Of a store nothing is known
-            beforehand.
+            If its folder cannot be created, or exists and is not complete. An object store cannot
+            be checked beforehand.
         """
-        if not self.local or self.has(pointer):
+        if not self.local or self.is_complete(release):
             return
-        place = Path(self._path(pointer.path))
+        place = Path(self._path(release.path))
         if place.exists():
             raise InputError(
                 f"{place} is there without its {receipt.NAME}, so it is not whole; move it away, "
@@ -230,69 +248,71 @@ class Archive:
             )
         check_writable(place)
 
-    def put(self, pointer: Pointer, write: Callable[[Path], object]) -> None:
-        """Write a release into its folder unless it is there; it counts once it is pointed to.
+    def write_release(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
+        """Write a release into its folder unless that is complete; `set_current` makes it official.
 
-        `write` gets the name of a new local folder and makes the release there.
+        `write` gets the name of a new local folder and writes the release there.
         """
         if self.local:
-            self._put_here(pointer, Path(self._path(pointer.path)), write)
-        elif not self.has(pointer):
-            self._send(pointer, write)
+            self._write_locally(release, Path(self._path(release.path)), write)
+        elif not self.is_complete(release):
+            self._upload_release(release, write)
 
-    def _put_here(self, pointer: Pointer, place: Path, write: Callable[[Path], object]) -> None:
-        # Of all days: one that was stopped may never be asked for again.
-        for left in (Path(self.root), *Path(self.root).glob("*/")):
-            atomic_files.remove_stale(left)
-        if self.has(pointer):
+    def _write_locally(
+        self, release: CurrentRelease, place: Path, write: Callable[[Path], object]
+    ) -> None:
+        # Leftovers of all days are removed: a stopped day may never be requested again.
+        for folder in (Path(self.root), *Path(self.root).glob("*/")):
+            atomic_files.remove_stale(folder)
+        if self.is_complete(release):
             return
-        with self._reached():
+        with self._translate_errors():
             place.parent.mkdir(parents=True, exist_ok=True)
         try:
             write(place)
         except HexveilError:
-            if not self.has(pointer):  # else another process was faster
+            if not self.is_complete(release):  # else another process was faster
                 raise
 
-    def _send(self, pointer: Pointer, write: Callable[[Path], object]) -> None:
+    def _upload_release(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
         """Upload a release, file by file."""
-        with scratch.folder(self.scratch) as own:
-            made = own / "release"
-            write(made)
-            # The receipt goes last: a folder with one is whole.
-            names = sorted(path.name for path in made.iterdir() if path.name != receipt.NAME)
-            with self._reached():
-                self.files.create_dir(self._path(pointer.path), recursive=True)
+        with scratch.folder(self.scratch) as temporary:
+            folder = temporary / "release"
+            write(folder)
+            # The receipt is uploaded last: a folder with one is complete.
+            names = sorted(path.name for path in folder.iterdir() if path.name != receipt.NAME)
+            with self._translate_errors():
+                self.files.create_dir(self._path(release.path), recursive=True)
                 for name in (*names, receipt.NAME):
-                    self._upload(made / name, self._path(pointer.path, name))
+                    self._upload(folder / name, self._path(release.path, name))
 
     def _upload(self, file: Path, path: str) -> None:
         with file.open("rb") as source, self.files.open_output_stream(path) as sink:
             shutil.copyfileobj(source, sink)
 
-    def point(self, pointer: Pointer) -> None:
-        """Write the day's pointer, and the data set's if no later day stands there."""
-        self._write(self._path(pointer.day, LATEST), words(pointer))
-        self.advance(pointer)
+    def set_current(self, release: CurrentRelease) -> None:
+        """Write the day's pointer, and the data set's unless that names a later day."""
+        self._write(self._path(release.day, LATEST), to_json(release))
+        self.advance_newest(release)
 
-    def advance(self, pointer: Pointer) -> None:
+    def advance_newest(self, release: CurrentRelease) -> None:
         """Write the data set's pointer if it does not name this release or a later day."""
-        with self._alone():
-            newest = self.pointer()
-            if newest is None or (newest.day <= pointer.day and newest != pointer):
-                self._write(self._path(LATEST), words(pointer))
+        with self._locked():
+            newest = self.current()
+            if newest is None or (newest.day <= release.day and newest != release):
+                self._write(self._path(LATEST), to_json(release))
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other publishers of the data set out for a moment, where there are locks."""
-        with ExitStack() as held:
+    def _locked(self) -> Iterator[None]:
+        """Lock out other publishers of the data set for a moment, where there are locks."""
+        with ExitStack() as stack:
             if self.local:
-                with self._reached():
-                    held.enter_context(atomic_files.exclusive_lock(Path(self.root)))
+                with self._translate_errors():
+                    stack.enter_context(atomic_files.exclusive_lock(Path(self.root)))
             yield
 
     def _write(self, path: str, text: str) -> None:
-        with self._reached():
+        with self._translate_errors():
             if self.local:
                 atomic_files.write(Path(path), text.encode())
                 return
@@ -303,25 +323,25 @@ class Archive:
         return "/".join((self.root, *parts))
 
     @contextmanager
-    def _reached(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             if is_interruption(error):
                 raise KeyboardInterrupt from None
-            # Of a server's answer only the first line: later ones can be long.
+            # A server's answer can be long: its first line suffices.
             why = (error.strerror or str(error) or type(error).__name__).splitlines()[0]
             raise StorageError(
-                f"{self.where} cannot be used ({why}); what was booked stays booked, and the same "
-                "command again goes on at no further cost."
+                f"{self.address} cannot be used ({why}). Bookings stay booked; run the same "
+                "command again, which goes on at no further cost."
             ) from None
 
 
-def archive(where: str, dataset: str, scratch: str | None = None) -> Archive:
-    """Return the place of a data set's releases: a folder that no other data set has.
+def open_archive(address: str, dataset: str, scratch: str | None = None) -> Archive:
+    """Return the archive of a data set: a folder that no other data set has.
 
-    An older version named folders by another rule, under which two names could be one. A folder
-    of its making is kept by the data set whose releases it holds.
+    An older version named folders by another rule, under which two names could collide. The data
+    set whose releases such a folder holds goes on in it.
 
     Parameters
     ----------
@@ -338,31 +358,31 @@ def archive(where: str, dataset: str, scratch: str | None = None) -> Archive:
     StorageError
         If the folder holds releases of another data set, or cannot be looked up.
     """
-    files, root = _reached_by(where)
-    older = _ELSE.sub("-", dataset).strip(".-") or "dataset"
-    own = folder_name(dataset)
-    for name in (older, own) if len(older) <= _LONGEST else (own,):
-        place = Archive(where, files, f"{root}/{name}", scratch)
+    files, root = _open_file_system(address)
+    older = _UNSAFE.sub("-", dataset).strip(".-") or "dataset"
+    name_by_rule = folder_name(dataset)
+    for name in (older, name_by_rule) if len(older) <= _MAX_NAME else (name_by_rule,):
+        place = Archive(address, files, f"{root}/{name}", scratch)
         holder = place.dataset()
         if holder == dataset:
             return place
     if holder is not None:
         raise StorageError(
-            f"{where} ({name}) holds releases of another data set, and a folder has those of one; "
-            "name another folder for out."
+            f"{address} ({name}) holds releases of another data set, and a folder has those of "
+            "one; name another folder for out."
         )
     return place
 
 
-def _reached_by(where: str) -> tuple[Any, str]:
+def _open_file_system(address: str) -> tuple[Any, str]:
     """Return the file system of a folder or an address, and its path there."""
-    if "://" not in where:
-        return pa.fs.LocalFileSystem(), Path(where).absolute().as_posix()
+    if "://" not in address:
+        return pa.fs.LocalFileSystem(), Path(address).absolute().as_posix()
     try:
-        files, root = pa.fs.FileSystem.from_uri(where)
+        files, root = pa.fs.FileSystem.from_uri(address)
     except (pa.ArrowInvalid, OSError, ValueError) as error:
         raise InputError(
-            f"{where} is no place that can be written to ({type(error).__name__}); name a folder, "
-            "or an address as s3://bucket/maps."
+            f"{address} is no place that can be written to ({type(error).__name__}); name a "
+            "folder, or an address as s3://bucket/maps."
         ) from None
     return files, root.rstrip("/")

@@ -1,4 +1,4 @@
-"""The small files of an archive: which release counts, and what of the ledger releases rest on."""
+"""The small files of an archive: the current release, and the ledger position of releases."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ SHORT = 16
 
 
 @dataclass(frozen=True)
-class Pointer:
-    """Which release of a day counts.
+class CurrentRelease:
+    """The current release of a day.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Pointer:
     request : str
         Fingerprint of its public request.
     path : str
-        Its folder, from the data set's.
+        Its folder, relative to that of the data set.
     """
 
     day: str
@@ -29,35 +29,35 @@ class Pointer:
     path: str
 
     @classmethod
-    def to(cls, day: str, request: str) -> Pointer:
+    def of_day(cls, day: str, request: str) -> CurrentRelease:
         """Return the pointer to a day's release."""
         return cls(day, request, f"{day}/{request[:SHORT]}")
 
     @classmethod
-    def read(cls, said: Any) -> Pointer:  # noqa: ANN401  JSON
-        """Return what a file says; ValueError, KeyError or TypeError if it says something else."""
-        return cls(str(said["day"]), str(said["request"]), str(said["path"]))
+    def parse(cls, content: Any) -> CurrentRelease:  # noqa: ANN401  JSON
+        """Parse the content of a file; raise ValueError, KeyError or TypeError if it is another."""
+        return cls(str(content["day"]), str(content["request"]), str(content["path"]))
 
 
 @dataclass(frozen=True)
-class Stand:
-    """An event of the ledger that a release rests on.
+class LedgerPosition:
+    """The ledger event that stored a release's numbers.
 
     Attributes
     ----------
     entry, chain : int and str
-        Number and hash of the event that stored its numbers.
+        Number and hash of the event.
     """
 
     entry: int
     chain: str
 
     @classmethod
-    def read(cls, said: Any) -> Stand:  # noqa: ANN401  JSON
-        """Return what a file says; ValueError, KeyError or TypeError if it says something else."""
-        return cls(int(said["entry"]), str(said["chain"]))
+    def parse(cls, content: Any) -> LedgerPosition:  # noqa: ANN401  JSON
+        """Parse the content of a file; raise ValueError, KeyError or TypeError if it is another."""
+        return cls(int(content["entry"]), str(content["chain"]))
 
 
-def words(said: Pointer | Stand) -> str:
-    """Return the text of the file that says this."""
-    return json.dumps(vars(said), indent=2) + "\n"
+def to_json(content: CurrentRelease | LedgerPosition) -> str:
+    """Return the text of a file with this content."""
+    return json.dumps(vars(content), indent=2) + "\n"

@@ -34,8 +34,8 @@ def folder_name(dataset: str) -> str:
     >>> folder_name("Автобусы")
     'avtobusyr--f18d2caddf1d5376e373'
     """
-    taken = _DIGESTED.fullmatch(dataset) or _RESERVED.fullmatch(dataset)
-    if _PLAIN.fullmatch(dataset) and not taken:
+    is_reserved = _DIGESTED.fullmatch(dataset) or _RESERVED.fullmatch(dataset)
+    if _PLAIN.fullmatch(dataset) and not is_reserved:
         return dataset
     digest = hashlib.sha256(dataset.encode("utf-8", "surrogatepass")).hexdigest()[:20]
     return f"{_readable(dataset)}--{digest}"
@@ -56,5 +56,5 @@ def _transliterate(letter: str) -> str:
     *_, called, sound = ("", "", *unicodedata.name(letter, "").lower().split())
     if called != "letter" or not sound.isalpha():
         return "-" if not letter.isalpha() else ""
-    heard = sound.translate(_SILENT)
-    return heard if 0 < len(heard) <= _SHORT else sound[0]
+    consonants = sound.translate(_SILENT)
+    return consonants if 0 < len(consonants) <= _SHORT else sound[0]

@@ -52,7 +52,7 @@ def compare_csv(folder: Path, table: pa.Table) -> Iterator[str]:
     guarded = csv_safety.escape_formulas(without_geometry(table))
     expected = io.BytesIO()
     pa.csv.write_csv(guarded, expected)
-    content = untrusted_files.content(folder / "cells.csv")
+    content = untrusted_files.read_content(folder / "cells.csv")
     if content == expected.getvalue():
         return
     head = expected.getvalue().partition(b"\n")[0]
@@ -87,11 +87,11 @@ def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
     if expected is None:
         yield "cells.geojson is there, and cells.parquet has no hexagons."
         return
-    content = untrusted_files.content(path)
+    content = untrusted_files.read_content(path)
     if content == expected:
         return
     if len(content) > MAX_SPELLING_FACTOR * len(expected) or not _is_equal_json(
-        untrusted_files.parsed(content), untrusted_files.parsed(expected)
+        untrusted_files.parse_json(content), untrusted_files.parse_json(expected)
     ):
         yield "cells.geojson and cells.parquet do not have the same cells."
 
@@ -124,7 +124,10 @@ def compare_readme(folder: Path, table: pa.Table, manifest: Json) -> Iterator[st
     """Yield if README.txt does not agree with table and manifest; see `is_same_version`."""
     mapped = (folder / "cells.geojson").exists()
     expected = readme(without_geometry(table), manifest, mapped=mapped).encode()
-    if is_same_version(manifest) and untrusted_files.content(folder / "README.txt") != expected:
+    if (
+        is_same_version(manifest)
+        and untrusted_files.read_content(folder / "README.txt") != expected
+    ):
         yield "README.txt is not what manifest.json and cells.parquet say."
 
 

@@ -1,7 +1,7 @@
-"""What the pages of a Parquet file unpack to, read from their headers without unpacking them.
+"""Unpacked sizes of the pages of a Parquet file, from their headers without unpacking them.
 
-The sizes in a file's footer are claims: a reader allocates what each page's own header says. So
-whoever reads a stranger's file looks at the page headers first. They are structs of Thrift's
+The sizes in a file's footer are claims: a reader allocates the size in each page's own header. So
+the page headers of an untrusted file are checked first. They are structs of Thrift's
 compact protocol (parquet.thrift, `PageHeader`); only whole numbers in them are of interest here.
 """
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LONGEST = 64 * 1024
+MAX_HEADER = 64 * 1024
 """Bytes of a page header; statistics of long texts are the largest part of it."""
-_DEEPEST = 8
+_MAX_DEPTH = 8
 _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
 _SIZE = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
 Value: TypeAlias = "int | Numbers | list[Numbers]"
@@ -60,7 +60,7 @@ class Chunk:
     size: int
 
 
-def footer(data: bytes) -> tuple[int, list[int], list[Chunk]]:
+def parse_footer(data: bytes) -> tuple[int, list[int], list[Chunk]]:
     """Return a file's rows, the rows of each group, and all column chunks.
 
     pyarrow's own view of a broken footer can end the whole process, so it is not asked.
@@ -75,43 +75,43 @@ def footer(data: bytes) -> tuple[int, list[int], list[Chunk]]:
     ValueError
         If it is none, or a group lacks a column.
     """
-    said = _Header(data).struct()
-    groups = _structs(said, 4)
-    counts = [_number(group, 3) for group in groups]
+    fields = _Header(data).struct()
+    groups = _get_structs(fields, 4)
+    counts = [_get_number(group, 3) for group in groups]
     chunks = [
-        _chunk(column, rows)
+        _parse_chunk(column, rows)
         for group, rows in zip(groups, counts, strict=True)
-        for column in _structs(group, 1)
+        for column in _get_structs(group, 1)
     ]
-    leaves = sum(5 not in element for element in _structs(said, 2))
+    leaves = sum(5 not in element for element in _get_structs(fields, 2))
     if len(chunks) != leaves * len(groups):
         raise ValueError("a group that lacks a column")
-    return _number(said, 3), counts, chunks
+    return _get_number(fields, 3), counts, chunks
 
 
-def _chunk(said: Numbers, rows: int) -> Chunk:
-    own = said.get(3)
-    if not isinstance(own, dict):
+def _parse_chunk(fields: Numbers, rows: int) -> Chunk:
+    metadata = fields.get(3)
+    if not isinstance(metadata, dict):
         raise ValueError("a column without a description")  # noqa: TRY004  of bytes
-    starts = [_number(own, key) for key in (9, 11) if key in own]
-    return Chunk(rows, _number(own, 5), min(starts, default=-1), _number(own, 7))
+    starts = [_get_number(metadata, key) for key in (9, 11) if key in metadata]
+    return Chunk(rows, _get_number(metadata, 5), min(starts, default=-1), _get_number(metadata, 7))
 
 
-def _structs(said: Numbers, key: int) -> list[Numbers]:
-    found = said.get(key)
-    if not isinstance(found, list):
+def _get_structs(fields: Numbers, key: int) -> list[Numbers]:
+    value = fields.get(key)
+    if not isinstance(value, list):
         raise ValueError("no list where one must be")  # noqa: TRY004  of bytes
-    return found
+    return value
 
 
-def _number(said: Numbers, key: int) -> int:
-    found = said.get(key)
-    if not isinstance(found, int):
+def _get_number(fields: Numbers, key: int) -> int:
+    value = fields.get(key)
+    if not isinstance(value, int):
         raise ValueError("no number where one must be")  # noqa: TRY004  of bytes
-    return found
+    return value
 
 
-def pages(file: BinaryIO, start: int, size: int, most: int) -> Iterator[Page]:
+def read_pages(file: BinaryIO, start: int, size: int, max_pages: int) -> Iterator[Page]:
     """Yield the pages of a column chunk.
 
     Parameters
@@ -127,24 +127,33 @@ def pages(file: BinaryIO, start: int, size: int, most: int) -> Iterator[Page]:
     ValueError
         If something there is no page header, or there are more pages than `most`.
     """
-    at, left = start, most
-    while at < start + size:
-        left -= 1
-        if left < 0:
+    position, remaining = start, max_pages
+    while position < start + size:
+        remaining -= 1
+        if remaining < 0:
             raise ValueError("more pages than their rows need")
-        file.seek(at)
-        header = _Header(file.read(LONGEST))
-        page = _page(header.struct())
+        file.seek(position)
+        header = _Header(file.read(MAX_HEADER))
+        page = _parse_page(header.struct())
         yield page
-        at += header.at + page.packed
+        position += header.position + page.packed
 
 
-def _page(said: Numbers) -> Page:
-    # Of an index, data, dictionary or second kind of data page: 5, 6, 7 and 8.
-    own = next((part for key in (5, 7, 8) if isinstance(part := said.get(key), dict)), {})
-    encoding = own.get(4 if 8 in said else 2, 0)
-    numbers = said.get(2), said.get(3), own.get(1, 0), encoding
-    unpacked, packed, values, encoding = (one if isinstance(one, int) else -1 for one in numbers)
+def _parse_page(fields: Numbers) -> Page:
+    # Fields of a data, index, dictionary and second kind of data page: 5, 6, 7 and 8.
+    details = next(
+        (
+            details_of_kind
+            for key in (5, 7, 8)
+            if isinstance(details_of_kind := fields.get(key), dict)
+        ),
+        {},
+    )
+    encoding = details.get(4 if 8 in fields else 2, 0)
+    numbers = fields.get(2), fields.get(3), details.get(1, 0), encoding
+    unpacked, packed, values, encoding = (
+        number if isinstance(number, int) else -1 for number in numbers
+    )
     if min(unpacked, packed, values, encoding) < 0:
         raise ValueError("a page without a size")
     return Page(unpacked, packed, values, encoding)
@@ -154,26 +163,26 @@ class _Header:
     """The bytes of a header, and how far they are read."""
 
     def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
+        self.data, self.position = data, 0
 
     def struct(self, depth: int = 0) -> Numbers:
         """Return the whole numbers of a struct by their field, structs inside it likewise."""
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise ValueError("structs within structs")
-        found: Numbers = {}
+        fields: Numbers = {}
         field = 0
         while kind_and_step := self._byte():
             step, kind = divmod(kind_and_step, 16)
-            field = field + step if step else self._whole()
+            field = field + step if step else self._integer()
             value = self._value(kind, depth)
             if value is not None:
-                found[field] = value
-        return found
+                fields[field] = value
+        return fields
 
     def _value(self, kind: int, depth: int) -> Value | None:
         """Return a whole number, a struct or the structs of a list; skip all else."""
         if _BYTE < kind <= _I64:
-            return self._whole()
+            return self._integer()
         if kind == _STRUCT:
             return self.struct(depth + 1)
         if kind in {_LIST, _SET}:
@@ -190,16 +199,16 @@ class _Header:
         """Return the structs of a list; of all else nothing."""
         length, kind = divmod(self._byte(), 16)
         length = self._varint() if length == 15 else length
-        if length > len(self.data) - self.at:  # each takes a byte at least
+        if length > len(self.data) - self.position:  # each takes a byte at least
             raise ValueError("a list without an end")
-        found: list[Numbers] = []
+        fields: list[Numbers] = []
         for _ in range(length):
             value = self._byte() if kind in {_TRUE, _FALSE} else self._value(kind, depth)
             if isinstance(value, dict):
-                found.append(value)
-        return found
+                fields.append(value)
+        return fields
 
-    def _whole(self) -> int:
+    def _integer(self) -> int:
         coded = self._varint()
         return (coded >> 1) ^ -(coded & 1)
 
@@ -214,9 +223,9 @@ class _Header:
 
     def _byte(self) -> int:
         self._skip(1)
-        return self.data[self.at - 1]
+        return self.data[self.position - 1]
 
     def _skip(self, many: int) -> None:
-        self.at += many
-        if self.at > len(self.data):
+        self.position += many
+        if self.position > len(self.data):
             raise ValueError("a header without an end")

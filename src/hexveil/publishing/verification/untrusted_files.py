@@ -1,7 +1,7 @@
-"""Reading files that a stranger wrote, in memory and time that their sizes limit.
+"""Reading of untrusted files, in memory and time limited by their sizes.
 
 A release folder can come from anybody. Here a file is opened only if it is a regular one of a
-plausible size, and what a reader makes of it is a small multiple of that size:
+plausible size, and the memory to read it is a small multiple of that size:
 
 JSON
     A list or an object takes some hundred bytes of memory, and two bytes of text. So there is no
@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from hexveil.publishing.verification.parquet_pages import Chunk, footer, pages
+from hexveil.publishing.verification.parquet_pages import Chunk, parse_footer, read_pages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,20 +41,20 @@ LIMITS = {
     "cells.parquet": 256 * MEGABYTE,
     "report.html": 256 * MEGABYTE,
 }
-"""Bytes of each file that are read at most; a release of 100,000 cells stays below them."""
-FOOTER = MEGABYTE
-GEOMETRY = 256
-"""Bytes of a hexagon's outline at most, as well-known binary."""
+"""Largest size of each file in bytes; a release of 100,000 cells stays below them."""
+MAX_FOOTER = MEGABYTE
+MAX_OUTLINE = 256
+"""Largest size of a hexagon's outline in bytes, as well-known binary."""
 ENCODINGS = {0, 2, 3, 8}
 """Plain, by dictionary, and in runs: what pyarrow writes; others can repeat texts endlessly."""
 _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class ImplausibleError(ValueError):
-    """A file that is no regular one, or would take more memory than what it says is worth."""
+    """A file that is not regular, or that would take much more memory than its size."""
 
 
-def opened(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BinaryIO:
     """Return a file opened to be read, if it is a regular one within its limit.
 
     Raises
@@ -70,24 +70,24 @@ def opened(path: Path) -> BinaryIO:
         if path.is_symlink():
             raise ImplausibleError("is a link, and not a file") from None
         raise
-    found, most = os.fstat(handle), LIMITS[path.name]
-    if not stat.S_ISREG(found.st_mode):
+    status, limit = os.fstat(handle), LIMITS[path.name]
+    if not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise ImplausibleError("is no regular file")
-    if found.st_size > most:
+    if status.st_size > limit:
         os.close(handle)
-        raise ImplausibleError(f"is larger than {most // MEGABYTE} MB, and is not read")
+        raise ImplausibleError(f"is larger than {limit // MEGABYTE} MB, and is not read")
     return os.fdopen(handle, "rb")
 
 
-def content(path: Path) -> bytes:
+def read_content(path: Path) -> bytes:
     """Return the bytes of a file; see `opened`."""
-    with opened(path) as file:
+    with open_file(path) as file:
         return file.read(LIMITS[path.name])
 
 
-def parsed(data: bytes) -> Any:  # noqa: ANN401  JSON
-    """Return what JSON says.
+def parse_json(data: bytes) -> Any:  # noqa: ANN401  JSON
+    """Return parsed JSON.
 
     Raises
     ------
@@ -97,42 +97,45 @@ def parsed(data: bytes) -> Any:  # noqa: ANN401  JSON
     RecursionError
         If lists stand in lists without an end.
     """
-    parts = sum(data.count(mark) for mark in (b",", b"[", b"{"))
-    if parts > len(data) // 8 + 1000:
+    n_parts = sum(data.count(mark) for mark in (b",", b"[", b"{"))
+    if n_parts > len(data) // 8 + 1000:
         raise ImplausibleError("has more lists and objects than a release has")
     text = data.decode("utf-8")
-    found = json.loads(
-        text, object_pairs_hook=_once, parse_float=_finite, parse_constant=_no_number
+    value = json.loads(
+        text,
+        object_pairs_hook=_refuse_repeated_keys,
+        parse_float=_parse_finite,
+        parse_constant=_refuse_constant,
     )
-    _encodable(text)
-    return found
+    _check_encodable(text)
+    return value
 
 
-def _encodable(text: str) -> None:
+def _check_encodable(text: str) -> None:
     """Refuse escapes of half a letter, which no text has and no file can hold."""
     if "\\ud" in text.lower():
         json.dumps(json.loads(text), ensure_ascii=False).encode()
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError("a key stands twice")
-    return found
+    return mapping
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError("a number is not finite")
     return number
 
 
-def _no_number(text: str) -> float:
+def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def table(path: Path, rows: int, texts: int) -> pa.Table:
+def read_table(path: Path, rows: int, texts: int) -> pa.Table:
     """Return the table of a Parquet file that has so many rows.
 
     Parameters
@@ -148,30 +151,30 @@ def table(path: Path, rows: int, texts: int) -> pa.Table:
         If it is none, has other columns or another number of rows, or would unpack to more than a
         release of so many rows has.
     """
-    with opened(path) as file:
-        _check_pages(file, _footer(file), rows, texts)
+    with open_file(path) as file:
+        _check_pages(file, _read_footer(file), rows, texts)
         file.seek(0)
         source = pa.PythonFile(file, mode="r")
-        read = pa.parquet.ParquetFile(source, read_dictionary=_texts(source))
+        read = pa.parquet.ParquetFile(source, read_dictionary=_text_columns(source))
         _check_columns(read.schema_arrow)
-        found = read.read(use_threads=False)
-    found.validate(full=True)
-    return _plain(found, texts)
+        table = read.read(use_threads=False)
+    table.validate(full=True)
+    return _decode_texts(table, texts)
 
 
-def _footer(file: BinaryIO) -> bytes:
+def _read_footer(file: BinaryIO) -> bytes:
     """Return the bytes of the footer."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 8, 0))
     length, mark = (end := file.read(8))[:4], end[4:]
-    long = int.from_bytes(length, "little")
-    if mark != b"PAR1" or long > min(size - 8, FOOTER):
+    footer_length = int.from_bytes(length, "little")
+    if mark != b"PAR1" or footer_length > min(size - 8, MAX_FOOTER):
         raise ImplausibleError("has no footer of a release's table")
-    file.seek(size - 8 - long)
-    return file.read(long)
+    file.seek(size - 8 - footer_length)
+    return file.read(footer_length)
 
 
-def _texts(source: pa.NativeFile) -> list[str]:
+def _text_columns(source: pa.NativeFile) -> list[str]:
     """Return the columns of texts, which are read as indices into their dictionaries."""
     schema = pa.parquet.read_schema(source)
     source.seek(0)
@@ -187,17 +190,19 @@ def _check_columns(schema: pa.Schema) -> None:
         raise ImplausibleError("has a column twice")
     for field in schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        wanted = expected(field.name)
-        if (kind.id if wanted == TIME else kind) != (wanted.id if wanted == TIME else wanted):
-            raise ImplausibleError(f"has a column {field.name!r} of type {kind}, not {wanted}")
+        expected = expected_type(field.name)
+        if (kind.id if expected == TIME else kind) != (
+            expected.id if expected == TIME else expected
+        ):
+            raise ImplausibleError(f"has a column {field.name!r} of type {kind}, not {expected}")
 
 
 TIME = pa.timestamp("s", tz="UTC")
 _STATISTICS = ("mean_", "variance_", "sd_")
 
 
-def expected(column: str) -> pa.DataType:
-    """Return the type that a release's column of this name has.
+def expected_type(column: str) -> pa.DataType:
+    """Return the type of a release's column of this name.
 
     Examples
     --------
@@ -219,37 +224,37 @@ NUMBERS = {"noisy", "raw", "smoothed", "scale", "bias", "error", "bound95", "low
 
 def _check_pages(file: BinaryIO, data: bytes, rows: int, texts: int) -> None:
     """Refuse pages that would unpack to more than so many rows and texts take."""
-    many, counts, chunks = footer(data)
-    if many != rows or sum(counts) != rows or min(counts, default=0) < 0:
-        raise ImplausibleError(f"has {many:,} rows, and manifest.json has {rows:,} cells")
+    n_rows, counts, chunks = parse_footer(data)
+    if n_rows != rows or sum(counts) != rows or min(counts, default=0) < 0:
+        raise ImplausibleError(f"has {n_rows:,} rows, and manifest.json has {rows:,} cells")
     for chunk in chunks:
         _check_chunk(file, chunk, texts)
 
 
 def _check_chunk(file: BinaryIO, chunk: Chunk, texts: int) -> None:
     rows = chunk.rows
-    left = GEOMETRY * rows + 2 * texts + MEGABYTE
+    remaining = MAX_OUTLINE * rows + 2 * texts + MEGABYTE
     if chunk.start < 0 or chunk.values != rows:
         raise ImplausibleError("has a column of another length than its table")
-    for page in pages(file, chunk.start, chunk.size, 16 + rows // 64):
-        left -= page.unpacked
-        if left < 0 or page.values > rows or page.encoding not in ENCODINGS:
+    for page in read_pages(file, chunk.start, chunk.size, 16 + rows // 64):
+        remaining -= page.unpacked
+        if remaining < 0 or page.values > rows or page.encoding not in ENCODINGS:
             raise ImplausibleError("unpacks to more than its rows take, and is not read")
 
 
-def _plain(found: pa.Table, texts: int) -> pa.Table:
+def _decode_texts(table: pa.Table, texts: int) -> pa.Table:
     """Return the table with texts in place of indices, if they are not too long together."""
-    left = texts + GEOMETRY * found.num_rows
-    for at, field in enumerate(found.schema):
+    remaining = texts + MAX_OUTLINE * table.num_rows
+    for index, field in enumerate(table.schema):
         if not pa.types.is_dictionary(field.type):
             continue
-        column = found.column(at)
+        column = table.column(index)
         for chunk in column.chunks:
             lengths = pc.binary_length(chunk.dictionary)
-            # Of a release no text is missing; a missing one has no length here.
-            left -= pc.sum(pc.take(lengths, chunk.indices)).as_py() or 0
-        if left < 0:
+            # A release has no missing texts; a missing one has no length here.
+            remaining -= pc.sum(pc.take(lengths, chunk.indices)).as_py() or 0
+        if remaining < 0:
             raise ImplausibleError("has longer texts than cells.csv, and is not read")
-        plain = field.with_type(field.type.value_type)
-        found = found.set_column(at, plain, column.cast(plain.type))
-    return found
+        text_field = field.with_type(field.type.value_type)
+        table = table.set_column(index, text_field, column.cast(text_field.type))
+    return table

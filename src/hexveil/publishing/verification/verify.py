@@ -108,7 +108,9 @@ def verify(folder: str | Path, *, key: str | Path | None = None) -> dict[str, An
     issues = find_problems(path, key=key)
     if issues:
         raise InputError(f"{path} is not as it was written: {' '.join(issues)}")
-    manifest: Json = untrusted_files.parsed(untrusted_files.content(path / "manifest.json"))
+    manifest: Json = untrusted_files.parse_json(
+        untrusted_files.read_content(path / "manifest.json")
+    )
     return manifest
 
 
@@ -125,7 +127,7 @@ def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, 
 
 def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdict:
     """Check a release folder; see `find_problems`."""
-    reader = None if key is None else signing.reader(key)
+    reader = None if key is None else signing.read_verification_key(key)
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; name a release folder.")
     with os.scandir(folder) as entries:
@@ -155,7 +157,7 @@ def _shorten(issues: list[str]) -> Iterator[str]:
 class _FolderCheck:
     """One check of a folder: each file is read once, the table only if it is unchanged."""
 
-    def __init__(self, folder: Path, names: set[str], key: signing.Reader | None) -> None:
+    def __init__(self, folder: Path, names: set[str], key: signing.VerificationKey | None) -> None:
         self.folder, self.names, self.key = folder, names, key
         self.manifest: Json = {}
         self.stated: ReleaseStatements | None = None
@@ -192,8 +194,8 @@ class _FolderCheck:
         """Yield the files that cannot be read or are too large."""
         for name in sorted(self.names & KNOWN_FILES):
             try:
-                with untrusted_files.opened(self.folder / name) as file:
-                    self.digests[name] = receipt.digest_of(file)
+                with untrusted_files.open_file(self.folder / name) as file:
+                    self.digests[name] = receipt.stream_digest(file)
             except untrusted_files.ImplausibleError as error:
                 yield f"{name} {error}."
             except OSError as error:
@@ -209,7 +211,7 @@ class _FolderCheck:
             yield f"{receipt.NAME} is missing, so changed files cannot be told."
             return
         content, error = _read_json(self.folder / receipt.NAME)
-        error = error or receipt.wrong(content)
+        error = error or receipt.find_problem(content)
         if error:
             yield error
             return
@@ -240,12 +242,12 @@ class _FolderCheck:
                     "it is by the holder of the key."
                 )
             return
-        if not signing.available():
+        if not signing.is_available():
             self.signature = 'not checked: pip install "hexveil[signing]".'
             return
         content, error = _read_json(self.folder / signing.NAME)
         files = {name: self.digests[name] for name in self.digests if name != signing.NAME}
-        error = error or signing.problem(content, files, self.key) or ""
+        error = error or signing.find_problem(content, files, self.key) or ""
         if error:
             self.signature = "does not hold."
             yield error
@@ -253,7 +255,7 @@ class _FolderCheck:
             self.signature = f"by the holder of the key given ({self.key.fingerprint})."
         else:
             self.signature = (
-                f"by the key {signing.named_fingerprint(content)}, which anybody can have made: "
+                f"by the key {signing.stated_fingerprint(content)}, which anybody can have made: "
                 "give the holder's public key (--key) to know who signed."
             )
 
@@ -262,7 +264,9 @@ class _FolderCheck:
         name = "cells.parquet"
         try:
             texts = (self.folder / "cells.csv").stat().st_size
-            table = untrusted_files.table(self.folder / name, len(self.manifest["cells"]), texts)
+            table = untrusted_files.read_table(
+                self.folder / name, len(self.manifest["cells"]), texts
+            )
         except untrusted_files.ImplausibleError as error:
             return [f"{name} {error}."]
         except _READ_ERRORS:
@@ -297,7 +301,7 @@ class _FolderCheck:
 def _read_json(path: Path) -> tuple[Json, str]:
     """Return a file's JSON object, or the problem with it."""
     try:
-        content = untrusted_files.parsed(untrusted_files.content(path))
+        content = untrusted_files.parse_json(untrusted_files.read_content(path))
     except untrusted_files.ImplausibleError as error:
         return {}, f"{path.name} {error}."
     except (OSError, ValueError, RecursionError) as error:

@@ -43,6 +43,7 @@ def test_what_fails_on_another_processor_is_said(core):
         run(core, "-c", "raise SystemExit('too few steps')")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_sensitive_tests_pass_on_other_processors(core, threads):
     """Whatever the last digits: what these tests look at is promised."""

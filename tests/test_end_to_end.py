@@ -69,6 +69,7 @@ def test_real_records_become_a_map_in_one_command(shared, tmp_path, name, option
     assert str(tmp_path) not in (tmp_path / "map" / "manifest.json").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("resolution", "floor"), [(5, 1.5), (6, 5.2), (7, 20), (8, 74)])
 def test_warsaw_is_told_which_grid_it_supports(plan, resolution, floor):
     """At a price of 1, resolutions 5 to 8 are too fine for Warsaw's fleet, and 4 is named."""
@@ -99,6 +100,7 @@ def test_cells_planned_alone_have_their_known_errors(plan, name, options, error)
     assert plan(name, options, *chosen)["mean_error"] == pytest.approx(error, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "resolution", "epsilon", "error"),
     [

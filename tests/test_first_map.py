@@ -73,6 +73,7 @@ def test_every_command_runs_and_prints_what_the_page_shows(folder):
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_the_page_walks_the_whole_way(folder):
     """Records, plan, release, check and replay are all there, and leave a folder to open."""
     place, _ = folder

@@ -107,6 +107,7 @@ def takes_records(name):
     return command is not None and any(one.name == "source" for one in command.params)
 
 
+@pytest.mark.slow
 def test_no_command_shows_a_canary(places, call):
     """Good records through all commands: stdout, stderr, logs at debug, warnings and files."""
     here, tmp = places
@@ -307,6 +308,7 @@ def child(text, *arguments, **more):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "name"), [("Session", "run"), ("folder", "_write_files")])
 def test_a_kill_leaves_nothing_that_others_may_read(places, place, name):
     """Killed while reading, or while writing: a folder of temporary files is its owner's alone."""

@@ -148,6 +148,7 @@ def test_help_shows_an_example(call):
         assert flag in said.out
 
 
+@pytest.mark.slow
 def test_the_command_runs_in_a_process_of_its_own(here, spawn):
     """As a person calls it: no warning, no progress where no terminal is."""
     said = spawn("simulate", *SMALL, "--out", "city.parquet", cwd=here)

@@ -306,6 +306,7 @@ def standard_noise(book):
     return (table["variance_noisy"].to_numpy() - true) / plan.parts["variance"].scale
 
 
+@pytest.mark.slow
 def test_released_noise_has_the_planned_scale(book):
     """The noise of 8,000 variances is Laplace of the planned scale, with the promised tail.
 

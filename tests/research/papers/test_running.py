@@ -75,6 +75,7 @@ def test_progress_only_grows_and_ends_at_one(tmp_path, monkeypatch):
     assert told == pytest.approx([0.375, 0.75, 0.875, 1.0])
 
 
+@pytest.mark.slow
 def test_processes_find_what_one_finds(tmp_path):
     """Studies made by two workers are, byte for byte, those made one after the other."""
     studies = chosen(catalogue.STUDIES, ["iot:fig5", "wc:fig1"])

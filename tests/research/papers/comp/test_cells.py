@@ -31,6 +31,7 @@ def test_the_verdicts_are_those_of_the_errata(found):
     assert put_right == {place for place, _ in FAILING} - lemmas
 
 
+@pytest.mark.slow
 def test_claims_say_what_was_measured(found):
     """One line of text each, with a number, and no two the same."""
     assert len({(claim.place, claim.says) for claim in found}) == len(found)

@@ -63,6 +63,7 @@ def test_the_error_of_akmv_is_that_of_the_papers_formula():
     assert abs(found.error[-1] - expected / 448) < 6 * found.standard_error[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "panels"), [("wc:fig2", 1), ("wc:fig3", 2)])
 def test_average_figures(name, panels):
     """A panel for each kind of samples, with seven claims, on a logarithmic axis."""

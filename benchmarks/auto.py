@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import hexveil as hv
-from hexveil.mechanisms.auto import CANDIDATES
+from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS
 from hexveil.simulation import flights
 from hexveil.simulation.private_study_output import OwnCell, own_cell
 
@@ -69,7 +69,7 @@ def cells_of(data: hv.Dataset, every: int) -> Iterator[OwnCell]:
 def hindsight(cell: OwnCell) -> dict[tuple[str, float], float]:
     """Return the mean absolute error of each candidate at each ε, on the cell's own user means."""
     table = hv.evaluate(
-        CANDIDATES, counts=cell.counts, user_means=cell.user_means, bounds=cell.bounds,
+        PAPERS_MECHANISMS, counts=cell.counts, user_means=cell.user_means, bounds=cell.bounds,
         epsilons=EPSILONS, trials=TRIALS,
     )  # fmt: skip
     keys = zip(table["mechanism"].to_pylist(), table["epsilon"].to_pylist(), strict=True)
@@ -81,7 +81,7 @@ def regrets(cell: OwnCell, choices: dict[str, Any]) -> dict[str, list[float]]:
     errors = hindsight(cell)
     found: dict[str, list[float]] = {name: [] for name in choices}
     for epsilon in EPSILONS:
-        of_all = {one.name: errors[one.name, float(epsilon)] for one in CANDIDATES}
+        of_all = {one.name: errors[one.name, float(epsilon)] for one in PAPERS_MECHANISMS}
         best = min(of_all.values())
         for name, prior in choices.items():
             plan = hv.Auto(prior=prior).plan(cell.counts, bounds=cell.bounds, epsilon=epsilon)

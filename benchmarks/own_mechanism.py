@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import hexveil as hv
-from hexveil.mechanisms.foresight import Foresight
+from hexveil.mechanisms import Foresight
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 EPSILONS = (0.25, 0.5, 1, 2)

@@ -18,8 +18,8 @@ from scipy.stats import gamma, norm
 
 import hexveil as hv
 from hexveil import theory
-from hexveil.mechanisms.selection import MidpointChoice, RankChoice
 from hexveil_research.papers.iot.extremes import price
+from hexveil_research.papers.private_choices import middle_costs, rank_costs
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "understand" / "errata.md"
@@ -155,15 +155,15 @@ def midpoint():
 
 def middles():
     """Try IOT Algorithm 3, step 3, on three array means near the upper bound."""
-    choice, means = MidpointChoice(0.0, 8.0, 4, 1.0), np.array([6.9, 7.0, 7.2])
-    distance = np.abs(means[:, None] - choice.points).min(axis=1)
-    below = (distance[:, None] < choice.points).sum(axis=0)
-    above = (distance[:, None] > choice.points).sum(axis=0)
-    printed = choice.points[np.maximum(below, above).argmin()]
-    true = choice.points[choice.costs(means).argmin()]
+    points, means = np.array([1.0, 3.0, 5.0, 7.0]), np.array([6.9, 7.0, 7.2])
+    distance = np.abs(means[:, None] - points).min(axis=1)
+    below = (distance[:, None] < points).sum(axis=0)
+    above = (distance[:, None] > points).sum(axis=0)
+    printed = points[np.maximum(below, above).argmin()]
+    true = points[middle_costs(means, 8, 4).argmin()]
     listed = [f"{d:.1f}" for d in distance]
     return [
-        "middles {:.0f}, {:.0f}, {:.0f} and {:.0f}".format(*choice.points),
+        "middles {:.0f}, {:.0f}, {:.0f} and {:.0f}".format(*points),
         "distances {}, {} and {}".format(*listed),
         f"printed {printed:.0f}, true {true:.0f}",
     ]
@@ -171,14 +171,13 @@ def middles():
 
 def quantile_weights():
     """Move one value under the exponential mechanism without 1/2."""
-    choice = RankChoice(0.0, 1.0, 100, 1, 1.0)
     chances = []
     for values in ([0.0, 0.01], [1.0, 0.01]):
-        weights = 2.0 ** -choice.costs(np.array(values))
+        weights = 2.0 ** -rank_costs(values, 100, 1)
         chances.append(weights[0] / weights.sum())
     loss = math.log2(chances[0] / chances[1])
     return [
-        f"among {choice.points.size} candidates",
+        f"among {weights.size} candidates",
         f"falls from {chances[0]:.4f} to {chances[1]:.4f}",
         f"printed 1.00 ε, true {loss:.2f} ε",
     ]

@@ -188,6 +188,20 @@ def best_fit(counts: ArrayLike, cap: int) -> PseudoUsers:
     return _grouping(length, n_arrays, home, (np.arange(m.size), home, kept))
 
 
+def array_means(groups: PseudoUsers, user_means: Floats) -> Floats:
+    """Return the mean of each array, for user means along the last axis.
+
+    Examples
+    --------
+    >>> array_means(wrap_around([3, 2, 1], 3), np.array([6.0, 3.0, 0.0])).tolist()
+    [6.0, 2.0]
+    """
+    order = np.argsort(groups.piece_array, kind="stable")
+    begin = np.flatnonzero(np.diff(groups.piece_array[order], prepend=-1))
+    pieces = user_means[..., groups.piece_user[order]] * groups.piece_share[order]
+    return np.asarray(np.add.reduceat(pieces, begin, axis=-1), dtype=np.float64)
+
+
 def check_cap(cap: int) -> int:
     """Return the cap as an int; raise InputError unless it is a whole number of at least 1."""
     if isinstance(cap, bool) or not isinstance(cap, (int, np.integer)) or cap < 1:

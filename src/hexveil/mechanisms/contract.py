@@ -22,13 +22,11 @@ branch, decoding and report never receive sums, so nothing of the sums can reach
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hexveil.base.errors import HexveilError, StorageError
+from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.estimates import (
     Decoded,
     EstimateGrid,
@@ -48,6 +46,17 @@ from hexveil.mechanisms.sensitivity_report import (
     SensitivityReport,
     Separate,
 )
+from hexveil.mechanisms.stage_data import (
+    Measured,
+    Outputs,
+    PrivateSums,
+    Reading,
+    Scores,
+    Values,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 __all__ = [
     "DONE",
@@ -89,123 +98,7 @@ DONE = None
 """There is no further stage."""
 
 
-# ---- private sums, and outputs that are public ----
-
-
-class Reading(Protocol):
-    """Integers that stages share, such as the means of pseudo-users. PRIVATE once computed."""
-
-    @property
-    def key(self) -> Hashable:
-        """Identity of the integers: equal keys, equal integers for equal sums."""
-
-    def values(self, sums: PrivateSums) -> Ints:
-        """Return the integers, shape (batch, n_values). PRIVATE."""
-
-
-class PrivateSums:
-    """Sums of each (cell, user) pair, in quanta above the lower bound. PRIVATE.
-
-    A study computes many data sets at once: `batch` is their number, 1 in a release.
-
-    Parameters
-    ----------
-    total : ndarray of int64, shape (n_pairs,) or (batch, n_pairs)
-        From 0 to records times the span.
-    squares : ndarray of int64, same shape, optional
-        Sums of squares, where variances are released.
-    """
-
-    __slots__ = ("_readings", "squares", "total")
-
-    def __init__(self, total: Ints, squares: Ints | None = None) -> None:
-        self.total = np.atleast_2d(np.asarray(total, dtype=np.int64))
-        self.squares = None if squares is None else np.atleast_2d(squares)
-        self._readings: dict[Hashable, Ints] = {}
-
-    def read(self, reading: Reading) -> Ints:
-        """Return the integers of a reading, computed once. PRIVATE."""
-        if reading.key not in self._readings:
-            self._readings[reading.key] = reading.values(self)
-        return self._readings[reading.key]
-
-    def of_pairs(self, rows: slice) -> PrivateSums:
-        """Return the sums of a run of pairs, such as those of one cell."""
-        squares = None if self.squares is None else self.squares[:, rows]
-        return PrivateSums(self.total[:, rows], squares)
-
-    def __repr__(self) -> str:
-        return f"PrivateSums(shape={self.total.shape})"
-
-
-class Outputs(Mapping[str, Ints]):
-    """Noisy integers of the stages done so far, shape (batch, entries) each. Public.
-
-    Only `execute` and `replay` add to them, so a stage sees nothing of the sums but through noise.
-    """
-
-    __slots__ = ("_rows",)
-
-    def __init__(self, rows: Mapping[str, Ints] | None = None) -> None:
-        self._rows = dict(rows or {})
-
-    def __getitem__(self, name: str) -> Ints:
-        return self._rows[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def extended(self, stage: Stage, row: Ints) -> Outputs:
-        """Return these outputs and those of one more stage.
-
-        Raises
-        ------
-        StorageError
-            If the row is none of the stage's: another width, or a second row of one name.
-        """
-        if row.ndim != 2 or row.shape[1] != stage.entries or stage.name in self._rows:
-            raise StorageError(
-                f"the stored result of the stage {stage.name!r} is not a single row of "
-                f"{stage.entries:,} integers: the ledger was changed by something else; restore it "
-                "from a copy."
-            )
-        return Outputs({**self._rows, stage.name: row})
-
-
-# ---- integers that a stage measures, and where their noise comes from ----
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Values:
-    """Integers for discrete Laplace noise, shape (batch, entries). PRIVATE."""
-
-    integers: Ints
-
-    def __repr__(self) -> str:
-        return f"Values(shape={self.integers.shape})"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Scores:
-    """Integer scores of candidates, run-length encoded. PRIVATE.
-
-    Attributes
-    ----------
-    scores, sizes : ndarray of int64, shape (1 or batch, n_runs)
-        A run of `sizes` neighbouring candidates has one score; a run may be empty.
-    """
-
-    scores: Ints
-    sizes: Ints
-
-    def __repr__(self) -> str:
-        return f"Scores(shape={np.broadcast_shapes(self.scores.shape, self.sizes.shape)})"
-
-
-Measured: TypeAlias = Values | Scores
+# ---- where noise comes from ----
 
 
 class NoiseSource(Protocol):
@@ -405,7 +298,7 @@ def execute(
         if row is None:
             draw = _prepared(stage, sums, source, requests, earlier)
             row = journal.draw_once(stage.name, stage.entries, draw)
-        earlier = earlier.extended(stage, row)
+        earlier = earlier.extended(stage.name, stage.entries, row)
     return earlier
 
 
@@ -420,7 +313,7 @@ def replay(allocation: Allocation, rows: Mapping[str, Ints]) -> Outputs:
     earlier = Outputs()
     while (stage := allocation.next_stage(earlier)) is not DONE:
         row = rows.get(stage.name, np.zeros((1, 0), dtype=np.int64))
-        earlier = earlier.extended(stage, np.atleast_2d(row))
+        earlier = earlier.extended(stage.name, stage.entries, np.atleast_2d(row))
     return earlier
 
 
@@ -433,18 +326,35 @@ def _prepared(
 ) -> Callable[[], Ints]:
     """Return the draw of a stage, measured and not begun. PRIVATE until it is drawn."""
     queries = list(zip(requests, stage.measure(sums, earlier), strict=True))
-
-    def draw() -> Ints:
-        drawn = [_noised(source, request, measured) for request, measured in queries]
-        return stage.row(np.concatenate(drawn, axis=1), earlier)
-
-    return draw
+    return lambda: stage.row(_noised(source, queries), earlier)
 
 
-def _noised(source: NoiseSource, request: NoiseRequest, measured: Measured) -> Ints:
-    match request, measured:
-        case LaplaceNoise(), Values():
-            return source.laplace(measured.integers, np.atleast_2d(request.scales))
-        case NoisyMax(), Scores():
-            return source.noisy_max(measured.scores, measured.sizes, request.scale)[:, None]
-    raise TypeError("a stage asks for one kind of noise and measures for another.")
+def _noised(source: NoiseSource, queries: list[tuple[NoiseRequest, Measured]]) -> Ints:
+    """Return the noisy integers of all queries, with one call for all sums."""
+    columns: dict[int, Ints] = {}
+    values: list[Ints] = []
+    scales: list[Floats] = []
+    numbers: list[int] = []
+    for number, (request, measured) in enumerate(queries):
+        if isinstance(request, LaplaceNoise) and isinstance(measured, Values):
+            numbers.append(number)
+            values.append(measured.integers)
+            scales.append(np.atleast_2d(request.scales))
+        elif isinstance(request, NoisyMax) and isinstance(measured, Scores):
+            chosen = source.noisy_max(measured.scores, measured.sizes, request.scale)
+            columns[number] = chosen[:, None]
+        else:
+            raise TypeError("a stage asks for one kind of noise and measures for another.")
+    if numbers:
+        noisy = source.laplace(_side_by_side(values), _side_by_side(scales))
+        ends = np.cumsum([each.shape[1] for each in values])[:-1]
+        columns.update(zip(numbers, np.split(noisy, ends, axis=1), strict=True))
+    row: Ints = _side_by_side([columns[number] for number in range(len(queries))])
+    return row
+
+
+def _side_by_side(columns: list[Any]) -> Any:  # noqa: ANN401  integers or scales
+    """Return arrays of one or more rows beside each other, single rows repeated."""
+    rows = max(len(each) for each in columns)
+    wide = [np.broadcast_to(each, (rows, each.shape[1])) for each in columns]
+    return np.asarray(np.concatenate(wide, axis=1))

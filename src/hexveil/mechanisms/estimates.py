@@ -81,15 +81,16 @@ class Decoded:
         "mean" or "variance".
     estimate : ndarray of float, shape (batch, n_cells)
         In quanta above the lower bound; of a variance, in squared quanta. Not clamped.
-    grid : EstimateGrid
-        Where estimates can lie, in the same units; shape (n_cells,) each.
+    grid : EstimateGrid, optional
+        Where estimates can lie, in the same units; shape (n_cells,) each. None if they are a curve
+        of integers.
     error : StatisticError
         In the same units.
     """
 
     statistic: str
     estimate: Floats
-    grid: EstimateGrid
+    grid: EstimateGrid | None
     error: StatisticError
 
 

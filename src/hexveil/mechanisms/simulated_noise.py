@@ -1,4 +1,4 @@
-"""Noise for studies and tests: seeded, fast, and never accepted by a release."""
+"""Noise for studies: many trials at once in plain numpy, never accepted by a release."""
 
 from __future__ import annotations
 
@@ -6,24 +6,43 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.mechanisms.permute_and_flip import choose
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hexveil.mechanisms.contract import Floats, Ints
 
 
 class SimulatedNoise:
-    """A reproducible stream of Laplace draws and of choices by permute-and-flip."""
+    """Discrete Laplace noise and permute-and-flip for a batch of trials.
 
-    def __init__(self, seed: int) -> None:
-        self._generator = np.random.default_rng(seed)
+    Parameters
+    ----------
+    generator : numpy.random.Generator
+        Not a cryptographic one: for study only.
+    trials : int
+        Rows of every result; values of one row are the same in all trials.
+    """
 
-    def laplace(self, scale: float) -> float:
-        """Return one draw of the Laplace distribution of the given scale."""
-        return float(self._generator.laplace(0.0, scale))
+    def __init__(self, generator: np.random.Generator, trials: int) -> None:
+        self._generator, self._trials = generator, trials
 
-    def noisy_max(self, scores: NDArray[np.int64], scale: float) -> int:
-        """Return the position that permute-and-flip of the given scale chooses.
+    def laplace(self, values: Ints, scales: Floats) -> Ints:
+        """Return integers plus discrete Laplace noise, shape (trials, entries).
 
-        It is the largest score plus exponential noise: the same law as visiting the positions in
-        random order and stopping with odds exp((score - largest score) / scale).
+        floor(R E) of a standard exponential E is geometric, and the difference of two is discrete
+        Laplace of scale R.
         """
-        return int((scores + self._generator.exponential(scale, scores.size)).argmax())
+        shape = self._trials, values.shape[1], 2
+        # Both draws of a trial stand together, so that the stream does not depend on the batch.
+        geometric = np.floor(self._generator.standard_exponential(shape) * scales[:, :, None])
+        noise = geometric[:, :, 0] - geometric[:, :, 1]
+        return np.asarray(values + noise.astype(np.int64))
+
+    def noisy_max(self, scores: Ints, sizes: Ints, scale: float) -> Ints:
+        """Return the candidate that permute-and-flip chooses in each trial."""
+        run = choose(-scores, sizes, scale, self._generator, self._trials)
+        begin = np.cumsum(sizes, axis=1) - sizes
+        row = 0 if len(sizes) == 1 else np.arange(self._trials)
+        # The candidates of a run have one score, so each is chosen alike.
+        within = self._generator.random(self._trials) * sizes[row, run]
+        return np.asarray(begin[row, run] + within.astype(np.int64))

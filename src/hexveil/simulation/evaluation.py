@@ -22,6 +22,7 @@ from hexveil.mechanisms.priors import (
     draw_user_means,
     numbers_per_trial,
 )
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.simulation.private_study_output import own_cell, stamped
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.mechanisms.cell_plan import CellPlan, Mechanism
+    from hexveil.mechanisms import CellMechanism
+    from hexveil.mechanisms.single_cell.cell_plan import CellPlan
     from hexveil.records.dataset import Dataset
 
     Floats = NDArray[np.float64]
@@ -80,7 +82,7 @@ class _Setting:
 
 
 def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
-    mechanisms: Sequence[Mechanism],
+    mechanisms: Sequence[CellMechanism],
     *,
     counts: ArrayLike | None = None,
     user_means: ArrayLike | None = None,
@@ -100,8 +102,8 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
 
     Parameters
     ----------
-    mechanisms : sequence of Mechanism
-        What to compare.
+    mechanisms : sequence of CellMechanism
+        Mechanisms to compare.
     counts : array_like of int, shape (n_users,), optional
         Samples per user. Public.
     user_means : array_like of float, shape (n_users,), optional
@@ -164,7 +166,7 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
     for one, epsilon in rows:
         plans.append(one.plan(setting.counts, bounds=setting.bounds, epsilon=epsilon))
         tell(0.0)
-    mae, error = _errors(plans, setting, trials, seed, tell)
+    mae, error = _mean_errors(plans, setting, trials, seed, tell)
     table = pa.table(
         {
             "mechanism": [one.name for one, _ in rows],
@@ -178,7 +180,7 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
 
 
 def _check_size(
-    mechanisms: Sequence[Mechanism], epsilons: Sequence[Number], trials: int, seed: int
+    mechanisms: Sequence[CellMechanism], epsilons: Sequence[Number], trials: int, seed: int
 ) -> None:
     for what, given in (("mechanisms", mechanisms), ("epsilons", epsilons)):
         if isinstance(given, str) or not hasattr(given, "__len__"):
@@ -250,26 +252,28 @@ def _drawable(values: Values, counts: NDArray[np.int64]) -> Values:
     return values
 
 
-def _errors(
+def _mean_errors(
     plans: list[CellPlan], setting: _Setting, trials: int, seed: int, tell: Progress
 ) -> tuple[Floats, Floats]:
     """Return mean and standard error of |estimate - true mean| of each plan.
 
-    Chunks are merged by their mean and their sum of squares about it, so that memory does not
-    grow with the trials and nothing is lost to rounding.
+    All plans run on the same sums, so that what several of them read is computed once. Chunks are
+    merged by their mean and their sum of squares about it, so that memory does not grow with the
+    trials and nothing is lost to rounding.
     """
     generators = [np.random.default_rng([seed, 1, i]) for i in range(len(plans))]
     share = setting.counts / setting.counts.sum()
     mean, squares = np.zeros(len(plans)), np.zeros(len(plans))
     done = 0
     for means, size in setting.chunks(trials, seed):
-        truth = means @ share
+        sums, truth = plans[0].cell.sums(means), means @ share
         for i, (plan, generator) in enumerate(zip(plans, generators, strict=True)):
-            missed = np.abs(plan.simulate(means, generator, size) - truth)
-            here = float(missed.mean())
+            estimates = plan.estimates(sums, SimulatedNoise(generator, size))
+            errors = np.broadcast_to(np.abs(estimates - truth), (size,))
+            here = float(errors.mean())
             gap = here - mean[i]
             mean[i] += gap * size / (done + size)
-            squares[i] += float(((missed - here) ** 2).sum()) + gap**2 * done * size / (done + size)
+            squares[i] += float(((errors - here) ** 2).sum()) + gap**2 * done * size / (done + size)
             tell((done + size * (i + 1) / len(plans)) / trials)
         done += size
     return mean, np.sqrt(squares / (trials - 1) / trials)

@@ -2,7 +2,7 @@
 
 from hexveil_research.audit.bounds import detection, loss_bound, lower_end, upper_end
 from hexveil_research.audit.cases import Case, suite
-from hexveil_research.audit.laws import Event, Mixture, mixture
+from hexveil_research.audit.laws import AuditedRelease, Event, Mixture
 from hexveil_research.audit.run import (
     exact_loss,
     level,
@@ -11,21 +11,19 @@ from hexveil_research.audit.run import (
     table,
     vetted_bound,
 )
-from hexveil_research.audit.twins import Twin, applicable, broken
+from hexveil_research.audit.weakenings import Weakening
 
 __all__ = [
+    "AuditedRelease",
     "Case",
     "Event",
     "Mixture",
-    "Twin",
-    "applicable",
-    "broken",
+    "Weakening",
     "detection",
     "exact_loss",
     "level",
     "loss_bound",
     "lower_end",
-    "mixture",
     "power",
     "simulated_bound",
     "suite",

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.pseudo_users import array_means, wrap_around
 from hexveil.base.rational import round_up
 from hexveil.mechanisms import (
     AKMV,
@@ -36,18 +37,13 @@ from hexveil.mechanisms import (
     OptimalClipping,
     OptimizedQuantile,
 )
-from hexveil.mechanisms.arrays import array_means
-from hexveil_research.audit.laws import Event
-from hexveil_research.audit.twins import NOISE, SCALES, SCORES, Twin
+from hexveil_research.audit.laws import AuditedRelease, Event
+from hexveil_research.audit.weakenings import NOISE, SCALES, SCORES, Weakening
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.clipped_range import IntervalPlan
-    from hexveil.mechanisms.selection import Choice
-    from hexveil.mechanisms.single_cell_plan import LaplacePlan
+    from hexveil.mechanisms.single_cell.cell_plan import CellPlan
     from hexveil_research.audit.laws import Subject
 
     Floats = NDArray[np.float64]
@@ -55,6 +51,8 @@ if TYPE_CHECKING:
 
 COUNTS = (9, 7, 7, 5, 4, 4, 3, 2, 2, 2, 1, 1)
 BOUNDS = (-3, 5)
+HAIR = 1e-4
+"""Less than the distance of two points, more than a quantum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +64,13 @@ class Case:
     name : str
     claim : float
         The loss claimed, rounded up.
-    subject : CellPlan or Choice
+    subject : AuditedRelease
+        The release of a cell, or its first choice alone.
     pair : pair of ndarray of float
-        Neighbouring inputs: user means for a plan, values to rank for a choice.
+        User means of neighbouring inputs.
     events : tuple of Event
-    catches : tuple of Twin
-        The broken twins that this pair and these events are sharp enough for.
+    catches : tuple of Weakening
+        The weakenings that this pair and these events are sharp enough for.
     """
 
     name: str
@@ -79,7 +78,7 @@ class Case:
     subject: Subject
     pair: Pair
     events: tuple[Event, ...]
-    catches: tuple[Twin, ...]
+    catches: tuple[Weakening, ...]
 
 
 def suite() -> tuple[Case, ...]:
@@ -97,20 +96,14 @@ def _one_noise() -> list[Case]:
         OptArrayAveraging("minimax"),
         OptArrayAveraging("surrogate"),
     ):
-        plan: LaplacePlan = mechanism.plan(COUNTS, bounds=BOUNDS, epsilon=1)
+        plan = mechanism.plan(COUNTS, bounds=BOUNDS, epsilon=1)
         low = np.ones(len(COUNTS))
         high = low.copy()
         # The first user has the most samples, so nobody has more weight.
         low[0], high[0] = BOUNDS
-        ends = [float(plan.noiseless(means)) for means in (low, high)]
-        events = (
-            Event(low=ends[1]),
-            Event(high=ends[0]),
-            Event(low=ends[1] + plan.noise_scale),
-        )
-        cases.append(
-            Case(mechanism.name, round_up(plan.epsilon), plan, (low, high), events, (SCALES,))
-        )
+        ends = plan.noiseless_estimates(plan.cell.sums(np.array([low, high]))).tolist()
+        events = (Event(low=ends[1]), Event(high=ends[0]), Event(low=ends[1] + plan.noise_scale))
+        cases.append(_whole(mechanism.name, plan, (low, high), events, (SCALES,)))
     return cases
 
 
@@ -126,11 +119,9 @@ def _fixed_quantiles() -> list[Case]:
     # The least estimate before the noise: both ends at their lower rival.
     least = float(np.clip(pair[1], 0.0, 2.0).mean())
     events = (Event(high=least), Event(high=least + 0.01))
-    every = (SCALES, NOISE, SCORES)
-    part = (plan.epsilon - plan.mean_epsilon) / 2
     return [
-        Case(mechanism.name, round_up(plan.epsilon), plan, pair, events, every),
-        _choice(f"{mechanism.name}: low", part, plan.low, pair, Event(high=0.0)),
+        _whole(mechanism.name, plan, pair, events, (SCALES, NOISE, SCORES)),
+        _choice(f"{mechanism.name}: low", plan, pair, Event(high=0.0)),
         _choice_on_a_fine_grid(),
     ]
 
@@ -140,8 +131,7 @@ def _choice_on_a_fine_grid() -> Case:
     mechanism = FixedQuantile("1/2", 1, cap=1, candidates=64)
     plan = mechanism.plan([1] * 150, bounds=(0, 64), epsilon=2)
     means = np.repeat([64.0, 0.0, 4.0, 32.0], [1, 71, 4, 74])
-    part = (plan.epsilon - plan.mean_epsilon) / 2
-    return _choice(f"{mechanism.name}: low", part, plan.low, _moved(means, 0.0), Event(high=3.5))
+    return _choice(f"{mechanism.name}: low", plan, _moved(means, 0.0), Event(high=3.5))
 
 
 def _wrapped() -> list[Case]:
@@ -155,13 +145,12 @@ def _wrapped() -> list[Case]:
     threes = np.repeat([0.0, 0.9, 1.9, 2.9, 3.9], [28, 2, 28, 2, 29])
     means = np.concatenate(([0.0, 12.0, 0.0], np.repeat(threes, 3)))
     pair = _moved(means, 0.0, user=1)
-    arrays = _arrays(plan, pair)
-    least = float(np.clip(arrays[1], 0.0, 2.0).mean())
-    part = (plan.epsilon - plan.mean_epsilon) / 2
+    groups = wrap_around([2] * 270, 3)
+    least = float(np.clip(array_means(groups, pair[1]), 0.0, 2.0).mean())
     every = (SCALES, NOISE, SCORES)
     return [
-        Case(mechanism.name, round_up(plan.epsilon), plan, pair, (Event(high=least),), every),
-        _choice(f"{mechanism.name}: low", part, plan.low, arrays, Event(high=0.0)),
+        _whole(mechanism.name, plan, pair, (Event(high=least),), every),
+        _choice(f"{mechanism.name}: low", plan, pair, Event(high=0.0)),
         _levy_wrapped(),
     ]
 
@@ -175,9 +164,8 @@ def _levy_wrapped() -> Case:
     plan = mechanism.plan([16] * 150, bounds=(0, 12), epsilon=2)
     threes = np.repeat([1.5, 4.5], [24, 25])
     means = np.concatenate(([1.5, 12.0, 1.5], np.repeat(threes, 3)))
-    arrays = _arrays(plan, _moved(means, 0.0, user=1))
-    part = plan.epsilon - plan.mean_epsilon
-    return _choice(f"{mechanism.name}: middle", part, plan.choice, arrays, Event(high=3.0))
+    pair = _moved(means, 0.0, user=1)
+    return _choice(f"{mechanism.name}: middle", plan, pair, Event(high=3.0))
 
 
 def _levy() -> list[Case]:
@@ -185,19 +173,18 @@ def _levy() -> list[Case]:
     mechanism = Levy(gamma=1, cap=19)
     plan = mechanism.plan([19] * 40, bounds=(0, 3), epsilon=2)
     pair = _moved(np.repeat([3.0, 0.0], [23, 17]), 0.0)
-    part = plan.epsilon - plan.mean_epsilon
     events = (Event(high=1.12), Event(high=1.1))
-    every = (SCALES, NOISE, SCORES)
     return [
-        Case(mechanism.name, round_up(plan.epsilon), plan, pair, events, every),
-        _choice(f"{mechanism.name}: middle", part, plan.choice, pair, Event(high=2.0)),
+        _whole(mechanism.name, plan, pair, events, (SCALES, NOISE, SCORES)),
+        _choice(f"{mechanism.name}: middle", plan, pair, Event(high=2.0)),
     ]
 
 
 def _optimized() -> list[Case]:
     """Return two plans: one spends most of ε on the noise, one most of it on the ends.
 
-    In the second both ends are the median, and the event is that both fall on the lower bound.
+    In the second both ends are the median, and the event is that both fall on the lower bound: then
+    the range is one quantum wide, and the noise is of that size.
     """
     noisy = OptimizedQuantile(split="0.25", cap=1, candidates=4)
     plan = noisy.plan([1] * 4, bounds=(0, 4), epsilon=2)
@@ -205,46 +192,53 @@ def _optimized() -> list[Case]:
     choosy = OptimizedQuantile(split="0.9", cap=1, candidates=2)
     other = choosy.plan([1] * 10, bounds=(0, 2), epsilon=2)
     down = _moved(np.repeat([2.0, 0.0, 1.0], [5, 3, 2]), 0.0)
-    part = (other.epsilon - other.mean_epsilon) / 2
-    both, one = (SCALES, NOISE), (SCALES, SCORES)
+    at_bound = Event(-3e-5, 3e-5)
     return [
-        Case(noisy.name, round_up(plan.epsilon), plan, up, (Event(low=4.01),), both),
-        Case(choosy.name, round_up(other.epsilon), other, down, (Event(0.0, 0.0),), one),
-        _choice(f"{choosy.name}: low", part, other.low, down, Event(high=0.0)),
+        _whole(noisy.name, plan, up, (Event(low=4.01),), (SCALES, NOISE)),
+        _whole(choosy.name, other, down, (at_bound,), (SCALES, SCORES)),
+        _choice(f"{choosy.name}: low", other, down, Event(high=0.0)),
     ]
 
 
 def _akmv() -> list[Case]:
-    """Return two plans: one spends most of ε on the noise, one most of it on the threshold."""
+    """Return two plans: one spends most of ε on the noise, one most of it on the threshold.
+
+    Points are whole quanta, rounded down; values stand just below them.
+    """
     noisy = AKMV(split="0.25", candidates=3)
     plan = noisy.plan([1] * 60, bounds=(0, 3), epsilon=2)
-    down = _moved(np.repeat([3.0, 1.0, 2.0], [1, 55, 4]), 0.0)
+    down = _moved(np.repeat([3.0, 1.0 - HAIR, 2.0 - HAIR], [1, 55, 4]), 0.0)
     choosy = AKMV(split="0.85", candidates=12)
     other = choosy.plan([1] * 60, bounds=(0, 12), epsilon=2)
-    up = _moved(np.repeat([0.0, 1.0, 2.0], [1, 55, 4]), 12.0)
-    part = other.epsilon - other.mean_epsilon
-    both, one = (SCALES, NOISE), (SCALES, SCORES)
+    up = _moved(np.repeat([0.0, 1.0 - HAIR, 2.0 - HAIR], [1, 55, 4]), 12.0)
     return [
-        Case(noisy.name, round_up(plan.epsilon), plan, down, (Event(high=0.975),), both),
-        Case(choosy.name, round_up(other.epsilon), other, up, (Event(low=1.34),), one),
-        _choice(f"{choosy.name}: threshold", part, other.choice, up, Event(low=2.0)),
+        _whole(noisy.name, plan, down, (Event(high=0.975),), (SCALES, NOISE)),
+        _whole(choosy.name, other, up, (Event(low=1.34),), (SCALES, SCORES)),
+        _choice(f"{choosy.name}: threshold", other, up, Event(low=2.0 - HAIR)),
     ]
 
 
-def _choice(name: str, part: Fraction, choice: Choice | None, pair: Pair, event: Event) -> Case:
-    """Return a choice alone: it claims its part of ε."""
-    if choice is None:
-        raise ValueError(f"{name}: this plan makes no choice, so there is none to audit.")
-    return Case(name, round_up(part), choice, pair, (event,), (SCALES, SCORES))
+def _whole(
+    name: str,
+    plan: CellPlan,
+    pair: Pair,
+    events: tuple[Event, ...],
+    catches: tuple[Weakening, ...],
+) -> Case:
+    """Return a whole release: it claims the ε of its plan."""
+    return Case(name, round_up(plan.epsilon), AuditedRelease(plan), pair, events, catches)
+
+
+def _choice(name: str, plan: CellPlan, pair: Pair, event: Event) -> Case:
+    """Return the first choice of a plan alone: it claims its part of ε."""
+    subject = AuditedRelease(plan, choice_alone=True)
+    choice = subject.choice
+    claim = 2.0 * int(choice.moved.max()) / choice.scale
+    return Case(name, claim, subject, pair, (event,), (SCALES, SCORES))
 
 
 def _moved(means: Floats, to: float, user: int = 0) -> Pair:
-    """Return values, and the same with those of one user changed."""
+    """Return user means, and the same with those of one user changed."""
     other = means.copy()
     other[user] = to
     return means, other
-
-
-def _arrays(plan: IntervalPlan, pair: Pair) -> Pair:
-    """Return array means of neighbouring user means."""
-    return array_means(plan.groups, pair[0]), array_means(plan.groups, pair[1])

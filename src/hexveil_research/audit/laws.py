@@ -1,28 +1,45 @@
-"""The exact law of what a plan or a private choice puts out, from its own release path.
+"""The exact law of a release or of a private choice alone, from the stages themselves.
 
-A release draws some private choices and at most one Laplace noise. Handed a source that follows
-every branch of every choice, it tells for each the value that noise is added to and the scale; the
-chances of the branches are the law of permute-and-flip. So the law of the outcome is a mixture of
-Laplace laws and of points, worked out without a mechanism's formulas a second time.
+An allocation makes some private choices and at most one noisy sum. Every branch of every choice is
+followed, at the chance that permute-and-flip gives it; at its end stand the value that noise is
+added to and the scale. So the law of the outcome is a mixture of Laplace laws and of points,
+computed without a mechanism's formulas a second time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hexveil.mechanisms.contract import (
+    DONE,
+    LaplaceNoise,
+    NoisyMax,
+    Outputs,
+    PrivateSums,
+    Scores,
+    Values,
+)
 from hexveil.mechanisms.permute_and_flip import law
-from hexveil.mechanisms.selection import Choice
+from hexveil.mechanisms.private_quantile import EvenBins, EvenPoints, PrivateQuantile
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil_research.audit.weakenings import (
+    NOISE,
+    SCALES,
+    SCORES,
+    SOUND,
+    WeakenedSource,
+    Weakening,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
-    from hexveil.mechanisms.cell_plan import CellPlan, NoiseSource
-
-    Floats = NDArray[np.float64]
-    Subject = CellPlan | Choice
+    from hexveil.mechanisms.contract import Floats, Ints, NoiseSource, Stage
+    from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 
 
 @dataclass(frozen=True)
@@ -59,62 +76,144 @@ class Mixture:
         return float(self.weights @ np.where(smooth, _between(low, high), inside))
 
 
-def release(subject: Subject, values: Floats, noise: NoiseSource) -> float:
-    """Return one outcome of a plan, for user means, or of a choice, for the values it ranks."""
-    if isinstance(subject, Choice):
-        return subject.draw(values, noise)
-    return subject.release(values, noise)
+class Subject(Protocol):
+    """A thing to be audited."""
+
+    def simulate(self, values: Floats, generator: np.random.Generator, trials: int) -> Floats:
+        """Return outcomes with simulated noise, shape (trials,)."""
 
 
-def mixture(subject: Subject, values: Floats) -> Mixture:
-    """Return the exact law of `release`.
+@dataclass(frozen=True, eq=False)
+class AuditedRelease:
+    """The release of a cell, or the first choice of it alone.
 
-    Examples
-    --------
-    >>> from hexveil.mechanisms import Baseline
-    >>> plan = Baseline().plan([3, 1], bounds=(0, 8), epsilon=2)
-    >>> found = mixture(plan, np.array([0.0, 8.0]))
-    >>> found.weights.tolist(), found.centres.tolist(), found.scales.tolist()
-    ([1.0], [2.0], [3.0])
-    >>> found.chance(Event(low=2.0))
-    0.5
+    Attributes
+    ----------
+    plan : CellPlan
+    choice_alone : bool
+        Whether the outcome is the point of the first choice, in value units.
+    weakening : Weakening
+        Of its noise.
     """
-    leaves, todo = [], [_Branch((), 1.0)]
-    while todo:
-        branch = todo.pop()
-        centre = release(subject, values, branch)
-        if branch.odds is None:
-            leaves.append((branch.weight, centre, branch.scale))
+
+    plan: CellPlan
+    choice_alone: bool = False
+    weakening: Weakening = SOUND
+
+    def weakened(self, weakening: Weakening) -> AuditedRelease:
+        """Return the same release with too little noise."""
+        return replace(self, weakening=weakening)
+
+    @property
+    def weakenings(self) -> tuple[Weakening, ...]:
+        """Weakenings that differ from the release and from each other."""
+        if self.choice_alone:
+            return SCALES, SCORES
+        return (SCALES, NOISE, SCORES) if len(self.plan.allocation.stages) > 1 else (SCALES,)
+
+    @property
+    def choice(self) -> PrivateQuantile:
+        """The first stage, if it is a choice.
+
+        Raises
+        ------
+        ValueError
+            If the plan makes no choice.
+        """
+        stage = self.plan.allocation.stages[0]
+        if not isinstance(stage, PrivateQuantile):
+            raise ValueError("this plan makes no choice, so there is none to audit.")  # noqa: TRY004
+        return stage
+
+    def outcomes(self, user_means: Floats, source: NoiseSource) -> Floats:
+        """Return outcomes with the noise of a source."""
+        sums, weakened = self.plan.cell.sums(user_means), WeakenedSource(source, self.weakening)
+        if self.choice_alone:
+            outputs = self.plan.outputs(sums, weakened)
+            return self._points(outputs[self.choice.name][:, 0])
+        return self.plan.estimates(sums, weakened)
+
+    def simulate(self, values: Floats, generator: np.random.Generator, trials: int) -> Floats:
+        """Return outcomes with simulated noise, shape (trials,)."""
+        return self.outcomes(values, SimulatedNoise(generator, trials))
+
+    def mixture(self, user_means: Floats) -> Mixture:
+        """Return the exact law of the outcomes.
+
+        Examples
+        --------
+        >>> from hexveil.mechanisms import Baseline
+        >>> plan = Baseline().plan([3, 1], bounds=(0, 8), epsilon=2)
+        >>> found = AuditedRelease(plan).mixture(np.array([0.0, 8.0]))
+        >>> found.weights.tolist(), found.centres.tolist(), found.scales.round(9).tolist()
+        ([1.0], [2.0], [3.0])
+        >>> found.chance(Event(low=2.0))
+        0.5
+        """
+        leaves = list(self._leaves(self.plan.cell.sums(user_means), Outputs(), 1.0))
+        weights, centres, scales = np.array(leaves).T
+        return Mixture(weights, centres, scales)
+
+    def _leaves(
+        self, sums: PrivateSums, earlier: Outputs, weight: float
+    ) -> Iterator[tuple[float, float, float]]:
+        """Yield (chance, centre, scale) of the end of every branch after these outputs."""
+        stage = self.plan.allocation.next_stage(earlier)
+        if stage is DONE:
+            yield weight, self._estimate(earlier), 0.0
+            return
+        request, measured = stage.noise(earlier)[0], stage.measure(sums, earlier)
+        if isinstance(request, LaplaceNoise) and isinstance(measured[0], Values):
+            centre = measured[0].integers
+            scale = float(np.atleast_2d(request.scales)[0, 0] * float(self.weakening.noise))
+            # Estimates are linear in the sum; a long step keeps the digits of their difference.
+            step = 2**40
+            low, high = (
+                self._estimate(earlier.extended(stage.name, 1, centre + k * step)) for k in (0, 1)
+            )
+            yield weight, low, scale * (high - low) / step
+            return
+        for row, chance in self._choices(stage, request, measured):
+            if self.choice_alone:
+                yield weight * chance, float(self._points(row[:, 0])[0]), 0.0
+            else:
+                after = earlier.extended(stage.name, stage.entries, row)
+                yield from self._leaves(sums, after, weight * chance)
+
+    def _choices(
+        self, stage: Stage, request: object, measured: tuple[object, ...]
+    ) -> Iterator[tuple[Ints, float]]:
+        """Yield every row of a stage of choices, with its chance."""
+        if not isinstance(request, NoisyMax):
+            raise TypeError(f"the stage {stage.name} mixes choices and sums.")
+        scale = request.scale * float(self.weakening.choice)
+        queries = measured[:1] if self.choice_alone else measured
+        laws = [_candidate_law(query, scale) for query in queries if isinstance(query, Scores)]
+        for row in product(*(range(each.size) for each in laws)):
+            chance = float(np.prod([each[j] for each, j in zip(laws, row, strict=True)]))
+            yield np.array([row], dtype=np.int64), chance
+
+    def _estimate(self, outputs: Outputs) -> float:
+        cell = self.plan.cell
+        return float(cell.lower + cell.quantum * float(self.plan.allocation.estimate(outputs)[0]))
+
+    def _points(self, chosen: Ints) -> Floats:
+        """Return the points of these candidates, in value units."""
+        cell, candidates = self.plan.cell, self.choice.candidates
+        if isinstance(candidates, EvenBins):
+            quanta = candidates.double_middles(chosen) / 2.0
+        elif isinstance(candidates, EvenPoints):
+            quanta = candidates.points(chosen).astype(np.float64)
         else:
-            todo += [
-                _Branch((*branch.path, i), branch.weight * float(odds))
-                for i, odds in enumerate(branch.odds)
-            ]
-    weights, centres, scales = np.array(leaves).T
-    return Mixture(weights, centres, scales)
+            raise TypeError("the points of a choice are even points or bins.")
+        return np.asarray(float(cell.lower) + float(cell.quantum) * quanta)
 
 
-class _Branch:
-    """A source that makes given choices, notes the odds of the next one, and adds no noise."""
-
-    def __init__(self, path: tuple[int, ...], weight: float) -> None:
-        self.path, self.weight = path, weight
-        self.odds: Floats | None = None
-        self.scale, self._made = 0.0, 0
-
-    def laplace(self, scale: float) -> float:
-        """Note the scale; return no noise."""
-        self.scale = scale
-        return 0.0
-
-    def noisy_max(self, scores: NDArray[np.int64], scale: float) -> int:
-        """Return the given choice; note the odds of the first that is not given."""
-        if self._made < len(self.path):
-            self._made += 1
-            return self.path[self._made - 1]
-        if self.odds is None:
-            self.odds = law(-scores, np.ones(scores.size, dtype=np.int64), scale)
-        return 0
+def _candidate_law(query: Scores, scale: float) -> Floats:
+    """Return the chance of each candidate."""
+    scores, sizes = (np.broadcast_to(a, (1, a.shape[1]))[0] for a in (query.scores, query.sizes))
+    full = np.repeat(scores, sizes)
+    return law(-full, np.ones(full.size, dtype=np.int64), scale)
 
 
 def _between(low: Floats, high: Floats) -> Floats:

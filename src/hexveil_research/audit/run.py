@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hexveil.mechanisms.noise import add_laplace, noisy_max
+from hexveil.mechanisms.noise import VettedNoise
 from hexveil_research.audit.bounds import detection, loss_bound
 from hexveil_research.audit.cases import Case, suite
-from hexveil_research.audit.laws import mixture, release
-from hexveil_research.audit.twins import Twin, applicable, broken
+from hexveil_research.audit.laws import AuditedRelease
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,15 +25,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil_research.audit.laws import Subject
+    from hexveil_research.audit.weakenings import Weakening
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
     Counts = tuple[list[int], list[int]]
 
 FAMILY = 1e-6
 """The chance that any bound of the suite is wrong, on either path."""
 
 SIMULATED, VETTED = 1_000_000, 10_000
-"""Releases under each input, through the simulated twin and through the vetted path."""
+"""Releases under each input, with simulated noise and with the vetted noise."""
 
 
 def level(cases: Sequence[Case]) -> float:
@@ -43,33 +44,27 @@ def level(cases: Sequence[Case]) -> float:
     return FAMILY / (sum(len(case.events) for case in cases) * directions * ends * paths)
 
 
-class VettedNoise:
-    """The vetted noise as a source for a study, on a lattice of 2^-40 of a scale.
+class VettedTrials:
+    """The vetted noise for many releases of the same values."""
 
-    Draws are made in one call each time they run out, as a call costs more than a draw.
-    """
+    def __init__(self, trials: int) -> None:
+        self._vetted, self._trials = VettedNoise(), trials
 
-    _LATTICE = 2.0**40
-    _AT_ONCE = 10_000
+    def laplace(self, values: Ints, scales: Floats) -> Ints:
+        """Return integers plus discrete Laplace noise, shape (trials, entries)."""
+        shape = self._trials, values.shape[1]
+        return self._vetted.laplace(np.broadcast_to(values, shape), scales)
 
-    def __init__(self) -> None:
-        self._units: list[float] = []
-
-    def laplace(self, scale: float) -> float:
-        """Return a vetted draw of the given scale."""
-        if not self._units:
-            zeros = np.zeros(self._AT_ONCE, dtype=np.int64)
-            noise = add_laplace(zeros, np.full(self._AT_ONCE, self._LATTICE))
-            self._units = (noise / self._LATTICE).tolist()
-        return scale * self._units.pop()
-
-    def noisy_max(self, scores: NDArray[np.int64], scale: float) -> int:
-        """Return a vetted choice."""
-        return noisy_max(scores, scale)
+    def noisy_max(self, scores: Ints, sizes: Ints, scale: float) -> Ints:
+        """Return the candidate chosen in each trial."""
+        rows = np.broadcast_to(scores, (self._trials, scores.shape[1]))
+        return self._vetted.noisy_max(rows, sizes, scale)
 
 
-def simulated_bound(case: Case, level: float, seed: int, twin: Twin | None = None) -> float:
-    """Return the largest loss proven by releases of the simulated twin.
+def simulated_bound(
+    case: Case, level: float, seed: int, weakening: Weakening | None = None
+) -> float:
+    """Return the largest loss proven by releases with simulated noise.
 
     Parameters
     ----------
@@ -78,39 +73,40 @@ def simulated_bound(case: Case, level: float, seed: int, twin: Twin | None = Non
         Chance that one end of an interval is wrong.
     seed : int
         The same seed gives the same bound.
-    twin : Twin, optional
-        Audit this broken twin of the subject instead.
+    weakening : Weakening, optional
+        Audit the subject with this too small noise instead.
     """
-    subject = _subject(case, twin)
+    subject = _subject(case, weakening)
     generator = np.random.default_rng(seed)
     outcomes = (subject.simulate(values, generator, SIMULATED) for values in case.pair)
     return _largest(_counts(case, outcomes), SIMULATED, level)
 
 
-def vetted_bound(case: Case, level: float, twin: Twin | None = None) -> float:
+def vetted_bound(case: Case, level: float, weakening: Weakening | None = None) -> float:
     """Return the largest loss proven by releases that the vetted noise makes.
 
     Parameters as for `simulated_bound`; there is no seed.
     """
-    subject, noise = _subject(case, twin), VettedNoise()
-    outcomes = (
-        np.array([release(subject, values, noise) for _ in range(VETTED)]) for values in case.pair
-    )
+    subject = _subject(case, weakening)
+    if not isinstance(subject, AuditedRelease):
+        raise TypeError("only the release of a cell takes vetted noise.")
+    outcomes = (subject.outcomes(values, VettedTrials(VETTED)) for values in case.pair)
     return _largest(_counts(case, outcomes), VETTED, level)
 
 
-def exact_loss(case: Case, twin: Twin | None = None) -> float:
+def exact_loss(case: Case, weakening: Weakening | None = None) -> float:
     """Return the largest |ln(p/q)| over the events of a case, from exact laws."""
-    return max(abs(math.log(p / q)) for p, q in _chances(case, twin))
+    return max(abs(math.log(p / q)) for p, q in _chances(case, weakening))
 
 
-def power(case: Case, twin: Twin, level: float, trials: int = SIMULATED) -> float:
-    """Return a chance with which, or with more, a broken twin's bound exceeds the claim.
+def power(case: Case, weakening: Weakening, level: float, trials: int = SIMULATED) -> float:
+    """Return a chance with which, or with more, the bound of a weakened release exceeds the claim.
 
     By exact laws and binomial tails, for so many releases under either input.
     """
     return max(
-        detection(max(pair), min(pair), trials, level, case.claim) for pair in _chances(case, twin)
+        detection(max(pair), min(pair), trials, level, case.claim)
+        for pair in _chances(case, weakening)
     )
 
 
@@ -121,7 +117,7 @@ def table(seed: int = 0) -> pa.Table:
     -------
     pyarrow.Table
         case, twin (null: as it is), claim, exact (the loss on the events, by exact laws), bound
-        (proven by the simulated twin), vetted (proven by the vetted path; null for a twin),
+        (proven with simulated noise), vetted (proven with the vetted noise; null for a twin),
         detection (chance that the twin is caught; null for what is not broken).
     """
     cases = suite()
@@ -129,7 +125,7 @@ def table(seed: int = 0) -> pa.Table:
     rows = []
     for case in cases:
         rows.append(_row(case, None, each, seed) | {"vetted": vetted_bound(case, each)})
-        rows += [_row(case, twin, each, seed) for twin in applicable(case.subject)]
+        rows += [_row(case, twin, each, seed) for twin in _audited(case).weakenings]
     schema = pa.schema(
         [("case", pa.string()), ("twin", pa.string())]
         + [(name, pa.float64()) for name in ("claim", "exact", "bound", "vetted", "detection")]
@@ -137,7 +133,9 @@ def table(seed: int = 0) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def _row(case: Case, twin: Twin | None, level: float, seed: int) -> dict[str, str | float | None]:
+def _row(
+    case: Case, twin: Weakening | None, level: float, seed: int
+) -> dict[str, str | float | None]:
     return {
         "case": case.name,
         "twin": None if twin is None else twin.name,
@@ -148,13 +146,22 @@ def _row(case: Case, twin: Twin | None, level: float, seed: int) -> dict[str, st
     }
 
 
-def _subject(case: Case, twin: Twin | None) -> Subject:
-    return case.subject if twin is None else broken(case.subject, twin)
+def _subject(case: Case, weakening: Weakening | None) -> Subject:
+    if weakening is None:
+        return case.subject
+    return _audited(case).weakened(weakening)
 
 
-def _chances(case: Case, twin: Twin | None) -> list[tuple[float, float]]:
+def _audited(case: Case) -> AuditedRelease:
+    if not isinstance(case.subject, AuditedRelease):
+        raise TypeError("only the release of a cell has exact laws.")
+    return case.subject
+
+
+def _chances(case: Case, weakening: Weakening | None) -> list[tuple[float, float]]:
     """Return the exact chances of each event under the two inputs."""
-    one, other = (mixture(_subject(case, twin), values) for values in case.pair)
+    subject = _audited(case) if weakening is None else _audited(case).weakened(weakening)
+    one, other = (subject.mixture(values) for values in case.pair)
     return [(one.chance(event), other.chance(event)) for event in case.events]
 
 

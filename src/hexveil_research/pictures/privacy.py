@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.privacy_loss import privacy_loss
+from hexveil.accounting.pseudo_users import best_fit
 from hexveil.accounting.suppression_bias import midpoint_mean_bias, user_midpoint_mean_sensitivity
 from hexveil.mechanisms import ArrayAveraging, Baseline
 from hexveil.simulation import figure_style
@@ -210,7 +211,7 @@ def pseudo_users() -> Figure:
         counts, bounds=(0, fleet.SPAN), epsilon=1
     )
     plain = Baseline().plan(counts, bounds=(0, fleet.SPAN), epsilon=1)
-    groups = made.groups
+    groups = best_fit(counts, 6)
     figure, (left, right) = _figure(4.0, 2)
     colours = [
         *figure_style.COLOURS[:4],

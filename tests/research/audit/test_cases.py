@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms.selection import Choice, MidpointChoice, RankChoice
+from hexveil.mechanisms.contract import Outputs
+from hexveil.mechanisms.private_quantile import MiddleCost, RankCost
 from hexveil_research.audit.cases import suite
 from hexveil_research.audit.run import exact_loss
-from hexveil_research.audit.twins import applicable
+from stage_laws import candidate_scores
 
 CASES = suite()
 each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -15,28 +16,29 @@ each = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 @each
 def test_inputs_are_neighbours(case):
-    """One user's mean differs; of the values that a choice ranks, one, or two under WRAPAROUND."""
+    """One user's mean differs, within the bounds."""
     one, other = case.pair
-    moved = int((one != other).sum())
-    wrapped = "wrap_around" in case.name and isinstance(case.subject, Choice)
-    assert moved == (2 if wrapped else 1)
-    if not isinstance(case.subject, Choice):
-        bounds = (case.subject.lower, case.subject.upper)
-        assert min(one.min(), other.min()) >= bounds[0]
-        assert max(one.max(), other.max()) <= bounds[1]
+    assert int((one != other).sum()) == 1
+    lower, upper = case.subject.plan.cell.bounds
+    assert min(one.min(), other.min()) >= lower
+    assert max(one.max(), other.max()) <= upper
 
 
 @each
 def test_claims_are_those_of_the_plans(case):
-    """A plan claims its ε, a choice its part of it, and no claim is above 2."""
+    """A release claims its ε, a choice its part of it, and no claim is above 2."""
+    subject = case.subject
     assert 0 < case.claim <= 2
-    if not isinstance(case.subject, Choice):
-        assert case.claim == float(case.subject.epsilon)
+    if not subject.choice_alone:
+        assert case.claim == float(subject.plan.epsilon)
         return
-    costs = [case.subject.costs(values) for values in case.pair]
+    scores = [
+        candidate_scores(subject.choice.measure(subject.plan.cell.sums(means), Outputs())[0])
+        for means in case.pair
+    ]
     moved = 2 if "wrap_around" in case.name else 1
-    assert np.abs(costs[0] - costs[1]).max() == moved
-    assert case.claim == pytest.approx(2 * moved / case.subject.scale)
+    assert np.abs(scores[0] - scores[1]).max() == moved
+    assert case.claim == pytest.approx(2 * moved / subject.choice.scale)
 
 
 @each
@@ -68,8 +70,9 @@ def test_every_mechanism_is_audited():
             hv.AKMV(),
         )
     }
-    for kind in (RankChoice, MidpointChoice):
-        found = [case for case in CASES if isinstance(case.subject, kind)]
+    alone = [case for case in CASES if case.subject.choice_alone]
+    for kind in (RankCost, MiddleCost):
+        found = [case for case in alone if isinstance(case.subject.choice.costs[0], kind)]
         assert {"wrap_around" in case.name for case in found} == {True, False}
     assert len({case.name for case in CASES}) == len(CASES)
 
@@ -78,14 +81,14 @@ def test_every_twin_is_expected_somewhere():
     """For each mechanism, and for its choices alone, some case is to catch each twin there is."""
     to_catch, there_are = {}, {}
     for case in CASES:
-        key = case.name.split("(")[0], isinstance(case.subject, Choice)
+        key = case.name.split("(")[0], case.subject.choice_alone
         to_catch.setdefault(key, set()).update(case.catches)
-        there_are.setdefault(key, set()).update(applicable(case.subject))
+        there_are.setdefault(key, set()).update(case.subject.weakenings)
     assert to_catch == there_are
 
 
 def test_a_plan_without_a_choice_has_none_to_audit(monkeypatch):
     """If LEVY came to have one bin here, the suite would say so and not skip its choice."""
-    monkeypatch.setattr("hexveil.mechanisms.levy.math.sqrt", lambda _: 1.0)
+    monkeypatch.setattr("hexveil.mechanisms.single_cell.levy.math.sqrt", lambda _: 1.0)
     with pytest.raises(ValueError, match="makes no choice, so there is none to audit"):
         suite()

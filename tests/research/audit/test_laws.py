@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import laplace
 
 import hexveil as hv
-from hexveil.mechanisms.selection import MidpointChoice
-from hexveil_research.audit.laws import Event, Mixture, mixture
+from hexveil_research.audit.laws import AuditedRelease, Event, Mixture
 
 TRIALS = 100_000
 COUNTS, MEANS = [9, 7, 5, 4, 2, 1], np.array([-3.0, 0.5, 1.0, 4.0, 5.0, -1.0])
@@ -24,11 +23,11 @@ MECHANISMS = [
 def test_simulated_outcomes_have_the_law(mechanism):
     """Shares of simulated outcomes are the exact chances, 5 standard errors aside."""
     plan = mechanism.plan(COUNTS, bounds=(-3, 5), epsilon=3)
-    law = mixture(plan, MEANS)
+    law = AuditedRelease(plan).mixture(MEANS)
     assert law.weights.sum() == pytest.approx(1, abs=1e-9)
     outcomes = plan.simulate(MEANS, np.random.default_rng(2), TRIALS)
     events = [Event(high=t) for t in np.linspace(-4, 6, 11)]
-    events += [Event(low=1.0), Event(-1.0, 1.0), Event(-3.0, -3.0), Event(5.0, 5.0)]
+    events += [Event(low=1.0), Event(-1.0, 1.0), Event(-3.01, -2.99), Event(4.99, 5.01)]
     for event in events:
         chance = law.chance(event)
         error = np.sqrt(chance * (1 - chance) / TRIALS)
@@ -37,12 +36,21 @@ def test_simulated_outcomes_have_the_law(mechanism):
 
 def test_a_choice_has_a_law_of_points():
     """A choice alone has one point per candidate, at its own chance, without noise."""
-    choice = MidpointChoice(0.0, 8.0, 4, 2.0)
-    law = mixture(choice, np.array([1.0, 1.5, 7.0]))
-    assert sorted(law.centres) == choice.points.tolist()
+    plan = hv.Levy(gamma=1, cap=20).plan([20] * 3, bounds=(0, 8), epsilon=2)
+    subject = AuditedRelease(plan, choice_alone=True)
+    bins = subject.choice.candidates.size
+    middles = 8 * (np.arange(bins) + 0.5) / bins
+    means = np.array([1.0, 1.5, 7.0])
+    law = subject.mixture(means)
+    assert sorted(law.centres) == pytest.approx(middles.tolist(), abs=1e-5)
     assert not law.scales.any()
-    assert law.chance(Event(1.0, 1.0)) == law.weights[law.centres == 1.0].sum() > 0.25
-    assert law.chance(Event(1.5, 2.5)) == 0
+    assert law.weights.sum() == pytest.approx(1)
+    points = subject.simulate(means, np.random.default_rng(3), TRIALS)
+    for centre, weight in zip(law.centres, law.weights, strict=True):
+        error = np.sqrt(weight * (1 - weight) / TRIALS)
+        assert abs((points == centre).mean() - weight) <= 5 * error
+        assert law.chance(Event(centre, centre)) == weight
+    assert law.chance(Event(middles[0] + 0.1, middles[1] - 0.1)) == 0
 
 
 def test_chances_are_laplace_far_into_the_tails():

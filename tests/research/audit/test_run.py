@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hexveil.mechanisms.selection import selection_scale
+from hexveil.mechanisms.private_quantile import selection_scale
+from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans
 from hexveil_research.audit import run
 from hexveil_research.audit.cases import suite
-from hexveil_research.audit.twins import SCALES, SCORES, applicable
+from hexveil_research.audit.weakenings import SCALES, SCORES
 
 CASES = suite()
 LEVEL = run.level(CASES)
@@ -86,25 +87,25 @@ def test_the_vetted_path_has_power_too(name, twin):
 @pytest.mark.parametrize(
     ("module", "case"),
     [
-        ("quantile", 'grouping="wrap_around", cap=3, candidates=12): low'),
-        ("quantile", 'grouping="wrap_around", cap=3, candidates=12)'),
+        ("quantile_averaging", 'grouping="wrap_around", cap=3, candidates=12): low'),
+        ("quantile_averaging", 'grouping="wrap_around", cap=3, candidates=12)'),
         ("levy", 'grouping="wrap_around", cap=24): middle'),
     ],
 )
 def test_scores_that_are_not_doubled_are_caught(module, case, monkeypatch):
     """If the code forgot that WRAPAROUND moves two array means, its audit would fail."""
     monkeypatch.setattr(
-        f"hexveil.mechanisms.{module}.selection_scale", lambda _, part: selection_scale(1, part)
+        f"hexveil.mechanisms.single_cell.{module}.selection_scale",
+        lambda _, part: selection_scale(1, part),
     )
     (slipped,) = [one for one in suite() if one.name.endswith(case)]
-    assert run.simulated_bound(slipped, LEVEL, SEED) > slipped.claim
+    assert run.simulated_bound(slipped, LEVEL, SEED) > named(slipped.name).claim
 
 
 def test_a_sensitivity_of_one_array_under_wrap_around_is_caught(monkeypatch):
     """If the noise were fitted to one array of the two that a user moves, the audit would fail."""
     monkeypatch.setattr(
-        "hexveil.mechanisms.clipped_range.IntervalPlan.sensitivities",
-        lambda plan, widths: np.minimum(widths, plan.span) / plan.groups.n_arrays,
+        PseudoUserMeans, "max_moved", lambda arrays, width: np.minimum(width, arrays.reach.max())
     )
     (slipped,) = [
         one for one in suite() if one.name.endswith('"wrap_around", cap=3, candidates=12)')
@@ -158,7 +159,7 @@ def test_the_table_has_a_row_per_case_and_twin(monkeypatch):
     assert [(row["case"], row["twin"]) for row in table] == [
         (case.name, twin and twin.name)
         for case in some
-        for twin in (None, *applicable(case.subject))
+        for twin in (None, *case.subject.weakenings)
     ]
     for row in table:
         assert (row["twin"] is None) == (row["detection"] is None) == (row["vetted"] is not None)
@@ -190,7 +191,7 @@ def test_the_page_says_which_twin_is_caught_where():
     """The page has every twin of every case, and its detection probability by exact laws."""
     found = {(row[0], row[1]): row for row in rows("Broken twins")}
     for case in CASES:
-        for twin in applicable(case.subject):
+        for twin in case.subject.weakenings:
             row = found.pop((f"`{case.name}`", twin.name))
             assert float(row[3]) == pytest.approx(run.exact_loss(case, twin), abs=6e-4)
             said = "> 0.999" if (power := run.power(case, twin, LEVEL)) > 0.999 else "no"

@@ -18,6 +18,7 @@ from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
+from hexveil.mechanisms import REGISTRY
 from hexveil.simulation import error_chart, figure_style, mechanism_text, private_study_output
 from hexveil.simulation.cell_counts import read_counts
 from hexveil.simulation.evaluation import evaluate as compare
@@ -101,9 +102,7 @@ def evaluate(  # noqa: PLR0913  the options of the command
         private_study_output.check_folder(out)
         figure_style.check_installed()
     study_arguments: dict[str, Any] = {
-        "mechanisms": [
-            mechanism_text.mechanism(text) for text in mechanism or mechanism_text.MECHANISMS
-        ],
+        "mechanisms": [mechanism_text.mechanism(text) for text in mechanism or REGISTRY],
         "epsilons": epsilons(run, epsilon),
         "values": None if values is None else mechanism_text.values(values),
         "trials": trials,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.cell_plan import Mechanism
+    from hexveil.mechanisms import CellMechanism
     from hexveil.records.dataset import Dataset
     from hexveil_research.papers.study import Setting
 
@@ -50,9 +50,9 @@ LEAST_USERS = 20
 RESOLUTION = 7
 AVERAGING, CLIPPING = ArrayAveraging(cap="median"), OptimalClipping()
 OURS = (Foresight(), Auto())
-SHOWN: tuple[Mechanism, ...] = (Baseline(), AKMV(), CLIPPING, AVERAGING)
+SHOWN: tuple[CellMechanism, ...] = (Baseline(), AKMV(), CLIPPING, AVERAGING)
 """The papers' mechanisms that have a line of their own."""
-PAPERS: tuple[Mechanism, ...] = (
+PAPERS: tuple[CellMechanism, ...] = (
     *SHOWN,
     *(ArrayAveraging(cap=cap) for cap in ("sqrt", "minimax", "surrogate", "exact")),
     *(ArrayAveraging(grouping="wrap_around", cap=cap) for cap in ("median", "sqrt")),

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil import theory
-from hexveil.mechanisms.selection import MidpointChoice, RankChoice
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot.lemmas import CLOSE, few_caps
+from hexveil_research.papers.private_choices import middle_costs, rank_costs
 from hexveil_research.papers.study import Claim
 
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     Costs = Callable[[Floats], NDArray[np.float64]]
 
 EPSILON = math.log(2)
-MIDDLES = MidpointChoice(0.0, 8.0, 4, 1.0)
+MIDDLES = np.array([1.0, 3.0, 5.0, 7.0])
+"""Middles of four bins of [0, 8]."""
 ARRAYS = (6.9, 7.0, 7.2)
 """Array means between 0 and 8, all nearest to 7 of the middles 1, 3, 5 and 7."""
 
 
 def printed_costs(values: Floats) -> Floats:
     """Return Algorithm 3's cost of each middle, with the distances that step 3 prints."""
-    points = MIDDLES.points
-    distance = np.abs(values[:, None] - points).min(axis=1)
+    distance = np.abs(values[:, None] - MIDDLES).min(axis=1)
     below, above = (
-        (distance[:, None] < points).sum(axis=0),
-        (distance[:, None] > points).sum(axis=0),
+        (distance[:, None] < MIDDLES).sum(axis=0),
+        (distance[:, None] > MIDDLES).sum(axis=0),
     )
     return np.asarray(np.maximum(below, above), dtype=np.float64)
 
@@ -49,8 +49,8 @@ def printed_costs(values: Floats) -> Floats:
 def middle_claims(costs: Costs = printed_costs) -> tuple[Claim, Claim]:
     """Return which middle Algorithm 3 makes likeliest: as printed, and ERRATA 11."""
     values = np.array(ARRAYS)
-    likeliest = float(MIDDLES.points[np.argmin(costs(values))])
-    right = float(MIDDLES.points[np.argmin(MIDDLES.costs(values))])
+    likeliest = float(MIDDLES[np.argmin(costs(values))])
+    right = float(MIDDLES[np.argmin(middle_costs(values, 8, 4))])
     nearest = 7.0
     return (
         Claim(
@@ -84,7 +84,7 @@ def middle_loss(moved: int) -> float:
     ends = [0.5, 3.5, 4.5, 7.5]
     worst = 0.0
     for fixed in product(ends, repeat=3 - moved):
-        costs = [MIDDLES.costs(np.array((*fixed, *own))) for own in product(ends, repeat=moved)]
+        costs = [middle_costs((*fixed, *own), 8, 4) for own in product(ends, repeat=moved)]
         worst = max(worst, lost([np.exp(-EPSILON * c / 4) for c in costs]))
     return worst
 
@@ -104,9 +104,8 @@ def middle_private_claim() -> Claim:
 
 def rank_loss(factor: float, steps: int = 1000) -> float:
     """Return what weights exp(-factor ε |rank - target|) lose on one pair of neighbours."""
-    choice = RankChoice(0.0, 1.0, steps, 1, 1.0)
     laws = [
-        np.exp(-factor * EPSILON * choice.costs(np.array(values)))
+        np.exp(-factor * EPSILON * rank_costs(values, steps, 1))
         for values in ((0.0, 0.001), (1.0, 0.001))
     ]
     return lost(laws)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil import theory
+from hexveil.accounting.pseudo_users import array_means
 from hexveil.mechanisms import FixedQuantile, Levy, OptimizedQuantile
-from hexveil.mechanisms.arrays import array_means
-from hexveil.mechanisms.clipped_range import projected_mean
+from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.simulation.evaluation import evaluate
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot.setting import SURE, sample_scaled_cell
@@ -91,8 +92,8 @@ def extremes_claims(
 
 def _sorted_means(counts: NDArray[np.int64], seed: int) -> Floats:
     """Return the array means of a cell, the smallest first."""
-    plan = OptimizedQuantile().plan(counts, bounds=itms.BOUNDS, epsilon=1)
-    return np.sort(array_means(plan.groups, itms.mixed_means(counts, seed)))
+    groups = theory.best_fit(counts, theory.sqrt_cap(counts))
+    return np.sort(array_means(groups, itms.mixed_means(counts, seed)))
 
 
 def _missed(x: Floats, epsilon: Fraction, rank: int) -> bool:
@@ -117,11 +118,15 @@ def exact_error(cell: Cell, mechanism: FixedQuantile | OptimizedQuantile, epsilo
     mechanism : FixedQuantile or OptimizedQuantile
     epsilon : str
     """
-    plan = mechanism.plan(cell.counts, bounds=itms.BOUNDS, epsilon=epsilon)
-    x = np.sort(array_means(plan.groups, cell.means))
-    ends = x[[plan.low.target - 1]], x[[min(plan.high.target, x.size - 1)]]
-    missed = abs(float(projected_mean(x, *ends)[0]) - cell.truth)
-    scale = float(plan.sensitivities(ends[1] - ends[0])[0]) / float(plan.mean_epsilon)
+    study = study_cell(cell.counts, itms.BOUNDS)
+    allocation = mechanism.allocate_cell(study, Fraction(epsilon))
+    x = np.sort(array_means(allocation.groups, cell.means))
+    low, high = allocation.targets
+    ends = x[low - 1], x[min(high, x.size - 1)]
+    missed = abs(float(np.clip(x, *ends).mean()) - cell.truth)
+    width = np.array([ends[1] - ends[0]])
+    sensitivity = float(allocation.range_sensitivities(itms.SPAN, width)[0])
+    scale = sensitivity / float(allocation.mean_epsilon)
     return missed + scale * math.exp(-missed / scale)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil import theory
 from hexveil.mechanisms import (
     ArrayAveraging,
     Auto,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.cell_plan import Mechanism
+    from hexveil.mechanisms import CellMechanism
     from hexveil_research.papers.iot.setting import Curves
     from hexveil_research.papers.study import Setting
 
@@ -52,14 +53,14 @@ if TYPE_CHECKING:
 CELL_LOSS = "privacy loss ε"
 ERROR = "mean |error|, km/h"
 BASELINE, FORESIGHT, AUTO = Baseline(), Foresight(), Auto()
-CLIPPING: dict[str, Mechanism] = {
+CLIPPING: dict[str, CellMechanism] = {
     "ARRAY-AVERAGING": ArrayAveraging(),
     "LEVY": Levy(),
     "FIXEDQUANTILE": FixedQuantile(),
     "OPTIMIZEDQUANTILE": OptimizedQuantile(),
 }
 """The paper's algorithms that clip, by its names."""
-GROUPED: dict[str, tuple[Mechanism, Mechanism]] = {
+GROUPED: dict[str, tuple[CellMechanism, CellMechanism]] = {
     "ARRAY-AVERAGING": (ArrayAveraging("wrap_around"), ArrayAveraging()),
     "LEVY": (Levy(grouping="wrap_around"), Levy()),
     "FIXEDQUANTILE": (FixedQuantile(grouping="wrap_around"), FixedQuantile()),
@@ -79,11 +80,13 @@ def printed_wrap(cell: Cell) -> Floats:
     ----------
     cell : Cell
     """
+    arrays = theory.wrap_around(cell.counts, theory.median_cap(cell.counts)).n_arrays
     found = []
     for epsilon in EPSILONS:
         plan = ArrayAveraging("wrap_around").plan(cell.counts, bounds=itms.BOUNDS, epsilon=epsilon)
-        d = abs(float(plan.noiseless(cell.means)) - cell.truth)
-        b = 2 * itms.SPAN / (plan.groups.n_arrays * float(epsilon))
+        quiet = plan.noiseless_estimates(plan.cell.sums(cell.means))
+        d = abs(float(quiet[0]) - cell.truth)
+        b = 2 * itms.SPAN / (arrays * float(epsilon))
         found.append(d + b * np.exp(-d / b))
     return np.array(found)
 
@@ -127,7 +130,7 @@ def _part(setting: Setting, start: float, end: float) -> Callable[[float], None]
 def _named(
     setting: Setting,
     cell: Callable[[int], Cell],
-    papers: dict[str, Mechanism],
+    papers: dict[str, CellMechanism],
     tell: Callable[[float], None] = lambda _: None,
 ) -> Curves:
     """Return errors of several algorithms by the names given."""
@@ -147,8 +150,8 @@ def compared(
     setting: Setting,
     title: str,
     cell: Callable[[int], Cell],
-    clipping: dict[str, Mechanism],
-    ours: dict[str, Mechanism],
+    clipping: dict[str, CellMechanism],
+    ours: dict[str, CellMechanism],
 ) -> tuple[Panel, Curves, Curves]:
     """Return the panel of BASELINE, the clipping algorithms and ours, with both their curves."""
     papers = _named(setting, cell, {"BASELINE": BASELINE, **clipping}, _part(setting, 0.0, 0.2))

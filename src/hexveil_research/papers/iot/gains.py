@@ -14,6 +14,7 @@ import numpy as np
 
 from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, Baseline, Levy
+from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil_research.papers import itms
 from hexveil_research.papers.comp import small
 from hexveil_research.papers.iot.lemmas import (
@@ -30,6 +31,9 @@ from hexveil_research.papers.study import Claim
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.single_cell.levy import LevyMean
     from hexveil_research.papers.iot.lemmas import CapRule, Counts
 
 GAMMA = 0.2
@@ -229,14 +233,20 @@ def exact_median_claims(counts: Counts = (5, 5, 5)) -> tuple[Claim, Claim]:
     )
 
 
+def _levy(counts: NDArray[np.int64]) -> LevyMean:
+    """Return LEVY's allocation of a cell like ITMS at ε = 1."""
+    return Levy(GAMMA).allocate_cell(study_cell(counts, itms.BOUNDS), Fraction(1))
+
+
 def narrow_claim(counts: Counts | None = None) -> Claim:
     """Return that LEVY's noise is below ARRAY-AVERAGING's exactly if its interval is below U/2."""
     m = itms.counts() if counts is None else np.array(counts)
     plans = []
     for scale in (1, 2, 3, 4, 6, 8, 10, 20):
-        levy = Levy(GAMMA).plan(scale * m, bounds=itms.BOUNDS, epsilon=1)
+        levy = _levy(scale * m)
         plain = ArrayAveraging(cap="sqrt").plan(scale * m, bounds=itms.BOUNDS, epsilon=1)
-        plans.append((scale, levy.widest, levy.noise_scale < plain.noise_scale))
+        noise = float(levy.error(itms.SPAN).scale[0])
+        plans.append((scale, itms.SPAN * levy.widest, noise < plain.noise_scale))
     narrow = [width < itms.SPAN / 2 for _, width, _ in plans]
     each = ", ".join(f"{width:.1f} (λ = {scale})" for scale, width, _ in plans[:4])
     return Claim(
@@ -259,18 +269,19 @@ def concentrated_claim(seed: int, radius: float = 1.0) -> Claim:
     radius : float
         In parts of τ; for a test.
     """
-    plan = Levy(GAMMA).plan(itms.counts(), bounds=itms.BOUNDS, epsilon=1)
-    arrays, cap = plan.groups.n_arrays, plan.groups.cap
+    levy = _levy(itms.counts())
+    arrays, cap = levy.groups.n_arrays, levy.groups.cap
+    tau = itms.SPAN * levy.relative_radius
     draw = np.random.default_rng([seed, 7])
     # Values at either bound, equally likely, spread most.
     means = itms.SPAN * draw.binomial(cap, 0.5, (BLOCK, arrays)) / cap
-    out = float((np.abs(means - itms.SPAN / 2).max(axis=1) > radius * plan.radius).mean())
+    out = float((np.abs(means - itms.SPAN / 2).max(axis=1) > radius * tau).mean())
     return Claim(
         "IOT",
         "Section III-D, eq. (7)",
         f"All means of full arrays of i.i.d. samples lie within τ of their expected value with a "
         f"chance of at least 1 - gamma = {1 - GAMMA}",
-        f"{arrays} arrays of {cap} samples, each 0 or U: outside τ = {plan.radius:.1f} km/h in "
+        f"{arrays} arrays of {cap} samples, each 0 or U: outside τ = {tau:.1f} km/h in "
         f"{out:.3f} of {BLOCK} draws",
         out <= GAMMA + SURE * (GAMMA * (1 - GAMMA) / BLOCK) ** 0.5,
     )

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil import theory
-from hexveil.mechanisms import ArrayAveraging, Baseline, FixedQuantile, Levy, OptimizedQuantile
-from hexveil.mechanisms.arrays import array_means
+from hexveil.accounting.pseudo_users import array_means
+from hexveil.mechanisms import ArrayAveraging, Baseline, FixedQuantile, Levy
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.single_cell.cell_allocation import study_cell
+from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot.lemmas import CLOSE, kept, listed
 from hexveil_research.papers.study import Claim
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms import Mechanism
+    from hexveil.mechanisms import CellMechanism
     from hexveil_research.papers.iot.lemmas import CapRule, Counts
 
     Floats = NDArray[np.float64]
@@ -66,7 +69,7 @@ def samples_claim(
 
 
 def same_noise_claim(
-    cells: Sequence[Counts], mechanisms: Sequence[Mechanism] | None = None
+    cells: Sequence[Counts], mechanisms: Sequence[CellMechanism] | None = None
 ) -> Claim:
     """Return Proposition IV.1 for BASELINE and ARRAY-AVERAGING."""
     tried = mechanisms or (
@@ -92,8 +95,9 @@ def same_noise_claim(
 
 def levy_sensitivity(counts: Sequence[int]) -> tuple[float, bool]:
     """Return LEVY's sensitivity of eq. (8) for U = 1, and whether 3τ was cut to U."""
-    plan = Levy(GAMMA).plan(counts, bounds=(0, 1), epsilon=1)
-    return min(3 * plan.radius, 1.0) / plan.groups.n_arrays, 3 * plan.radius > 1
+    levy = Levy(GAMMA).allocate_cell(study_cell(counts, (0, 1)), Fraction(1))
+    width = 3 * levy.relative_radius
+    return min(width, 1.0) / levy.groups.n_arrays, width > 1
 
 
 def levy_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
@@ -279,11 +283,13 @@ def fixed_width_claim(seed: int, trials: int) -> Claim:
     means = itms.iid_means(counts, seed)
     ratios = []
     for epsilon in EPSILONS:
-        plan = FixedQuantile().plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
-        ends = plan.simulate_interval(
-            array_means(plan.groups, means), np.random.default_rng([seed, 43]), trials
-        )
-        scale = plan.sensitivities(ends[1] - ends[0]) / float(plan.mean_epsilon)
+        cell = study_cell(counts, itms.BOUNDS)
+        allocation = FixedQuantile().allocate_cell(cell, Fraction(epsilon))
+        noise = SimulatedNoise(np.random.default_rng([seed, 43]), trials)
+        outputs = CellPlan(allocation).outputs(cell.sums(means), noise)
+        low, high = allocation.range_sum.clipping.ends(outputs)
+        widths = np.asarray((high - low) * float(cell.quantum), dtype=np.float64)
+        scale = allocation.range_sensitivities(itms.SPAN, widths) / float(allocation.mean_epsilon)
         plain = ArrayAveraging(cap="sqrt").plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
         ratios.append(float(scale.mean()) / plain.noise_scale)
     return Claim(
@@ -301,14 +307,14 @@ def _extreme_widths(counts: Ints, means: Floats) -> list[float]:
     """Return how far the exact ⌈2/ε⌉-th extremes of the array means are apart, at each ε."""
     found = []
     for epsilon in EPSILONS:
-        plan = OptimizedQuantile().plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
-        x = np.sort(array_means(plan.groups, means))
+        groups = theory.best_fit(counts, theory.sqrt_cap(counts))
+        x = np.sort(array_means(groups, means))
         rank = math.ceil(2 / Fraction(epsilon))
         found.append(float(x[-rank] - x[rank - 1]))
     return found
 
 
-def _noise(mechanism: Mechanism, counts: Sequence[int] | Ints) -> float:
+def _noise(mechanism: CellMechanism, counts: Sequence[int] | Ints) -> float:
     """Return the largest noise scale at ε = 1, in parts of U."""
     return mechanism.plan(counts, bounds=(0, 1), epsilon=1).noise_scale
 

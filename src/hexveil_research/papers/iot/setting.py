@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.cell_plan import Mechanism
+    from hexveil.mechanisms import CellMechanism
     from hexveil_research.papers.study import Setting, Whose
 
     Floats = NDArray[np.float64]
@@ -133,7 +133,7 @@ def ends(setting: Setting) -> str:
 
 
 def simulated(
-    mechanisms: Sequence[Mechanism],
+    mechanisms: Sequence[CellMechanism],
     setting: Setting,
     cell: Callable[[int], Cell],
     tell: Callable[[float], None] = lambda _: None,
@@ -142,7 +142,7 @@ def simulated(
 
     Parameters
     ----------
-    mechanisms : sequence of Mechanism
+    mechanisms : sequence of CellMechanism
     setting : Setting
     cell : callable
         Makes the cell of a seed.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot.setting import SURE, Curve, X
@@ -72,7 +73,7 @@ def noise_claims(cells: Sequence[Ints]) -> tuple[Claim, Claim]:
             ArrayAveraging(rule).plan(counts, bounds=itms.BOUNDS, epsilon=1)
             for rule in ("wrap_around", "best_fit")
         )
-        arrays = wrapped.groups.n_arrays
+        arrays = theory.wrap_around(counts, theory.median_cap(counts)).n_arrays
         printed.append(wrapped.sensitivity / (2 * itms.SPAN / arrays))
         needed.append(fitted.sensitivity / wrapped.sensitivity)
     exact, ratio = np.array(printed), np.array(needed)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.cell_plan import Mechanism
+    from hexveil.mechanisms import CellMechanism
     from hexveil_research.papers.study import Setting
 
     Floats = NDArray[np.float64]
@@ -59,7 +59,7 @@ def searched(counts: Ints) -> Ints:
     return np.array(found)
 
 
-def worst_errors(counts: Ints, mechanisms: Sequence[Mechanism]) -> Floats:
+def worst_errors(counts: Ints, mechanisms: Sequence[CellMechanism]) -> Floats:
     """Return worst-case bias plus expected |noise|, of one mechanism for each ε."""
     plans = (
         one.plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
@@ -68,7 +68,7 @@ def worst_errors(counts: Ints, mechanisms: Sequence[Mechanism]) -> Floats:
     return np.array([plan.worst_case_error for plan in plans], dtype=np.float64)
 
 
-def capped(caps: Ints) -> list[Mechanism]:
+def capped(caps: Ints) -> list[CellMechanism]:
     """Return ARRAY-AVERAGING with a cap for each ε."""
     return [ArrayAveraging(cap=cap) for cap in caps.tolist()]
 
@@ -79,7 +79,7 @@ def stairs(setting: Setting) -> Outcome:
     caps = minimax(counts)
     fitted = np.array([theory.exact_cap(counts, epsilon) for epsilon in EPSILONS])
     setting.tell(0.5)
-    tried: dict[str, list[Mechanism]] = {
+    tried: dict[str, list[CellMechanism]] = {
         "BASELINE": [Baseline()] * POINTS,
         "OPT-ARRAY-AVERAGING": capped(caps),
         "exact cap": capped(fitted),

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms import Mechanism
+    from hexveil.mechanisms import CellMechanism
     from hexveil_research.papers.iot.setting import Cell, Curves
     from hexveil_research.papers.study import Setting
 
@@ -54,24 +54,24 @@ if TYPE_CHECKING:
 CELL_LOSS = "privacy loss ε"
 ERROR = "mean |error|, km/h"
 LIKE = "cell like ITMS"
-CLIPPING: dict[str, Mechanism] = {
+CLIPPING: dict[str, CellMechanism] = {
     "ARRAY-AVERAGING": ArrayAveraging(),
     "LEVY": FreeLevy(),
     "FIXEDQUANTILE": FixedQuantile(),
     "ε-DEPENDENTQUANTILE": OptimizedQuantile(),
 }
 """The algorithms that RW plots beside BASELINE, by its names."""
-OPTIMISED: dict[str, Mechanism] = {
+OPTIMISED: dict[str, CellMechanism] = {
     "OPT-ARRAY-AVERAGING, eq. (4)": Optimised(),
     "OPT-ARRAY-AVERAGING, Lemma VI.2": Optimised("Lemma VI.2"),
 }
-OURS: dict[str, Mechanism] = {"Foresight": Foresight(), "Auto": Auto()}
+OURS: dict[str, CellMechanism] = {"Foresight": Foresight(), "Auto": Auto()}
 
 
 def curves_of(
     setting: Setting,
     cell: Callable[[int], Cell],
-    named: dict[str, Mechanism],
+    named: dict[str, CellMechanism],
     tell: Callable[[float], None] = lambda _: None,
 ) -> Curves:
     """Return the errors of mechanisms, by the names given."""
@@ -92,8 +92,8 @@ def compared(
     setting: Setting,
     title: str,
     cell: Callable[[int], Cell],
-    clipping: dict[str, Mechanism],
-    ours: dict[str, Mechanism],
+    clipping: dict[str, CellMechanism],
+    ours: dict[str, CellMechanism],
 ) -> tuple[Panel, Curves, Curves, Curves]:
     """Return the panel, and the curves of what RW plots, of OPT-ARRAY-AVERAGING and of ours."""
     plotted = curves_of(setting, cell, {"BASELINE": Baseline(), **clipping})

@@ -4,8 +4,8 @@ Source: RW eq. (2) to (4) and appendix C. RW's LEVY leaves the interval unclampe
 K = ⌊ΣΓ/m_UB⌋ in place of the arrays there are; RW's OPT-ARRAY-AVERAGING counts the noise by its
 standard deviation, or takes the cap of the printed rule of Lemma VI.2 (ERRATA 6).
 Neighbours, choice, sensitivity and loss: those of `mechanisms.Levy` and
-`mechanisms.ArrayAveraging`, whose plans these are. An interval wider than the bounds moves a
-projected array mean by U at most, which the plan of `Levy` knows; τ and the caps are worked out
+`mechanisms.ArrayAveraging`, whose stages these are. An interval wider than the bounds moves a
+clipped array mean by U at most, which the range sum of `Levy` knows; τ and the caps are computed
 from public counts.
 """
 
@@ -13,35 +13,50 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from hexveil import theory
-from hexveil.mechanisms import ArrayAveraging, Levy
-from hexveil.mechanisms.levy import LevyPlan
-from hexveil.mechanisms.single_cell_plan import Named
+from hexveil.mechanisms import ArrayAveraging, CellMechanism, Levy
+from hexveil.mechanisms.single_cell.levy import LevyMean, RangeAroundMiddle
+from hexveil.mechanisms.single_cell.range_sum import RangeSum
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
 
     from hexveil.base.rational import Number
-    from hexveil.mechanisms.array_averaging import ArrayPlan
+    from hexveil.mechanisms.single_cell.array_averaging import ArrayAverage
+    from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 
-    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FreeRange(RangeAroundMiddle):
+    """A range around the middle chosen that may leave the bounds."""
+
+    def around(self, chosen: Ints) -> tuple[Ints, Ints]:
+        """Return both ends, rounded outwards, for numbers of bins."""
+        middle = self.bins.double_middles(chosen)
+        return (middle - self.half_width) // 2, -(-(middle + self.half_width) // 2)
 
 
 @dataclass(frozen=True, eq=False)
-class FreePlan(LevyPlan):
-    """The public plan of LEVY with an interval that may leave the bounds."""
+class FreeLevyMean(LevyMean):
+    """The allocation of LEVY with a range that may leave the bounds."""
 
-    def _around(self, middle: Floats) -> tuple[Floats, Floats]:
-        half = 1.5 * self.radius
-        return middle - half, middle + half
+    @cached_property
+    def widest(self) -> float:
+        """Width of every range, in parts of the bounds."""
+        return 3.0 * self.relative_radius
 
 
 @dataclass(frozen=True, repr=False)
-class FreeLevy(Named):
+class FreeLevy(CellMechanism):
     """LEVY as in RW appendix C, under BESTFIT with the cap of eq. (8).
 
     Parameters
@@ -52,27 +67,32 @@ class FreeLevy(Named):
     Examples
     --------
     >>> pair = FreeLevy(), Levy()
-    >>> rw, iot = (one.plan([100, 60] * 25, bounds=(0, 8), epsilon=1) for one in pair)
-    >>> rw.groups.n_arrays, rw.radius < iot.radius
+    >>> rw, iot = (one.plan([100, 60] * 25, bounds=(0, 8), epsilon=1).allocation for one in pair)
+    >>> rw.groups.n_arrays, rw.relative_radius < iot.relative_radius
     (50, True)
     """
 
-    _always = ("gamma",)
+    shown_always = ("gamma",)
 
     gamma: Number = 0.2
 
-    def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> FreePlan:
-        """Return the public plan of one cell: see `Mechanism.plan`."""
-        made = Levy(self.gamma).plan(counts, bounds=bounds, epsilon=epsilon)
-        cap = made.groups.cap
-        arrays = int(np.minimum(made.counts, cap).sum()) // cap
-        radius = made.span * math.sqrt(math.log(2 * arrays / float(self.gamma)) / (2 * cap))
-        facts = made.counts, made.lower, made.upper, made.epsilon
-        return FreePlan(*facts, made.groups, made.mean_epsilon, radius, made.choice)
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> LevyMean:
+        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
+        clamped = Levy(self.gamma).allocate_cell(cell, epsilon)
+        cap = clamped.groups.cap
+        arrays = int(np.minimum(cell.counts, cap).sum()) // cap
+        radius = math.sqrt(math.log(2 * arrays / float(self.gamma)) / (2 * cap))
+        stage = clamped.range_sum
+        if not isinstance(stage.clipping, RangeAroundMiddle):
+            return clamped  # one bin: the interval is the bounds
+        clipping = FreeRange(stage.clipping.bins, math.ceil(3.0 * radius * cell.span))
+        stages = *clamped.stages[:-1], RangeSum(stage.name, stage.reading, clipping, stage.epsilon)
+        facts = clamped.mean_epsilon, clamped.divisor, clamped.groups
+        return FreeLevyMean(cell, epsilon, stages, *facts, radius)
 
 
 @dataclass(frozen=True, repr=False)
-class Optimised(Named):
+class Optimised(CellMechanism):
     """OPT-ARRAY-AVERAGING as in RW section VI.
 
     Parameters
@@ -82,18 +102,19 @@ class Optimised(Named):
 
     Examples
     --------
-    >>> Optimised("Lemma VI.2").plan([10, 3, 1, 1], bounds=(0, 8), epsilon=1).groups.cap
+    >>> plan = Optimised("Lemma VI.2").plan([10, 3, 1, 1], bounds=(0, 8), epsilon=1)
+    >>> plan.allocation.groups.cap
     10
     """
 
-    _always = ("objective",)
+    shown_always = ("objective",)
 
     objective: Literal["eq. (4)", "Lemma VI.2"] = "eq. (4)"
 
-    def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> ArrayPlan:
-        """Return the public plan of one cell: see `Mechanism.plan`."""
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ArrayAverage:
+        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         if self.objective == "eq. (4)":
-            cap = theory.minimax_cap(counts, epsilon, noise="std")
+            cap = theory.minimax_cap(cell.counts, epsilon, noise="std")
         else:
-            cap = int(theory.surrogate_cap(counts, rule="printed"))
-        return ArrayAveraging(cap=cap).plan(counts, bounds=bounds, epsilon=epsilon)
+            cap = int(theory.surrogate_cap(cell.counts, rule="printed"))
+        return ArrayAveraging(cap=cap).allocate_cell(cell, epsilon)

@@ -9,6 +9,7 @@ Ours in the same axes: Foresight, tuned on other sets but judged on these collec
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ import numpy as np
 from hexveil import theory
 from hexveil.mechanisms import AKMV, Auto, Baseline, Foresight, OptimalClipping
 from hexveil.mechanisms.priors import Uniform
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.single_cell.cell_allocation import study_cell
+from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
 from hexveil_research.papers.wc import clipping, program, shown, thresholds
 from hexveil_research.papers.wc.setting import (
@@ -36,7 +40,7 @@ from hexveil_research.papers.wc.setting import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.cell_plan import Mechanism
+    from hexveil.mechanisms import CellMechanism
     from hexveil.mechanisms.priors import Values
     from hexveil_research.papers.study import Setting
 
@@ -69,10 +73,13 @@ def akmv_error(counts: Ints, setting: Setting) -> Curve:
     reach, total = (SPAN * counts).astype(np.float64), counts.sum()
     found = []
     for epsilon in EPSILONS:
-        plan = HALVES.plan(counts, bounds=BOUNDS, epsilon=epsilon)
-        top = plan.choice.simulate(reach, generator, max(2, setting.trials))
+        cell = study_cell(counts, BOUNDS)
+        allocation = HALVES.allocate_cell(cell, Fraction(epsilon))
+        noise = SimulatedNoise(generator, max(2, setting.trials))
+        outputs = CellPlan(allocation).outputs(cell.sums(np.full(counts.size, SPAN)), noise)
+        top = allocation.range_sum.clipping.ends(outputs)[1] * float(cell.quantum)
         lost = np.maximum(reach - top[:, None], 0).sum(axis=1)
-        each = (lost + top / float(plan.mean_epsilon)) / total
+        each = (lost + top / float(allocation.mean_epsilon)) / total
         found.append((each.mean(), each.std(ddof=1) / each.size**0.5))
     error, noise = np.array(found).T
     return Curve(error, noise)
@@ -82,7 +89,7 @@ def worst_case(setting: Setting) -> Outcome:
     """Return WC figure 1: errors on the data set whose samples are all U."""
     counts = geometric()
     optimal, akmv = exactly(optimal_error(counts)), akmv_error(counts, setting)
-    tried: list[Mechanism] = [LAPLACE, OPTIMAL, HALVES, FORESIGHT, AUTO]
+    tried: list[CellMechanism] = [LAPLACE, OPTIMAL, HALVES, FORESIGHT, AUTO]
     means = np.full(counts.size, SPAN)
     real = simulated(tried, setting, setting.tell, counts=counts, user_means=means)
     lines = (
@@ -117,7 +124,7 @@ def average(
     """Return WC figure 2 or 3: errors on simulated samples, a panel for each kind of them."""
     counts = geometric() if number == 2 else extreme()
     optimal = optimal_error(counts)
-    tried: list[Mechanism] = [LAPLACE, OPTIMAL, HALVES, FORESIGHT, AUTO]
+    tried: list[CellMechanism] = [LAPLACE, OPTIMAL, HALVES, FORESIGHT, AUTO]
     panels: list[Panel] = []
     claims: list[Claim] = []
     for done, (kind, values) in enumerate(cells):

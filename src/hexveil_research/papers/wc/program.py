@@ -12,6 +12,7 @@ where both agree both are optimal: no solver need be trusted.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -291,7 +292,8 @@ def others(seed: int) -> tuple[Claim, Claim]:
             best = optimal_error(counts, SPAN, Fraction(epsilon))
             for one in caps:
                 plan = one.plan(counts, bounds=BOUNDS, epsilon=epsilon)
-                arrays = min(arrays, plan.worst_case_error / best)
+                error = plan.worst_case_error
+                arrays = min(arrays, (math.inf if error is None else error) / best)
             for w in _weights(counts, draw):
                 noise = SPAN * w.max() / float(epsilon)
                 weights = min(weights, (theory.linear_bias(w, counts, SPAN, "best") + noise) / best)

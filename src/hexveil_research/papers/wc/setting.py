@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.cell_plan import Mechanism
+    from hexveil.mechanisms import CellMechanism
     from hexveil_research.papers.study import Setting, Whose
 
     Floats = NDArray[np.float64]
@@ -121,7 +121,7 @@ class Curve:
 
 
 def simulated(
-    mechanisms: Sequence[Mechanism],
+    mechanisms: Sequence[CellMechanism],
     setting: Setting,
     tell: Callable[[float], None],
     **cell: Any,  # noqa: ANN401  counts, and user_means or values, as evaluate takes them

@@ -18,8 +18,9 @@ from hexveil import theory
 from hexveil.mechanisms import AKMV, Baseline, OptimalClipping
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.mechanisms.priors import Uniform, draw_user_means
-from hexveil.mechanisms.selection import RankChoice, selection_scale
+from hexveil.mechanisms.private_quantile import selection_scale
 from hexveil_research.papers.comp import small
+from hexveil_research.papers.private_choices import rank_costs
 from hexveil_research.papers.study import Claim
 from hexveil_research.papers.wc.setting import BOUNDS, SPAN, SURE, extreme, geometric
 
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.cell_plan import CellPlan
+    from hexveil.mechanisms.single_cell.cell_plan import CellPlan
     from hexveil_research.papers.study import Setting
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Law = Callable[[RankChoice, Floats], Floats]
+    Law = Callable[[Ints], Floats]
 
 CLOSE = 1e-9
 LOSSES = ("0.5", "1", "2")
@@ -84,7 +85,8 @@ def laplace_claim(scale: Callable[[CellPlan], float]) -> Claim:
     lost = []
     for counts in small.cells():
         plan = Baseline().plan(counts, bounds=(0, 1), epsilon=1)
-        moved = small.largest_move(plan.noiseless(sums_of(counts) / counts), counts)
+        quiet = plan.noiseless_estimates(plan.cell.sums(sums_of(counts) / counts))
+        moved = small.largest_move(quiet, counts)
         lost.append(moved / scale(plan))
     return Claim(
         "WC",
@@ -114,7 +116,8 @@ def sensitivities(
         plain = max(plain, abs(truth - theory.mean_sensitivity(counts, 1.0)))
         for epsilon in LOSSES:
             plan = OptimalClipping().plan(counts, bounds=(0, 1), epsilon=epsilon)
-            truth = small.largest_move(plan.noiseless(sums / m), counts)
+            quiet = plan.noiseless_estimates(plan.cell.sums(sums / m))
+            truth = small.largest_move(quiet, counts)
             clipped = max(clipped, abs(truth - optimal(plan)))
         for top in np.arange(1, 4 * m.max() + 1) / 4:
             truth = small.largest_move(np.minimum(sums, top).sum(axis=1) / m.sum(), counts)
@@ -188,16 +191,16 @@ def rank_claims(seed: int) -> tuple[Claim, Claim]:
 def exponential(half: bool) -> Law:
     """Return the law exp(-ε cost), or exp(-ε cost/2), over the candidates at ε = 1."""
 
-    def chances(choice: RankChoice, values: Floats) -> Floats:
-        weight = np.exp(-choice.costs(values) / (2.0 if half else 1.0))
+    def chances(costs: Ints) -> Floats:
+        weight = np.exp(-costs / (2.0 if half else 1.0))
         return np.asarray(weight / weight.sum(), dtype=np.float64)
 
     return chances
 
 
-def flipped(choice: RankChoice, values: Floats) -> Floats:
-    """Return the law of this code's choice, permute-and-flip at the choice's own scale."""
-    return law(choice.costs(values), np.ones(choice.steps + 1, dtype=np.int64), choice.scale)
+def flipped(costs: Ints) -> Floats:
+    """Return the law of this code's choice, permute-and-flip at its scale for ε = 1."""
+    return law(costs, np.ones_like(costs), selection_scale(1, Fraction(1)))
 
 
 def quantile_loss(chances: Law, users: int = 3) -> float:
@@ -205,8 +208,7 @@ def quantile_loss(chances: Law, users: int = 3) -> float:
     data = small.data_sets(users)
     lost = 0.0
     for target in range(users + 1):
-        choice = RankChoice(0.0, 1.0, 8, target, selection_scale(1, Fraction(1)))
-        logs = np.log([chances(choice, values) for values in data])
+        logs = np.log([chances(rank_costs(values, 8, target)) for values in data])
         cube = logs.reshape(*(small.QUARTERS.size,) * users, -1)
         for one, other in combinations(range(small.QUARTERS.size), 2):
             lost = max(lost, float(np.abs(cube[one] - cube[other]).max()))
@@ -282,7 +284,7 @@ def _parts(
     truth, sums = means @ counts / counts.sum(), means * counts
     plan = AKMV().plan(counts, bounds=BOUNDS, epsilon=epsilon)
     found = [np.abs(plan.simulate(means, generator, len(means)) - truth)]
-    for budget in (plan.mean_epsilon, plan.epsilon):
+    for budget in (plan.epsilon / 2, plan.epsilon):
         top = np.sort(sums, axis=1)[:, -math.ceil(1 / budget)]
         quiet = np.minimum(sums, top[:, None]).sum(axis=1) / counts.sum()
         noise = generator.laplace(size=top.size) * top / counts.sum() / float(budget)

@@ -48,8 +48,8 @@ def test_the_error_with_exact_ends_is_that_of_simulated_noise(mechanism):
     """The closed form agrees with draws of Laplace noise about the projected mean."""
     counts, means = np.array([4] * 30), np.linspace(5.0, 60.0, 30) ** 1.05
     cell = setting.Cell(counts, np.minimum(means, 65.0))
-    plan = mechanism.plan(counts, bounds=(0, 65), epsilon="1")
-    low, high = cell.means[plan.low.target - 1], cell.means[min(plan.high.target, 29)]
+    targets = mechanism.plan(counts, bounds=(0, 65), epsilon="1").allocation.targets
+    low, high = cell.means[targets[0] - 1], cell.means[min(targets[1], 29)]
     noise = np.random.default_rng(5).laplace(0, 2 * (high - low) / 30, 400_000)
     drawn = np.abs(np.clip(cell.means, low, high).mean() - cell.truth + noise)
     stated = extremes.exact_error(cell, mechanism, "1")

@@ -114,8 +114,11 @@ def test_the_printed_noise_of_wraparound():
     cell = setting.mixed_cell(0)
     found = figures.printed_wrap(cell)
     plan = ArrayAveraging("wrap_around").plan(cell.counts, bounds=itms.BOUNDS, epsilon="0.5")
-    noise = np.random.default_rng(0).laplace(0, 2 * 65 / (plan.groups.n_arrays * 0.5), 200_000)
-    missed = np.abs(plan.noiseless(cell.means) + noise - cell.truth)
+    noise = np.random.default_rng(0).laplace(
+        0, 2 * 65 / (plan.allocation.groups.n_arrays * 0.5), 200_000
+    )
+    quiet = plan.noiseless_estimates(plan.cell.sums(cell.means))
+    missed = np.abs(quiet + noise - cell.truth)
     assert found[0] == pytest.approx(missed.mean(), rel=0.01)
     assert (np.diff(found) < 0).all()
 

@@ -5,6 +5,7 @@ import pytest
 
 from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, Levy
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil_research.papers import itms
 from hexveil_research.papers.rw.variants import FreeLevy, Optimised
 
@@ -19,20 +20,25 @@ def test_levy_takes_its_radius_from_the_full_arrays():
     """K = 160 where IOT has K̄ = 164: τ = U √(ln(2K/gamma) / (2 m_UB))."""
     free, iot = plan(FreeLevy()), plan(Levy())
     cap = theory.sqrt_cap(M)
-    assert free.groups.n_arrays == iot.groups.n_arrays == itms.PUBLISHED.fitted
+    assert (
+        free.allocation.groups.n_arrays == iot.allocation.groups.n_arrays == itms.PUBLISHED.fitted
+    )
     expected = itms.SPAN * np.sqrt(np.log(2 * itms.PUBLISHED.wrapped / 0.2) / (2 * cap))
-    assert free.radius == pytest.approx(expected)
-    assert free.radius < iot.radius
+    radius = free.allocation.relative_radius
+    assert itms.SPAN * radius == pytest.approx(expected)
+    assert radius < iot.allocation.relative_radius
 
 
 def test_levy_leaves_the_bounds():
     """Every interval is 3τ wide, also at the ends, and the noise is that of 3τ/K̄ or U/K̄."""
     free = plan(FreeLevy())
-    means = np.full(M.size, 1.0)
-    a, b = free.simulate_interval(means, np.random.default_rng(1), 50)
-    assert (b - a) == pytest.approx(3 * free.radius)
+    noise = SimulatedNoise(np.random.default_rng(1), 50)
+    outputs = free.outputs(free.cell.sums(np.full(M.size, 1.0)), noise)
+    a, b = free.allocation.range_sum.clipping.ends(outputs)
+    radius = itms.SPAN * free.allocation.relative_radius
+    assert (b - a) * float(free.cell.quantum) == pytest.approx(3 * radius, abs=1e-3)
     assert a.min() < 0
-    assert free.sensitivity == pytest.approx(3 * free.radius / free.groups.n_arrays)
+    assert free.sensitivity == pytest.approx(3 * radius / free.allocation.groups.n_arrays)
     wide = plan(FreeLevy(), counts=[2] * 40)
     assert wide.sensitivity == pytest.approx(itms.SPAN / 40)
 
@@ -41,14 +47,17 @@ def test_levy_spends_what_iot_spends():
     """The same choice at the same scale, and the same part of ε for the noise."""
     free, iot = plan(FreeLevy(), 2), plan(Levy(), 2)
     assert free.epsilon == iot.epsilon == 2
+    free, iot = free.allocation, iot.allocation
     assert free.mean_epsilon == iot.mean_epsilon
-    assert free.choice == iot.choice or free.choice.scale == iot.choice.scale
+    assert free.stages[0].scale == iot.stages[0].scale
+    assert free.stages[0].candidates == iot.stages[0].candidates
+    assert (free.losses() == iot.losses()).all()
 
 
 def test_the_cap_of_equation_4():
     """OPT-ARRAY-AVERAGING weighs the noise by √2: IOT's cap at ε/√2."""
     for epsilon in ("0.5", "2", "8"):
-        cap = plan(Optimised(), epsilon).groups.cap
+        cap = plan(Optimised(), epsilon).allocation.groups.cap
         assert cap == theory.minimax_cap(M, epsilon, noise="std")
         assert cap <= theory.minimax_cap(M, epsilon)
 
@@ -56,7 +65,7 @@ def test_the_cap_of_equation_4():
 def test_the_cap_of_the_printed_rule():
     """The printed rule takes m* here, so that it is BASELINE in arrays."""
     chosen = plan(Optimised("Lemma VI.2"))
-    assert chosen.groups.cap == itms.PUBLISHED.most
+    assert chosen.allocation.groups.cap == itms.PUBLISHED.most
     same = plan(ArrayAveraging(cap=itms.PUBLISHED.most))
     assert chosen.noise_scale == same.noise_scale
 

@@ -1,0 +1,285 @@
+"""Cells planned apart: a mechanism of one cell on every cell of a map.
+
+Stage k of the map is the k-th stage of every cell that has one: one row of the journal, and one
+call for the noise of all sums. Cells may differ in mechanism (`Auto`).
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds.
+Loss: that of a user is the sum over its cells, since cells have independent noise and each cell's
+loss holds whatever its earlier stages found (adaptive composition). One common loss of every cell
+is searched by bisection, so that the most exposed user stays within ε by exact accounting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.rational import sum_upper_bounds
+from hexveil.mechanisms.contract import (
+    DONE,
+    Decoded,
+    DrawnRow,
+    EstimateGrid,
+    Outputs,
+    PredictedError,
+    ProvenError,
+    Separate,
+    StageReport,
+    StatisticError,
+)
+from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hexveil.mechanisms.contract import (
+        Floats,
+        Measured,
+        NoiseRequest,
+        PrivateSums,
+        SensitivityReport,
+        Stage,
+    )
+    from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage
+    from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+    from hexveil.model.occupancy import Occupancy
+
+BISECTIONS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class MapProblem:
+    """Public facts of a map.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+        Records of each (cell, user) pair.
+    lower, quantum : Fraction
+        Lower bound of a value, and the resolution of sums, in value units.
+    span : int
+        Width of the bounds in quanta.
+    """
+
+    occupancy: Occupancy
+    lower: Fraction
+    quantum: Fraction
+    span: int
+
+    def rows(self, cell: int) -> slice:
+        """Return the pairs of a cell."""
+        start = self.occupancy.start
+        return slice(int(start[cell]), int(start[cell + 1]))
+
+    def cell(self, cell: int) -> CellProblem:
+        """Return the public facts of one cell."""
+        return CellProblem(self.occupancy.n[self.rows(cell)], self.lower, self.quantum, self.span)
+
+
+@dataclass(frozen=True, eq=False)
+class CellStage:
+    """One cell's stage within a stage of the map.
+
+    Attributes
+    ----------
+    cell : int
+    stage : BoundedStage
+    entries : slice
+        Of the row that all cells share.
+    """
+
+    cell: int
+    stage: BoundedStage
+    entries: slice
+
+
+@dataclass(frozen=True, eq=False)
+class PerCellStage(DrawnRow):
+    """The stage of one number of every cell that has one."""
+
+    allocation: PerCellAllocation
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Name of its row."""
+        return f"stage {self.number}"
+
+    @cached_property
+    def members(self) -> tuple[CellStage, ...]:
+        """Each cell's stage, and where it stands in the row."""
+        stages, begin = [], 0
+        for cell, plan in enumerate(self.allocation.plans):
+            if len(plan.stages) > self.number:
+                stage = plan.stages[self.number]
+                stages.append(CellStage(cell, stage, slice(begin, begin + stage.entries)))
+                begin += stage.entries
+        return tuple(stages)
+
+    @property
+    def entries(self) -> int:
+        """Integers of all cells."""
+        return int(self.members[-1].entries.stop)
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:
+        """Return the noise of each cell's queries."""
+        return tuple(
+            request
+            for member, outputs in self._with_outputs(earlier)
+            for request in member.stage.noise(outputs)
+        )
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
+        """Return by how much each user moves each cell's numbers."""
+        problem = self.allocation.problem
+        reports: list[SensitivityReport] = []
+        for member, outputs in self._with_outputs(earlier):
+            user = problem.occupancy.user[problem.rows(member.cell)]
+            for report in member.stage.sensitivity(outputs):
+                if not isinstance(report, Separate):
+                    raise TypeError("the stages of one cell report separate sensitivities.")
+                reports.append(Separate(user[report.user], report.entry, report.by))
+        return tuple(reports)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:
+        """Return each cell's integers. PRIVATE."""
+        problem = self.allocation.problem
+        return tuple(
+            measured
+            for member, outputs in self._with_outputs(earlier)
+            for measured in member.stage.measure(sums.of_pairs(problem.rows(member.cell)), outputs)
+        )
+
+    def _with_outputs(self, earlier: Outputs) -> Iterator[tuple[CellStage, Outputs]]:
+        """Yield each cell's stage with the earlier outputs of that cell."""
+        outputs = self.allocation.cell_outputs(earlier, self.number)
+        for member in self.members:
+            yield member, outputs[member.cell]
+
+
+@dataclass(frozen=True, eq=False)
+class PerCellAllocation:
+    """Cells planned apart: an allocation of each.
+
+    Attributes
+    ----------
+    problem : MapProblem
+    plans : tuple of CellAllocation
+    cell_epsilon : Fraction
+        The common loss of every cell.
+    """
+
+    problem: MapProblem
+    plans: tuple[CellAllocation, ...]
+    cell_epsilon: Fraction
+
+    kind = "per-cell"
+
+    @cached_property
+    def stages(self) -> tuple[PerCellStage, ...]:
+        """Stages of the map, as many as the cell with the most has."""
+        longest = max(len(plan.stages) for plan in self.plans)
+        return tuple(PerCellStage(self, number) for number in range(longest))
+
+    def cell_outputs(self, outputs: Outputs, n_stages: int) -> list[Outputs]:
+        """Return the outputs of each cell's first stages, under the names of its own stages."""
+        rows: list[Outputs] = [Outputs() for _ in self.plans]
+        for stage in self.stages[:n_stages]:
+            row = outputs[stage.name]
+            for member in stage.members:
+                name, entries = member.stage.name, member.stage.entries
+                own_row = row[:, member.entries]
+                rows[member.cell] = rows[member.cell].extended(name, entries, own_row)
+        return rows
+
+    def losses(self) -> Floats:
+        """Return each user's loss over all its cells, rounded up."""
+        terms = np.concatenate([plan.losses() for plan in self.plans])
+        return sum_upper_bounds(self.problem.occupancy.user, terms, self.problem.occupancy.n_users)
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the next stage of the map."""
+        return self.stages[len(earlier)] if len(earlier) < len(self.stages) else DONE
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the mean of every cell."""
+        rows = self.cell_outputs(outputs, len(self.stages))
+        cells = [plan.decode(row)[0] for plan, row in zip(self.plans, rows, strict=True)]
+        batch = max(len(cell.estimate) for cell in cells)
+        # A cell that no stage reads has one estimate for all data sets.
+        columns = [np.broadcast_to(cell.estimate, (batch, 1)) for cell in cells]
+        estimate = np.concatenate(columns, axis=1)
+        return (Decoded("mean", estimate, joined_grids(cells), joined_errors(cells)),)
+
+    def report(self, outputs: Outputs) -> tuple[StageReport, ...]:
+        """Return each stage of the map with the loss of the user whom it costs most."""
+        del outputs  # the numbers that each cell found are in its own report
+        occupancy, reports = self.problem.occupancy, []
+        for stage in self.stages:
+            lost = np.zeros(occupancy.n_users)
+            for member in stage.members:
+                user = occupancy.user[self.problem.rows(member.cell)]
+                np.add.at(lost, user, member.stage.losses())
+            reports.append(StageReport(stage.name, Fraction(float(lost.max())), {}))
+        return tuple(reports)
+
+
+def joined_grids(cells: list[Decoded]) -> EstimateGrid | None:
+    """Return the grids of all cells; None if estimates of a cell lie on none."""
+    grids = [cell.grid for cell in cells if cell.grid is not None]
+    if len(grids) < len(cells):
+        return None
+    starts, steps = ([getattr(grid, end) for grid in grids] for end in ("start", "step"))
+    return EstimateGrid(np.concatenate(starts), np.concatenate(steps))
+
+
+def joined_errors(cells: list[Decoded]) -> StatisticError:
+    """Return the errors of all cells; proven if each of them is."""
+    scale = np.concatenate([cell.error.scale for cell in cells])
+    bound95 = np.concatenate([cell.error.bound95 for cell in cells])
+    proven = [cell.error.bias for cell in cells if isinstance(cell.error, ProvenError)]
+    if len(proven) == len(cells):
+        return ProvenError(scale, np.concatenate(proven), bound95)
+    return PredictedError(scale, bound95)
+
+
+@dataclass(frozen=True)
+class PerCell:
+    """A mechanism of one cell at one common loss for every cell."""
+
+    mechanism: CellMechanism
+
+    def allocate_at(self, problem: MapProblem, cell_epsilon: Fraction) -> PerCellAllocation:
+        """Return the allocation in which every cell has this loss."""
+        cells = range(problem.occupancy.n_cells)
+        plans = tuple(self.mechanism.allocate_cell(problem.cell(g), cell_epsilon) for g in cells)
+        return PerCellAllocation(problem, plans, cell_epsilon)
+
+    def allocate(self, problem: MapProblem, epsilon: Fraction) -> PerCellAllocation:
+        """Return the allocation with the largest common cell loss found, within ε for every user.
+
+        Raises
+        ------
+        InputError
+            If no cell loss stays within ε.
+        """
+        cells_per_user = np.bincount(problem.occupancy.user)
+        # Losses round up, so the share of a user in the most cells is taken a hair smaller.
+        low = epsilon / int(cells_per_user.max()) * (1 - Fraction(1, 2**30))
+        high, limit = 2 * epsilon, float(epsilon)
+        best = self.allocate_at(problem, low)
+        if best.losses().max() > limit:
+            raise InputError("no loss of every cell keeps each user within epsilon.")
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            allocation = self.allocate_at(problem, middle)
+            if allocation.losses().max() <= limit:
+                low, best = middle, allocation
+            else:
+                high = middle
+        return best

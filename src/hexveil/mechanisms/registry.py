@@ -1,0 +1,158 @@
+"""Every mechanism by name, and mechanisms from text: a new one is a file and a line here.
+
+A text is never evaluated: it is read as a tree of names and literals, and only registered names are
+looked up. `repr` of a mechanism is the inverse.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
+from hexveil.mechanisms.single_cell.akmv import AKMV
+from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging
+from hexveil.mechanisms.single_cell.auto import Auto
+from hexveil.mechanisms.single_cell.baseline import Baseline
+from hexveil.mechanisms.single_cell.foresight import Foresight
+from hexveil.mechanisms.single_cell.levy import Levy
+from hexveil.mechanisms.single_cell.opt_array_averaging import OptArrayAveraging
+from hexveil.mechanisms.single_cell.optimal_clipping import OptimalClipping
+from hexveil.mechanisms.single_cell.quantile_averaging import FixedQuantile, OptimizedQuantile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+
+MAX_LENGTH = 1000
+"""Letters of a mechanism; a longer text is not one."""
+
+SHOWN_LENGTH = 200
+"""Letters of it in a message."""
+
+REGISTRY: dict[str, type[CellMechanism]] = {
+    "Baseline": Baseline,
+    "ArrayAveraging": ArrayAveraging,
+    "OptArrayAveraging": OptArrayAveraging,
+    "Levy": Levy,
+    "FixedQuantile": FixedQuantile,
+    "OptimizedQuantile": OptimizedQuantile,
+    "OptimalClipping": OptimalClipping,
+    "AKMV": AKMV,
+    "Foresight": Foresight,
+    "Auto": Auto,
+}
+"""Every mechanism of one cell."""
+
+PRIORS: dict[str, type[Any]] = {
+    "Normal": Normal,
+    "Uniform": Uniform,
+    "UnknownRange": UnknownRange,
+    "PerUser": PerUser,
+}
+"""Distributions that an option of a mechanism may name."""
+
+
+def parse(text: str, distributions: Mapping[str, type[Any]] = PRIORS) -> CellMechanism:
+    """Return the mechanism that is written as in a table, like "Levy(gamma=0.2)".
+
+    A name alone has every option at its default.
+
+    Parameters
+    ----------
+    text : str
+    distributions : mapping of str to class
+        Distributions that may stand in an option.
+
+    Raises
+    ------
+    InputError
+        If there is no such mechanism or option, or an option's value is out of range.
+
+    Examples
+    --------
+    >>> parse("Levy(gamma=0.2)"), parse("Baseline")
+    (Levy(gamma=0.2), Baseline())
+    """
+    mechanism: CellMechanism = _Text(text, distributions).built(_tree(text), REGISTRY)
+    return mechanism
+
+
+def _tree(text: str) -> ast.expr:
+    """Return the text as a tree, nothing of which is run."""
+    try:
+        if len(text) > MAX_LENGTH:
+            raise ValueError
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, SyntaxWarning, ValueError, RecursionError, MemoryError):
+        raise _unreadable(text) from None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Text:
+    """A text that is read, with the names that may stand in it."""
+
+    text: str
+    distributions: Mapping[str, type[Any]]
+
+    @property
+    def shown(self) -> str:
+        """The text as a message shows it."""
+        return self.text[:SHOWN_LENGTH]
+
+    def built(self, tree: ast.expr, known: Mapping[str, type[Any]]) -> Any:  # noqa: ANN401
+        """Return the object that a name, or a name with arguments, stands for."""
+        call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
+        if not isinstance(call.func, ast.Name) or None in (word.arg for word in call.keywords):
+            raise _unreadable(self.text)
+        name = call.func.id
+        if name not in known:
+            raise InputError(f"there is no {name!r}; known are {', '.join(known)}.")
+        options = [field.name for field in dataclasses.fields(known[name])]
+        positional = [self.literal(argument) for argument in call.args]
+        named = {str(word.arg): self.literal(word.value) for word in call.keywords}
+        double = set(options[: len(positional)]) & named.keys()
+        if len(positional) > len(options) or double or not named.keys() <= set(options):
+            raise InputError(
+                f"{self.shown!r} has an option that {name} does not take; its options are "
+                f"{', '.join(options) or 'none'}."
+            )
+        try:
+            return known[name](*positional, **named)
+        except InputError:
+            raise
+        except (TypeError, ValueError, AttributeError, ArithmeticError):
+            raise InputError(
+                f"{self.shown!r} has an option of another kind than {name} takes; see "
+                "docs/reference/python.md."
+            ) from None
+
+    def literal(self, tree: ast.expr) -> object:
+        """Return a number, word, None or tuple, a distribution or a mechanism."""
+        if isinstance(tree, ast.Constant) and isinstance(tree.value, (int, float, str, type(None))):
+            return tree.value
+        if isinstance(tree, ast.Tuple):
+            return tuple(self.literal(item) for item in tree.elts)
+        if (
+            isinstance(tree, ast.UnaryOp)
+            and isinstance(tree.op, ast.USub)
+            and isinstance(tree.operand, ast.Constant)
+            and isinstance(tree.operand.value, (int, float))
+        ):
+            return -tree.operand.value
+        if isinstance(tree, ast.Call):
+            return self.built(tree, {**self.distributions, **REGISTRY})
+        raise _unreadable(self.text)
+
+
+def _unreadable(text: str) -> InputError:
+    return InputError(
+        f"a mechanism reads like Levy(gamma=0.2), got {text[:SHOWN_LENGTH]!r}; options are plain "
+        "numbers or words in quotes."
+    )

@@ -1,0 +1,211 @@
+"""One cell: its public facts, and allocations that run fixed stages one after another.
+
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Loss: the sum over the stages of what each costs a user at most, whatever the others found.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import numpy as np
+
+from hexveil.accounting.sensitivity import check_counts
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, to_bounds, to_positive_fraction
+from hexveil.mechanisms.contract import (
+    DONE,
+    Decoded,
+    EstimateGrid,
+    Outputs,
+    PrivateSums,
+    Stage,
+    StageReport,
+    StatisticError,
+)
+from hexveil.mechanisms.private_quantile import ROUND_UP
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from hexveil.mechanisms.contract import Floats, Ints
+
+LN20 = math.log(20.0)
+"""Laplace noise exceeds so many scales with probability 5 percent."""
+
+STUDY_SPAN = 2**20
+"""Quanta of the bounds in a study."""
+
+INT64_ROOM = 2**61
+"""Sums and their noise stay below this, half of what the noise door accepts."""
+
+TAIL_SCALES = 512
+"""Noise beyond so many scales has a probability below exp(-512)."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellProblem:
+    """Public facts of one cell.
+
+    Attributes
+    ----------
+    counts : ndarray of int64, shape (n_users,)
+        Records of each user, at least 1.
+    lower : Fraction
+        Lower bound of a value, in value units.
+    quantum : Fraction
+        Resolution of sums, in value units.
+    span : int
+        Width of the bounds in quanta.
+    """
+
+    counts: Ints
+    lower: Fraction
+    quantum: Fraction
+    span: int
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Lower and upper bound of a value, in value units."""
+        return float(self.lower), float(self.lower + self.quantum * self.span)
+
+    @property
+    def width(self) -> float:
+        """Width of the bounds, in value units."""
+        return float(self.quantum * self.span)
+
+    @property
+    def total(self) -> int:
+        """N, the records of the cell."""
+        return int(self.counts.sum())
+
+    def sums(self, user_means: ArrayLike) -> PrivateSums:
+        """Return the sums of users with these means, projected to the bounds: for a study.
+
+        Parameters
+        ----------
+        user_means : array_like of float, shape (n_users,) or (batch, n_users)
+            In value units.
+
+        Raises
+        ------
+        InputError
+            If there is not one mean per user.
+        """
+        means = np.asarray(user_means, dtype=np.float64)
+        if means.ndim not in {1, 2} or means.shape[-1] != self.counts.size:
+            raise InputError(f"one mean per user is needed ({self.counts.size}).")
+        lower, upper = self.bounds
+        heights = (np.clip(means, lower, upper) - lower) * (self.span / (upper - lower))
+        total = np.rint(heights * self.counts).astype(np.int64)
+        return PrivateSums(np.minimum(total, self.span * self.counts))
+
+
+def study_cell(counts: ArrayLike, bounds: object) -> CellProblem:
+    """Return a cell for a study, on a lattice of `STUDY_SPAN` quanta.
+
+    Raises
+    ------
+    InputError
+        If a count is below 1, or bounds are reversed or infinite.
+    """
+    lower, upper = to_bounds(bounds)
+    return CellProblem(check_counts(counts), lower, (upper - lower) / STUDY_SPAN, STUDY_SPAN)
+
+
+def check_epsilon(epsilon: Number) -> Fraction:
+    """Return a privacy loss; raise InputError unless it is positive and finite."""
+    return to_positive_fraction(epsilon, "epsilon")
+
+
+def check_int64(total: int, scale: float) -> None:
+    """Refuse, from public facts, sums or noise that could leave 64-bit integers.
+
+    Raises
+    ------
+    InputError
+        If they could.
+    """
+    if not total + TAIL_SCALES * scale < INT64_ROOM:
+        raise InputError(
+            "the sum of a cell or its noise does not fit integers of 64 bits; ask for a larger "
+            "epsilon or use a coarser quantum."
+        )
+
+
+class BoundedStage(Stage, Protocol):
+    """A stage with a bound on its loss that holds whatever earlier stages found."""
+
+    def losses(self) -> Floats:
+        """Return each user's loss by this stage at most, rounded up."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellAllocation(ABC):
+    """The public plan of one cell's mean: fixed stages, and how the last one is read.
+
+    Attributes
+    ----------
+    cell : CellProblem
+    epsilon : Fraction
+        Loss of the whole release.
+    stages : tuple of BoundedStage
+    """
+
+    kind: ClassVar[str]
+
+    cell: CellProblem
+    epsilon: Fraction
+    stages: tuple[BoundedStage, ...]
+
+    @abstractmethod
+    def estimate(self, outputs: Outputs) -> Floats:
+        """Return the estimates in quanta above the lower bound, shape (batch,); not clamped."""
+
+    @abstractmethod
+    def sensitivity(self, width: float) -> float:
+        """Return the largest change of the noiseless estimate, for bounds of this width.
+
+        Where the noise is fitted to a range found privately, of the widest range there is.
+        """
+
+    @abstractmethod
+    def error(self, width: float) -> StatisticError:
+        """Return the error of the estimate, for bounds of this width; of one cell."""
+
+    @abstractmethod
+    def grid(self) -> EstimateGrid | None:
+        """Return where estimates can lie, in quanta; None if they are a curve of integers."""
+
+    def details(self, outputs: Outputs) -> dict[str, tuple[float, str]]:  # noqa: ARG002
+        """Return the numbers that the private choices found, in quanta."""
+        return {}
+
+    def losses(self) -> Floats:
+        """Return each user's privacy loss whatever is released, rounded up."""
+        total = np.zeros(self.cell.counts.size)
+        for stage in self.stages:
+            total += stage.losses()
+        return np.asarray(total * ROUND_UP)
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the next of the fixed stages."""
+        return self.stages[len(earlier)] if len(earlier) < len(self.stages) else DONE
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the mean of the cell."""
+        estimate = self.estimate(outputs)[:, None]
+        return (Decoded("mean", estimate, self.grid(), self.error(float(self.cell.span))),)
+
+    def report(self, outputs: Outputs) -> tuple[StageReport, ...]:
+        """Return each stage; the last one with the numbers that the choices before it found."""
+        reports = []
+        for stage in self.stages:
+            details = self.details(outputs) if stage is self.stages[-1] else {}
+            loss = Fraction(float(stage.losses().max()))
+            reports.append(StageReport(stage.name, loss, details))
+        return tuple(reports)

@@ -1,0 +1,228 @@
+"""Readings of a cell: means of pseudo-users (arrays), and sums of users.
+
+Source: IOT sections III-A and IV-A (every place of a user holds the mean of all its samples); caps
+by `theory.caps`, groupings by `theory.grouping`.
+Neighbours: one user's values all change within the bounds; users and counts are public, so a
+grouping is too.
+
+A piece is what one user has in one array. With G = 2^10 parts of a quantum, a user of m records and
+sum s puts floor(G size s/m) into an array that holds `size` of its samples, and the array's value
+is v = floor(Σ over its pieces / fill), a whole number from 0 to G S.
+Sensitivity of v: a piece moves by at most G S size, and floor(x/fill) by at most
+ceil(G S size/fill) when x moves by that: the reach of the piece. Arrays of other users do not move.
+The sum of arrays clipped to a range of width w moves by at most Σ min(w, reach) over the user's
+pieces: one piece under BESTFIT, up to two under WRAPAROUND (ERRATA 7).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from hexveil.accounting.bias import linear_error
+from hexveil.accounting.pseudo_user_caps import (
+    exact_cap,
+    median_cap,
+    minimax_cap,
+    sqrt_cap,
+    surrogate_cap,
+)
+from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, check_cap, wrap_around
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.single_cell.linear_sum import weighted_share
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from fractions import Fraction
+
+    from hexveil.mechanisms.contract import Ints, PrivateSums
+
+GroupingRule = Literal["best_fit", "wrap_around"]
+CapRule = Literal["median", "sqrt", "minimax", "surrogate", "exact"]
+
+GROUPINGS = {"best_fit": best_fit, "wrap_around": wrap_around}
+CAPS = ("median", "sqrt", "minimax", "surrogate", "exact")
+MAX_EXACT_CAP = 10_000
+"""The largest count up to which "exact" tries every cap; beyond it tries the counts only."""
+GRAIN = 2**10
+"""G: parts of a quantum in which array means are counted."""
+
+
+def check_rules(grouping: str, cap: str | int) -> None:
+    """Raise InputError unless both are known and go together."""
+    if grouping not in GROUPINGS:
+        raise InputError(f'grouping must be "best_fit" or "wrap_around", got {grouping!r}.')
+    if isinstance(cap, str):
+        if cap not in CAPS:
+            raise InputError(f"cap must be a whole number or one of {', '.join(CAPS)}; got {cap}.")
+        if cap == "exact" and grouping != "best_fit":
+            raise InputError('cap "exact" is the best for grouping "best_fit"; choose another.')
+    else:
+        check_cap(cap)
+
+
+def group_users(
+    counts: Ints, epsilon: Fraction, grouping: GroupingRule, cap: CapRule | int
+) -> PseudoUsers:
+    """Return the arrays of a cell by these rules.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (n_users,)
+    epsilon : Fraction
+        The cell's loss.
+    grouping : {"best_fit", "wrap_around"}
+    cap : {"median", "sqrt", "minimax", "surrogate", "exact"} or int
+        "surrogate" takes the better of the rule's floor and ceiling, by worst-case error;
+        "exact" tries the counts only if one is above 10,000, which would take minutes.
+
+    Raises
+    ------
+    InputError
+        If a whole cap is so large that WRAPAROUND fills no array.
+    """
+    place = GROUPINGS[grouping]
+    if not isinstance(cap, str):
+        return place(counts, cap)
+    if cap == "surrogate":
+        real_cap = surrogate_cap(counts)
+        options = [place(counts, c) for c in sorted({math.floor(real_cap), math.ceil(real_cap)})]
+        return min(options, key=lambda g: linear_error(g.weights, counts, 1.0, epsilon))
+    if cap == "minimax":
+        return place(counts, minimax_cap(counts, epsilon))
+    if cap == "exact":
+        among: Literal["all", "counts"] = "all" if counts.max() <= MAX_EXACT_CAP else "counts"
+        return place(counts, exact_cap(counts, epsilon, among=among))
+    return place(counts, (median_cap if cap == "median" else sqrt_cap)(counts))
+
+
+@dataclass(frozen=True, eq=False)
+class PseudoUserMeans:
+    """Array means of a cell as integers: see the module's head.
+
+    Attributes
+    ----------
+    counts : ndarray of int64, shape (n_users,)
+    span : int
+        S.
+    piece_user, piece_size, piece_array : ndarray of int64, shape (n_pieces,)
+        Sorted by array.
+    fill : ndarray of int64, shape (n_arrays,)
+        Samples in each array.
+    """
+
+    counts: Ints
+    span: int
+    piece_user: Ints
+    piece_size: Ints
+    piece_array: Ints
+    fill: Ints
+
+    @classmethod
+    def from_grouping(cls, groups: PseudoUsers, counts: Ints, span: int) -> PseudoUserMeans:
+        """Return the reading of a grouping."""
+        order = np.argsort(groups.piece_array, kind="stable")
+        user, size = groups.piece_user[order], groups.piece_size[order]
+        return cls(counts, span, user, size, groups.piece_array[order], groups.fill)
+
+    @property
+    def grain(self) -> int:
+        """G."""
+        return GRAIN
+
+    @property
+    def top(self) -> int:
+        """Largest array mean, in quanta."""
+        return self.span
+
+    @property
+    def size(self) -> int:
+        """K, the number of arrays."""
+        return self.fill.size
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Content: allocations of other ε with the same arrays share the integers."""
+        columns = (self.counts, self.piece_user, self.piece_size, self.piece_array)
+        return "pseudo-user means", self.span, *(column.tobytes() for column in columns)
+
+    def values(self, sums: PrivateSums) -> Ints:
+        """Return the array means, shape (batch, n_arrays). PRIVATE."""
+        user = self.piece_user
+        weight = GRAIN * self.piece_size
+        pieces = weighted_share(weight, sums.total[:, user], self.counts[user], self.span)
+        begin = np.flatnonzero(np.diff(self.piece_array, prepend=-1))
+        return np.asarray(np.add.reduceat(pieces, begin, axis=1) // self.fill)
+
+    @cached_property
+    def pieces(self) -> Ints:
+        """Arrays that each user has samples in."""
+        return np.bincount(self.piece_user, minlength=self.counts.size)
+
+    @cached_property
+    def reach(self) -> Ints:
+        """Largest change of an array by the user of each piece."""
+        return np.asarray(-(-GRAIN * self.span * self.piece_size // self.fill[self.piece_array]))
+
+    def moved(self, width: int) -> Ints:
+        """Return each user's largest change of a clipped sum: see `RangeReading.moved`."""
+        total = np.zeros(self.counts.size, dtype=np.int64)
+        np.add.at(total, self.piece_user, np.minimum(width, self.reach))
+        return total
+
+    def max_moved(self, width: Ints) -> Ints:
+        """Return the largest change of any user: see `RangeReading.max_moved`."""
+        if self.pieces.max() == 1:
+            return np.asarray(np.minimum(width, self.reach.max()))
+        distinct, index = np.unique(width, return_inverse=True)
+        largest = np.array([self.moved(int(w)).max() for w in distinct], dtype=np.int64)
+        return np.asarray(largest[index])
+
+
+@dataclass(frozen=True, eq=False)
+class UserSums:
+    """Sums of users as they are, in quanta above the lower bound: user l moves its own alone."""
+
+    counts: Ints
+    span: int
+
+    @property
+    def grain(self) -> int:
+        """Sums are whole quanta."""
+        return 1
+
+    @property
+    def top(self) -> int:
+        """Largest sum there can be."""
+        return self.span * int(self.counts.max())
+
+    @property
+    def size(self) -> int:
+        """Number of users."""
+        return self.counts.size
+
+    @property
+    def key(self) -> Hashable:
+        """The same integers for every allocation of a cell."""
+        return "user sums"
+
+    def values(self, sums: PrivateSums) -> Ints:
+        """Return the sums, shape (batch, n_users). PRIVATE."""
+        return sums.total
+
+    @property
+    def pieces(self) -> Ints:
+        """One sum per user."""
+        return np.ones_like(self.counts)
+
+    def moved(self, width: int) -> Ints:
+        """Return each user's largest change of a clipped sum: see `RangeReading.moved`."""
+        return np.minimum(width, self.span * self.counts)
+
+    def max_moved(self, width: Ints) -> Ints:
+        """Return the largest change of any user: see `RangeReading.max_moved`."""
+        return np.minimum(width, self.top)

@@ -1,0 +1,157 @@
+"""Array averaging: its figures are the worst case over all values; the published cell."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from hexveil import theory
+from small_cells import VECTORS
+
+GRAIN = 8 * 7 * 2.0**-26
+"""Rounding of up to seven weights, for bounds of width 8."""
+CAPS = ["median", "sqrt", "minimax", "surrogate", "exact"]
+MECHANISMS = [
+    *(hv.ArrayAveraging(cap=cap) for cap in (*CAPS, 1, 2, 9)),
+    *(hv.ArrayAveraging("wrap_around", cap) for cap in ("median", "sqrt", 1)),
+    hv.OptArrayAveraging(),
+    hv.OptArrayAveraging(objective="surrogate"),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+@pytest.mark.parametrize("bounds", [(0, 8), (-3, 5)], ids=str)
+def test_figures_are_the_worst_case_over_all_values(mechanism, bounds):
+    """Bias and sensitivity are reached by some values and passed by none, to the weights' grain.
+
+    The estimate is linear in the user means, so the worst case has each at a bound. Weights are
+    whole parts of 2^-26 of the largest.
+    """
+    for counts, epsilon in itertools.product(VECTORS, ("0.5", 4)):
+        plan = mechanism.plan(counts, bounds=bounds, epsilon=epsilon)
+        means = np.array(list(itertools.product(plan.cell.bounds, repeat=len(counts))))
+        quiet = plan.noiseless_estimates(plan.cell.sums(means))
+        true = means @ np.array(counts) / sum(counts)
+        assert plan.worst_case_bias == pytest.approx(np.abs(quiet - true).max(), abs=GRAIN)
+        cube = quiet.reshape((2,) * len(counts))
+        moved = max(float(np.ptp(cube, axis=user).max()) for user in range(len(counts)))
+        assert plan.sensitivity == pytest.approx(moved, abs=GRAIN)
+        assert plan.noise_scale == pytest.approx(moved / float(epsilon), rel=GRAIN)
+        assert plan.worst_case_error == plan.worst_case_bias + plan.noise_scale
+        assert plan.bound95 == pytest.approx(plan.worst_case_bias + plan.noise_scale * np.log(20))
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=15),
+    st.sampled_from(["best_fit", "wrap_around"]),
+    st.sampled_from(["median", "sqrt", "minimax", "surrogate", 1, 3]),
+    st.integers(0, 2**32),
+)
+def test_the_estimate_is_the_average_of_array_means(counts, grouping, cap, seed):
+    """Weights on user means give the average of the means of the arrays, place by place."""
+    cap = min(cap, max(counts)) if isinstance(cap, int) else cap
+    plan = hv.ArrayAveraging(grouping, cap).plan(counts, bounds=(-3, 5), epsilon=1)
+    means = np.random.default_rng(seed).uniform(-3, 5, len(counts))
+    places = [[] for _ in range(plan.allocation.groups.n_arrays)]
+    pieces = (
+        plan.allocation.groups.piece_user,
+        plan.allocation.groups.piece_array,
+        plan.allocation.groups.piece_size,
+    )
+    for user, array, size in zip(*pieces, strict=True):
+        places[array] += [means[user]] * size
+    expected = np.mean([np.mean(a) for a in places])
+    assert plan.noiseless_estimates(plan.cell.sums(means)) == pytest.approx(expected, abs=2e-5)
+
+
+@pytest.fixture(scope="session")
+def published(shared):
+    """Return the counts that match the papers' private cell."""
+    return json.loads((shared / "data" / "itms_like_counts.json").read_text())
+
+
+def test_the_published_cell(published):
+    """Square-root cap 60, 160 arrays under WRAPAROUND, 164 under BESTFIT, Baseline 1.579.
+
+    Source: IOT section IV-B for the arrays; 65 * 417 / 17166 for BASELINE at ε = 1.
+    """
+    facts = {"bounds": (0, 65), "epsilon": 1}
+    wrapped = hv.ArrayAveraging("wrap_around", "sqrt").plan(published, **facts)
+    fitted = hv.ArrayAveraging("best_fit", "sqrt").plan(published, **facts)
+    assert (wrapped.allocation.groups.cap, wrapped.allocation.groups.n_arrays) == (60, 160)
+    assert (fitted.allocation.groups.cap, fitted.allocation.groups.n_arrays) == (60, 164)
+    assert hv.ArrayAveraging().plan(published, **facts).allocation.groups.cap == 46
+    baseline = hv.Baseline().plan(published, **facts)
+    assert baseline.worst_case_error == pytest.approx(1.579, abs=5e-4)
+    assert baseline.worst_case_bias == 0
+
+
+def test_the_printed_sensitivity_of_wrap_around_is_twice_too_large(published):
+    """U/K is reached, where IOT prints 2U/K (ERRATA 7)."""
+    plan = hv.ArrayAveraging("wrap_around", "sqrt").plan(published, bounds=(0, 65), epsilon=1)
+    assert plan.sensitivity == pytest.approx(65 / 160)
+
+
+def test_the_exact_cap_has_the_least_error(published):
+    """No other rule for the cap has a smaller worst-case error than "exact", at any ε."""
+    for epsilon in ("0.1", "0.5", 1, 2, 10):
+        facts = {"bounds": (0, 65), "epsilon": epsilon}
+        errors = {
+            cap: hv.ArrayAveraging(cap=cap).plan(published, **facts).worst_case_error
+            for cap in CAPS
+        }
+        assert errors["exact"] == min(errors.values())
+
+
+def test_the_surrogate_takes_the_better_whole_number():
+    """A surrogate cap of 3.75 is rounded to the side of smaller worst-case error."""
+    counts = [10, 3, 1, 1]
+    assert theory.surrogate_cap(counts) == 3.75
+    for epsilon in (1, 20):
+        plan, *sides = (
+            hv.ArrayAveraging(cap=cap).plan(counts, bounds=(0, 8), epsilon=epsilon)
+            for cap in ("surrogate", 3, 4)
+        )
+        assert plan.worst_case_error == min(side.worst_case_error for side in sides)
+
+
+@pytest.mark.parametrize("objective", ["minimax", "surrogate"])
+def test_opt_array_averaging_is_best_fit_with_that_cap(objective, published):
+    """OptArrayAveraging is ArrayAveraging under BESTFIT with the cap of its objective."""
+    facts = {"bounds": (0, 65), "epsilon": 1}
+    one = hv.OptArrayAveraging(objective).plan(published, **facts)
+    other = hv.ArrayAveraging("best_fit", objective).plan(published, **facts)
+    assert one.allocation.groups.cap == other.allocation.groups.cap
+    assert one.worst_case_error == other.worst_case_error
+
+
+def test_a_cap_below_the_smallest_count_weighs_users_alike():
+    """With every user cut to the cap, each fills an array and all weigh the same."""
+    plan = hv.ArrayAveraging(cap=1).plan([5, 3, 2], bounds=(0, 9), epsilon=1)
+    assert plan.allocation.groups.weights == pytest.approx([1 / 3] * 3)
+    assert plan.simulate([9, 0, 0], np.random.default_rng(1), 1)[0] != 3
+    assert plan.noiseless_estimates(plan.cell.sums([9.0, 0, 0])) == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: hv.ArrayAveraging("worst_fit"), 'grouping must be "best_fit" or "wrap_around"'),
+        (lambda: hv.ArrayAveraging(cap="mean"), "one of median, sqrt, minimax, surrogate, exact"),
+        (lambda: hv.ArrayAveraging(cap=0), "cap must be a whole number of at least 1, got 0"),
+        (lambda: hv.ArrayAveraging("wrap_around", "exact"), 'is the best for grouping "best_fit"'),
+        (lambda: hv.OptArrayAveraging("mean"), 'objective must be "minimax" or "surrogate"'),
+        (
+            lambda: hv.ArrayAveraging("wrap_around", 9).plan([2, 1], bounds=(0, 8), epsilon=1),
+            "no array is filled; use a cap of at most 2",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused(make, message):
+    """Each wrong argument is one sentence that names it."""
+    with pytest.raises(hv.InputError, match=message):
+        make()

@@ -1,0 +1,261 @@
+"""LEVY and the quantiles: clipped array means, their sensitivity and what is spent on them."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from hexveil.mechanisms.contract import Outputs, PrivateSums
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
+from hexveil.mechanisms.single_cell.pseudo_user_means import GRAIN, PseudoUserMeans, group_users
+from hexveil.mechanisms.single_cell.range_sum import FixedRange, RangeSum, clipped_sums
+from scripted_noise import ScriptedNoise
+from stage_laws import every_data_set
+
+SPAN = 6
+CELLS = [((2, 2, 2), 3), ((3, 1), 3), ((2, 1, 1), 2), ((4, 2), 2), ((2, 1), 3), ((1,), 1)]
+
+
+def readings(grouping):
+    """Yield the array means of each small cell."""
+    for counts, cap in CELLS:
+        if grouping == "best_fit" or sum(min(m, cap) for m in counts) >= cap:
+            n = np.array(counts)
+            groups = group_users(n, Fraction(1), grouping, cap)
+            yield groups, PseudoUserMeans.from_grouping(groups, n, SPAN)
+
+
+@pytest.mark.parametrize("grouping", ["best_fit", "wrap_around"])
+def test_sensitivity_is_exact_for_every_range(grouping):
+    """Over all sums, one user moves the clipped sum by the claimed integer and no more.
+
+    The claim is for all ranges of a width, and some range comes within the rounding of arrays
+    of it: less than one part of a quantum for each array of a user. It agrees with the model.
+    """
+    for groups, arrays in readings(grouping):
+        counts = arrays.counts
+        sums = PrivateSums(every_data_set(counts, SPAN))
+        shape = [SPAN * int(m) + 1 for m in counts]
+        for width in (1, 3, 6):
+            claimed = arrays.moved(GRAIN * width)
+            moved = np.zeros(counts.size, dtype=np.int64)
+            for lower in range(SPAN - width + 1):
+                stage = RangeSum("mean", arrays, FixedRange(lower, lower + width), Fraction(1))
+                (values,) = stage.measure(sums, Outputs())
+                cube = values.integers.reshape(shape)
+                each = [int(np.ptp(cube, axis=user).max()) for user in range(counts.size)]
+                moved = np.maximum(moved, each)
+            assert (moved <= claimed).all()
+            assert (claimed - moved < arrays.pieces + 1).all()
+            model = groups.user_sensitivity(SPAN, width) * groups.n_arrays * GRAIN
+            assert claimed == pytest.approx(model, abs=2)
+            assert arrays.max_moved(np.array([GRAIN * width]))[0] == claimed.max()
+
+
+def test_wrap_around_needs_the_factor_two():
+    """Two arrays share a user who moves each by more than a short range's width (ERRATA 7)."""
+    cell = study_cell([2, 2, 2], (0, 6))
+    levy = hv.FixedQuantile(grouping="wrap_around", cap=3).allocate_cell(cell, Fraction(1))
+    assert levy.groups.most_arrays == 2
+    assert levy.range_sensitivities(6.0, np.array([1.0, 6.0])) == pytest.approx([1.0, 2.0])
+
+
+def test_array_means_use_their_own_pieces_alone():
+    """Moving one user leaves every other array exactly as it was."""
+    rng = np.random.default_rng(5)
+    counts = rng.integers(1, 30, 40)
+    groups = group_users(counts, Fraction(1), "best_fit", 20)
+    arrays = PseudoUserMeans.from_grouping(groups, counts, 1000)
+    total = rng.integers(0, 1000 * counts + 1)
+    before = arrays.values(PrivateSums(total))[0]
+    for user in range(40):
+        moved = total.copy()
+        moved[user] = 1000 * counts[user] - moved[user]
+        same = arrays.values(PrivateSums(moved))[0] == before
+        assert np.flatnonzero(~same).tolist() == [groups.array_of_user[user]]
+
+
+@given(
+    counts=st.lists(st.integers(1, 30), min_size=1, max_size=8),
+    cap=st.integers(1, 12),
+    grouping=st.sampled_from(["best_fit", "wrap_around"]),
+    span=st.integers(1, 5000),
+    seed=st.integers(0, 1000),
+)
+def test_array_means_are_monotone_with_exact_ends(counts, cap, grouping, span, seed):
+    """Array means rise with every sum, are 0 and G S at the bounds, and move by their reach."""
+    m, rng = np.array(counts), np.random.default_rng(seed)
+    cap = min(cap, int(m.max()))
+    arrays = PseudoUserMeans.from_grouping(group_users(m, Fraction(1), grouping, cap), m, span)
+    total = rng.integers(0, span * m + 1)
+    user = rng.integers(m.size)
+    higher = total.copy()
+    higher[user] = rng.integers(total[user], span * m[user] + 1)
+    low, one, other, high = arrays.values(PrivateSums(np.array([0 * m, total, higher, span * m])))
+    assert (low == 0).all()
+    assert (high == GRAIN * span).all()
+    reach = np.zeros(arrays.size, dtype=np.int64)
+    own = arrays.piece_user == user
+    reach[arrays.piece_array[own]] = arrays.reach[own]
+    assert ((other - one >= 0) & (other - one <= reach)).all()
+
+
+@pytest.mark.parametrize("rows", [1, 50])
+def test_prefix_sums_give_the_clipped_sums(rows):
+    """The quick form for one data set agrees with clipping each value."""
+    rng = np.random.default_rng(7)
+    values = rng.integers(-300, 500, (rows, 9))
+    lower = rng.integers(-300, 500, 50)
+    upper = lower + rng.integers(0, 300, 50)
+    each = np.broadcast_to(values, (50, 9))
+    slow = [int(np.clip(row, a, b).sum()) for row, a, b in zip(each, lower, upper, strict=True)]
+    assert clipped_sums(values, lower, upper).tolist() == slow
+
+
+def test_quantile_release_step_by_step():
+    """Two choices with a quarter of ε each, then noise fitted to the width with half of it."""
+    plan = hv.FixedQuantile(0.25, 0.75, candidates=8, cap=1).plan(
+        [1] * 4, bounds=(-4, 4), epsilon=2
+    )
+    noise = ScriptedNoise([3, 7], noise=1.5)
+    # Candidates -1 and 3; the means -2, 0, 1, 4 become -1, 0, 1, 3; scale (4 / 4) / 1.
+    assert plan.estimate([-2, 0, 1, 4], noise) == pytest.approx(0.75 + 1.5)
+    quantum = 8 / 2**20
+    assert noise.scales == pytest.approx([4 / quantum * GRAIN])
+    assert noise.selection_scales == [4, 4]
+    low, high = noise.scores
+    assert low.tolist() == [-1, -1, 0, 0, -1, -2, -2, -2, -3]
+    assert high.tolist() == [-3, -3, -2, -2, -1, 0, 0, 0, -1]
+
+
+def test_reversed_ends_are_exchanged():
+    """Ends that come out reversed make the same range as in order."""
+    plan = hv.FixedQuantile(candidates=8).plan([1] * 4, bounds=(-4, 4), epsilon=2)
+    outcomes = {plan.estimate([-2, 0, 1, 4], ScriptedNoise(ends)) for ends in ([3, 7], [7, 3])}
+    assert len(outcomes) == 1
+
+
+@pytest.mark.parametrize("chosen", [0, 5, 8])
+def test_a_range_of_one_point_is_widened_to_one_quantum(chosen):
+    """With both ends at one candidate the estimate is there, at noise of one quantum's size."""
+    plan = hv.FixedQuantile(candidates=8).plan([1] * 4, bounds=(-4, 4), epsilon=2)
+    noise = ScriptedNoise([chosen, chosen])
+    assert plan.estimate([-2, 0, 1, 4], noise) == pytest.approx(chosen - 4, abs=1e-5)
+    assert noise.scales == pytest.approx([GRAIN])
+
+
+def test_levy_release_step_by_step():
+    """One choice among the middles of the bins with half of ε, then the range around it."""
+    plan = hv.Levy(gamma=0.2, cap=100).plan([100] * 4, bounds=(0, 8), epsilon=1)
+    radius = 8 * math.sqrt(math.log(2 * 4 / 0.2) / 200)
+    assert 8 * plan.allocation.relative_radius == pytest.approx(radius)
+    assert plan.allocation.stages[0].candidates.size == math.ceil(8 / radius) == 8
+    noise = ScriptedNoise([4], noise=-1.0)
+    low, high = 4.5 - 1.5 * radius, 4.5 + 1.5 * radius
+    means = [1.0, 4.2, 4.9, 8.0]
+    scale = 3 * radius / 4 / 0.5
+    expected = np.clip(means, low, high).mean() - scale
+    assert plan.estimate(means, noise) == pytest.approx(expected, abs=1e-4)
+    assert noise.scales == pytest.approx([scale * 4 * GRAIN * 2**20 / 8], rel=1e-5)
+    assert noise.selection_scales == [4]
+    assert noise.scores[0].tolist() == [-4, -3, -3, -3, -1, -3, -3, -3]
+    assert plan.sensitivity == pytest.approx(3 * radius / 4)
+
+
+def test_levy_clamps_the_range_to_the_bounds():
+    """At the lowest middle the range is cut at the bound, and the noise shrinks with it."""
+    plan = hv.Levy(cap=100).plan([100] * 4, bounds=(-8, 0), epsilon=1)
+    noise = ScriptedNoise([0])
+    plan.estimate([-8, -8, -7, -1], noise)
+    width = 0.5 / 8 + 1.5 * plan.allocation.relative_radius
+    assert noise.scales == pytest.approx([width * GRAIN * 2**20 / 0.5], rel=1e-5)
+
+
+def test_levy_with_one_bin_makes_no_choice():
+    """Where τ >= U the range is the bounds, and all of ε pays for the noise (ERRATA 11)."""
+    plan = hv.Levy().plan([2, 1, 1], bounds=(0, 8), epsilon=1)
+    assert len(plan.allocation.stages) == 1
+    assert plan.allocation.mean_epsilon == 1
+    noise = ScriptedNoise()
+    plain = hv.ArrayAveraging(cap="sqrt").plan([2, 1, 1], bounds=(0, 8), epsilon=1)
+    expected = plain.noiseless_estimates(plain.cell.sums([8.0, 0, 4]))[0]
+    assert plan.estimate([8, 0, 4], noise) == pytest.approx(expected, abs=1e-5)
+    unit = 8 / 2**20 / GRAIN / plan.allocation.groups.n_arrays
+    assert noise.scales == pytest.approx([plan.noise_scale / unit])
+
+
+@pytest.mark.parametrize("split", ["0.5", "0.2", Fraction(2, 3)])
+@pytest.mark.parametrize("make", [hv.Levy, hv.FixedQuantile, hv.OptimizedQuantile, hv.AKMV])
+def test_parts_of_epsilon_add_up(make, split):
+    """What the choices lose, by their scales, and what the noise loses, is ε."""
+    cell = study_cell([200] * 20, (0, 8))
+    allocation = make(split=split).allocate_cell(cell, Fraction(17, 10))
+    choice = allocation.stages[0]
+    spent = choice.entries * 2 / choice.scale
+    assert spent + float(allocation.mean_epsilon) == pytest.approx(1.7)
+    assert spent <= 1.7 - float(allocation.mean_epsilon) + 1e-15
+    assert allocation.losses() == pytest.approx(np.full(20, 1.7))
+
+
+def test_targets_of_the_quantiles():
+    """Fixed targets are rounded halves up; extremes are ⌈2/ε⌉ and never cross the median."""
+    cell = study_cell([1] * 25, (0, 8))
+    assert hv.FixedQuantile(0.1, 0.9, cap=1).allocate_cell(cell, Fraction(1)).targets == (3, 23)
+    for epsilon, targets in (("0.3", (7, 18)), (1, (2, 23)), (100, (1, 24)), ("0.01", (12, 13))):
+        quantile = hv.OptimizedQuantile(cap=1).allocate_cell(cell, Fraction(epsilon))
+        assert quantile.targets == targets
+
+
+def test_the_range_that_was_found_is_reported():
+    """The report of a release names the range in quanta, and each stage with its loss."""
+    cell = CellProblem(np.array([1] * 4), Fraction(0), Fraction(1), 8)
+    quantile = hv.FixedQuantile(candidates=8).allocate_cell(cell, Fraction(2))
+    outputs = Outputs({"range": np.array([[7, 3]]), "mean": np.array([[0]])})
+    choice, mean = quantile.report(outputs)
+    assert (choice.name, mean.name) == ("range", "mean")
+    assert mean.details == {"lower": (3.0, "quanta"), "upper": (7.0, "quanta")}
+    assert float(choice.epsilon + mean.epsilon) == pytest.approx(2)
+
+
+def test_ranges_are_within_the_bounds_and_one_quantum_wide():
+    """Whatever was chosen, ends are whole, in order, within the bounds and at least 1 apart."""
+    for span, counts in itertools.product((1, 2, 7, 1000), ([1] * 4, [40] * 9)):
+        cell = CellProblem(np.array(counts), Fraction(0), Fraction(1), span)
+        for mechanism in (hv.FixedQuantile(), hv.Levy(gamma=1), hv.AKMV()):
+            allocation = mechanism.allocate_cell(cell, Fraction(1))
+            top = allocation.range_sum.reading.top
+            if len(allocation.stages) == 1:
+                continue
+            size = allocation.stages[0].candidates.size
+            chosen = np.arange(min(size, 60))
+            rows = np.stack([chosen] * allocation.stages[0].entries, axis=1)
+            outputs = Outputs({allocation.stages[0].name: rows})
+            lower, upper = allocation.range_sum.clipping.ends(outputs)
+            assert ((lower >= 0) & (upper > lower) & (upper <= top)).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: hv.Levy(gamma=0), "gamma must be above 0 and at most 1, got 0"),
+        (lambda: hv.Levy(gamma="1.5"), "gamma must be above 0 and at most 1, got 1.5"),
+        (lambda: hv.Levy(split=1), "split must lie between 0 and 1, got 1"),
+        (lambda: hv.Levy(cap="mean"), "cap must be a whole number or one of"),
+        (lambda: hv.FixedQuantile(0.9, 0.1), "quantiles must run from the lower to the higher"),
+        (lambda: hv.FixedQuantile(-0.1, 0.5), "within 0 and 1, got -0.1 and 0.5"),
+        (lambda: hv.FixedQuantile(candidates=0), "candidates must be a whole number of at least 1"),
+        (lambda: hv.OptimizedQuantile(split=0), "split must lie between 0 and 1, got 0"),
+        (lambda: hv.OptimizedQuantile(grouping="none"), "grouping must be"),
+        (lambda: hv.AKMV(split="a half"), "split must be a finite number"),
+        (lambda: hv.AKMV(candidates=1.5), "candidates must be a whole number of at least 1"),
+    ],
+)
+def test_bad_arguments_are_refused(make, message):
+    """Each wrong argument is one sentence that names it."""
+    with pytest.raises(hv.InputError, match=message):
+        make()

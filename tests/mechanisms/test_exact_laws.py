@@ -1,0 +1,120 @@
+"""Exact laws of every mechanism on tiny cells: booked, not exceeded, and not idle."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
+from hexveil.mechanisms.single_cell.akmv import AKMV
+from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging
+from hexveil.mechanisms.single_cell.baseline import Baseline
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell.foresight import HuberDesign, huber_mean
+from hexveil.mechanisms.single_cell.levy import Levy
+from hexveil.mechanisms.single_cell.opt_array_averaging import OptArrayAveraging
+from hexveil.mechanisms.single_cell.optimal_clipping import OptimalClipping
+from hexveil.mechanisms.single_cell.quantile_averaging import FixedQuantile, OptimizedQuantile
+from hexveil.model.occupancy import Occupancy
+from stage_laws import ExactLoss, Problem, selection_law
+
+CASES = [
+    # mechanism, counts, span, least worst/booked
+    (Baseline(), (3, 2, 1), 3, 0.999),
+    (OptimalClipping(), (3, 2, 1, 1), 2, 0.999),
+    (ArrayAveraging(cap=2), (3, 2, 1), 3, 0.999),
+    (ArrayAveraging("wrap_around", 2), (3, 2, 1), 3, 0.999),
+    (ArrayAveraging("wrap_around", 3), (4, 2, 2, 1), 2, 0.999),
+    (OptArrayAveraging(), (3, 2, 1), 3, 0.999),
+    (Levy(gamma=1, cap=4), (4, 3, 2), 3, 0.8),
+    (Levy(gamma=1, cap=4), (4, 2, 2, 1), 2, 0.8),
+    (Levy(gamma=1, cap=4), (3, 1, 2), 3, 0.8),
+    (Levy(gamma=1, grouping="wrap_around", cap=4), (3, 3, 2), 3, 0.8),
+    (Levy(gamma=1, grouping="wrap_around", cap=3), (3, 2, 2, 1), 2, 0.8),
+    (FixedQuantile(candidates=3, cap=2), (2, 2, 1), 3, 0.6),
+    (FixedQuantile(candidates=4, cap=2), (2, 1, 1, 1), 3, 0.6),
+    (FixedQuantile(grouping="wrap_around", candidates=3, cap=2), (2, 1, 2, 1), 2, 0.6),
+    (OptimizedQuantile(candidates=3, cap=2), (2, 2, 1), 3, 0.7),
+    (OptimizedQuantile(grouping="wrap_around", candidates=3, cap=4), (3, 3, 2), 3, 0.7),
+    (AKMV(candidates=4), (3, 2, 1), 3, 0.7),
+    (AKMV(candidates=6), (2, 1, 1), 4, 0.7),
+]
+EPSILONS = [Fraction(1, 2), Fraction(4)]
+
+
+def tiny_cell(counts, span):
+    """Return a cell on integers."""
+    return CellProblem(np.array(counts), Fraction(0), Fraction(1), span)
+
+
+def used(exact, booked):
+    """Return the largest part of a booking that is really lost."""
+    booked = np.where(booked > 0, booked, np.inf)
+    return (exact.worst / booked).max()
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
+@pytest.mark.parametrize(
+    ("mechanism", "counts", "span", "least"), CASES, ids=[f"{c[0]}-{c[1]}" for c in CASES]
+)
+def test_no_user_loses_more_than_is_booked(mechanism, counts, span, least, epsilon):
+    """Over all neighbours and outputs no user loses more than booked, ε bounds it, most is used."""
+    allocation = mechanism.allocate_cell(tiny_cell(counts, span), epsilon)
+    booked = allocation.losses()
+    exact = ExactLoss(Problem(counts, span), allocation)
+    assert allocation.stages
+    assert (exact.worst <= booked * (1 + 1e-9)).all()
+    assert booked.max() <= float(epsilon) * (1 + 1e-9)
+    assert used(exact, booked) >= least
+
+
+DESIGNS = [
+    (HuberDesign(Fraction(1), 0.75, 3, Fraction(1, 2)), (2, 1, 1), 3),
+    (HuberDesign(Fraction(0), 0.2, 4, Fraction(1)), (3, 1, 1), 3),
+    (HuberDesign(Fraction(1), 0.17, 1, Fraction(0)), (3, 1, 1), 3),
+    (HuberDesign(Fraction(1), 0.15, 4, Fraction(1, 4)), (2, 2, 1), 3),
+]
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3)], ids=str)
+@pytest.mark.parametrize(
+    ("design", "counts", "span"), DESIGNS, ids=["mean", "point", "middle", "short"]
+)
+def test_no_user_of_a_huber_location_loses_more_than_is_booked(design, counts, span, epsilon):
+    """So it is for every way in which Foresight reads a mean."""
+    allocation = huber_mean(tiny_cell(counts, span), epsilon, design)
+    booked, exact = allocation.losses(), ExactLoss(Problem(counts, span), allocation)
+    assert (exact.worst <= booked * (1 + 1e-9)).all()
+    assert booked.max() <= float(epsilon) * (1 + 1e-6)
+    assert used(exact, booked) >= 0.85
+
+
+MAP = Problem((2, 1, 1, 1), 2, user=(0, 1, 0, 2))
+OCCUPANCY = Occupancy(np.array([0, 0, 1, 1]), np.array(MAP.user), np.array(MAP.counts), 2, 3)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        FixedQuantile(candidates=2, cap=2),
+        AKMV(candidates=2),
+        Levy(gamma=1, cap=2),
+        ArrayAveraging(cap=1),
+        Baseline(),
+    ],
+    ids=str,
+)
+def test_cells_planned_apart_stay_within_epsilon_together(mechanism):
+    """Users of two cells lose no more than booked, with private stages in each of them."""
+    problem = MapProblem(OCCUPANCY, Fraction(0), Fraction(1), MAP.span)
+    allocation = PerCell(mechanism).allocate(problem, Fraction(1))
+    booked, exact = allocation.losses(), ExactLoss(MAP, allocation)
+    assert (exact.worst <= booked * (1 + 1e-9)).all()
+    assert 0.99 <= booked.max() <= 1.0
+    assert used(exact, booked) >= 0.5
+
+
+def test_the_law_of_two_candidates():
+    """Odds 1 and 1/4: the second is chosen if it comes first and its coin falls, 1/8."""
+    law = selection_law(np.array([0, -1]), 1 / np.log(4))
+    assert law == pytest.approx([7 / 8, 1 / 8], abs=1e-12)

@@ -100,7 +100,7 @@ def same(one, other):
 @pytest.mark.parametrize("parts", [1, 3])
 def test_sorted_is_grouped(unit, repeats, parts):
     """Ids, counts of rules, cells, sums: all is as the engine groups it, in parts too."""
-    rule = {"unit": unit, "repeats": repeats, "min_users": 2}
+    rule = {"privacy_unit": unit, "repeats": repeats, "min_users": 2}
     grid = Cells(7, "1h", WARSAW)
     grouped = read_table(table(), grid, rule)
     with sorting(6_000 if parts == 1 else 2_500) as found:
@@ -293,7 +293,7 @@ def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeyp
             narrower(found.value),
         )
 
-    rule = {"repeats": "keep", "min_users": 1, "unit": unit}
+    rule = {"repeats": "keep", "min_users": 1, "privacy_unit": unit}
     given = table()
     time = given["t"].to_numpy()
     weeks = np.where(time > 0, np.arange(len(given)) % 3 * 604_800.0, 0)

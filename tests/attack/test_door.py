@@ -202,6 +202,7 @@ def released(folder, kind, values, key):
     return table.to_pylist(), *told, texts, repr(made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLANS)
 def test_through_a_deaf_door_nothing_is_heard(tmp_path, asked, kind):
     """Whatever the values are, the door is asked the same, and all that is released is the same."""

@@ -138,6 +138,7 @@ def tried(case):
     return READ.values() if LONG else (READ["release"], READ[turn])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BAD)
 def test_no_bad_input_shows_a_canary(places, call, monkeypatch, case):
     """Whatever is wrong with records, no command that reads them says or keeps one of them.
@@ -260,6 +261,7 @@ def broken(monkeypatch, step, error):
 STEPS = ("run", "arrow", "plan", "reserve", "noise", "store", "write")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize(
     ("error", "code"),
@@ -327,6 +329,7 @@ def test_a_kill_leaves_nothing_that_others_may_read(places, place, name):
     assert left(tmp) == []
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_shows_no_canary(places):
     """As a person calls it, interrupted, with every warning shown and Python's own checks on."""
     here, tmp = places

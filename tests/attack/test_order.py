@@ -64,6 +64,7 @@ def known():
     return {grid: everything(reading(layouts.records(), grid)) for grid in GRIDS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("layout", layouts.LAYOUTS, ids=lambda one: one.__name__)
 def test_no_layout_changes_anything(tmp_path, known, layout, grid):
@@ -88,6 +89,7 @@ def test_the_engine_takes_the_threads_that_there_are(monkeypatch):
         assert one.rows("SELECT current_setting('threads')") == [(3,)]
 
 
+@pytest.mark.slow
 def test_many_records_in_many_threads(tmp_path, monkeypatch):
     """Many records, in row groups that threads share, give the same in any layout."""
     rows = [

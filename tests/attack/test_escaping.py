@@ -286,7 +286,7 @@ def clean_line(line):
 
 def test_the_dossier_makes_no_element_of_a_name(made):
     """Parsed as Markdown with HTML allowed: no HTML, link, image or heading from a name."""
-    text = dossier(made.folder).markdown()
+    text = dossier(made.folder).to_markdown()
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
     flat = [token for one in tokens for token in (one, *(one.children or ()))]
     kinds = {token.type for token in flat}

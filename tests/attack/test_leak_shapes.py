@@ -195,7 +195,7 @@ READERS = {
     "a run file": named(lambda path: load(str(path)), ".toml"),
     "a receipt": in_folder(receipts.place_of, "receipt.json"),
     "a release": in_folder(hv.verify, "manifest.json"),
-    "a manifest": in_folder(release_facts.read, "manifest.json"),
+    "a manifest": in_folder(release_facts.read_facts, "manifest.json"),
     "a pointer": in_folder(
         lambda folder: open_archive(str(folder.parent), "folder"), "latest.json"
     ),

@@ -129,7 +129,7 @@ def test_every_text_says_how_many(tmp_path):
     assert made.manifest["cut_off"] == [{"statistic": "mean", "cells": many}]
     said = f"Cut off (average): {many} of {CELLS} cells."
     assert said in " ".join((folder / "README.txt").read_text("utf-8").split())
-    assert said in dossier(folder).markdown()
+    assert said in dossier(folder).to_markdown()
     page = (folder / "report.html").read_text("utf-8")
     assert f"{many} cell cut off at an end of the range." in page
     assert f"<b>Cut off</b> ({many} cell)" in page

@@ -84,7 +84,7 @@ def put(folder, said, *, sealed=True):
 
 def text_of(folder):
     """Return the dossier of a folder as Markdown."""
-    return dossier(folder).markdown()
+    return dossier(folder).to_markdown()
 
 
 def rendered(text):
@@ -127,7 +127,7 @@ def test_it_has_every_section(tmp_path, kind):
     assessment, subjects = made.sections[8], made.sections[9]
     assert [part.title[:3] for part in assessment.sections] == ["(a)", "(b)", "(c)", "(d)"]
     assert len(subjects.sections) == 9
-    assert "None" not in made.markdown()
+    assert "None" not in made.to_markdown()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -217,7 +217,7 @@ def test_the_notice_is_one_paragraph_with_the_promise(tmp_path, unit):
 def test_a_release_of_constants_says_that_nothing_was_read(tmp_path):
     """Without noise there is no factor to state, no booking, and one row."""
     made = dossier(put(tmp_path / "map", KINDS["constant"]))
-    text = made.markdown()
+    text = made.to_markdown()
     assert "No value is read" in text
     assert "was not booked" in text
     assert len(made.sections[1].blocks[-1].rows) == 1
@@ -270,7 +270,7 @@ def test_plain_data_holds_the_same_words(tmp_path):
     """The sections as data have the titles and texts, unescaped, and the places to fill in."""
     said = json.loads(json.dumps(KINDS["user"]))
     said["dataset"]["name"] = "a|b"
-    data = dossier(put(tmp_path / "map", said)).data()
+    data = dossier(put(tmp_path / "map", said)).to_data()
     assert [part["title"] for part in data["sections"]] == HEADINGS
     assert ["data set", "a|b"] in data["blocks"][1]["rows"]
     assert data["sections"][-1]["blocks"][0] == {"fill_in": "name and role"}

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from hexveil.publishing.markup import (
-    Bullets,
-    Section,
-    Table,
-    Text,
-    ToFill,
+    BulletList,
+    DocumentSection,
+    DocumentTable,
+    FillIn,
+    Paragraph,
     clean,
     escaped,
     parse,
@@ -43,9 +43,9 @@ def test_any_text_is_shown_as_it_is(text):
     """A paragraph, an item and a cell of any text hold that text and nothing else."""
     seen = shown(clean(text))
     if clean(text):
-        assert READER.render(Text(text).markdown()) == f"<p>{seen}</p>\n"
-        assert f"<li>{seen}</li>" in READER.render(Bullets((text,)).markdown())
-    table = READER.render(Table(("head", text), ((text, "end"),)).markdown())
+        assert READER.render(Paragraph(text).to_markdown()) == f"<p>{seen}</p>\n"
+        assert f"<li>{seen}</li>" in READER.render(BulletList((text,)).to_markdown())
+    table = READER.render(DocumentTable(("head", text), ((text, "end"),)).to_markdown())
     assert table.count("<th>") == table.count("<td>") == 2
     assert f"<td>{seen}</td>" in table
 
@@ -73,11 +73,13 @@ def test_addresses_are_no_links():
 
 def test_a_document_nests_its_sections():
     """Headings go down a level with each part; data have the same words, unescaped."""
-    made = Section(
-        "A", (Text("b|c"), ToFill("to be filled in", "who")), (Section("D", (Bullets(("e",)),)),)
+    made = DocumentSection(
+        "A",
+        (Paragraph("b|c"), FillIn("to be filled in", "who")),
+        (DocumentSection("D", (BulletList(("e",)),)),),
     )
-    assert made.markdown() == ("# A\n\nb&#124;c\n\n[to be filled in: who]\n\n## D\n\n- e")
-    assert made.data() == {
+    assert made.to_markdown() == ("# A\n\nb&#124;c\n\n[to be filled in: who]\n\n## D\n\n- e")
+    assert made.to_data() == {
         "title": "A",
         "blocks": [{"text": "b|c"}, {"fill_in": "who"}],
         "sections": [{"title": "D", "blocks": [{"items": ["e"]}], "sections": []}],
@@ -101,19 +103,21 @@ def test_no_value_changes_the_structure_of_a_document(one, other):
         f"# t {a}\n\np {a}\n{b}\n\n- {a}\n- {b}\n\n| h | {a} |\n| --- | --- |\n| {b} | e |\n\n"
         f"[who: {a}]\n\n## s {b}\n\n{a} q"
     )
-    assert [type(block) for block in made.blocks] == [Text, Bullets, Table, ToFill]
+    assert [type(block) for block in made.blocks] == [Paragraph, BulletList, DocumentTable, FillIn]
     assert made.blocks[1].items == (clean(one), clean(other))
     assert made.blocks[2].rows == ((clean(other), "e"),)
     assert (made.title, made.sections[0].title) == (clean(f"t {one}"), clean(f"s {other}"))
-    assert [type(block) for block in made.sections[0].blocks] == [Text]
+    assert [type(block) for block in made.sections[0].blocks] == [Paragraph]
 
 
 def test_plain_text_has_capitals_and_hanging_lines():
     """Titles below the first are in capitals, and items that run on are indented."""
-    made = Section(
-        "a", (Bullets(("b " * 60,)),), (Section("c", (Table(("h", "i"), (("d", "e"),)),)),)
+    made = DocumentSection(
+        "a",
+        (BulletList(("b " * 60,)),),
+        (DocumentSection("c", (DocumentTable(("h", "i"), (("d", "e"),)),)),),
     )
-    title, blank, first, second, *rest = made.plain().split("\n")
+    title, blank, first, second, *rest = made.to_text().split("\n")
     assert (title, blank, first[:3], second[:3]) == ("a", "", "- b", "  b")
     assert rest == ["", "C", "", "- d: e"]
 

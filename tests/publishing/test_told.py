@@ -162,7 +162,7 @@ def test_a_folder_passes_every_check(release):
     jsonschema.Draft202012Validator(schema()).validate(said)
     assert said["plan"]["request"]["clipping_range"] == "two-stage"
     assert verify.find_problems(release.folder) == ()
-    assert dossier(release.folder).markdown()
+    assert dossier(release.folder).to_markdown()
 
 
 def about(release, amount):
@@ -180,7 +180,7 @@ def test_every_text_says_what_bounds_are_about(release):
     """Page, README.txt and dossier name the ranges of the way taken, and no other interval."""
     page = words((release.folder / "report.html").read_text("utf-8"))
     told = words((release.folder / "README.txt").read_text("utf-8"))
-    signed = words(dossier(release.folder).markdown())
+    signed = words(dossier(release.folder).to_markdown())
     assert about(release, lambda number: f"{number:,.1f} mm") in page
     assert about(release, lambda number: f"{number:.4g} mm") in told
     assert about(release, lambda number: f"{number:.6g} mm") in signed
@@ -296,7 +296,7 @@ def test_a_dossier_reads_prices_and_parts_as_the_schema_allows_them(release, tmp
     said, steps = said_of(release)
     steps[1] |= {"quantile": "4/5", "epsilon": "1/3"}
     written(said, tmp_path / "map")
-    assert "80% of user averages" in dossier(tmp_path / "map").markdown()
+    assert "80% of user averages" in dossier(tmp_path / "map").to_markdown()
     steps[1]["epsilon"] = "9" * 400
     written(said, tmp_path / "huge")
     with pytest.raises(InputError, match="the epsilon of a step"):

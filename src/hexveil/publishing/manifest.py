@@ -1,4 +1,4 @@
-"""The manifest of a release: what is guaranteed, for machines. Public facts only.
+"""Manifest of a release: its guarantee, plan and losses, for programs. Public facts only.
 
 It holds no true mean, no count of clamped rows, no file size, no time stamp and no hash of
 contents: those depend on values.
@@ -194,7 +194,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
 
 
 def _request(request: Request) -> dict[str, Any]:
-    """Return what was asked for: a loss, or targets by statistic, of which the ends are said."""
+    """Return the request: an epsilon, or targets by statistic with their smallest and largest."""
     targets = [
         {"of": name, "smallest": _finite(goal.min()), "largest": _finite(goal.max())}
         for name, goal in (request.target or {}).items()
@@ -227,19 +227,19 @@ def _losses(plan: Plan) -> dict[str, Any]:
 
 
 def _centres(plan: Plan) -> dict[str, list[float]]:
-    """Return what distances were cut around, in the way `cells`; in value units."""
-    found = None if plan.rows.steps is None else plan.rows.steps.found
-    if found is None or found.centre is None:
+    """Return the centres of residuals, under the strategy cell_residuals; in value units."""
+    outputs = None if plan.rows.steps is None else plan.rows.steps.found
+    if outputs is None or outputs.centre is None:
         return {}
-    return {"centre": (plan.lower + plan.span * (found.centre / found.steps)).tolist()}
+    return {"centre": (plan.lower + plan.span * (outputs.centre / outputs.steps)).tolist()}
 
 
 def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
-    """Return what was planned for each cell, a part for each statistic that is noised."""
+    """Return the plan of each cell, with an entry for each noised statistic."""
     thresholds = {"mean": plan.kept, "variance": plan.rows.variance_kept}
-    plain = plan.rows.interval is None
+    has_no_range = plan.rows.interval is None
     means, squares = (
-        (clipped_mean, clipped_variance) if plain else (weighted_mean, weighted_variance)
+        (clipped_mean, clipped_variance) if has_no_range else (weighted_mean, weighted_variance)
     )
     grids: dict[str, Callable[[], tuple[Floats, Floats]]] = {
         "mean": lambda: (means if plan.rows.steps is None else two_stage_mean).grid(
@@ -247,18 +247,18 @@ def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
         ),
         "variance": lambda: squares.grid(plan),
     }
-    parts = [
+    columns_by_statistic = [
         _centres(plan)
         | {
             "statistic": [name] * plan.occupancy.n_cells,
             "contribution_cap": thresholds[name].tolist(),
-            "scale": part.scale.tolist(),
-            "bias": part.bias.tolist(),
-            "bound95": part.bound95.tolist(),
+            "scale": statistic.scale.tolist(),
+            "bias": statistic.bias.tolist(),
+            "bound95": statistic.bound95.tolist(),
             "grid_start": start.tolist(),
             "grid_step": step.tolist(),
         }
-        for name, part in plan.parts.items()
+        for name, statistic in plan.parts.items()
         for start, step in [grids[name]()]
     ]
     rows = zip(facts.cells.names(), plan.lower.tolist(), plan.upper.tolist(), strict=True)
@@ -268,7 +268,10 @@ def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
             "mechanism": plan.mechanism,
             "lower": lower,
             "upper": upper,
-            "noised": [{key: column[g] for key, column in part.items()} for part in parts],
+            "noised": [
+                {key: column[g] for key, column in statistic.items()}
+                for statistic in columns_by_statistic
+            ],
         }
         for g, (name, lower, upper) in enumerate(rows)
     ]

@@ -84,70 +84,70 @@ def _without_opening(match: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Text:
+class Paragraph:
     """A paragraph."""
 
     text: str
 
-    def markdown(self) -> str:
+    def to_markdown(self) -> str:
         """Return it as Markdown."""
         return escaped(self.text)
 
-    def plain(self) -> str:
+    def to_text(self) -> str:
         """Return it as lines of plain text."""
         return textwrap.fill(clean(self.text), WIDTH)
 
-    def data(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {"text": self.text}
 
 
 @dataclass(frozen=True)
-class Bullets:
+class BulletList:
     """A list of sentences."""
 
     items: tuple[str, ...]
 
-    def markdown(self) -> str:
+    def to_markdown(self) -> str:
         """Return it as Markdown."""
         return "\n".join(f"- {escaped(item)}" for item in self.items)
 
-    def plain(self) -> str:
+    def to_text(self) -> str:
         """Return it as lines of plain text."""
         return "\n".join(
             textwrap.fill(clean(item), WIDTH, initial_indent="- ", subsequent_indent="  ")
             for item in self.items
         )
 
-    def data(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {"items": list(self.items)}
 
 
 @dataclass(frozen=True)
-class Table:
+class DocumentTable:
     """Rows under a head."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    def markdown(self) -> str:
+    def to_markdown(self) -> str:
         """Return it as Markdown."""
         head, *rows = ([escaped(cell) for cell in row] for row in (self.head, *self.rows))
         lines = (head, ["---"] * len(self.head), *rows)
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
-    def plain(self) -> str:
+    def to_text(self) -> str:
         """Return it as lines of plain text: a list with an item per row."""
-        return Bullets(tuple(": ".join(row) for row in self.rows)).plain()
+        return BulletList(tuple(": ".join(row) for row in self.rows)).to_text()
 
-    def data(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {"columns": list(self.head), "rows": [list(row) for row in self.rows]}
 
 
 @dataclass(frozen=True)
-class ToFill:
+class FillIn:
     """A place for a fact that only the reader knows.
 
     Attributes
@@ -161,64 +161,64 @@ class ToFill:
     request: str
     fact: str
 
-    def markdown(self) -> str:
+    def to_markdown(self) -> str:
         """Return it as Markdown."""
         return f"[{escaped(self.request)}: {escaped(self.fact)}]"
 
-    def plain(self) -> str:
+    def to_text(self) -> str:
         """Return it as lines of plain text."""
         return textwrap.fill(clean(f"[{self.request}: {self.fact}]"), WIDTH)
 
-    def data(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {"fill_in": self.fact}
 
 
-Block = Text | Bullets | Table | ToFill
+Block = Paragraph | BulletList | DocumentTable | FillIn
 
 
 @dataclass(frozen=True)
-class Section:
+class DocumentSection:
     """A title, the blocks under it, and smaller sections."""
 
     title: str
     blocks: tuple[Block, ...] = ()
-    sections: tuple[Section, ...] = ()
+    sections: tuple[DocumentSection, ...] = ()
 
-    def markdown(self, level: int = 1) -> str:
+    def to_markdown(self, level: int = 1) -> str:
         """Return it as Markdown, its title a heading of this level."""
-        blocks = (block.markdown() for block in self.blocks)
-        sections = (section.markdown(level + 1) for section in self.sections)
+        blocks = (block.to_markdown() for block in self.blocks)
+        sections = (section.to_markdown(level + 1) for section in self.sections)
         return "\n\n".join([f"{'#' * level} {escaped(self.title)}", *blocks, *sections])
 
-    def plain(self, level: int = 1) -> str:
+    def to_text(self, level: int = 1) -> str:
         """Return it as plain text; titles below the first one are in capitals."""
         title = clean(self.title)
-        blocks = (block.plain() for block in self.blocks)
-        sections = (section.plain(level + 1) for section in self.sections)
+        blocks = (block.to_text() for block in self.blocks)
+        sections = (section.to_text(level + 1) for section in self.sections)
         return "\n\n".join([title if level == 1 else title.upper(), *blocks, *sections])
 
-    def data(self) -> dict[str, Any]:
+    def to_data(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
             "title": self.title,
-            "blocks": [block.data() for block in self.blocks],
-            "sections": [section.data() for section in self.sections],
+            "blocks": [block.to_data() for block in self.blocks],
+            "sections": [section.to_data() for section in self.sections],
         }
 
 
-def document(template: str, values: dict[str, Any]) -> Section:
+def document(template: str, values: dict[str, Any]) -> DocumentSection:
     """Return the document that a template of this markup makes of values."""
     return parse(render_template(template, values, escaped))
 
 
-def parse(text: str) -> Section:
+def parse(text: str) -> DocumentSection:
     r"""Return the document of a text in this markup, which begins with its title.
 
     Examples
     --------
     >>> parse("# A\n\nb\nc\n\n## D\n\n- e\n- f")
-    Section(title='A', blocks=(Text(text='b c'),), sections=(Section(title='D', ...
+    DocumentSection(title='A', blocks=(Paragraph(text='b c'),), sections=(DocumentSection(...
     """
     blocks = [block for block in re.split(r"\n[ \t]*(?:\n[ \t]*)+", text.strip()) if block]
     section, remaining = _parse_section(blocks)
@@ -227,11 +227,11 @@ def parse(text: str) -> Section:
     return section
 
 
-def _parse_section(blocks: list[str]) -> tuple[Section, list[str]]:
+def _parse_section(blocks: list[str]) -> tuple[DocumentSection, list[str]]:
     """Return the section that blocks begin with, and the blocks after it."""
     level, title = _heading(blocks[0])
     content: list[Block] = []
-    sections: list[Section] = []
+    sections: list[DocumentSection] = []
     remaining = blocks[1:]
     while remaining:
         below, _ = _heading(remaining[0])
@@ -243,7 +243,7 @@ def _parse_section(blocks: list[str]) -> tuple[Section, list[str]]:
         else:
             content.append(_parse_block(remaining[0]))
             remaining = remaining[1:]
-    return Section(title, tuple(content), tuple(sections)), remaining
+    return DocumentSection(title, tuple(content), tuple(sections)), remaining
 
 
 def _heading(block: str) -> tuple[int, str]:
@@ -256,14 +256,14 @@ def _parse_block(block: str) -> Block:
     lines = [line.lstrip() for line in block.split("\n")]
     if lines[0].startswith("- "):
         items = "\n".join(lines)[2:].split("\n- ")
-        return Bullets(tuple(unescaped(_one_line(item)) for item in items))
+        return BulletList(tuple(unescaped(_one_line(item)) for item in items))
     if lines[0].startswith("|"):
         head, _, *rows = ([unescaped(cell.strip()) for cell in _cells(line)] for line in lines)
-        return Table(tuple(head), tuple(map(tuple, rows)))
+        return DocumentTable(tuple(head), tuple(map(tuple, rows)))
     text = _one_line(block)
     if match := _BLANK.fullmatch(text):
-        return ToFill(unescaped(match[1]), unescaped(match[2]))
-    return Text(unescaped(text))
+        return FillIn(unescaped(match[1]), unescaped(match[2]))
+    return Paragraph(unescaped(text))
 
 
 def _cells(line: str) -> list[str]:

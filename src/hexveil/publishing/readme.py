@@ -46,7 +46,7 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
         "mapped": mapped,
         "columns": [_column(field) for field in table.schema],
     }
-    return document("readme.md", values | _clipping(manifest)).plain() + "\n"
+    return document("readme.md", values | _clipping(manifest)).to_text() + "\n"
 
 
 def _losses(losses: dict[str, Any]) -> dict[str, str]:

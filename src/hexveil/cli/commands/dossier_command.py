@@ -28,12 +28,12 @@ def dossier(folder: Folder, *, out: Out = None, as_json: AsJson = False) -> None
     It draws no legal conclusion.
     """
     document = made_of(folder)
-    text = document.markdown() + "\n"
+    text = document.to_markdown() + "\n"
     if out is not None:
         check_out(out, folder)
         write(out, text)
     if as_json:
-        typer.echo(json.dumps(document.data(), indent=2))
+        typer.echo(json.dumps(document.to_data(), indent=2))
     elif out is None:
         typer.echo(text, nl=False)
     else:

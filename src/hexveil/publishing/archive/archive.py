@@ -138,8 +138,8 @@ class Archive:
     def remember(self, ledger_position: LedgerPosition) -> None:
         """Store the last ledger event of any release here, which reveals an older ledger."""
         with self._locked():
-            known = self._read_json(self._path(LEDGER), _LEDGER_NOTE, LedgerPosition.parse)
-            if known is None or known.entry < ledger_position.entry:
+            previous = self._read_json(self._path(LEDGER), _LEDGER_NOTE, LedgerPosition.parse)
+            if previous is None or previous.entry < ledger_position.entry:
                 self._write(self._path(LEDGER), to_json(ledger_position))
 
     def _read_json(self, path: str, kind: str, parse: Callable[[Any], _Parsed]) -> _Parsed | None:

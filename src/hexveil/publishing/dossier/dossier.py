@@ -17,10 +17,10 @@ from hexveil.publishing.markup import document
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hexveil.publishing.markup import Section
+    from hexveil.publishing.markup import DocumentSection
 
 
-def dossier(folder: Path) -> Section:
+def dossier(folder: Path) -> DocumentSection:
     """Return the dossier of a release folder.
 
     Raises
@@ -30,4 +30,4 @@ def dossier(folder: Path) -> Section:
     StorageError
         If the disk fails.
     """
-    return document("dossier.md", template_values(release_facts.read(folder)))
+    return document("dossier.md", template_values(release_facts.read_facts(folder)))

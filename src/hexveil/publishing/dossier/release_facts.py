@@ -1,4 +1,4 @@
-"""What a dossier is made of: the manifest of a release folder, checked as far as it is used.
+"""Facts of a dossier: the manifest of a release folder, checked as far as it is used.
 
 Public facts only. A manifest that was changed after its receipt was written, or that contradicts
 itself about the loss, is refused: nobody shall sign a text made from it.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import round_up
 from hexveil.publishing import receipt
-from hexveil.publishing.dossier.schema import check
+from hexveil.publishing.dossier.schema import check_manifest
 from hexveil.publishing.manifest import SCHEMA_VERSION
 from hexveil.publishing.markup import clean
 from hexveil.report.promise import probability_factor, promise
@@ -24,48 +24,51 @@ from hexveil.report.promise import probability_factor, promise
 if TYPE_CHECKING:
     from pathlib import Path
 
-    Said = dict[str, Any]
+    Json = dict[str, Any]
 
 NAME = "manifest.json"
-CLOSE = 1e-9
+TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Facts:
+class ReleaseFacts:
     """A checked manifest.
 
     Attributes
     ----------
-    said : dict
+    manifest : dict
         The manifest, its texts without invisible characters.
     checksum : str
         SHA-256 of the file.
     has_receipt : bool
-        Whether a receipt stands beside it; then it has this checksum.
+        Whether the folder has a receipt, which then has this checksum.
     """
 
-    said: Said
+    manifest: Json
     checksum: str
     has_receipt: bool
 
     @property
     def unit(self) -> str:
-        """The unit of privacy."""
-        return str(self.said["guarantee"]["privacy_unit"])
+        """The privacy unit."""
+        return str(self.manifest["guarantee"]["privacy_unit"])
 
     @property
     def loss(self) -> Fraction:
         """The loss of the most exposed unit, in epsilon, rounded up."""
-        return Fraction(self.said["guarantee"]["epsilon_spent"])
+        return Fraction(self.manifest["guarantee"]["epsilon_spent"])
 
     @property
     def largest_bias(self) -> float:
         """The largest worst-case bias of a mean over the cells, in value units."""
-        parts = (part for one in self.said["cells"] for part in one["noised"])
-        return max((part["bias"] for part in parts if part["statistic"] == "mean"), default=0.0)
+        statistics = (statistic for cell in self.manifest["cells"] for statistic in cell["noised"])
+        return max(
+            (statistic["bias"] for statistic in statistics if statistic["statistic"] == "mean"),
+            default=0.0,
+        )
 
 
-def read(folder: Path) -> Facts:
+def read_facts(folder: Path) -> ReleaseFacts:
     """Return the facts of a release folder.
 
     Raises
@@ -78,19 +81,19 @@ def read(folder: Path) -> Facts:
     """
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; name a release folder.")
-    content = _content(folder / NAME)
+    content = _read_file(folder / NAME)
     if content is None:
         raise InputError(f"{folder} has no {NAME}, so it is no release; name another.")
-    said = _object(content, folder / NAME)
-    _version(said.get("schema_version"), folder / NAME)
+    manifest = _parse_object(content, folder / NAME)
+    _check_version(manifest.get("schema_version"), folder / NAME)
     checksum = hashlib.sha256(content).hexdigest()
-    has_receipt = _receipt(folder, checksum)
-    check(said, folder / NAME)
-    _consistent(said, folder / NAME)
-    return Facts(_cleaned(said), checksum, has_receipt)
+    has_receipt = _check_receipt(folder, checksum)
+    check_manifest(manifest, folder / NAME)
+    _check_consistency(manifest, folder / NAME)
+    return ReleaseFacts(_clean_json(manifest), checksum, has_receipt)
 
 
-def _content(path: Path) -> bytes | None:
+def _read_file(path: Path) -> bytes | None:
     """Return a file's bytes; None if there is no such file."""
     try:
         return path.read_bytes() if path.is_file() else None
@@ -98,33 +101,33 @@ def _content(path: Path) -> bytes | None:
         raise StorageError(f"{path} cannot be read ({type(error).__name__}); try again.") from None
 
 
-def _object(content: bytes, path: Path) -> Said:
+def _parse_object(content: bytes, path: Path) -> Json:
     """Return the JSON object in a file."""
     try:
-        said = json.loads(content.decode("utf-8"))
+        manifest = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError):
-        said = None
-    if not isinstance(said, dict):
+        manifest = None
+    if not isinstance(manifest, dict):
         raise InputError(f"{path} holds no JSON object; get the folder again from its holder.")
-    return said
+    return manifest
 
 
-def _version(found: object, path: Path) -> None:
+def _check_version(version: object, path: Path) -> None:
     """Raise InputError if a manifest is of a schema that this program does not read."""
-    if found != SCHEMA_VERSION:
-        number = found if isinstance(found, int) and abs(found) < 10**6 else "unknown"
+    if version != SCHEMA_VERSION:
+        number = version if isinstance(version, int) and abs(version) < 10**6 else "unknown"
         raise InputError(
             f"{path} is of schema version {number}, this program reads {SCHEMA_VERSION}; use the "
             "version of hexveil that made it."
         )
 
 
-def _receipt(folder: Path, checksum: str) -> bool:
+def _check_receipt(folder: Path, checksum: str) -> bool:
     """Return whether there is a receipt; raise InputError if it is of another manifest."""
-    content = _content(folder / receipt.NAME)
+    content = _read_file(folder / receipt.NAME)
     if content is None:
         return False
-    files = _object(content, folder / receipt.NAME).get("files")
+    files = _parse_object(content, folder / receipt.NAME).get("files")
     if not isinstance(files, dict) or files.get(NAME) != checksum:
         raise InputError(
             f"{folder / NAME} is not the one in {receipt.NAME}: its checksum is another; get the "
@@ -133,13 +136,13 @@ def _receipt(folder: Path, checksum: str) -> bool:
     return True
 
 
-def _consistent(said: Said, path: Path) -> None:
+def _check_consistency(manifest: Json, path: Path) -> None:
     """Raise InputError if promise, factor or losses are not those of the loss that is stated."""
-    guarantee, losses = said["guarantee"], said["losses"]
+    guarantee, losses = manifest["guarantee"], manifest["losses"]
     loss = Fraction(guarantee["epsilon_spent"])
     factor = guarantee["probability_factor"]
     stated = math.inf if factor is None else factor
-    if not math.isclose(stated, probability_factor(loss), rel_tol=CLOSE):
+    if not math.isclose(stated, probability_factor(loss), rel_tol=TOLERANCE):
         raise InputError(
             f"{path}: guarantee/probability_factor is not e to the power of "
             "guarantee/epsilon_spent; get the folder again from its holder."
@@ -149,19 +152,19 @@ def _consistent(said: Said, path: Path) -> None:
             f"{path}: guarantee/promise is not the promise of guarantee/epsilon_spent; get the "
             "folder again from its holder."
         )
-    if losses["max"] > round_up(loss) * (1 + CLOSE):
+    if losses["max"] > round_up(loss) * (1 + TOLERANCE):
         raise InputError(
             f"{path}: losses/max is above guarantee/epsilon_spent; get the folder again from its "
             "holder."
         )
 
 
-def _cleaned(found: Any) -> Any:  # noqa: ANN401  JSON of any kind
+def _clean_json(value: Any) -> Any:  # noqa: ANN401  JSON of any kind
     """Return JSON with every text cleaned."""
-    if isinstance(found, str):
-        return clean(found)
-    if isinstance(found, list):
-        return [_cleaned(one) for one in found]
-    if isinstance(found, dict):
-        return {clean(key): _cleaned(one) for key, one in found.items()}
-    return found
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_clean_json(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(key): _clean_json(item) for key, item in value.items()}
+    return value

@@ -1,7 +1,7 @@
-"""What a dossier uses of a manifest, and what it must look like there.
+"""Schema of the manifest fields that a dossier uses.
 
-The schema of a manifest says more; a dossier needs these fields, and needs them to be of their
-kind before it puts them into sentences.
+The schema of a manifest says more; a dossier needs these fields, and checks their kind before it
+puts them into sentences.
 """
 
 from __future__ import annotations
@@ -24,188 +24,206 @@ _EXACT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400}|/[0-9]{1,400})?")
 _STATISTICS = {"mean", "variance", "sd"}
 
 
-def _text(found: object) -> bool:
-    return isinstance(found, str)
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
-def _maybe_text(found: object) -> bool:
-    return found is None or _text(found)
+def _is_optional_text(value: object) -> bool:
+    return value is None or _is_text(value)
 
 
-def _texts(found: object) -> bool:
-    return isinstance(found, list) and all(map(_text, found))
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
 
 
-def _whole(found: object) -> bool:
-    return isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**63
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
-def _number(found: object) -> bool:
-    return _whole(found) or (isinstance(found, float) and math.isfinite(found) and found >= 0)
+def _is_number(value: object) -> bool:
+    return _is_count(value) or (isinstance(value, float) and math.isfinite(value) and value >= 0)
 
 
-def _exact(found: object) -> bool:
-    if not isinstance(found, str) or not _EXACT.fullmatch(found):
+def _is_exact(value: object) -> bool:
+    if not isinstance(value, str) or not _EXACT.fullmatch(value):
         return False
-    return "/" not in found or int(found.split("/")[1]) > 0
+    return "/" not in value or int(value.split("/")[1]) > 0
 
 
-def _end(found: object) -> bool:
-    return isinstance(found, float) and math.isfinite(found)
+def _is_end(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
 
 
-def _positive(found: object) -> bool:
-    return _number(found) and isinstance(found, (int, float)) and found > 0
+def _is_positive(value: object) -> bool:
+    return _is_number(value) and isinstance(value, (int, float)) and value > 0
 
 
-def _loss(found: object) -> bool:
-    return _exact(found) and not str(found).startswith("-")
+def _is_loss(value: object) -> bool:
+    return _is_exact(value) and not str(value).startswith("-")
 
 
-def _part(found: object) -> bool:
-    return _loss(found) and 0 < Fraction(str(found)) <= 1
+def _is_proper_fraction(value: object) -> bool:
+    return _is_loss(value) and 0 < Fraction(str(value)) <= 1
 
 
-def _share(found: object) -> bool:
-    return _number(found) and isinstance(found, (int, float)) and found <= 1
+def _is_share(value: object) -> bool:
+    return _is_number(value) and isinstance(value, (int, float)) and value <= 1
 
 
-def _factor(found: object) -> bool:
-    return found is None or (_number(found) and isinstance(found, (int, float)) and found >= 1)
+def _is_factor(value: object) -> bool:
+    return value is None or (_is_number(value) and isinstance(value, (int, float)) and value >= 1)
 
 
-def _unit(found: object) -> bool:
-    return isinstance(found, str) and found in UNITS
+def _is_privacy_unit(value: object) -> bool:
+    return isinstance(value, str) and value in UNITS
 
 
-def _error(found: object) -> bool:
-    if not isinstance(found, dict):
-        return _number(found)
-    return set(found) == {"mean", "variance"} and all(map(_number, found.values()))
+def _is_error(value: object) -> bool:
+    if not isinstance(value, dict):
+        return _is_number(value)
+    return set(value) == {"mean", "variance"} and all(map(_is_number, value.values()))
 
 
-def _mapping(good: Check) -> Check:
-    return lambda found: isinstance(found, dict) and all(map(good, found.values()))
+def _is_mapping_of(is_valid: Check) -> Check:
+    return lambda value: isinstance(value, dict) and all(map(is_valid, value.values()))
 
 
-def _hex(found: object) -> bool:
-    return isinstance(found, str) and re.fullmatch("[0-9a-f]{64}", found) is not None
+def _is_hex_digest(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
-def _grid(found: object) -> bool:
-    if not isinstance(found, dict):
+def _is_grid(value: object) -> bool:
+    if not isinstance(value, dict):
         return False
-    if found.get("kind") == "labels":
-        return _texts(found.get("columns"))
-    slots = _maybe_text(found.get("timeslot")) and _maybe_text(found.get("timezone"))
-    pooled = found.get("slot") in ("calendar", "pooled")
-    return found.get("kind") == "hexagons" and _whole(found.get("resolution")) and slots and pooled
+    if value.get("kind") == "labels":
+        return _are_texts(value.get("columns"))
+    slots = _is_optional_text(value.get("timeslot")) and _is_optional_text(value.get("timezone"))
+    pooled = value.get("slot") in ("calendar", "pooled")
+    return (
+        value.get("kind") == "hexagons" and _is_count(value.get("resolution")) and slots and pooled
+    )
 
 
-def _place(found: object) -> bool:
-    if not isinstance(found, dict):
-        return found is None
-    return _whole(found.get("entry")) and _hex(found.get("chain"))
+def _is_ledger_position(value: object) -> bool:
+    if not isinstance(value, dict):
+        return value is None
+    return _is_count(value.get("entry")) and _is_hex_digest(value.get("chain"))
 
 
-def _noised(found: object) -> bool:
-    return isinstance(found, dict) and _text(found.get("statistic")) and _number(found.get("bias"))
+def _is_noised(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and _is_text(value.get("statistic"))
+        and _is_number(value.get("bias"))
+    )
 
 
-def _steps(found: object) -> bool:
-    """Return whether these are steps that look at values, each with what it found."""
-    if not isinstance(found, list) or not all(map(_step, found)):
+def _are_steps(value: object) -> bool:
+    """Return whether a value is a list of privacy steps with their results."""
+    if not isinstance(value, list) or not all(map(_is_step, value)):
         return False
-    names = tuple(step["step"] for step in found)
+    names = tuple(step["step"] for step in value)
     if names in ((), ("cells",), ("clipping_range", "cells")):
         return True
-    ways = [way for way, steps in _WAYS.items() if names == steps and found[1]["strategy"] == way]
-    return bool(ways) and ("single_stage" in ways or _positive(found[-1].get("half_width")))
+    strategies = [
+        strategy
+        for strategy, steps in _STEPS_OF_STRATEGY.items()
+        if names == steps and value[1]["strategy"] == strategy
+    ]
+    return bool(strategies) and (
+        "single_stage" in strategies or _is_positive(value[-1].get("half_width"))
+    )
 
 
-def _step(found: object) -> bool:
-    """Return whether this is a step of a known name, with its price and what else it must have."""
-    if not isinstance(found, dict) or not isinstance(found.get("step"), str):
+def _is_step(value: object) -> bool:
+    """Return whether a value is a step of a known name, with its epsilon and its other fields."""
+    if not isinstance(value, dict) or not isinstance(value.get("step"), str):
         return False
-    needed = _STEPS.get(found["step"])
-    if needed is None or not _loss(found.get("epsilon")) or not _share(found.get("share")):
+    needed = _STEPS.get(value["step"])
+    if needed is None or not _is_loss(value.get("epsilon")) or not _is_share(value.get("share")):
         return False
-    return all(good(found.get(key)) for key, good in needed.items())
+    return all(is_valid(value.get(key)) for key, is_valid in needed.items())
 
 
-def _cell(found: object) -> bool:
-    parts = found.get("noised") if isinstance(found, dict) else None
-    return isinstance(parts, list) and bool(parts) and all(map(_noised, parts))
+def _is_cell(value: object) -> bool:
+    statistics = value.get("noised") if isinstance(value, dict) else None
+    return isinstance(statistics, list) and bool(statistics) and all(map(_is_noised, statistics))
 
 
-def _cells(found: object) -> bool:
-    return isinstance(found, list) and bool(found) and all(map(_cell, found))
+def _are_cells(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_cell, value))
 
 
-def _statistics(found: object) -> bool:
-    return isinstance(found, list) and bool(found) and set(map(str, found)) <= _STATISTICS
+def _are_statistics(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and set(map(str, value)) <= _STATISTICS
 
 
-def _counted(found: object) -> bool:
-    """Return whether these are numbers of cells, each of a known statistic."""
-    return isinstance(found, list) and all(
-        isinstance(one, dict) and one.get("statistic") in _STATISTICS and _whole(one.get("cells"))
-        for one in found
+def _are_counts(value: object) -> bool:
+    """Return whether a value is a list of counts of cells, each of a known statistic."""
+    return isinstance(value, list) and all(
+        isinstance(count, dict)
+        and count.get("statistic") in _STATISTICS
+        and _is_count(count.get("cells"))
+        for count in value
     )
 
 
 _STEPS: Mapping[str, Mapping[str, Check]] = {
-    "clipping_range": {"lower": _end, "upper": _end},
-    "residual_scale": {"quantile": _part, "half_width": _positive, "strategy": _text},
-    "user_clusters": {"n_clusters": _whole, "lower": _end, "upper": _end},
+    "clipping_range": {"lower": _is_end, "upper": _is_end},
+    "residual_scale": {
+        "quantile": _is_proper_fraction,
+        "half_width": _is_positive,
+        "strategy": _is_text,
+    },
+    "user_clusters": {"n_clusters": _is_count, "lower": _is_end, "upper": _is_end},
     "first_stage": {},
-    "cells": {"half_width": lambda found: found is None or _positive(found)},
+    "cells": {"half_width": lambda value: value is None or _is_positive(value)},
 }
-_WAYS = {
+_STEPS_OF_STRATEGY = {
     "single_stage": ("clipping_range", "residual_scale", "cells"),
     "user_residuals": ("clipping_range", "residual_scale", "user_clusters", "cells"),
     "cell_residuals": ("clipping_range", "residual_scale", "first_stage", "cells"),
 }
-"""The steps of each way, in their order."""
+"""The steps of each strategy, in their order."""
 
 FIELDS: Mapping[str, Mapping[str, Check] | Check] = {
-    "software": _mapping(_text),
+    "software": _is_mapping_of(_is_text),
     "dataset": {
-        **dict.fromkeys(("name", "columns", "repeats", "value", "value_unit"), _text),
-        "version": _maybe_text,
-        "sources": _texts,
+        **dict.fromkeys(("name", "columns", "repeats", "value", "value_unit"), _is_text),
+        "version": _is_optional_text,
+        "sources": _are_texts,
     },
     "guarantee": {
-        "privacy_unit": _unit,
-        **dict.fromkeys(("promise", "neighbours", "not_protected"), _text),
-        **dict.fromkeys(("epsilon_requested", "epsilon_spent", "l0_epsilon"), _loss),
-        "probability_factor": _factor,
-        "assumptions": _texts,
+        "privacy_unit": _is_privacy_unit,
+        **dict.fromkeys(("promise", "neighbours", "not_protected"), _is_text),
+        **dict.fromkeys(("epsilon_requested", "epsilon_spent", "l0_epsilon"), _is_loss),
+        "probability_factor": _is_factor,
+        "assumptions": _are_texts,
     },
-    "bounds": dict.fromkeys(("lower", "upper", "quantum"), _exact),
-    "grid": _grid,
-    "rules": _mapping(_whole),
-    "selection": _mapping(_text),
+    "bounds": dict.fromkeys(("lower", "upper", "quantum"), _is_exact),
+    "grid": _is_grid,
+    "rules": _is_mapping_of(_is_count),
+    "selection": _is_mapping_of(_is_text),
     "plan": {
-        **dict.fromkeys(("method", "mechanism"), _text),
-        "statistics": _statistics,
-        **dict.fromkeys(("mean_error", "max_error"), _error),
-        "cells_better_than_constant": _whole,
-        "privacy_steps": _steps,
+        **dict.fromkeys(("method", "mechanism"), _is_text),
+        "statistics": _are_statistics,
+        **dict.fromkeys(("mean_error", "max_error"), _is_error),
+        "cells_better_than_constant": _is_count,
+        "privacy_steps": _are_steps,
     },
     "losses": {
-        **dict.fromkeys(("units", "at_zero"), _whole),
-        **dict.fromkeys(("max", "p99", "p90", "median", "mean"), _number),
+        **dict.fromkeys(("units", "at_zero"), _is_count),
+        **dict.fromkeys(("max", "p99", "p90", "median", "mean"), _is_number),
     },
-    "cells": _cells,
-    "cut_off": _counted,
-    "request": _hex,
-    "ledger": _place,
+    "cells": _are_cells,
+    "cut_off": _are_counts,
+    "request": _is_hex_digest,
+    "ledger": _is_ledger_position,
 }
 
 
-def check(said: dict[str, Any], path: Path) -> None:
-    """Raise InputError at the first field that is missing or is not what it must be.
+def check_manifest(manifest: dict[str, Any], path: Path) -> None:
+    """Raise InputError at the first field that is missing or invalid.
 
     Parameters
     ----------
@@ -214,17 +232,19 @@ def check(said: dict[str, Any], path: Path) -> None:
     path : Path
         Where it was read, for the message.
     """
-    for key, wanted in FIELDS.items():
-        if callable(wanted):
-            _one(said, key, wanted, key, path)
+    for key, checks in FIELDS.items():
+        if callable(checks):
+            _check_field(manifest, key, checks, key, path)
             continue
-        _one(said, key, lambda found: isinstance(found, dict), key, path)
-        for name, good in wanted.items():
-            _one(said[key], name, good, f"{key}/{name}", path)
+        _check_field(manifest, key, lambda value: isinstance(value, dict), key, path)
+        for name, is_valid in checks.items():
+            _check_field(manifest[key], name, is_valid, f"{key}/{name}", path)
 
 
-def _one(said: dict[str, Any], key: str, good: Check, place: str, path: Path) -> None:
-    if key in said and good(said[key]):
+def _check_field(
+    manifest: dict[str, Any], key: str, is_valid: Check, field: str, path: Path
+) -> None:
+    if key in manifest and is_valid(manifest[key]):
         return
-    what = "is not what a release writes there" if key in said else "is missing"
-    raise InputError(f"{path}: {place} {what}; get the folder again from its holder.")
+    reason = "is not what a release writes there" if key in manifest else "is missing"
+    raise InputError(f"{path}: {field} {reason}; get the folder again from its holder.")

@@ -24,7 +24,7 @@ from hexveil.report.promise import (
 )
 
 if TYPE_CHECKING:
-    from hexveil.publishing.dossier.release_facts import Facts
+    from hexveil.publishing.dossier.release_facts import ReleaseFacts
 
 SPANS = {"user": (7, 30, 365), "user-day": (7, 30, 365), "user-week": (4, 13, 52)}
 """Numbers of releases, days or weeks of a unit's owner, for the table of losses."""
@@ -33,9 +33,9 @@ CERTAIN = 1000
 """Factor from which on an insider counts as certain."""
 
 
-def template_values(facts: Facts) -> dict[str, Any]:
+def template_values(facts: ReleaseFacts) -> dict[str, Any]:
     """Return everything that the dossier's template names."""
-    manifest, loss = facts.said, facts.loss
+    manifest, loss = facts.manifest, facts.loss
     dataset, rules = manifest["dataset"], manifest["rules"]
     repeated = [_at_loss(times, loss) for times in (1, *SPANS[facts.unit]) if times == 1 or loss]
     unit = f" ({dataset['value_unit']})" if dataset["value_unit"] else ""
@@ -63,9 +63,9 @@ def template_values(facts: Facts) -> dict[str, Any]:
     } | _clipping(facts)
 
 
-def _clipping(facts: Facts) -> dict[str, Any]:
+def _clipping(facts: ReleaseFacts) -> dict[str, Any]:
     """Return the strategy, the privacy steps and the cells cut off, in words."""
-    manifest = facts.said
+    manifest = facts.manifest
     steps, unit = manifest["plan"]["privacy_steps"], manifest["dataset"]["value_unit"]
     strategy = clipping_text.get_strategy(steps)
 
@@ -108,26 +108,28 @@ def insider_certainty(factor: float) -> str:
     return decimal_text(Fraction(math.ceil(share * 1000), 10))
 
 
-def planning_errors(facts: Facts) -> list[dict[str, str]]:
+def planning_errors(facts: ReleaseFacts) -> list[dict[str, str]]:
     """Return the planning error of each noised statistic; one of all where they were added up."""
-    plan = facts.said["plan"]
-    names = [part["statistic"] for part in facts.said["cells"][0]["noised"]]
+    plan = facts.manifest["plan"]
+    names = [entry["statistic"] for entry in facts.manifest["cells"][0]["noised"]]
     mean, largest = plan["mean_error"], plan["max_error"]
     if isinstance(mean, dict) and isinstance(largest, dict):
         return [_error(name, mean[name], largest[name], facts) for name in sorted(mean)]
     if isinstance(mean, dict) or isinstance(largest, dict) or len(names) > 1:
         # The sum of errors in different units has none.
-        sums = [max(one.values()) if isinstance(one, dict) else one for one in (mean, largest)]
+        sums = [
+            max(error.values()) if isinstance(error, dict) else error for error in (mean, largest)
+        ]
         rounded = [format_rounded_up(number) for number in sums]
         return [{"statistic": "", "mean": rounded[0], "max": rounded[1]}]
     return [_error(names[0], mean, largest, facts)]
 
 
-def _error(name: str, mean: float, largest: float, facts: Facts) -> dict[str, str]:
+def _error(name: str, mean: float, largest: float, facts: ReleaseFacts) -> dict[str, str]:
     """Return one planning error, rounded up, with its unit of measure."""
-    unit = facts.said["dataset"]["value_unit"]
+    unit = facts.manifest["dataset"]["value_unit"]
     unit = squared(unit) if name == "variance" else unit
-    ranged = clipping_text.get_strategy(facts.said["plan"]["privacy_steps"]) is not None
+    ranged = clipping_text.get_strategy(facts.manifest["plan"]["privacy_steps"]) is not None
     return {
         "statistic": NOUNS.get(name, name),
         "bias": "predicted" if ranged else "worst-case",

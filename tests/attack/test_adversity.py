@@ -566,7 +566,7 @@ def test_a_ledger_put_back_to_an_older_copy(either, ask, order):
     for day in (first, second, DAYS[2]):
         code, said = ask(day)
         assert code == 1
-        assert "older copy, or another ledger. Nothing was booked. Put the newest" in said
+        assert "older copy, or a different ledger. Nothing was booked. Restore the newest" in said
     assert len(either.entries()) == 1
     assert site_days(either) == sorted([first, second])
 
@@ -612,7 +612,7 @@ def test_a_ledger_that_was_removed_is_not_begun_anew(site, ask):
     for day in DAYS[:2]:
         code, said = ask(day)
         assert code == 1
-        assert "is not there or is none; nothing was booked" in said
+        assert "is missing or invalid; nothing was booked" in said
         assert not ledger.exists()
     (site.folder / "kept").rename(ledger)
     finishes(site, ask, DAYS[1])

@@ -150,7 +150,7 @@ def test_without_matplotlib_there_is_a_table_only(here, call, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("evaluate",), "name counts (--counts), or records and a cell of them (--cell)"),
+        (("evaluate",), "name counts (--counts), or records and one of their cells (--cell)"),
         ((*OWN, "--counts", "counts.json"), "--counts and records cannot be combined"),
         ((*SIMULATED, "--cell", "0"), "--counts and --cell cannot be combined"),
         (SIMULATED[:3], "--counts needs --values"),

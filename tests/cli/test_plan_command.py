@@ -46,8 +46,8 @@ def test_a_private_interval_is_said_and_released(here, call):
     said = call("plan", "run.toml", "--clipping-range", "private", "--epsilon", "8")
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
-    assert "Interval averages of users are projected between their quantiles" in text
-    assert "is no bound" in text
+    assert "Clipping range users' averages are clipped to their quantiles" in text
+    assert "not a bound" in text
     out = here / "map"
     arguments = (
         "--clipping-range",
@@ -82,9 +82,9 @@ def test_further_private_steps_are_said_with_their_shares(here, call):
     interval, more = made.rows.interval, made.rows.steps
     for share, epsilon in (("10%", interval.epsilon), ("5%", more.epsilon)):
         assert f"at epsilon {float(epsilon):g} ({share})" in text
-    assert "holds 80% of the distances from users' own averages" in text
-    assert "the interval alone; the average of one class of users" in text
-    assert "a first average of each cell (30% of the rest)" in text
+    assert "The 80% quantile of the distances from users' own averages" in text
+    assert "this range alone; the average of all users" in text
+    assert "a first average of each cell (30% of the remainder)" in text
     assert max(map(len, said.out.splitlines())) <= 100
     found = json.loads(call("plan", "run.toml", "--json", "--grids").out)
     assert found["epsilon"] <= 8
@@ -122,10 +122,10 @@ def test_variances_under_an_interval_are_said(here, call, statistics):
     """How far squares count, and what the mean has of a cell's loss."""
     asked = ("--clipping-range", "private", "--statistics", statistics, "--epsilon", "8")
     text = " ".join(call("plan", "run.toml", *asked, "--split", "0.25").out.split())
-    assert re.search(r"Squares count up to [\d.]+ halves of its width from its middle", text)
+    assert re.search(r"Second moments are clipped at [\d.]+ half-widths from its centre", text)
     assert "the mean takes 25% of a cell's loss" in text
     plain = " ".join(call("plan", "run.toml", *asked[:2], "--epsilon", "8").out.split())
-    assert "Squares" not in plain
+    assert "Second moments" not in plain
     assert "distances" not in plain
 
 
@@ -158,8 +158,8 @@ def test_a_plan_needs_a_price(here, call):
     said = call("plan", "run.toml")
     assert said.code == 2
     assert said.err == (
-        "hexveil: epsilon (in [plan], or --epsilon) is needed: the most that any user may lose; or "
-        "target_error (in [plan], or --target-error): the errors to stay within.\n"
+        "hexveil: epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
+        "target_error (in [plan], or --target-error): the largest errors.\n"
     )
 
 
@@ -210,8 +210,8 @@ def test_a_method_that_cannot_is_said_in_the_table(here, call):
         "methods"
     ]:
         name = "joint, max" if line["method"] == "joint" else line["method"]
-        assert ("cannot" in lines[name]) == (line["trouble"] is not None)
-        assert (f"{name} cannot: " in said.out) == (line["trouble"] is not None)
+        assert ("not possible" in lines[name]) == (line["trouble"] is not None)
+        assert (f"{name} is not possible: " in said.out) == (line["trouble"] is not None)
 
 
 @pytest.mark.slow
@@ -229,7 +229,7 @@ def test_a_target_gives_the_price(here, call):
     assert two["max_error"]["variance"] <= 0.02 * 65**2
     again = ("--target-error", "mean=1", "--target-error", "variance=2%")
     assert json.loads(call("plan", "run.toml", *chosen[:2], *again, "--json").out) == two
-    assert "no plan of its class has a price" in " ".join(call("plan", "run.toml").out.split())
+    assert "no plan of this class has a price" in " ".join(call("plan", "run.toml").out.split())
 
 
 @pytest.mark.parametrize(
@@ -243,11 +243,11 @@ def test_a_target_gives_the_price(here, call):
 def test_it_says_why_there_can_be_no_private_interval(here, call, option, needs):
     """Where "auto" has nothing to choose from, the plan and the release say so."""
     said = call("plan", "run.toml", "--no-grids", "--clipping-range", "auto", *option)
-    told = f'none, though intervals are "auto": they go with {needs}'
+    told = f'the bounds, although clipping_range is "auto": a private range needs {needs}'
     assert told in " ".join(said.out.split())
     done = call("release", "run.toml", "--clipping-range", "auto", "--out", "told", *option)
     assert told in " ".join(done.out.split())
-    assert "though intervals" not in call("plan", "run.toml", "--no-grids", *option).out
+    assert "although clipping_range" not in call("plan", "run.toml", "--no-grids", *option).out
 
 
 @pytest.mark.parametrize("goal", [("--epsilon", "0.0001"), ("--target-error", "40")])
@@ -303,7 +303,7 @@ def test_help_says_what_to_keep_for_tomorrow(call):
     """A plan fits its records; the goal fits any."""
     for command in ("plan", "release"):
         said = " ".join(re.sub("[^\\w'(),. ]", "", call(command, "--help").out).split())
-        assert "For tomorrow's records save the goal" in said
+        assert "For tomorrow's records keep the goal" in said
 
 
 @pytest.mark.slow

@@ -331,13 +331,13 @@ def test_a_dry_run_says_price_and_end(daily, call):
     said = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
     assert said.code == 0
     words = " ".join(said.out.split())
-    assert "at that price a day the budget is gone on 2022-01-03, after 2 days" in words
+    assert "at that price per day the budget ends on 2022-01-03, after 2 days" in words
     assert not (daily / "ledger.sqlite").exists()
     assert not (daily / "maps").exists()
     other = call(
         "publish", "run.toml", "--date", DAYS[0], "--dry-run", "--privacy-unit", "user-day"
     )
-    assert "not used up by others" in " ".join(other.out.split())
+    assert "do not use up the budget" in " ".join(other.out.split())
 
 
 def test_a_dry_run_writes_to_no_ledger(daily, call):
@@ -350,7 +350,7 @@ def test_a_dry_run_writes_to_no_ledger(daily, call):
     (daily / "run.toml").write_text(text.replace("ledger.sqlite", "none.sqlite"))
     other = call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
     assert other.code == 0
-    assert "no budget is said" in " ".join(other.out.split())
+    assert "no budget is set" in " ".join(other.out.split())
     assert not (daily / "none.sqlite").exists()
 
 
@@ -403,10 +403,10 @@ def test_an_address_is_a_place_too(daily, call):
         ([], "name a day (--date), or the first and the last"),
         (["--date", DAYS[0], "--from", DAYS[0]], "name a day (--date)"),
         (["--from", DAYS[0]], "name a day (--date)"),
-        (["--date", "tomorrow"], "a day reads like 2026-11-20"),
-        (["--from", DAYS[1], "--to", DAYS[0]], "is no span"),
-        (["--date", DAYS[0], "--wait", "soon"], "wait must be a time as 30min, 6h or 2d"),
-        (["--date", DAYS[0], "--wait", "-2h"], "wait must be a time as 30min, 6h or 2d"),
+        (["--date", "tomorrow"], "a day must look like 2026-11-20"),
+        (["--from", DAYS[1], "--to", DAYS[0]], "must be a span"),
+        (["--date", DAYS[0], "--wait", "soon"], "wait must be a time such as 30min, 6h or 2d"),
+        (["--date", DAYS[0], "--wait", "-2h"], "wait must be a time such as 30min, 6h or 2d"),
         (["--date", DAYS[0], "--late", "perhaps"], "late must be"),
         (["--date", DAYS[0], "--dates", "2022-01-01,2022-01-02"], "cannot be combined"),
         (["--date", DAYS[0], "--out", "nowhere://maps"], "no place that can be written to"),

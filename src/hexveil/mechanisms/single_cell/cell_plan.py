@@ -23,7 +23,6 @@ from hexveil.mechanisms.contract import (
     Values,
     execute,
 )
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -155,6 +154,10 @@ class CellPlan:
         -------
         ndarray of float, shape (trials,)
         """
+        from hexveil.mechanisms.simulated_noise import (  # noqa: PLC0415  a release never loads it
+            SimulatedNoise,
+        )
+
         sums = self.cell.sums(user_means)
         if len(sums.total) not in {1, trials}:
             raise InputError(

@@ -18,7 +18,6 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import PrivateSums, ProvenError
 from hexveil.mechanisms.priors import Values, draw_user_means, numbers_per_trial
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,6 +123,10 @@ def _errors(
 ) -> Floats:
     """Return |estimate - truth| of each trial, over the noise where its mean is known."""
     if not isinstance(plan.error, ProvenError):
+        from hexveil.mechanisms.simulated_noise import (  # noqa: PLC0415  a release never loads it
+            SimulatedNoise,
+        )
+
         return np.abs(plan.estimates(sums, SimulatedNoise(generator, truth.size)) - truth)
     gap, scale = np.abs(plan.noiseless_estimates(sums) - truth), plan.noise_scale
     return np.asarray(gap + scale * np.exp(-gap / scale) if scale else gap, dtype=np.float64)

@@ -1,0 +1,185 @@
+"""Faults put into the stages one by one: the exact laws find each of them.
+
+A fault that changes what is noised, or by how much, makes some user lose more than was booked; one
+that changes the booking makes a sound stage exceed it; one that misstates a sensitivity is found at
+the integers themselves. So the harness is one that can fail.
+"""
+# ruff: noqa: ARG005  a fault may have no use for the sound code
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import HexveilError
+from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
+from hexveil.mechanisms.private_quantile import PrivateQuantile
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell.foresight import HuberDesign, huber_mean
+from hexveil.mechanisms.single_cell.huber_location import (
+    BalancePoint,
+    ScoreSumAtPoint,
+    ScoreSums,
+)
+from hexveil.mechanisms.single_cell.linear_sum import LinearSum
+from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans, UserSums
+from hexveil.mechanisms.single_cell.range_sum import RangeSum
+from hexveil.model.occupancy import Occupancy
+from stage_laws import Problem, holds
+
+LEVY = hv.Levy(gamma=1, cap=4), (4, 3, 2), 3
+LEVY_WRAPPED = hv.Levy(gamma=1, grouping="wrap_around", cap=4), (3, 3, 2), 3
+LEVY_SHARED = hv.Levy(gamma=1, cap=4), (4, 2, 2, 1), 2
+LEVY_UNEVEN = hv.Levy(gamma=1, cap=4), (3, 1, 2), 3
+RANKS = hv.OptimizedQuantile(candidates=3, cap=2), (2, 2, 1), 3
+RANKS_WRAPPED = (
+    hv.OptimizedQuantile(grouping="wrap_around", candidates=3, cap=4),
+    (3, 3, 2),
+    3,
+)
+EXTREME = hv.AKMV(candidates=4), (3, 2, 1), 3
+PLAIN = hv.Baseline(), (3, 2, 1), 3
+WEIGHED = hv.ArrayAveraging(cap=2), (3, 2, 1), 3
+POINT = HuberDesign(Fraction(0), 0.2, 4, Fraction(1)), (3, 1, 1), 3
+FROM_POINT = HuberDesign(Fraction(1), 0.75, 3, Fraction(1, 2)), (2, 1, 1), 3
+EPSILON = Fraction(2)
+
+
+def sound(case):
+    """Return whether no user of a case loses more than is booked, nor books more than ε."""
+    way, counts, span = case
+    cell = CellProblem(np.array(counts), Fraction(0), Fraction(1), span)
+    if isinstance(way, HuberDesign):
+        allocation = huber_mean(cell, EPSILON, way)
+    else:
+        allocation = way.allocate_cell(cell, EPSILON)
+    try:
+        return holds(Problem(counts, span), allocation, EPSILON * Fraction(1000001, 1000000))
+    except (AssertionError, HexveilError):
+        return False
+
+
+def halved_scale(old):
+    """Return the scales halved."""
+    return lambda stage, *arguments: old(stage, *arguments) / 2
+
+
+def test_all_cases_are_sound_without_a_fault():
+    """Every case that a fault is put into holds as it is."""
+    cases = (LEVY, LEVY_WRAPPED, LEVY_SHARED, LEVY_UNEVEN, RANKS, RANKS_WRAPPED, EXTREME)
+    assert all(sound(case) for case in (*cases, PLAIN, WEIGHED, POINT, FROM_POINT))
+
+
+FAULTS = {
+    "selection scale halved, or monotonic": (
+        PrivateQuantile, "noise",
+        lambda old: lambda s, e: tuple(type(r)(r.scale / 2) for r in old(s, e)), RANKS,
+    ),
+    "selection scale of a middle halved": (
+        PrivateQuantile, "noise",
+        lambda old: lambda s, e: tuple(type(r)(r.scale / 2) for r in old(s, e)), LEVY,
+    ),
+    "selection booked at half": (
+        PrivateQuantile, "losses", lambda old: lambda s: old(s) / 2, RANKS,
+    ),
+    "one choice of two booked": (
+        PrivateQuantile, "losses", lambda old: lambda s: old(s) / s.entries, RANKS_WRAPPED,
+    ),
+    "arrays of a user counted once under WRAPAROUND": (
+        PseudoUserMeans, "pieces",
+        lambda old: property(lambda s: np.minimum(old.func(s), 1)), LEVY_WRAPPED,
+    ),
+    "arrays of a user counted once, for ranks": (
+        PseudoUserMeans, "pieces",
+        lambda old: property(lambda s: np.minimum(old.func(s), 1)), RANKS_WRAPPED,
+    ),
+    "reach rounded down": (
+        PseudoUserMeans, "reach",
+        lambda old: property(
+            lambda s: s.span * s.piece_size // s.fill[s.piece_array] * 1024
+        ), LEVY_UNEVEN,
+    ),
+    "range noise for half the width": (
+        RangeSum, "scales", halved_scale, LEVY,
+    ),
+    "range noise a tenth too small": (
+        RangeSum, "scales", lambda old: lambda s, w: 0.9 * old(s, w), LEVY_SHARED,
+    ),
+    "range noise for one array under WRAPAROUND": (
+        PseudoUserMeans, "max_moved",
+        lambda old: lambda s, w: np.minimum(w, s.reach.max()), RANKS_WRAPPED,
+    ),
+    "range sum booked for all but one user": (
+        RangeSum, "losses",
+        lambda old: lambda s: old(s) * (np.arange(s.reading.pieces.size) > 0), LEVY,
+    ),
+    "threshold noise for the mean user": (
+        UserSums, "max_moved", lambda old: lambda s, w: np.minimum(w, s.span), EXTREME,
+    ),
+    "linear sum booked at 0.7": (
+        LinearSum, "losses", lambda old: lambda s: 0.7 * old(s), PLAIN,
+    ),
+    "linear sum at 0.7 of its noise": (
+        LinearSum, "noise",
+        lambda old: lambda s, e: tuple(type(r)(0.7 * r.scales) for r in old(s, e)), WEIGHED,
+    ),
+    "linear sum not clipped": (
+        LinearSum, "moved", lambda old: property(lambda s: (s.high - s.low) // 2), PLAIN,
+    ),
+    "point costs of half their sensitivity": (
+        BalancePoint, "moved", lambda old: property(lambda s: old.func(s) // 2), POINT,
+    ),
+    "point costs in units of half": (
+        BalancePoint, "costs", lambda old: lambda s, b: 2 * old(s, b), POINT,
+    ),
+    "score noise a tenth too small": (
+        ScoreSumAtPoint, "scales", lambda old: property(lambda s: 0.9 * old.func(s)), FROM_POINT,
+    ),
+    "score moved to one side only": (
+        ScoreSums, "moved",
+        lambda old: property(
+            lambda s: np.minimum(s.weight[:, None] * (s.span - s.points), s.reach)
+        ), FROM_POINT,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_found(fault, monkeypatch):
+    """A stage with the fault loses more than is booked, books more than ε, or misstates a move."""
+    target, attribute, change, case = FAULTS[fault]
+    monkeypatch.setattr(target, attribute, change(target.__dict__[attribute]))
+    assert not sound(case)
+
+
+class Leaking(RangeSum):
+    """A range sum whose values come from the true order of the data, past the noise."""
+
+    def measure(self, sums, earlier):
+        """Return the sum plus twice the first user's own value."""
+        (values,) = super().measure(sums, earlier)
+        return (type(values)(values.integers + 1024 * sums.total[:, :1]),)
+
+
+def test_a_leak_past_the_noise_is_found(monkeypatch):
+    """A stage that adds more of a user's value than it reports is found."""
+    monkeypatch.setattr("hexveil.mechanisms.single_cell.levy.RangeSum", Leaking)
+    assert not sound(LEVY)
+
+
+def test_cells_of_a_user_that_are_not_added_up_are_found(monkeypatch):
+    """A booking that charges a user for its largest cell alone is found."""
+    data = Problem((2, 1, 1, 1), 2, user=(0, 1, 0, 2))
+    cells = np.array([0, 0, 1, 1])
+    occupancy = Occupancy(cells, np.array(data.user), np.array(data.counts), 2, 3)
+    problem = MapProblem(occupancy, Fraction(0), Fraction(1), 2)
+    allocation = PerCell(hv.Baseline()).allocate(problem, Fraction(1))
+    assert holds(data, allocation, 1)
+
+    def largest(user, terms, n_users):
+        return np.array([terms[user == k].max() for k in range(n_users)])
+
+    monkeypatch.setattr("hexveil.mechanisms.per_cell_allocation.sum_upper_bounds", largest)
+    with pytest.raises(HexveilError, match="more than was booked"):
+        holds(data, allocation, 1)

@@ -217,8 +217,9 @@ def parse(text: str) -> DocumentSection:
 
     Examples
     --------
-    >>> parse("# A\n\nb\nc\n\n## D\n\n- e\n- f")
-    DocumentSection(title='A', blocks=(Paragraph(text='b c'),), sections=(DocumentSection(...
+    >>> document = parse("# A\n\nb\nc\n\n## D\n\n- e\n- f")
+    >>> document.blocks, document.sections[0].blocks
+    ((Paragraph(text='b c'),), (BulletList(items=('e', 'f')),))
     """
     blocks = [block for block in re.split(r"\n[ \t]*(?:\n[ \t]*)+", text.strip()) if block]
     section, remaining = _parse_section(blocks)

@@ -7,6 +7,7 @@ templates; data are embedded in script elements as JSON.
 
 from __future__ import annotations
 
+import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,8 @@ def render(
     """
     view = ManifestView.from_manifest(manifest)
     _check(table, view)
-    data = payload(table, view, context=context)
+    labels = json.loads(render_template("page/labels.json", {}))
+    data = payload(table, view, context=context) | {"text": labels}
     item = None
     if data["map"]:
         item = figure.map_item(data["colour"]["low"], data["colour"]["high"], _width(data["map"]))
@@ -68,6 +70,7 @@ def render(
         "qualities": page_text.qualities(table, view),
         "chart": chart,
         "legend": legend,
+        "labels": labels,
         "timezone": manifest["grid"].get("timezone") or "",
         "slots": data["slots"],
         "has_map": item is not None,

@@ -187,7 +187,7 @@ function drawChosen() {
   const bar = byId("colour-bar");
   bar.replaceChildren();
   if (state.row === null) {
-    byId("readout").replaceChildren(element("p", "hint", "Point at a hexagon, or tap it, to read it here."));
+    byId("readout").replaceChildren(element("p", "hint", label("hint")));
     return;
   }
   describe(state.row, byId("readout"));

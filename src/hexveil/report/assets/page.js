@@ -18,6 +18,8 @@ function number(value) {
   return value.toLocaleString("en-GB", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
+/* A label of the page, templates/page/labels.json, with its places filled. */
+const label = (name, values = {}) => data.text[name].replace(/\{(\w+)\}/g, (_, key) => values[key]);
 const count = (value) => value.toLocaleString("en-GB");
 const withUnit = (text) => (data.value.unit ? text + "\u00a0" + data.value.unit : text);
 const slotOf = (row) => (data.slot ? data.slot[row] : 0);
@@ -30,20 +32,18 @@ function element(tag, className, text) {
   return made;
 }
 
-/* What is said of one cell, in the tip and in the readout alike. */
+/* Describe one cell, in the tip and in the readout. */
 function describe(row, into) {
   into.replaceChildren(
     element("span", "id", nameOf(row)),
     element("strong", "value", withUnit(number(column.value[row]))),
   );
   const lines = [
-    `\u00b1${withUnit(number(column.bound[row]))} (95% bound)`,
-    `${number(column.low[row])} to ${withUnit(number(column.high[row]))}`,
-    `${count(column.users[row])} ${data.unit}${column.users[row] === 1 ? "" : "s"}, ${count(column.records[row])} records`,
+    label("bound", { amount: withUnit(number(column.bound[row])) }),
+    label("interval", { low: number(column.low[row]), high: withUnit(number(column.high[row])) }),
+    label("counts", { users: count(column.users[row]), unit: data.unit + (column.users[row] === 1 ? "" : "s"), records: count(column.records[row]) }),
   ];
   for (const line of lines) into.append(element("p", "", line));
   const flag = flagOf(row);
-  if (flag === "caution") into.append(element("p", "flag", "Caution: read with care"));
-  if (flag === "cut off") into.append(element("p", "flag", "Cut off: the true number may lie far beyond"));
-  if (flag === "noise") into.append(element("p", "flag", "Noise: says next to nothing"));
+  if (flag !== "good") into.append(element("p", "flag", label(flag)));
 }

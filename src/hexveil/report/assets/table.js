@@ -2,16 +2,16 @@
 const PAGE = 20;
 const tableState = { sort: null, down: false, page: 0, order: [] };
 const heads = [
-  ...(data.hexagon ? [{ key: "cell", name: "Hexagon", text: nameOf }] : []),
-  ...(data.slot ? [{ key: "slot", name: "Timeslot", text: (row) => data.slots[data.slot[row]], by: slotOf, kind: "slot" }] : []),
+  ...(data.hexagon ? [{ key: "cell", name: label("hexagon"), text: nameOf }] : []),
+  ...(data.slot ? [{ key: "slot", name: label("timeslot"), text: (row) => data.slots[data.slot[row]], by: slotOf, kind: "slot" }] : []),
   ...Object.keys(column).filter((key) => key.startsWith("label:")).map((key) => ({ key, name: key.slice(6), text: (row) => column[key][row], wide: true })),
   { key: "value", name: `${data.value.name} ${data.value.unit}`.trim(), by: (row) => column.value[row], text: (row) => number(column.value[row]) },
-  { key: "bound", name: "\u00b1 95%", by: (row) => column.bound[row], text: (row) => number(column.bound[row]) },
-  { key: "low", name: "From", by: (row) => column.low[row], text: (row) => number(column.low[row]), spare: true },
-  { key: "high", name: "To", by: (row) => column.high[row], text: (row) => number(column.high[row]), spare: true },
-  { key: "quality", name: "Quality", by: (row) => column.quality[row], text: flagOf },
+  { key: "bound", name: label("bound_column"), by: (row) => column.bound[row], text: (row) => number(column.bound[row]) },
+  { key: "low", name: label("from"), by: (row) => column.low[row], text: (row) => number(column.low[row]), spare: true },
+  { key: "high", name: label("to"), by: (row) => column.high[row], text: (row) => number(column.high[row]), spare: true },
+  { key: "quality", name: label("quality"), by: (row) => column.quality[row], text: flagOf },
   { key: "users", name: data.unit[0].toUpperCase() + data.unit.slice(1) + "s", by: (row) => column.users[row], text: (row) => count(column.users[row]) },
-  { key: "records", name: "Records", by: (row) => column.records[row], text: (row) => count(column.records[row]), spare: true },
+  { key: "records", name: label("records"), by: (row) => column.records[row], text: (row) => count(column.records[row]), spare: true },
 ];
 const numeric = (head) => head.by && head.key !== "slot" && head.key !== "quality";
 const classes = (head) => [numeric(head) ? "number" : "", head.spare ? "spare" : "", head.wide ? "wide" : "", head.kind ?? ""].join(" ").trim();
@@ -46,8 +46,8 @@ function drawTable() {
     else th.setAttribute("aria-sort", tableState.down ? "descending" : "ascending");
   }
   byId("page-name").textContent = shown.length
-    ? `${count(first + 1)}\u2013${count(first + shown.length)} of ${count(tableState.order.length)}`
-    : "No cell matches";
+    ? label("pages", { first: count(first + 1), last: count(first + shown.length), count: count(tableState.order.length) })
+    : label("no_match");
   byId("page-before").disabled = tableState.page === 0;
   byId("page-after").disabled = tableState.page >= pages - 1;
   byId("page-before").parentElement.hidden = rows <= PAGE && !byId("find").value && !byId("only-slot");
@@ -63,7 +63,7 @@ function drawRow(row) {
       td.classList.add("id");
       const button = element("button", "", head.text(row));
       button.type = "button";
-      button.title = "Show on the map";
+      button.title = label("show");
       button.addEventListener("click", () => showOnMap(row));
       td.append(button);
     } else if (head.key === "slot") {

@@ -244,9 +244,9 @@ def test_no_squares_are_printed_where_none_could_be_kept():
 
 def test_labels_may_have_the_names_of_the_query_s_own_columns():
     """Labels named like the columns that hold the value do not get in the way."""
-    labels = {"k": ["7", "7"], "X": ["8", "8"], "v": ["9", "9"]}
+    labels = {"quanta": ["7", "7"], "Rounded_Value": ["8", "8"], "value": ["9", "9"]}
     table = pa.table({"u": ["a", "a"], "speed": [2.0, 3.0], **labels})
-    shared = {"bounds": (0, 65), "cells": Labels("k", "X", "v")}
+    shared = {"bounds": (0, 65), "cells": Labels("quanta", "Rounded_Value", "value")}
     query = sums_query(source="trips", user="u", value="speed", **shared, dialect="duckdb")
     known = read(table, user="u", value="speed", select=Select(min_users=1), **shared)
     made = in_duckdb(query, table)
@@ -422,7 +422,7 @@ def test_every_dialect_applies_every_rule(dialect):
         "w BETWEEN 1708300800 AND 1708473599",
         "LEAST(GREATEST(v, 0.0e0), 65.0e0) * 1000.0e0 / 1.0e0 AS q",
         ", 0), 65000) AS k",
-        "ROW_NUMBER() OVER (PARTITION BY u, t ORDER BY lat, lon, k) AS place_in_line",
+        "ROW_NUMBER() OVER (PARTITION BY user_id, observed_at ORDER BY lat, lon, quanta) AS repeat_number",
         f"{HEXAGONS[dialect]} AS {mark}hexagon{mark}",
         "'Asia/Kolkata'",
         "MOD(w + 86400, 3600)",

@@ -222,7 +222,7 @@ def test_settings_are_obeyed(spark, monkeypatch):
     assert re.fullmatch(r"Counted\(n_cells=\d+, n_pairs=\d+, private\)", repr(counted))
     pairs = counted.pairs.collect()
     assert len(pairs) == counted.n_pairs
-    assert counted.pairs.columns == ["cell", "unit", "n", "q", "qq"]
+    assert counted.pairs.columns == ["cell", "unit", "n", "total", "total_sq"]
     counted.close()
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PAIRS = "pairs"
 CELLS = "all_cells"
 CHOSEN = "chosen"
-TOTAL, SQUARES = "q", "qq"
+TOTAL, SQUARES = "total", "total_sq"
 """Temporary tables: counts and sums per (cell, unit of privacy), all cells, those that are used."""
 MOST_PARTS = 8
 """Times that records are read at most to find repeats: some hashes are sorted after others."""
@@ -59,10 +59,10 @@ def keys(session: Session, grid: Cells | Labels, unit: Unit, places: Sequence[st
     """Return the grouping of kept records, whose columns are u, w and the places."""
     if isinstance(grid, Cells):
         # Nulls where the record is left out: the hexagon of a bad place would stop the query.
-        lat, lon = (f"CASE WHEN why = 0 THEN {place} END" for place in places)
+        lat, lon = (f"CASE WHEN reject_reason = 0 THEN {place} END" for place in places)
         cell = {"hexagon": session.hexagon(lat, lon, grid.resolution)}
         if grid.seconds is not None:
-            cell["slot"] = slot("w", grid)
+            cell["slot"] = slot("local_s", grid)
     else:
         cell = {f"label{i}": place for i, place in enumerate(places)}
     return Keys(cell, unit_keys(unit))
@@ -71,11 +71,11 @@ def keys(session: Session, grid: Cells | Labels, unit: Unit, places: Sequence[st
 def unit_keys(unit: Unit) -> dict[str, str]:
     """Return what tells one unit of privacy from another: the user, and the day or week."""
     if unit == "user":
-        return {"u": "u"}
+        return {"user_id": "user_id"}
     if unit == "user-day":
-        return {"u": "u", "day": f"(w + {DAY}) // {DAY}"}
+        return {"user_id": "user_id", "day": f"(local_s + {DAY}) // {DAY}"}
     # Weeks start on Mondays; 1970-01-01 was a Thursday, three days after one.
-    return {"u": "u", "week": f"(w + {10 * DAY}) // {7 * DAY}"}
+    return {"user_id": "user_id", "week": f"(local_s + {10 * DAY}) // {7 * DAY}"}
 
 
 def slot(wall: str, grid: Cells) -> str:
@@ -107,14 +107,16 @@ def make_pairs(session: Session, query: str, grouping: Keys, *, squares: bool) -
     is needed and no wider, since this table is the largest thing in memory.
     """
     columns = _guarded(grouping.all)
-    columns["u"] = "CASE WHEN why = 0 THEN u ELSE CAST(why AS VARCHAR) END"
+    columns["user_id"] = (
+        "CASE WHEN reject_reason = 0 THEN user_id ELSE CAST(reject_reason AS VARCHAR) END"
+    )
     named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
     # No square can overflow where any is asked for, nor can a sum of them: it has 128 bits.
-    squared = f", sum(CAST(k AS BIGINT) * k) AS {SQUARES}" if squares else ""
+    squared = f", sum(CAST(quanta AS BIGINT) * quanta) AS {SQUARES}" if squares else ""
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {', '.join(grouping.all)}, "
-        f"count(*) AS n, sum(k) AS {TOTAL}{squared} FROM (SELECT {named}, "
-        f"CASE WHEN why = 0 THEN k END AS k FROM ({query})) GROUP BY {', '.join(grouping.all)}"
+        f"count(*) AS n, sum(quanta) AS {TOTAL}{squared} FROM (SELECT {named}, "
+        f"CASE WHEN reject_reason = 0 THEN quanta END AS quanta FROM ({query})) GROUP BY {', '.join(grouping.all)}"
     )
 
 
@@ -128,9 +130,9 @@ def without_repeats(session: Session, source: Checked) -> tuple[str, int]:
     _make_suspects(session, source)
     if not session.rows("SELECT 1 FROM suspects LIMIT 1"):
         return source.query, 0
-    shared = f"SELECT * FROM ({_hashed(source)}) SEMI JOIN suspects USING (h)"
+    shared = f"SELECT * FROM ({_hashed(source)}) SEMI JOIN suspects USING (record_hash)"
     session.run(f"CREATE OR REPLACE TEMP TABLE resolved AS {_smallest(source, shared)}")
-    dropped = session.rows("SELECT coalesce(CAST(sum(c - 1) AS BIGINT), 0) FROM resolved")
+    dropped = session.rows("SELECT coalesce(CAST(sum(n_records - 1) AS BIGINT), 0) FROM resolved")
     return unrepeated(source), int(str(dropped[0][0]))
 
 
@@ -140,15 +142,17 @@ def unrepeated(source: Checked, some: str = "", more: Sequence[str] = ()) -> str
     `some` are joins and a condition, which choose among records before anything else is done with
     them; `more` are columns that these bring.
     """
-    wall = ["w"] * source.local
-    columns = ", ".join(("why", "u", "t", *wall, *source.places, "k", *more))
+    wall = ["local_s"] * source.local
+    columns = ", ".join(
+        ("reject_reason", "user_id", "time_us", *wall, *source.places, "quanta", *more)
+    )
     # A null hash, of a record that is left out, is never in the other table: it passes.
-    alone = f"SELECT * FROM ({_hashed(source, some)}) ANTI JOIN suspects USING (h)"
+    alone = f"SELECT * FROM ({_hashed(source, some)}) ANTI JOIN suspects USING (record_hash)"
     return f"SELECT {columns} FROM ({alone}) UNION ALL SELECT {columns} FROM resolved {some}"
 
 
 def _hashed(source: Checked, some: str = "") -> str:
-    return f"SELECT *, CASE WHEN why = 0 THEN hash(u, t) END AS h FROM ({source.query}) {some}"
+    return f"SELECT *, CASE WHEN reject_reason = 0 THEN hash(user_id, time_us) END AS record_hash FROM ({source.query}) {some}"
 
 
 def _make_suspects(session: Session, source: Checked) -> None:
@@ -157,14 +161,16 @@ def _make_suspects(session: Session, source: Checked) -> None:
     They are sorted in memory where that is possible, those of one remainder after those of
     another if they are too many at once, and grouped by the engine where not.
     """
-    hashes = f"SELECT hash(u, t) AS h FROM ({source.raw}) WHERE u IS NOT NULL AND t IS NOT NULL"
+    hashes = f"SELECT hash(user_id, time_us) AS record_hash FROM ({source.raw}) WHERE user_id IS NOT NULL AND time_us IS NOT NULL"
     found = _repeated(session, source, hashes)
     made = "CREATE OR REPLACE TEMP TABLE suspects AS"
     if found is None:
-        session.run(f"{made} SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1")
+        session.run(
+            f"{made} SELECT record_hash FROM ({hashes}) GROUP BY record_hash HAVING count(*) > 1"
+        )
         return
-    session.register("repeated_hashes", pa.table({"h": found}))
-    session.run(f"{made} SELECT h FROM repeated_hashes")
+    session.register("repeated_hashes", pa.table({"record_hash": found}))
+    session.run(f"{made} SELECT record_hash FROM repeated_hashes")
     session.forget("repeated_hashes")
 
 
@@ -179,8 +185,8 @@ def _repeated(session: Session, source: Checked, hashes: str) -> NDArray[np.uint
         return None
     found = []
     for part in range(parts):
-        some = "" if parts == 1 else f" WHERE h % {parts} = {part}"
-        one = session.repeated(f"SELECT h FROM ({hashes}){some}", session.sortable)
+        some = "" if parts == 1 else f" WHERE record_hash % {parts} = {part}"
+        one = session.repeated(f"SELECT record_hash FROM ({hashes}){some}", session.sortable)
         if one is None:
             return None
         found.append(one)
@@ -188,7 +194,7 @@ def _repeated(session: Session, source: Checked, hashes: str) -> NDArray[np.uint
 
 
 def _guarded(columns: dict[str, str]) -> dict[str, str]:
-    return {name: f"CASE WHEN why = 0 THEN {e} END" for name, e in columns.items()}
+    return {name: f"CASE WHEN reject_reason = 0 THEN {e} END" for name, e in columns.items()}
 
 
 def _smallest(source: Checked, query: str) -> str:
@@ -196,14 +202,14 @@ def _smallest(source: Checked, query: str) -> str:
 
     The one of smallest place is left, on a tie the one of smallest value.
     """
-    fields = (*source.places, "k")
+    fields = (*source.places, "quanta")
     first = "struct_pack(" + ", ".join(f"{name} := {name}" for name in fields) + ")"
-    wall = ("any_value(w) AS w, ", "w, ") if source.local else ("", "")
+    wall = ("any_value(local_s) AS local_s, ", "local_s, ") if source.local else ("", "")
     names = ", ".join(f"first.{name} AS {name}" for name in fields)
     return (
-        f"SELECT CAST(0 AS TINYINT) AS why, u, t, c, {wall[1]}{names} FROM ("
-        f"SELECT u, t, count(*) AS c, {wall[0]}"
-        f"min({first}) AS first FROM ({query}) GROUP BY u, t)"
+        f"SELECT CAST(0 AS TINYINT) AS reject_reason, user_id, time_us, n_records, {wall[1]}{names} FROM ("
+        f"SELECT user_id, time_us, count(*) AS n_records, {wall[0]}"
+        f"min({first}) AS first FROM ({query}) GROUP BY user_id, time_us)"
     )
 
 
@@ -211,8 +217,10 @@ def reasons(session: Session, grouping: Keys) -> dict[int, int]:
     """Return per reason (0: kept) how many records it covers, repeats not counted."""
     if session.packed is not None:
         return dict(session.packed.left_out)
-    why = f"CASE WHEN {next(iter(grouping.cell))} IS NULL THEN CAST(u AS TINYINT) ELSE 0 END"
-    rows = session.rows(f"SELECT {why} AS why, CAST(sum(n) AS BIGINT) FROM {PAIRS} GROUP BY ALL")
+    why = f"CASE WHEN {next(iter(grouping.cell))} IS NULL THEN CAST(user_id AS TINYINT) ELSE 0 END"
+    rows = session.rows(
+        f"SELECT {why} AS reject_reason, CAST(sum(n) AS BIGINT) FROM {PAIRS} GROUP BY ALL"
+    )
     return {int(str(why)): int(str(n)) for why, n in rows}
 
 
@@ -270,7 +278,7 @@ def single_records(session: Session, grouping: Keys) -> tuple[int, int]:
     kept = f"{next(iter(grouping.cell))} IS NOT NULL"
     users, single = session.rows(
         "SELECT count(*), count(*) FILTER (WHERE n = 1) FROM "
-        f"(SELECT sum(n) AS n FROM {PAIRS} WHERE {kept} GROUP BY u)"
+        f"(SELECT sum(n) AS n FROM {PAIRS} WHERE {kept} GROUP BY user_id)"
     )[0]
     return int(str(users)), int(str(single))
 
@@ -291,16 +299,16 @@ def fetch_pairs(session: Session, grouping: Keys, sums: Sequence[str]) -> pa.Tab
     """
     if session.packed is not None:
         return session.packed.pairs(_chosen_rows(session, grouping), sums)
-    on_cell = " AND ".join(f"p.{name} = c.{name}" for name in grouping.cell)
-    on_unit = " AND ".join(f"p.{name} = u.{name}" for name in grouping.unit)
+    on_cell = " AND ".join(f"pair.{name} = chosen.{name}" for name in grouping.cell)
+    on_unit = " AND ".join(f"pair.{name} = units.{name}" for name in grouping.unit)
     units = ", ".join(grouping.unit)
     kept = f"{next(iter(grouping.cell))} IS NOT NULL"
-    used = f"{PAIRS} p JOIN {CHOSEN} c ON {on_cell}"
+    used = f"{PAIRS} pair JOIN {CHOSEN} chosen ON {on_cell}"
     number_units(session, f"SELECT DISTINCT {units} FROM {PAIRS} WHERE {kept}", grouping)
-    summed = "".join(f", CAST(p.{name} AS BIGINT) AS {name}" for name in sums)
+    summed = "".join(f", CAST(pair.{name} AS BIGINT) AS {name}" for name in sums)
     return session.arrow(
-        f"SELECT CAST(c.cell AS INTEGER) AS cell, CAST(u.unit AS INTEGER) AS unit, p.n{summed} "
-        f"FROM {used} JOIN units u ON {on_unit}"
+        f"SELECT CAST(chosen.cell AS INTEGER) AS cell, CAST(units.unit AS INTEGER) AS unit, pair.n{summed} "
+        f"FROM {used} JOIN units ON {on_unit}"
     )
 
 
@@ -329,9 +337,9 @@ def fetch_units(session: Session, unit: Unit, grouping: Keys) -> Units:
         table = session.packed.units
     else:
         table = session.arrow(f"SELECT {', '.join(grouping.unit)} FROM units ORDER BY unit")
-    keys = [name for name in grouping.unit if name != "u"]
+    keys = [name for name in grouping.unit if name != "user_id"]
     days = first_days(table[keys[0]].to_numpy().astype(np.int64), unit) if keys else None
-    return Units(table["u"].combine_chunks(), days)
+    return Units(table["user_id"].combine_chunks(), days)
 
 
 def in_order(pairs: pa.Table) -> tuple[Occupancy, dict[str, NDArray[np.int64]], NDArray[np.int64]]:

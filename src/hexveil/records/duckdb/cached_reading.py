@@ -205,10 +205,10 @@ class _Reading:
 
     def _span(self, path: str) -> Span:
         self._look_at([path])
-        local = "min(w), max(w)" if self._undated.local else "NULL, NULL"
+        local = "min(local_s), max(local_s)" if self._undated.local else "NULL, NULL"
         row = self._session.rows(
-            f"SELECT min(t), max(t), {local} FROM ({self._undated.raw}) "
-            f"WHERE t BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+            f"SELECT min(time_us), max(time_us), {local} FROM ({self._undated.raw}) "
+            f"WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
         )[0]
         ends = [int(str(end)) for end in row if end is not None]
         instants = (ends[0], ends[1]) if ends else None

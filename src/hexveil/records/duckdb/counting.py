@@ -53,7 +53,7 @@ def with_offsets(session: Session, records: Checked, request: Request) -> Reques
     """Return the request, with whether every kept time has an offset if that matters."""
     if not records.naive:
         return request
-    some = f"SELECT 1 FROM ({records.query}) WHERE why = 0 AND naive LIMIT 1"
+    some = f"SELECT 1 FROM ({records.query}) WHERE reject_reason = 0 AND naive LIMIT 1"
     without = int(str(session.rows(f"SELECT count(*) FROM ({some})")[0][0]))
     return replace(request, offsets=not without)
 

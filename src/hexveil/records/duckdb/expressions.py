@@ -72,7 +72,7 @@ class Fields:
         return self._floats.setdefault(path, f"{self(path)}_is_float")
 
     def query(self, documents: str) -> str:
-        """Return the query of all columns asked for, and `bad`: whether it is no JSON object."""
+        """Return the query of all columns asked for, and `malformed`: whether it is no JSON object."""
         paths = ", ".join(_json_path(path) for path in self._names)
         # A document that is there is valid, so that its first letter tells an object, but for
         # white space before it.
@@ -80,7 +80,7 @@ class Fields:
         more = f", {self._document}" if self._floats else ""
         found = (
             f"SELECT json_extract_string({self._document}, [{paths}]) AS fields, CASE WHEN {plain} "
-            f"THEN false ELSE json_type({self._document}) IS DISTINCT FROM 'OBJECT' END AS bad"
+            f"THEN false ELSE json_type({self._document}) IS DISTINCT FROM 'OBJECT' END AS malformed"
             f"{more} FROM ({documents})"
         )
         places = {path: f"fields[{i}]" for i, path in enumerate(self._names, 1)}
@@ -89,7 +89,7 @@ class Fields:
             f"{_written_as_float(self._document, path, places[path])} AS {name}"
             for path, name in self._floats.items()
         ]
-        return f"SELECT bad{''.join(f', {column}' for column in columns)} FROM ({found})"
+        return f"SELECT malformed{''.join(f', {column}' for column in columns)} FROM ({found})"
 
 
 @dataclass(frozen=True)

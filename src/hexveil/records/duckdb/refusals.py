@@ -91,7 +91,7 @@ def _hint(session: Session, source: Checked, request: Request, worst: int) -> st
 
 def _time_hint(session: Session, source: Checked, request: Request) -> str:
     early, late = session.rows(
-        f"SELECT count(*) FILTER (WHERE t < 0), count(*) FILTER (WHERE t >= {END_OF_TIMES * 10**6})"
+        f"SELECT count(*) FILTER (WHERE time_us < 0), count(*) FILTER (WHERE time_us >= {END_OF_TIMES * 10**6})"
         f" FROM ({source.raw})"
     )[0]
     early, late = int(str(early)), int(str(late))

@@ -71,10 +71,15 @@ class Recounter:
         query = source.query
         if drop:
             query, _ = aggregation.without_repeats(session, source)
-        columns = ["u", *source.places, *["t"] * source.timed, *["w"] * source.local]
+        columns = [
+            "user_id",
+            *source.places,
+            *["time_us"] * source.timed,
+            *["local_s"] * source.local,
+        ]
         session.run(
             f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT {', '.join(columns)} "
-            f"FROM ({query}) WHERE why = 0"
+            f"FROM ({query}) WHERE reject_reason = 0"
         )
 
     def _count_fine(self, session: Session, request: Request, grids: list[Cells | Labels]) -> None:
@@ -154,14 +159,14 @@ def _fine(grid: Cells | Labels) -> tuple[int, str | None] | None:
 
 def _places(read: Labels) -> list[str]:
     """Return the names that the labels have in the checked query."""
-    return [f"p{i}" for i in range(len(read.columns))]
+    return [f"place{i}" for i in range(len(read.columns))]
 
 
 def _hexagons(session: Session, grids: list[Cells]) -> dict[str, str]:
     """Return the grouping of places: the hexagon, and a slot that all timeslots are made of."""
-    grouping = {"hexagon": session.hexagon("p0", "p1", grids[0].resolution)}
+    grouping = {"hexagon": session.hexagon("place0", "place1", grids[0].resolution)}
     lengths = [grid.seconds for grid in grids if grid.seconds is not None]
     if lengths:
-        wall = local_second("t", grids[0].timezone or "UTC")
+        wall = local_second("time_us", grids[0].timezone or "UTC")
         grouping["base"] = f"({wall} + 86400) // {math.gcd(*lengths)} * {math.gcd(*lengths)}"
     return grouping

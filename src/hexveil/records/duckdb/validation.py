@@ -6,9 +6,9 @@ then drop_values, hours, dates and box. The value is clamped as a double, rounde
 half away from zero, and clamped again in integers. Nothing in here can fail on a value: see
 `hexveil.model.public_metadata.ValueLattice`.
 
-Columns of the checked query: `why` (0 where the record stays), `u` the user, `t` the instant in
-microseconds, `w` the local wall clock in seconds, `p0, p1, ...` the place (latitude and longitude,
-or labels), `k` the value in quanta above the lower bound.
+Columns of the checked query: `reject_reason` (0 where the record is kept), `user_id`, `time_us` (the
+instant in microseconds), `local_s` (the local wall clock in seconds), `place0, place1, ...` (latitude
+and longitude, or labels), `quanta` (the value in quanta above the lower bound).
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ class Checked:
     Attributes
     ----------
     query : str
-        SELECT why, u, t, w, p0, ..., k (see the module's head).
+        SELECT reject_reason, user_id, time_us, local_s, place0, ..., quanta (see the module's head).
     raw : str
         The same records before any check, for finding out what is wrong with them.
     places : tuple of str
         Names of the columns of a place.
     timed, local : bool
-        Whether `t`, and whether `w`, is there.
+        Whether `time_us`, and whether `local_s`, is there.
     naive : bool
         Whether a column `naive` is there: whether a time has no offset. Only under two clocks.
     labelled : bool
@@ -82,8 +82,8 @@ class Checked:
     columnar : bool
         Whether one column can be scanned without all others, so that looking twice costs little.
     twins : tuple of str
-        Columns of `query` and `raw`, of whole numbers whose text is the user or a label: `whole_u`,
-        `whole_l0` and so on.
+        Columns of `query` and `raw`, of whole numbers whose text is the user or a label: `whole_user_id`,
+        `whole_raw_label0` and so on.
     """
 
     query: str
@@ -126,13 +126,13 @@ def checked(
     naive = timed and request.rules.two_clocks
     places = ("lat", "lon") if isinstance(request.rules.cells, Cells) else raw.labels
     query = (
-        f"SELECT {_why(request, raw)} AS why, u, {'t, ' if timed else ''}{'w, ' if local else ''}"
+        f"SELECT {_why(request, raw)} AS reject_reason, user_id, {'time_us, ' if timed else ''}{'local_s, ' if local else ''}"
         + "".join(f"{name}, " for name in raw.twins)
-        + ", ".join(f"{name} AS p{i}" for i, name in enumerate(places))
-        + f", {quanta('v', request.rules.scale)} AS k{', naive' if naive else ''} "
+        + ", ".join(f"{name} AS place{i}" for i, name in enumerate(places))
+        + f", {quanta('value', request.rules.scale)} AS quanta{', naive' if naive else ''} "
         f"FROM ({raw.query})"
     )
-    names = tuple(f"p{i}" for i in range(len(places)))
+    names = tuple(f"place{i}" for i in range(len(places)))
     return Checked(
         query, raw.query, names, timed, local, bool(raw.labels), columnar, raw.twins, naive
     )
@@ -152,12 +152,13 @@ def quanta(value: str, scale: ValueLattice) -> str:
 
 
 class _Raw:
-    """The columns of a record as they are read: bad, v, u, t, w, lat, lon, l0, l1, ...
+    """The columns of a record as they are read: malformed, value, user_id, time_us, local_s, lat, lon,
+    raw_label0, raw_label1, ...
 
     Attributes
     ----------
     parsed : str
-        The query of all but the local wall clock `w`, which follows from `t`.
+        The query of all but the local wall clock `local_s`, which follows from `time_us`.
     labels : tuple of str
     twins : tuple of str
         See `Checked`.
@@ -186,11 +187,11 @@ class _Raw:
         found = user_id(user, self._document)
         self.inexact_users = found.inexact is not None
         return {
-            "bad": "bad" if self._document else "false",
-            "v": number(value, "value", self._document),
-            "u": found.text,
+            "malformed": "malformed" if self._document else "false",
+            "value": number(value, "value", self._document),
+            "user_id": found.text,
             **({} if found.inexact is None else {"inexact_user": found.inexact}),
-            **self._twin("u", user),
+            **self._twin("user_id", user),
         }
 
     def _twin(self, name: str, ref: Ref) -> dict[str, str]:
@@ -222,7 +223,7 @@ class _Raw:
         cells = self._request.rules.cells
         if isinstance(cells, Cells):
             return {}
-        self.labels = tuple(f"l{i}" for i in range(len(cells.columns)))
+        self.labels = tuple(f"raw_label{i}" for i in range(len(cells.columns)))
         found = [self._relation.find(self._session, "label", name) for name in cells.columns]
         columns = {}
         for label, ref in zip(self.labels, found, strict=True):
@@ -241,7 +242,7 @@ class _Raw:
             return query
         wall = "utc" if naive is None else f"coalesce(utc, {from_wall('wall', naive)})"
         two = ", utc IS NULL AND wall IS NOT NULL AS naive" * self._request.rules.two_clocks
-        return f"SELECT * EXCLUDE (utc, wall), {wall} AS t{two} FROM ({query})"
+        return f"SELECT * EXCLUDE (utc, wall), {wall} AS time_us{two} FROM ({query})"
 
     @property
     def query(self) -> str:
@@ -249,19 +250,19 @@ class _Raw:
         clock = self._request.rules.clock
         if self._request.columns.time is None or clock is None:
             return self.parsed
-        return f"SELECT *, {local_second('t', clock)} AS w FROM ({self.parsed})"
+        return f"SELECT *, {local_second('time_us', clock)} AS local_s FROM ({self.parsed})"
 
 
 def _why(request: Request, raw: _Raw) -> str:
     """Return the number of the first rule that leaves a record out, 0 if none does."""
     tests = [
-        (UNPARSABLE, "bad"),
-        (NO_VALUE, "v IS NULL OR NOT isfinite(v)"),
+        (UNPARSABLE, "malformed"),
+        (NO_VALUE, "value IS NULL OR NOT isfinite(value)"),
         *[(INEXACT_USER, "inexact_user")] * raw.inexact_users,
-        (NO_USER, f"{raw.key('u')} IS NULL"),
+        (NO_USER, f"{raw.key('user_id')} IS NULL"),
     ]
     if request.columns.time is not None:
-        usable = f"t BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+        usable = f"time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
         tests.append((NO_TIME, f"({usable}) IS NOT TRUE"))
     tests += _place_tests(request, raw) + _selection_tests(request)
     cases = " ".join(f"WHEN {test} THEN {reason}" for reason, test in tests)
@@ -281,13 +282,13 @@ def _selection_tests(request: Request) -> list[tuple[int, str]]:
     select, tests = request.rules.select, []
     if select.drop_values:
         odd = ", ".join(number_literal(float(value)) for value in select.drop_values)
-        tests.append((DROPPED, f"v IN ({odd})"))
+        tests.append((DROPPED, f"value IN ({odd})"))
     if select.hours is not None:
         hours = ", ".join(map(str, select.hours))
-        tests.append((HOURS, f"((w + {DAY}) // 3600) % 24 NOT IN ({hours})"))
+        tests.append((HOURS, f"((local_s + {DAY}) // 3600) % 24 NOT IN ({hours})"))
     if select.days is not None:
         first, last = select.days
-        tests.append((DATES, f"w NOT BETWEEN {first * DAY} AND {last * DAY + DAY - 1}"))
+        tests.append((DATES, f"local_s NOT BETWEEN {first * DAY} AND {last * DAY + DAY - 1}"))
     if select.box is not None:
         west, south, east, north = (number_literal(side) for side in select.box)
         tests.append(

@@ -48,7 +48,7 @@ def packing(whole: WholeGroup, scale: ValueLattice) -> Callable[[pa.Table], pa.T
         columns = {name: column[order] for name, column in columns.items()}
         first = int(columns[own][0])
         columns[own] = columns[own] - first
-        named = [columns[name] for name in ("q", "qq") if name in columns]
+        named = [columns[name] for name in ("total", "total_sq") if name in columns]
         if named:
             check_sums(columns["n"], named[0], named[1] if named[1:] else None, scale)
         pairs = _bytes([_small(columns[name]) for name in ("cell", "user", "n")])

@@ -36,7 +36,12 @@ if TYPE_CHECKING:
     from hexveil.records.units import Units
 
 _TAIL = [("n", pa.int64()), ("note", pa.string())]
-_RECORD = {"u": pa.string(), "t": pa.int64(), "w": pa.int64(), "k": pa.int64()}
+_RECORD = {
+    "user_id": pa.string(),
+    "time_us": pa.int64(),
+    "local_s": pa.int64(),
+    "quanta": pa.int64(),
+}
 
 
 def count(spark: SparkSession, source: Files | Table | Frame | Remote, request: Request) -> Counted:
@@ -84,9 +89,11 @@ def tallies(there: Opened, request: Request, grouping: aggregation.Keys) -> Data
     )
     # Only sums that are too large to be used at all can be null here: see `tasks.select_counts`.
     summed = [F.sum("n").alias("n")]
-    summed += [F.try_sum(name).alias(name) for name in ("q", "qq") if name in schema.names]
+    summed += [
+        F.try_sum(name).alias(name) for name in ("total", "total_sq") if name in schema.names
+    ]
     # The note is a key, not a smallest text: for that Spark would sort all rows.
-    return partial.groupBy("why", *grouping.all, "note").agg(*summed)
+    return partial.groupBy("reject_reason", *grouping.all, "note").agg(*summed)
 
 
 def by_user(there: Opened, made: pa.Schema, how: tasks.Grouping | None) -> DataFrame:
@@ -97,24 +104,24 @@ def by_user(there: Opened, made: pa.Schema, how: tasks.Grouping | None) -> DataF
     schema = record_schema(there)
     rows = made_by(there.rows, tasks.listing(there.given, there.records.query, schema), schema)
     work = tasks.resolving(there.given.memory, schema, made, how)
-    return made_by(rows.repartition("u"), work, made)
+    return made_by(rows.repartition("user_id"), work, made)
 
 
 def record_schema(there: Opened) -> pa.Schema:
     """Return the columns of a listed record."""
     records = there.records
     place = pa.string() if records.labelled else pa.float64()
-    names = ["u", *["t"] * records.timed, *["w"] * records.local]
+    names = ["user_id", *["time_us"] * records.timed, *["local_s"] * records.local]
     own = [(name, _RECORD[name]) for name in names]
     places = [(name, place) for name in records.places]
-    return pa.schema([("why", pa.int32()), *own, *places, ("k", pa.int64()), *_TAIL])
+    return pa.schema([("reject_reason", pa.int32()), *own, *places, ("quanta", pa.int64()), *_TAIL])
 
 
 def _tally_schema(grouping: aggregation.Keys, *, squares: bool) -> pa.Schema:
     keys = [(name, pa.string() if tasks.is_text(name) else pa.int64()) for name in grouping.all]
-    summed = [("q", pa.int64()), *[("qq", pa.int64())] * squares]
+    summed = [("total", pa.int64()), *[("total_sq", pa.int64())] * squares]
     n, note = _TAIL
-    return pa.schema([("why", pa.int32()), *keys, n, *summed, note])
+    return pa.schema([("reject_reason", pa.int32()), *keys, n, *summed, note])
 
 
 @contextmanager
@@ -140,13 +147,13 @@ class _Summary:
 def _summary(tally: DataFrame, grouping: aggregation.Keys) -> _Summary:
     """Return each cell's users and records, and per reason the records that it covers."""
     table = collected(
-        tally.groupBy("why", *grouping.cell, "note").agg(
+        tally.groupBy("reject_reason", *grouping.cell, "note").agg(
             F.count(F.lit(1)).alias("users"),
             F.sum("n").alias("records"),
             F.max("n").alias("most"),
         )
     )
-    why = table["why"].to_numpy()
+    why = table["reject_reason"].to_numpy()
     refuse_failed(table["note"], why)
     records = table["records"].to_numpy()
     counts = {int(reason): int(records[why == reason].sum()) for reason in np.unique(why)}
@@ -160,7 +167,7 @@ def _summary(tally: DataFrame, grouping: aggregation.Keys) -> _Summary:
 
 def _single_records(tally: DataFrame) -> tuple[int, int]:
     """Return how many users there are, of any cell, and how many of them have a single record."""
-    users = tally.where("why = 0").groupBy("u").agg(F.sum("n").alias("n"))
+    users = tally.where("reject_reason = 0").groupBy("user_id").agg(F.sum("n").alias("n"))
     found = collected(
         users.agg(F.count(F.lit(1)).alias("users"), F.count_if(F.col("n") == 1).alias("single"))
     )
@@ -178,7 +185,7 @@ def _number_units(
     session: Session, tally: DataFrame, request: Request, grouping: aggregation.Keys
 ) -> Units:
     """Make the table of units in the order of their ids' bytes, then days; return them."""
-    found = collected(tally.where("why = 0").select(*grouping.unit).distinct())
+    found = collected(tally.where("reject_reason = 0").select(*grouping.unit).distinct())
     session.register("units_of_tasks", found)
     aggregation.number_units(session, "SELECT * FROM units_of_tasks", grouping)
     return aggregation.fetch_units(session, request.rules.privacy_unit, grouping)
@@ -201,10 +208,10 @@ def _numbered(
         f"SELECT {', '.join(grouping.unit)}, CAST(unit AS INTEGER) AS unit FROM units"
     )
     pairs = (
-        tally.where("why = 0")
+        tally.where("reject_reason = 0")
         .join(_table(spark, cells), list(grouping.cell))
         .join(_table(spark, units), list(grouping.unit))
-        .select("cell", "unit", "n", "q", *["qq"] * squares)
+        .select("cell", "unit", "n", "total", *["total_sq"] * squares)
     )
     if spark.sparkContext.getCheckpointDir() is not None:
         pairs = apart(pairs.checkpoint)
@@ -232,7 +239,7 @@ class Measures(Session):
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return the counts of all records, in one row."""
-        names = [f"c{i}" for i in range(len(self._asked.types(query)))]
+        names = [f"count{i}" for i in range(len(self._asked.types(query)))]
         schema = pa.schema([(name, pa.int64()) for name in names])
         named = f"SELECT * FROM ({query}) AS counts({', '.join(names)})"
         work = tasks.querying(self._there.given, named, schema)

@@ -162,7 +162,7 @@ def _blocks(
     numbers = from_arrow(pairs.sparkSession, pa.table(named))
     columns = ["block", "cell", "user", "n"]
     if whole == "cells":
-        columns += [name for name in ("q", "qq") if name in pairs.columns]
+        columns += [name for name in ("total", "total_sq") if name in pairs.columns]
     rows = pairs.join(numbers, own).select(*columns).repartition(int(block[-1]) + 1, "block")
     packed = rows.groupBy("block").applyInArrow(blocks.packing(whole, scale), _shape(blocks.PACKED))
     if pairs.sparkSession.sparkContext.getCheckpointDir() is not None:

@@ -70,8 +70,10 @@ class Recounter:
         with shown("Counting records"), Session(request.memory, scratch=request.scratch) as session:
             there = opened(self.engine, session, self.source, request)
             with kept(_listed(there, request)) as records:
-                failed = collected(records.where(f"why = {tasks.FAILED}").select("why", "note"))
-                refuse_failed(failed["note"], failed["why"].to_numpy())
+                failed = collected(
+                    records.where(f"reject_reason = {tasks.FAILED}").select("reject_reason", "note")
+                )
+                refuse_failed(failed["note"], failed["reject_reason"].to_numpy())
                 for same in regrid.alike(grids):
                     counts = self._fine(session, there, records, request, same)
                     session.register(regrid.FINE, counts)
@@ -89,7 +91,11 @@ class Recounter:
     ) -> pa.Table:
         """Return the counts from which all of these grids' are added up."""
         keys = regrid.fine_keys(session, request, grids)
-        text = {name for name in keys if name == "u" or (there.records.labelled and name[0] == "p")}
+        text = {
+            name
+            for name in keys
+            if name == "user_id" or (there.records.labelled and name.startswith("place"))
+        }
         kinds = {name: pa.string() if name in text else pa.int64() for name in keys}
         columns = ", ".join(
             f"CAST({key} AS {'VARCHAR' if name in text else 'BIGINT'}) AS {name}"
@@ -98,7 +104,7 @@ class Recounter:
         names = ", ".join(keys)
         query = (
             f"SELECT {names}, CAST(count(*) AS BIGINT) AS n FROM "
-            f"(SELECT {columns} FROM {tasks.RECORDS} WHERE why = 0) GROUP BY {names}"
+            f"(SELECT {columns} FROM {tasks.RECORDS} WHERE reject_reason = 0) GROUP BY {names}"
         )
         given = tasks.Input("columns", there.given.memory)
         resolution = grids[0].resolution if isinstance(grids[0], Cells) else None

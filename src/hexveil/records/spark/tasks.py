@@ -109,7 +109,7 @@ _LEARNT: dict[int, Pixels] = {}
 
 def is_text(key: str) -> bool:
     """Return whether a key that records are grouped by is text; the others are whole numbers."""
-    return key == "u" or key.startswith("label")
+    return key == "user_id" or key.startswith("label")
 
 
 def select_counts(query: str, keys: aggregation.Keys, *, squares: bool) -> str:
@@ -118,17 +118,19 @@ def select_counts(query: str, keys: aggregation.Keys, *, squares: bool) -> str:
     A sum beyond 64 bits is null: its records are then too many for sums, or for squares, at all.
     """
     named = "".join(
-        f"CASE WHEN why = 0 THEN CAST({expression} AS {'VARCHAR' if is_text(name) else 'BIGINT'}) "
+        f"CASE WHEN reject_reason = 0 THEN CAST({expression} AS {'VARCHAR' if is_text(name) else 'BIGINT'}) "
         f"END AS {name}, "
         for name, expression in keys.all.items()
     )
-    squared = ", TRY_CAST(sum(CAST(k AS BIGINT) * k) AS BIGINT) AS qq" if squares else ""
+    squared = (
+        ", TRY_CAST(sum(CAST(quanta AS BIGINT) * quanta) AS BIGINT) AS total_sq" if squares else ""
+    )
     names = ", ".join(keys.all)
     return (
-        f"SELECT CAST(why AS INTEGER) AS why, {names}, CAST(count(*) AS BIGINT) AS n, "
-        f"TRY_CAST(sum(k) AS BIGINT) AS q{squared}, CAST(NULL AS VARCHAR) AS note FROM ("
-        f"SELECT why, {named}CASE WHEN why = 0 THEN k END AS k FROM ({query})) "
-        f"GROUP BY why, {names}"
+        f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason, {names}, CAST(count(*) AS BIGINT) AS n, "
+        f"TRY_CAST(sum(quanta) AS BIGINT) AS total{squared}, CAST(NULL AS VARCHAR) AS note FROM ("
+        f"SELECT reject_reason, {named}CASE WHEN reject_reason = 0 THEN quanta END AS quanta FROM ({query})) "
+        f"GROUP BY reject_reason, {names}"
     )
 
 
@@ -143,8 +145,10 @@ def counting(given: Input, query: str, grouping: Grouping, schema: pa.Schema) ->
 
 def listing(given: Input, query: str, schema: pa.Schema) -> Work:
     """Return the work of a task that lists kept records, and counts those that are left out."""
-    columns = "".join(f", CASE WHEN why = 0 THEN {name} END AS {name}" for name in listed(schema))
-    statement = f"SELECT CAST(why AS INTEGER) AS why{columns} FROM ({query})"
+    columns = "".join(
+        f", CASE WHEN reject_reason = 0 THEN {name} END AS {name}" for name in listed(schema)
+    )
+    statement = f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason{columns} FROM ({query})"
 
     def work(batches: Batches) -> Batches:
         left_out: Counter[int] = Counter()
@@ -152,9 +156,9 @@ def listing(given: Input, query: str, schema: pa.Schema) -> Work:
             if "n" in batch.schema.names:
                 yield _shaped(batch, schema)
                 continue
-            found = pc.value_counts(batch["why"]).to_pylist()
+            found = pc.value_counts(batch["reject_reason"]).to_pylist()
             left_out.update({pair["values"]: pair["counts"] for pair in found if pair["values"]})
-            kept = batch if len(found) == 1 else batch.filter(pc.equal(batch["why"], 0))
+            kept = batch if len(found) == 1 else batch.filter(pc.equal(batch["reject_reason"], 0))
             if found and (len(found) > 1 or not found[0]["values"]):
                 yield _shaped(kept, schema)
         yield from _noted(schema, left_out)
@@ -164,7 +168,7 @@ def listing(given: Input, query: str, schema: pa.Schema) -> Work:
 
 def listed(schema: pa.Schema) -> list[str]:
     """Return the names of a listed record's own columns."""
-    return [name for name in schema.names if name not in ("why", "n", "note")]
+    return [name for name in schema.names if name not in ("reject_reason", "n", "note")]
 
 
 def resolving(memory: str, schema: pa.Schema, made: pa.Schema, grouping: Grouping | None) -> Work:
@@ -181,10 +185,12 @@ def resolving(memory: str, schema: pa.Schema, made: pa.Schema, grouping: Groupin
         How to count the records; None lists them again.
     """
     names = listed(schema)
-    places = tuple(name for name in names if name.startswith("p"))
+    places = tuple(name for name in names if name.startswith("place"))
     own = ", ".join(names)
-    kept = f"SELECT CAST(0 AS TINYINT) AS why, {own} FROM {_GOT}"
-    source = Checked(kept, f"SELECT u, t FROM {_GOT}", places, timed=True, local="w" in names)
+    kept = f"SELECT CAST(0 AS TINYINT) AS reject_reason, {own} FROM {_GOT}"
+    source = Checked(
+        kept, f"SELECT user_id, time_us FROM {_GOT}", places, timed=True, local="local_s" in names
+    )
 
     def work(batches: Batches) -> Batches:
         apart: list[pa.RecordBatch] = []
@@ -233,7 +239,7 @@ def _direct(
             yield from _noted(schema or _REASONS, {UNPARSABLE: skipped})
 
 
-_REASONS = pa.schema([("why", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
+_REASONS = pa.schema([("reject_reason", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
 
 
 def _fed(session: Session, given: Input, batches: Batches) -> Iterator[None]:
@@ -271,7 +277,7 @@ def _unpacked(batches: Batches) -> Batches:
 def _kept(batches: Batches, apart: list[pa.RecordBatch]) -> Batches:
     """Yield listed records; put rows of another kind apart."""
     for batch in batches:
-        kept = pc.equal(batch["why"], 0)
+        kept = pc.equal(batch["reject_reason"], 0)
         if kept.false_count:
             apart.append(batch.filter(pc.invert(kept)))
         yield batch.filter(kept) if kept.false_count else batch
@@ -294,7 +300,7 @@ def _noted(schema: pa.Schema, counts: Mapping[int, int]) -> Batches:
     rows = {reason: n for reason, n in counts.items() if n}
     if rows:
         columns = [pa.array(list(part)) for part in (rows.keys(), rows.values())]
-        yield _shaped(pa.RecordBatch.from_arrays(columns, names=["why", "n"]), schema)
+        yield _shaped(pa.RecordBatch.from_arrays(columns, names=["reject_reason", "n"]), schema)
 
 
 def guarded(work: Work, schema: pa.Schema, batches: Batches) -> Batches:
@@ -313,7 +319,9 @@ def guarded(work: Work, schema: pa.Schema, batches: Batches) -> Batches:
     else:
         return
     if isinstance(failure, InputError) and "note" in schema.names and not source.failed:
-        row = pa.RecordBatch.from_pydict({"why": [FAILED], "n": [0], "note": [str(failure)]})
+        row = pa.RecordBatch.from_pydict(
+            {"reject_reason": [FAILED], "n": [0], "note": [str(failure)]}
+        )
         yield _shaped(row, schema)
         return
     raise HexveilError(_LOST if source.failed else str(failure))

@@ -72,7 +72,7 @@ class _Writer:
         self._grid = cells if isinstance(cells, Cells) else None
         self._labels = () if isinstance(cells, Cells) else cells.columns
         # The last steps hold the rounded value, in quanta and as a decimal, beside the labels.
-        self._k, self._x = (_apart(name, self._labels) for name in ("k", "x"))
+        self._k, self._x = (_apart(name, self._labels) for name in ("quanta", "rounded_value"))
         self._placed = self._grid is not None or self._rules.select.box is not None
         self._local = _needs_wall(self._rules)
         self._decimals = decimals(self._rules.scale) if squares_fit(1, self._rules.scale) else None
@@ -94,22 +94,22 @@ class _Writer:
     def _records(self) -> str:
         """Return the columns of a record, by the names the later steps use."""
         sql, columns = self._sql, self._columns
-        parts = {"v": sql.value.format(x=sql.name(columns.value), double=sql.double)}
-        parts["u"] = f"CAST({sql.name(columns.user)} AS {sql.text})"
+        parts = {"value": sql.value.format(x=sql.name(columns.value), double=sql.double)}
+        parts["user_id"] = f"CAST({sql.name(columns.user)} AS {sql.text})"
         parts["id_kind"] = sql.id_kind(sql.name(columns.user))
         if columns.time is not None:
-            parts["t"] = f"CAST({sql.name(columns.time)} AS {sql.instant})"
+            parts["observed_at"] = f"CAST({sql.name(columns.time)} AS {sql.instant})"
         if self._placed:
             parts |= self._place()
-        parts |= {f"p{i}": self._label(name) for i, name in enumerate(self._labels)}
+        parts |= {f"label{i}": self._label(name) for i, name in enumerate(self._labels)}
         return _select(parts, self._from())
 
     def _identified(self) -> str:
         """Return the records with canonical ids: floats and decimals are texts of one form."""
         placed = ["lat", "lon"] * self._placed
-        timed = ["t"] * (self._columns.time is not None)
-        parts = {name: name for name in ("v", *timed, *placed, *self._labelled())}
-        return _select({"u": self._sql.user_id("u", "id_kind")} | parts, "records")
+        timed = ["observed_at"] * (self._columns.time is not None)
+        parts = {name: name for name in ("value", *timed, *placed, *self._labelled())}
+        return _select({"user_id": self._sql.user_id("user_id", "id_kind")} | parts, "records")
 
     def _label(self, name: str) -> str:
         return f"NULLIF(CAST({self._sql.name(name)} AS {self._sql.text}), '')"
@@ -146,34 +146,37 @@ class _Writer:
         top, bottom = (
             _number(float(part)) for part in (scale.quantum.denominator, scale.quantum.numerator)
         )
-        parts = self._kept(["t"] * self._dedupes)
+        parts = self._kept(["observed_at"] * self._dedupes)
         if self._local:
             zone = self._sql.literal(self._rules.clock or "")
-            parts["w"] = self._sql.wall.format(t="t", zone=zone)
-        parts["q"] = f"LEAST(GREATEST(v, {low}), {high}) * {top} / {bottom}"
+            parts["local_s"] = self._sql.wall.format(t="observed_at", zone=zone)
+        parts["scaled_value"] = f"LEAST(GREATEST(value, {low}), {high}) * {top} / {bottom}"
         return _select(parts, "identified", self._tests())
 
     def _kept(self, more: list[str]) -> dict[str, str]:
         """Return the columns that pass from step to step unchanged."""
-        return {name: name for name in ("u", *more, *self._places())}
+        return {name: name for name in ("user_id", *more, *self._places())}
 
     def _labelled(self) -> list[str]:
-        return [f"p{i}" for i in range(len(self._labels))]
+        return [f"label{i}" for i in range(len(self._labels))]
 
     def _places(self) -> list[str]:
         return self._labelled() or ["lat", "lon"]
 
     def _tests(self) -> list[str]:
-        tests = [f"ABS(v) <= {_number(_LARGEST)}", "u IS NOT NULL"]
+        tests = [f"ABS(value) <= {_number(_LARGEST)}", "user_id IS NOT NULL"]
         if self._columns.time is not None:
-            tests += [f"t >= {self._instant(1970)}", f"t < {self._instant(2100)}"]
+            tests += [
+                f"observed_at >= {self._instant(1970)}",
+                f"observed_at < {self._instant(2100)}",
+            ]
         tests += [f"{name} IS NOT NULL" for name in self._labelled()]
         if self._placed:
             tests += ["lat BETWEEN -90 AND 90", "lon BETWEEN -180 AND 180"]
         select = self._rules.select
         if select.drop_values:
             odd = ", ".join(_number(float(value)) for value in select.drop_values)
-            tests.append(f"v NOT IN ({odd})")
+            tests.append(f"value NOT IN ({odd})")
         if select.box is not None:
             west, south, east, north = (_number(side) for side in select.box)
             tests += [f"lon BETWEEN {west} AND {east}", f"lat BETWEEN {south} AND {north}"]
@@ -185,43 +188,43 @@ class _Writer:
     def _selected(self) -> str:
         """Return the records at the hours and dates asked for, with `k`, the value rounded."""
         sql, scale, select = self._sql, self._rules.scale, self._rules.select
-        parts = self._kept([*(["t"] * self._dedupes), *(["w"] * self._local)])
-        whole = f"CAST({sql.rounded.format(x='q')} AS {sql.whole})"
+        parts = self._kept([*(["observed_at"] * self._dedupes), *(["local_s"] * self._local)])
+        whole = f"CAST({sql.rounded.format(x='scaled_value')} AS {sql.whole})"
         least, most = (int(bound / scale.quantum) for bound in (scale.lower, scale.upper))
-        parts["k"] = f"LEAST(GREATEST({whole}, {least}), {most})"
+        parts["quanta"] = f"LEAST(GREATEST({whole}, {least}), {most})"
         tests = []
         if select.hours is not None:
             # The start of the local hour, in seconds since midnight.
             hours = ", ".join(str(hour * 3600) for hour in select.hours)
-            tests.append(f"MOD(w + {DAY}, {DAY}) - MOD(w + {DAY}, 3600) IN ({hours})")
+            tests.append(f"MOD(local_s + {DAY}, {DAY}) - MOD(local_s + {DAY}, 3600) IN ({hours})")
         if select.days is not None:
             first, last = select.days
-            tests.append(f"w BETWEEN {first * DAY} AND {last * DAY + DAY - 1}")
+            tests.append(f"local_s BETWEEN {first * DAY} AND {last * DAY + DAY - 1}")
         return _select(parts, "usable", tests)
 
     def _ranked(self) -> str:
         """Return the records, those of one user and time numbered from the one that stays."""
         collate = self._sql.by_bytes if self._labels else ""
         places = ", ".join(f"{name}{collate}" for name in self._places())
-        first = f"ROW_NUMBER() OVER (PARTITION BY u, t ORDER BY {places}, k)"
-        parts = self._kept([*(["w"] * self._local), "k"])
-        return _select(parts | {"place_in_line": first}, "selected")
+        first = f"ROW_NUMBER() OVER (PARTITION BY user_id, observed_at ORDER BY {places}, quanta)"
+        parts = self._kept([*(["local_s"] * self._local), "quanta"])
+        return _select(parts | {"repeat_number": first}, "selected")
 
     def _keyed(self, source: str) -> str:
         """Return the records by cell and unit of privacy."""
         parts = {self._sql.name(name): part for name, part in self._cell().items()}
-        parts |= {self._sql.name("user"): self._unit(), self._k: "k", **self._exact()}
-        return _select(parts, source, ["place_in_line = 1"] if self._dedupes else [])
+        parts |= {self._sql.name("user"): self._unit(), self._k: "quanta", **self._exact()}
+        return _select(parts, source, ["repeat_number = 1"] if self._dedupes else [])
 
     def _cell(self) -> dict[str, str]:
         cells = self._rules.cells
         if not isinstance(cells, Cells):
-            return {name: f"p{i}" for i, name in enumerate(self._labels)}
+            return {name: f"label{i}" for i, name in enumerate(self._labels)}
         place = {"lat": "lat", "lon": "lon", "resolution": cells.resolution}
         parts = {"hexagon": self._sql.hexagon.format(**place)}
         if cells.seconds is not None:
             # Shifted by a day, since remainders of negative numbers are negative.
-            start = f"w - MOD(w + {DAY}, {cells.seconds})"
+            start = f"local_s - MOD(local_s + {DAY}, {cells.seconds})"
             parts["slot"] = self._sql.starts[cells.slot].format(s=start)
         return parts
 
@@ -229,11 +232,11 @@ class _Writer:
         """Return the id of the unit of privacy: the user, and its day or its week's Monday."""
         unit = self._rules.privacy_unit
         if unit == "user":
-            return "u"
+            return "user_id"
         # 1970-01-01 was a Thursday, three days after a Monday.
         past, length = (DAY, DAY) if unit == "user-day" else (10 * DAY, 7 * DAY)
-        day = self._sql.starts["day"].format(s=f"w - MOD(w + {past}, {length})")
-        return f"CONCAT(u, ' ', {day})"
+        day = self._sql.starts["day"].format(s=f"local_s - MOD(local_s + {past}, {length})")
+        return f"CONCAT(user_id, ' ', {day})"
 
     def _exact(self) -> dict[str, str]:
         """Return the rounded value as a decimal, where its squares fit one."""
@@ -243,7 +246,7 @@ class _Writer:
         kinds = ((form.digits, 0), (form.width, form.places))
         k, unit = (self._sql.decimal.format(width=w, places=p) for w, p in kinds)
         quantum = decimal_text(self._rules.scale.quantum)
-        return {self._x: f"CAST(k AS {k}) * CAST('{quantum}' AS {unit})"}
+        return {self._x: f"CAST(quanta AS {k}) * CAST('{quantum}' AS {unit})"}
 
     def _squares(self) -> dict[str, str]:
         """Return the sum of squares; none where from_sums could not keep it."""

@@ -104,14 +104,14 @@ class Layout:
 
 def layout_of(session: Session, source: Checked, grouping: Keys, rules: Rules) -> Layout | None:
     """Return how records are packed; None if no record has a time, where they have any."""
-    users = _number(session, source, USERS, {"u": "u"}, "number")
+    users = _number(session, source, USERS, {"user_id": "user_id"}, "number")
     labels = _number_labels(session, source) if source.labelled else ()
     clocked = {n: e for n, e in grouping.all.items() if n in ("slot", "day", "week")}
     ends: list[int | None] = []  # least and largest of each
     if clocked:
         columns = ", ".join(f"min({e}), max({e})" for e in clocked.values())
         found = session.rows(
-            f"SELECT {columns} FROM ({source.raw}) WHERE t BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+            f"SELECT {columns} FROM ({source.raw}) WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
         )[0]
         ends = [None if end is None else int(str(end)) for end in found]
     fields = {}
@@ -121,17 +121,17 @@ def layout_of(session: Session, source: Checked, grouping: Keys, rules: Rules) -
             return None
         step = _step(rules) if name in grouping.cell else 1
         fields[name] = Field(name, expression, first, last, step)
-    user = Field("u", "number", 0, max(users - 1, 0), 1)
+    user = Field("user_id", "number", 0, max(users - 1, 0), 1)
     return Layout(
         (*labels, *(fields[name] for name in grouping.cell if name in fields)),
         (user, *(fields[name] for name in grouping.unit if name in fields)),
-        Field("k", "k", 0, rules.scale.steps, 1),
+        Field("quanta", "quanta", 0, rules.scale.steps, 1),
     )
 
 
 def _number_labels(session: Session, source: Checked) -> tuple[Field, ...]:
     """Return the field of labels, all combinations numbered in the order of their bytes."""
-    named = {f"l{i}": name for i, name in enumerate(source.places)}
+    named = {f"raw_label{i}": name for i, name in enumerate(source.places)}
     found = _number(session, source, LABELS, named, COMBINATION)
     return (Field(COMBINATION, COMBINATION, 0, max(found - 1, 0), 1),)
 
@@ -165,11 +165,13 @@ def key_of(source: Checked, name: str) -> str:
 
 def join(source: Checked) -> str:
     """Return how checked records find the numbers of their users and labels."""
-    found = f" LEFT JOIN {USERS} USING ({key_of(source, 'u')})"
+    found = f" LEFT JOIN {USERS} USING ({key_of(source, 'user_id')})"
     if not source.labelled:
         return found
-    keys = [key_of(source, f"l{i}") for i in range(len(source.places))]
-    there = [key if key.startswith(TWIN) else f"p{key[1:]}" for key in keys]
+    keys = [key_of(source, f"raw_label{i}") for i in range(len(source.places))]
+    there = [
+        key if key.startswith(TWIN) else f"place{key.removeprefix('raw_label')}" for key in keys
+    ]
     return f"{found} LEFT JOIN {LABELS} USING ({', '.join(there)})"
 
 

@@ -108,7 +108,7 @@ def _parts(session: Session, source: Checked, records: int) -> list[_Part] | Non
         return [_Part(0, 0, records, last=True)]
     counts = session.arrow(
         f"SELECT number, count(*) AS n FROM ({source.raw}) JOIN {USERS} "
-        f"USING ({key_of(source, 'u')}) "
+        f"USING ({key_of(source, 'user_id')}) "
         "GROUP BY number ORDER BY number"
     )["n"].to_numpy()
     parts, first = [], 0
@@ -144,15 +144,15 @@ def _query(source: Checked, layout: Layout, part: _Part, *, alone: bool) -> str:
     without their repeats, these are chosen first: fewer are compared with what is repeated.
     """
     places = "" if source.labelled else "".join(f"{name}, " for name in source.places)
-    some = f"why = 0 AND number >= {part.first} AND number < {part.end}"
+    some = f"reject_reason = 0 AND number >= {part.first} AND number < {part.end}"
     if not part.first:
-        some = f"why <> 0 OR number < {part.end} OR number IS NULL"
+        some = f"reject_reason <> 0 OR number < {part.end} OR number IS NULL"
     chosen = join(source) + ("" if part.last and not part.first else f" WHERE {some}")
     numbers = ("number", *([COMBINATION] * source.labelled))
     records = f"({unrepeated(source, chosen, numbers)})" if alone else f"({source.query}){chosen}"
     return (
-        f"SELECT {places}CASE WHEN why = 0 THEN {layout.expression} "
-        f"ELSE -CAST(why AS BIGINT) END AS below FROM (SELECT {places}why, {layout.columns} "
+        f"SELECT {places}CASE WHEN reject_reason = 0 THEN {layout.expression} "
+        f"ELSE -CAST(reject_reason AS BIGINT) END AS below FROM (SELECT {places}reject_reason, {layout.columns} "
         f"FROM {records})"
     )
 

@@ -73,7 +73,7 @@ class Packed:
 
     def single_records(self) -> tuple[int, int]:
         """Return how many users there are, and how many of them have a single record."""
-        names = self.units["u"].combine_chunks()
+        names = self.units["user_id"].combine_chunks()
         # Units of one user, its days or weeks, follow each other.
         first = np.ones(len(names), dtype=np.bool_)
         if self.units.num_columns > 1:
@@ -142,7 +142,7 @@ def summed(records: Numbers, value_bits: int, *, squares: bool) -> Summed:
     """Return counts and sums of the pairs of sorted records, in whose room they are put."""
     value, mask = np.uint64(value_bits), _mask(value_bits)
     # Room for a pair per record, of which the system gives what is written to.
-    names = ("n", "q", "qq") if squares else ("n", "q")
+    names = ("n", "total", "total_sq") if squares else ("n", "total")
     sums = {name: np.empty(records.size, dtype=np.int64) for name in names}
     size = start = 0
     while start < records.size:
@@ -159,10 +159,10 @@ def summed(records: Numbers, value_bits: int, *, squares: bool) -> Summed:
         np.take(pair, first, out=records[rows], mode="clip")  # not past what was read
         np.subtract(first[1:], first[:-1], out=sums["n"][rows][:-1])
         sums["n"][rows.stop - 1] = pair.size - first[-1]
-        np.add.reduceat(k, first, out=sums["q"][rows])
+        np.add.reduceat(k, first, out=sums["total"][rows])
         if squares:
             k *= k
-            np.add.reduceat(k, first, out=sums["qq"][rows])
+            np.add.reduceat(k, first, out=sums["total_sq"][rows])
         start, size = stop, rows.stop
     return Summed(records[:size], {name: part[:size] for name, part in sums.items()})
 
@@ -203,15 +203,17 @@ def unpacked(
 def _labels(session: Session, numbers: Whole) -> dict[str, pa.ChunkedArray]:
     """Return the labels of numbered combinations, as `sums.keys` names them."""
     table = session.arrow(f"SELECT * FROM {LABELS} ORDER BY {COMBINATION}")
-    texts = [name for name in table.column_names if name.startswith("p")]
-    return {f"label{name[1:]}": table[name].take(pa.array(numbers)) for name in texts}
+    texts = [name for name in table.column_names if name.startswith("place")]
+    return {
+        f"label{name.removeprefix('place')}": table[name].take(pa.array(numbers)) for name in texts
+    }
 
 
 def _units(session: Session, units: Numbers, layout: Layout) -> pa.Table:
     """Return the keys of packed units, in order."""
     columns, _ = _columns(layout.unit, units)
-    ids = session.arrow(f"SELECT u FROM {USERS} ORDER BY number")["u"]
-    return pa.table({**columns, "u": ids.take(pa.array(columns["u"]))})
+    ids = session.arrow(f"SELECT user_id FROM {USERS} ORDER BY number")["user_id"]
+    return pa.table({**columns, "user_id": ids.take(pa.array(columns["user_id"]))})
 
 
 def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], Numbers]:

@@ -220,7 +220,7 @@ def test_every_unit_grid_and_way_with_repeats_agrees(
 @pytest.mark.parametrize("unit", ["user", "user-day"])
 def test_files_sorted_and_files_grouped_are_added_up(tmp_path, place, monkeypatch, unit):
     """An entry is the same whichever way its pairs were found: of one way, the other can go on."""
-    source, more = fill(tmp_path / "days", days=1), {"unit": unit, "timezone": "UTC"}
+    source, more = fill(tmp_path / "days", days=1), {"privacy_unit": unit, "timezone": "UTC"}
     for number, fewest in enumerate((SORTED, GROUPED, SORTED)):
         pq.write_table(day(number), source / f"day{number}.parquet")
         monkeypatch.setattr(packed_records, "FEWEST", fewest)

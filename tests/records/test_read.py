@@ -103,7 +103,7 @@ def read_table(source, grid, rule, **more):
         "cells": grid,
         "bounds": rule.get("bounds", (0, 90)),
         "quantum": rule.get("quantum", "0.001"),
-        "unit": rule.get("unit", "user"),
+        "privacy_unit": rule.get("unit", "user"),
         "repeats": rule.get("repeats", "drop"),
         "select": Select(**{k: rule[k] for k in chosen if k in rule}),
         "max_bad_rows": 1,

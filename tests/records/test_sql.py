@@ -74,7 +74,7 @@ selections = st.fixed_dictionaries(
 )
 options = st.fixed_dictionaries(
     {
-        "unit": st.sampled_from(["user", "user-day", "user-week"]),
+        "privacy_unit": st.sampled_from(["user", "user-day", "user-week"]),
         "repeats": st.sampled_from(["drop", "keep"]),
         "bounds": st.sampled_from([(0, 65), (-5, "2.5")]),
         "quantum": st.sampled_from(["0.001", "0.5", "1/6", "0.0000001"]),
@@ -134,7 +134,7 @@ def asked(grid, given_options, given_select):
 
 def made_into(made, arguments):
     """Return the data set that a query's result gives."""
-    same = {name: arguments[name] for name in ("bounds", "quantum", "unit", "cells")}
+    same = {name: arguments[name] for name in ("bounds", "quantum", "privacy_unit", "cells")}
     return from_sums(made, **same, min_users=1, top=arguments["select"].top)
 
 

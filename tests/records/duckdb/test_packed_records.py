@@ -272,12 +272,12 @@ def test_records_that_change_while_read_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("unit", ["user-day", "user-week"])
-@pytest.mark.parametrize("name", ["slot", "unit", "k"])
+@pytest.mark.parametrize("name", ["slot", "unit", "quanta"])
 @pytest.mark.parametrize("end", ["least", "largest"])
 def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeypatch):
     """A slot, day, week or value that its bits were not made for is in no other's place."""
     given_layout = packed_records.layout_of
-    step = {"slot": 3600, "unit": 1, "k": 45_000}[name]
+    step = {"slot": 3600, "unit": 1, "quanta": 45_000}[name]
 
     def narrower(field):
         if field.name != {"unit": unit.removeprefix("user-")}.get(name, name):

@@ -29,7 +29,7 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     lon: str | None = None,
     location: str | None = None,
     time: str | None = None,
-    unit: Unit = "user",
+    privacy_unit: Unit = "user",
     cells: Cells | Labels,
     quantum: Number = "0.001",
     select: Select = _ALL,
@@ -48,7 +48,7 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     user, value : str
     bounds : pair of numbers
     lat, lon, location, time : str, optional
-    unit : "user", "user-day" or "user-week"
+    privacy_unit : "user", "user-day" or "user-week"
     cells : Cells or Labels
     quantum : number
     select : Select
@@ -73,6 +73,6 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
         raise InputError(f"cells must be Cells(...) or Labels(...), got {type(cells).__name__}.")
     if not isinstance(select, Select):
         raise InputError(f"select must be Select(...), got {type(select).__name__}.")
-    rules = Rules(ValueLattice.of(bounds, quantum), cells, select, unit, repeats, timezone)
+    rules = Rules(ValueLattice.of(bounds, quantum), cells, select, privacy_unit, repeats, timezone)
     request = Request(Columns(user, value, lat, lon, location, time), rules)
     return SumsQuery(source, request).render(dialect)

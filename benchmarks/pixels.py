@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
-from hexveil.records.duckdb.hexagons.pixel_lookup import Pixels
+from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
 from hexveil.records.duckdb.packing.packed_records import PLACES
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def seconds(work: Callable[[], object]) -> float:
 def measure(area: str, resolution: int, size: int) -> bool:
     """Print a line for an area and a resolution; return whether its limit is kept."""
     lat, lon = places(area, size)
-    table = Pixels(resolution)
+    table = PixelLookup(resolution)
     table.expected = size
     found = np.empty(size, dtype=np.int32)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from hexveil.model.distributed_occupancy import DistributedOccupancy, Partition, partition_numbers
 from hexveil.records.dataset import Dataset
-from hexveil.records.distributed_sums import SpreadSums
+from hexveil.records.distributed_sums import DistributedSums
 
 
 @dataclass
@@ -18,13 +18,13 @@ class Blocks:
     sums: list = field(default_factory=list)
     asked: list = field(default_factory=list)
 
-    def ask(self, whole, work, cells, users):
+    def map(self, whole, work, cells, users):
         """Return the answers of all blocks of a kind."""
         self.asked.append((whole, getattr(work, "func", work).__name__))
         blocks = self.by_cell if whole == "cells" else self.by_user
-        return [block.answer(work, cells, users) for block in blocks]
+        return [block.map(work, cells, users) for block in blocks]
 
-    def ask_sums(self, work, cells, users):
+    def map_sums(self, work, cells, users):
         """Return the answers of blocks of cells with their sums."""
         self.asked.append(("sums", work.__name__))
         both = zip(self.by_cell, self.sums, strict=True)
@@ -32,7 +32,7 @@ class Blocks:
         def privately(sums):
             return lambda pairs, *given: work(pairs, *sums, *given)
 
-        return [block.answer(privately(sums), cells, users) for block, sums in both]
+        return [block.map(privately(sums), cells, users) for block, sums in both]
 
 
 def blocks_of(occupancy, room, total=None, squares=None):
@@ -73,4 +73,4 @@ def spread_dataset(dataset, room):
     store = blocks_of(occupancy, room, sums.total, sums.total_sq)
     spread = DistributedOccupancy(store, occupancy.n_cells, occupancy.n_users, occupancy.n_pairs)
     facts = replace(dataset.public, occupancy=spread, recount=None)
-    return Dataset(facts, SpreadSums(store, squares=dataset.has_squares), dataset.units)
+    return Dataset(facts, DistributedSums(store, squares=dataset.has_squares), dataset.units)

@@ -18,12 +18,12 @@ from hexveil.ledger.unit_losses import Key, _hashed
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.read_request import Columns, Request, Rules
+from hexveil.records.read_request import RecordColumns, ReadRequest, Rules
 from hexveil.records.select import Select
-from hexveil.records.sources.cache import question
+from hexveil.records.sources.cache import query_hash
 from hexveil.records.sources.versions import Versions
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, join_pairs, quoted
-from hexveil.records.units import dated
+from hexveil.records.units import split_unit_ids
 
 ODD = [
     ",", ", ", "=", ";", "; ", '"', '""', "\\", "\\/", "/", "\n", "\r", "\t", " ", "", "a", "b",
@@ -71,12 +71,12 @@ ROLES = ("user", "value", "lat", "lon", "location", "time")
 columns = st.fixed_dictionaries(
     {"user": filled, "value": filled},
     optional={"time": filled, "location": filled},
-).map(lambda given: Columns(**given))
+).map(lambda given: RecordColumns(**given))
 
 
 @given(columns, columns)
-@example(Columns("a", "b, time=c"), Columns("a", "b", time="c"))
-@example(Columns("a", "b", location="c, time=d"), Columns("a", "b", location="c", time="d"))
+@example(RecordColumns("a", "b, time=c"), RecordColumns("a", "b", time="c"))
+@example(RecordColumns("a", "b", location="c, time=d"), RecordColumns("a", "b", location="c", time="d"))
 def test_two_mappings_of_columns_are_two_texts(one, other):
     """What is called like a role, or holds the marks between roles, is told apart."""
     assert (one.describe() == other.describe()) == (one == other)
@@ -85,7 +85,7 @@ def test_two_mappings_of_columns_are_two_texts(one, other):
 def request(named, version):
     """Return a request of labels by these columns."""
     rules = Rules(ValueLattice.of((0, 65), "0.001"), Labels("ward"), Select())
-    return Request(named, rules, version=None if version is None else quoted(version))
+    return ReadRequest(named, rules, version=None if version is None else quoted(version))
 
 
 @given(
@@ -104,7 +104,7 @@ def test_two_readings_have_two_identities(one, other):
 
 def test_a_version_that_says_there_is_none_is_one():
     """The text that stands for no version is no version's text."""
-    named = Columns("a", "b")
+    named = RecordColumns("a", "b")
     none, some = (request(named, version).identity("x") for version in (None, NOT_DECLARED))
     assert none["version"] == NOT_DECLARED
     assert some["version"] != NOT_DECLARED
@@ -159,7 +159,7 @@ def test_two_user_days_have_two_ids(one, day, other, another):
     """The id that a query of sums makes of a user and a day is read as just these again."""
     ids = [f"{user} {at.isoformat()}" for user, at in ((one, day), (other, another))]
     assert (ids[0] == ids[1]) == ((one, day) == (other, another))
-    found = dated(pa.array(ids), "user-day")
+    found = split_unit_ids(pa.array(ids), "user-day")
     assert found.users.to_pylist() == [one, other]
     assert found.periods() == [day.isoformat(), another.isoformat()]
 
@@ -197,8 +197,8 @@ def test_two_events_have_two_links(one, other):
 @given(lists, lists)
 def test_two_questions_of_a_cache_have_two_hashes(one, other):
     """What shapes a cached table is told apart part by part."""
-    assert (question(one) == question(other)) == (one == other)
-    assert question([one]) != question(one)
+    assert (query_hash(one) == query_hash(other)) == (one == other)
+    assert query_hash([one]) != query_hash(one)
 
 
 counts = st.lists(

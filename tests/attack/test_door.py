@@ -22,7 +22,7 @@ from hexveil.records.dataset import Dataset, Sums
 
 SOURCE = Path(hv.__file__).resolve().parent
 RESEARCH = SOURCE.with_name("hexveil_research")
-PRIVATE = ("total", "total_sq", "of_cells")
+PRIVATE = ("total", "total_sq", "map_cells")
 """What of sums tells of values."""
 MEASURES = {
     "mechanisms/clipped_mean.py", "mechanisms/clipped_variance.py", "mechanisms/weighted_mean.py",
@@ -53,7 +53,7 @@ def sees_sums(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             of = node.value.id if isinstance(node.value, ast.Name) else ""
-            whole = node.attr == "of_cells" and of in ("dataset", "data", "ds", "records")
+            whole = node.attr == "map_cells" and of in ("dataset", "data", "ds", "records")
             if whole or node.attr in ("sums", "total_sq"):
                 return True
         if isinstance(node, ast.ImportFrom) and any("Sums" in one.name for one in node.names):
@@ -108,7 +108,7 @@ def test_the_door_has_two_functions():
     [
         "x = dataset.sums.total",
         "from hexveil.records import Sums",
-        "def f(dataset):\n    return dataset.of_cells(f)",
+        "def f(dataset):\n    return dataset.map_cells(f)",
         "getattr(dataset, 'sums')",
         "squares = private.total_sq",
     ],

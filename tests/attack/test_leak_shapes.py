@@ -20,7 +20,7 @@ from hexveil.config.run_file_template import started
 from hexveil.ledger.unit_losses import read_key
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.dossier import release_facts
-from hexveil.records.sources.schema_preview import look
+from hexveil.records.sources.schema_preview import inspect_schema
 from hexveil.report import read_context
 from hexveil.simulation.cell_counts import read_counts
 
@@ -61,7 +61,7 @@ def attempts(shape, source):
 
     def begun():
         run = Run(source=[source] if isinstance(source, str) else ["memory"])
-        return started(run, look(source))
+        return started(run, inspect_schema(source))
 
     return [(read, labels, summed)[shape.number % 3], *([begun] if shape.number % 2 else [])]
 

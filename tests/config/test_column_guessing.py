@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from hexveil.config.column_guessing import propose
-from hexveil.records.sources.columns import Kind
-from hexveil.records.sources.schema_preview import Look
+from hexveil.records.sources.columns import ColumnType
+from hexveil.records.sources.schema_preview import SourceSchema
 
 KINDS = {"n": "number", "t": "text", "T": "time", "b": "boolean", "j": "json", "l": "list"}
 
@@ -13,12 +13,12 @@ KINDS = {"n": "number", "t": "text", "T": "time", "b": "boolean", "j": "json", "
 def seen(columns, *, documents=False):
     """Return columns from text like "bus:t speed:n"."""
     pairs = (part.rsplit(":", 1) for part in columns.split())
-    return Look({name: Kind(KINDS[kind]) for name, kind in pairs}, documents)
+    return SourceSchema({name: ColumnType(KINDS[kind]) for name, kind in pairs}, documents)
 
 
-def roles(look, known=None):
+def roles(inspect_schema, known=None):
     """Return the proposed name of each role."""
-    return {role: found.name for role, found in propose(look, known).items()}
+    return {role: found.name for role, found in propose(inspect_schema, known).items()}
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_columns_are_found_by_name_and_type(columns, expected):
 
 def test_what_else_it_could_be_is_named():
     """Other candidates follow, the likelier first, and no column has two roles."""
-    look = seen("time:t vehicle_label:t speed:n start_time:t bus_id:t id:t trip_delay:n")
-    found = propose(look)
+    inspect_schema = seen("time:t vehicle_label:t speed:n start_time:t bus_id:t id:t trip_delay:n")
+    found = propose(inspect_schema)
     assert (found["user"].name, found["user"].others) == ("bus_id", ("vehicle_label", "id"))
     assert (found["time"].name, found["time"].others) == ("time", ("start_time",))
     assert (found["value"].name, found["value"].others) == ("speed", ("trip_delay",))
@@ -68,17 +68,25 @@ def test_what_else_it_could_be_is_named():
 
 def test_latitude_and_longitude_are_of_the_same_place():
     """Of several pairs both halves are taken from one."""
-    look = seen("dropoff_lon:n pickup_lat:n pickup_lon:n dropoff_lat:n")
-    assert roles(look) == {"lat": "pickup_lat", "lon": "pickup_lon"}
+    inspect_schema = seen("dropoff_lon:n pickup_lat:n pickup_lon:n dropoff_lat:n")
+    assert roles(inspect_schema) == {"lat": "pickup_lat", "lon": "pickup_lon"}
 
 
 def test_fields_inside_fields_are_found():
     """Nested fields are proposed by their path."""
-    place = Kind(
-        "struct", {"type": Kind("text"), "coordinates": Kind("list", element=Kind("number"))}
+    place = ColumnType(
+        "struct",
+        {
+            "type": ColumnType("text"),
+            "coordinates": ColumnType("list", element=ColumnType("number")),
+        },
     )
-    inner = Kind("struct", {"speed": Kind("number"), "vehicle_id": Kind("text")})
-    found = roles(Look({"location": place, "data": inner, "time": Kind("time")}, documents=False))
+    inner = ColumnType("struct", {"speed": ColumnType("number"), "vehicle_id": ColumnType("text")})
+    found = roles(
+        SourceSchema(
+            {"location": place, "data": inner, "time": ColumnType("time")}, documents=False
+        )
+    )
     assert found == {
         "location": "location.coordinates", "user": "data.vehicle_id", "value": "data.speed",
         "time": "time",
@@ -87,8 +95,8 @@ def test_fields_inside_fields_are_found():
 
 def test_known_roles_are_left_out():
     """What the caller named is not proposed again, in no role."""
-    look = seen("bus:t speed:n velocity:n lat:n lon:n location:t time:T")
-    assert roles(look, {"value": "speed", "location": "location"}) == {
+    inspect_schema = seen("bus:t speed:n velocity:n lat:n lon:n location:t time:T")
+    assert roles(inspect_schema, {"value": "speed", "location": "location"}) == {
         "time": "time",
         "user": "bus",
     }
@@ -96,20 +104,26 @@ def test_known_roles_are_left_out():
 
 def test_keys_that_can_be_data_are_not_named():
     """Of JSON documents only names of known words are returned: a key can be an id or a value."""
-    look = seen("bus_kr7731:j speed_of_kr7731:j speed:j kr7731_time:j", documents=True)
-    assert {name: found.others for name, found in propose(look).items()} == {"value": ()}
-    assert roles(look) == {"value": "speed"}
+    inspect_schema = seen("bus_kr7731:j speed_of_kr7731:j speed:j kr7731_time:j", documents=True)
+    assert {name: found.others for name, found in propose(inspect_schema).items()} == {"value": ()}
+    assert roles(inspect_schema) == {"value": "speed"}
 
 
 def test_objects_of_documents_are_no_values():
     """A JSON object is a column of nothing but a place."""
-    look = Look({"speed": Kind("json", {"value": Kind("json")})}, documents=True)
-    assert roles(look) == {"value": "speed.value"}
+    inspect_schema = SourceSchema(
+        {"speed": ColumnType("json", {"value": ColumnType("json")})}, documents=True
+    )
+    assert roles(inspect_schema) == {"value": "speed.value"}
 
 
 def test_types_of_a_table_are_those_that_are_declared():
     """A look at a table has its columns and types."""
-    from hexveil.records.sources.schema_preview import look  # noqa: PLC0415  loads the engine
+    from hexveil.records.sources.schema_preview import inspect_schema  # noqa: PLC0415  loads the engine
 
     table = pa.table({"bus": ["a"], "speed": [1.5], "place": [[1.0, 2.0]]})
-    assert [kind.name for kind in look(table).schema.values()] == ["text", "number", "list"]
+    assert [kind.name for kind in inspect_schema(table).schema.values()] == [
+        "text",
+        "number",
+        "list",
+    ]

@@ -99,7 +99,7 @@ def test_constants_read_no_block(tmp_path):
 def test_sums_show_nothing_and_are_not_fetched():
     """Neither repr nor refusal holds a number of them; a plan of intervals is refused."""
     there = spread_dataset(records(), 30)
-    assert repr(there.sums) == "SpreadSums(blocks, with squares, private)"
+    assert repr(there.sums) == "DistributedSums(blocks, with squares, private)"
     for name in ("total", "total_sq"):
         with pytest.raises(InputError, match="sums of all pairs on one machine"):
             getattr(there.sums, name)

@@ -106,13 +106,13 @@ def place(tmp_path):
 def scans(monkeypatch):
     """Return the list that gets the names of the files whose records are read."""
     seen = []
-    scan = cached_reading._Reading._scanned
+    scan = cached_reading._CachedReading._scanned
 
     def counting(self, paths, records):
         seen.extend(sorted(Path(path).name for path in paths))
         return scan(self, paths, records)
 
-    monkeypatch.setattr(cached_reading._Reading, "_scanned", counting)
+    monkeypatch.setattr(cached_reading._CachedReading, "_scanned", counting)
     return seen
 
 
@@ -176,7 +176,7 @@ def test_cached_sums_are_those_of_reading_at_once(files, grid, rule, fewest):
         for number, rows in enumerate(files):
             pq.write_table(arrow(rows), source / f"{number}.parquet")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(packed_records, "FEWEST", fewest)
+            patch.setattr(packed_records, "MIN_RECORDS", fewest)
             agree(source, Path(name) / "cache", **arguments)
 
 
@@ -200,7 +200,7 @@ def test_every_unit_grid_and_way_with_repeats_agrees(
     days, place, monkeypatch, grid, unit, repeats, fewest
 ):
     """Units, hexagons with and without slots, labels; more cells and users than a day has."""
-    monkeypatch.setattr(packed_records, "FEWEST", fewest)
+    monkeypatch.setattr(packed_records, "MIN_RECORDS", fewest)
     select = Select(min_users=5, top=6, box=(21.0, 52.1, 21.09, 52.3), hours="3-20")
     labels = {"lat": None, "lon": None} if isinstance(grid, Labels) else {}
     if labels:
@@ -223,7 +223,7 @@ def test_files_sorted_and_files_grouped_are_added_up(tmp_path, place, monkeypatc
     source, more = fill(tmp_path / "days", days=1), {"privacy_unit": unit, "timezone": "UTC"}
     for number, fewest in enumerate((SORTED, GROUPED, SORTED)):
         pq.write_table(day(number), source / f"day{number}.parquet")
-        monkeypatch.setattr(packed_records, "FEWEST", fewest)
+        monkeypatch.setattr(packed_records, "MIN_RECORDS", fewest)
         found = ask(source, cache=place, **more)
     tables = [pq.read_schema(path) for path in place.glob("*.pairs")]
     assert len(tables) == 3
@@ -355,7 +355,7 @@ def test_groups_are_the_components_of_spans_that_meet(ends):
                 joined = group[one] | group[other]
                 group |= dict.fromkeys(joined, joined)
     expected = {frozenset(names) for names in group.values()}
-    found = cached_reading.together(spans)
+    found = cached_reading.group_overlapping(spans)
     assert {frozenset(names) for names in found} == expected
     assert sum(map(len, found)) == len(spans)
 
@@ -393,14 +393,14 @@ def test_a_file_that_is_listed_twice_agrees(days, place):
 def test_the_folder_is_private_from_the_first_byte(days, place, monkeypatch):
     """The folder has mode 0700 and each file 0600, also while it is written, whatever the umask."""
     modes = []
-    sums = cached_reading._Reading._write
+    sums = cached_reading._CachedReading._write
 
     def looking(self, path):
         modes.append(Path(path).stat().st_mode & 0o777)
         sums(self, path)
         modes.append(Path(path).stat().st_mode & 0o777)
 
-    monkeypatch.setattr(cached_reading._Reading, "_write", looking)
+    monkeypatch.setattr(cached_reading._CachedReading, "_write", looking)
     before = os.umask(0)
     try:
         ask(days, cache=place)
@@ -474,14 +474,14 @@ def test_a_file_changed_in_place_is_believed(tmp_path, place, scans):
 
 def test_a_file_that_changes_while_it_is_read_is_refused(days, place, monkeypatch):
     """What is read of a file that is being written is not kept."""
-    scan = cached_reading._Reading._scanned
+    scan = cached_reading._CachedReading._scanned
 
     def growing(self, paths, records):
         found = scan(self, paths, records)
         os.utime(paths[0], (1, 1))
         return found
 
-    monkeypatch.setattr(cached_reading._Reading, "_scanned", growing)
+    monkeypatch.setattr(cached_reading._CachedReading, "_scanned", growing)
     with pytest.raises(InputError, match="changed while it was read"):
         ask(days, cache=place)
     assert not list(place.glob("*.entry"))
@@ -610,21 +610,21 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
     def fails(*_):
         raise StorageError("the disk for temporary files is full.")
 
-    monkeypatch.setattr(cached_reading._Reading, "_write", fails)
+    monkeypatch.setattr(cached_reading._CachedReading, "_write", fails)
     with pytest.raises(StorageError, match="temporary files"):
         ask(days, cache=place)
 
 
 def test_an_entry_that_goes_while_it_is_added_up_is_told(days, place, monkeypatch):
     """Another process that clears the folder meanwhile makes no wrong sums."""
-    merge = cached_reading._Reading._merge
+    merge = cached_reading._CachedReading._merge
 
     def cleared(self, entries):
         for path in place.glob("*.pairs"):
             path.unlink()
         merge(self, entries)
 
-    monkeypatch.setattr(cached_reading._Reading, "_merge", cleared)
+    monkeypatch.setattr(cached_reading._CachedReading, "_merge", cleared)
     with pytest.raises(StorageError, match="changed by somebody else"):
         ask(days, cache=place)
 
@@ -656,7 +656,7 @@ def test_two_processes_fill_one_cache(days, place, scans):
 
 def test_the_faster_of_two_stands(days, place, monkeypatch):
     """An entry that came to be while the same file was read is used, and not replaced."""
-    write, first = cached_reading._Reading._write, []
+    write, first = cached_reading._CachedReading._write, []
 
     def slow(self, path):
         write(self, path)
@@ -667,7 +667,7 @@ def test_the_faster_of_two_stands(days, place, monkeypatch):
     other = place.with_name("other")
     ask(days, cache=other)
     before = {path.name for path in other.iterdir()}
-    monkeypatch.setattr(cached_reading._Reading, "_write", slow)
+    monkeypatch.setattr(cached_reading._CachedReading, "_write", slow)
     same(ask(days, cache=place), ask(days))
     assert {path.name for path in place.iterdir()} == before
 

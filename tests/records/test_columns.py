@@ -3,32 +3,32 @@
 import pytest
 
 from hexveil.base.errors import ColumnError
-from hexveil.records.sources.columns import Kind, Ref, resolve, resolve_location
+from hexveil.records.sources.columns import ColumnRef, ColumnType, resolve, resolve_location
 
-NUMBER, TEXT, JSON = Kind("number"), Kind("text"), Kind("json")
-POINT = Kind("struct", {"coordinates": Kind("list", element=NUMBER)})
+NUMBER, TEXT, JSON = ColumnType("number"), ColumnType("text"), ColumnType("json")
+POINT = ColumnType("struct", {"coordinates": ColumnType("list", element=NUMBER)})
 
 
 def test_an_exact_name_comes_before_a_path():
     """A column whose name holds dots wins over the nested field of the same spelling."""
-    schema = {"a.b": TEXT, "a": Kind("struct", {"b": NUMBER})}
-    assert resolve("value", "a.b", schema) == Ref("a.b", (), TEXT)
+    schema = {"a.b": TEXT, "a": ColumnType("struct", {"b": NUMBER})}
+    assert resolve("value", "a.b", schema) == ColumnRef("a.b", (), TEXT)
     del schema["a.b"]
-    assert resolve("value", "a.b", schema) == Ref("a", ("b",), NUMBER, 1)
+    assert resolve("value", "a.b", schema) == ColumnRef("a", ("b",), NUMBER, 1)
 
 
 def test_a_path_goes_through_types_and_then_json():
     """The declared part of a path and the part inside JSON text are told apart."""
-    schema = {"a": Kind("struct", {"b": TEXT}), "l": Kind("list", element=POINT)}
-    assert resolve("value", "a.b.c.0", schema) == Ref("a", ("b", "c", 0), JSON, 1)
-    assert resolve("value", "l.1.coordinates.0", schema) == Ref(
+    schema = {"a": ColumnType("struct", {"b": TEXT}), "l": ColumnType("list", element=POINT)}
+    assert resolve("value", "a.b.c.0", schema) == ColumnRef("a", ("b", "c", 0), JSON, 1)
+    assert resolve("value", "l.1.coordinates.0", schema) == ColumnRef(
         "l", (1, "coordinates", 0), NUMBER, 3
     )
 
 
 def test_keys_of_documents_may_hold_dots_inside():
     """Where the keys are known the longest that fits is taken, and a wrong one is refused."""
-    schema = {"a": Kind("json", {"b.c": JSON, "b": Kind("json", {"d": JSON})})}
+    schema = {"a": ColumnType("json", {"b.c": JSON, "b": ColumnType("json", {"d": JSON})})}
     assert resolve("value", "a.b.c", schema).path == ("b.c",)
     assert resolve("value", "a.b.d", schema).path == ("b", "d")
     with pytest.raises(ColumnError) as caught:
@@ -39,19 +39,27 @@ def test_keys_of_documents_may_hold_dots_inside():
 @pytest.mark.parametrize(
     ("schema", "lat", "lon"),
     [
-        ({"p": Kind("list", element=NUMBER)}, Ref("p", (1,), NUMBER, 1), Ref("p", (0,), NUMBER, 1)),
+        (
+            {"p": ColumnType("list", element=NUMBER)},
+            ColumnRef("p", (1,), NUMBER, 1),
+            ColumnRef("p", (0,), NUMBER, 1),
+        ),
         (
             {"p": POINT},
-            Ref("p", ("coordinates", 1), NUMBER, 2),
-            Ref("p", ("coordinates", 0), NUMBER, 2),
+            ColumnRef("p", ("coordinates", 1), NUMBER, 2),
+            ColumnRef("p", ("coordinates", 0), NUMBER, 2),
         ),
-        ({"p": TEXT}, Ref("p", (), TEXT, 0, 1), Ref("p", (), TEXT, 0, 0)),
-        ({"p/0": NUMBER, "p/1": NUMBER}, Ref("p/1", (), NUMBER), Ref("p/0", (), NUMBER)),
-        ({"p.0": TEXT, "p.1": TEXT}, Ref("p.1", (), TEXT), Ref("p.0", (), TEXT)),
+        ({"p": TEXT}, ColumnRef("p", (), TEXT, 0, 1), ColumnRef("p", (), TEXT, 0, 0)),
+        (
+            {"p/0": NUMBER, "p/1": NUMBER},
+            ColumnRef("p/1", (), NUMBER),
+            ColumnRef("p/0", (), NUMBER),
+        ),
+        ({"p.0": TEXT, "p.1": TEXT}, ColumnRef("p.1", (), TEXT), ColumnRef("p.0", (), TEXT)),
         (
             {"p/coordinates/0": TEXT, "p/coordinates/1": TEXT},
-            Ref("p/coordinates/1", (), TEXT),
-            Ref("p/coordinates/0", (), TEXT),
+            ColumnRef("p/coordinates/1", (), TEXT),
+            ColumnRef("p/coordinates/0", (), TEXT),
         ),
     ],
 )

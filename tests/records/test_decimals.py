@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.decimals import Decimals, decimals, exact_squares
+from hexveil.records.decimals import DecimalFormat, decimal_format, exact_squares
 
 
 @pytest.mark.parametrize(
     ("bounds", "quantum", "form"),
     [
-        ((0, 65), "0.001", Decimals(5, 3, 3, 1)),
-        ((-900, 65), "0.25", Decimals(4, 2, 2, 25)),
-        ((0, 700), 100, Decimals(1, 3, 0, 100)),
-        ((0, 3), "1.5", Decimals(1, 2, 1, 15)),
+        ((0, 65), "0.001", DecimalFormat(5, 3, 3, 1)),
+        ((-900, 65), "0.25", DecimalFormat(4, 2, 2, 25)),
+        ((0, 700), 100, DecimalFormat(1, 3, 0, 100)),
+        ((0, 3), "1.5", DecimalFormat(1, 2, 1, 15)),
         ((0, 1), "1/3", None),
         ((0, "0.000000000000000007"), "0.000000000000000001", None),
         ((10**14, 10**14 + 1), "0.001", None),
@@ -29,7 +29,7 @@ from hexveil.records.decimals import Decimals, decimals, exact_squares
 )
 def test_decimals_are_as_long_as_needed_and_no_longer_than_engines_have(bounds, quantum, form):
     """Digits of the values and of the quantum are counted; what cannot fit has no decimals."""
-    assert decimals(ValueLattice.of(bounds, quantum)) == form
+    assert decimal_format(ValueLattice.of(bounds, quantum)) == form
 
 
 sized = st.integers(-(10**38) + 1, 10**38 - 1)
@@ -44,7 +44,7 @@ sized = st.integers(-(10**38) + 1, 10**38 - 1)
 def test_no_digit_is_lost(rows, scale, skipped):
     """The result is that of fractions, for decimals of any size and sign, sliced or not."""
     scale = ValueLattice.of(*scale)
-    places = 2 * decimals(scale).places
+    places = 2 * decimal_format(scale).places
     lower = scale.lower / scale.quantum
     written = [Decimal(f"{digits}e-{places}") for digits, *_ in rows]
     column = pa.array([Decimal(1)] * skipped + written, pa.decimal128(38, places)).slice(skipped)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.decimals import decimals
-from hexveil.records.feasible_sums import nearest_squares, nearest_totals, squares_range
+from hexveil.records.decimals import decimal_format
+from hexveil.records.feasible_sums import project_squares, project_totals, squares_range
 
 
 @pytest.mark.parametrize(("n", "steps"), [(1, 1), (1, 4), (2, 3), (3, 3), (4, 2)])
@@ -32,12 +32,12 @@ def test_nearest_sums_are_nearest(lower):
     scale = ValueLattice(Fraction(lower), lower + steps * quantum, quantum)
     count = np.array([n])
     for given_sum in np.arange(n * lower - 3, n * lower + 10, 0.25):
-        total = int(nearest_totals(np.array([given_sum]), count, scale)[0])
+        total = int(project_totals(np.array([given_sum]), count, scale)[0])
         apart = [abs(given_sum - n * lower - k / 2) for k in range(n * steps + 1)]
         assert apart[total] == min(apart)
         least, largest = (int(e[0]) for e in squares_range(count, np.array([total]), steps))
         for given_sq in np.arange(-4.0, 200.0, 3.25):
-            found = nearest_squares(np.array([given_sq]), count, np.array([total]), scale)
+            found = project_squares(np.array([given_sq]), count, np.array([total]), scale)
             about = given_sq * 4 - n * (2 * lower) ** 2 - 2 * (2 * lower) * total
             near = [abs(k - about) for k in range(least, largest + 1)]
             assert near[int(found[0]) - least] == min(near)
@@ -55,16 +55,16 @@ def test_long_decimals_are_taken_to_their_last_place(lower, quantum):
     )
     wanted = [least, least + 1, (least + largest) // 2 + 7, largest - 1, largest]
     about_zero = [w + n * first**2 + 2 * first * total for w in [least - 5, *wanted, largest + 5]]
-    places = 2 * decimals(scale).places
+    places = 2 * decimal_format(scale).places
     with localcontext(prec=60):
         written = [w * Decimal(quantum) ** 2 for w in about_zero]
     column = pa.array([*written, None], pa.decimal128(38, places))
     given = np.array([*map(float, written), 0.0])
     rows = np.ones(given.size, dtype=np.int64)
-    found = nearest_squares(given, rows * n, rows * total, scale, column)
+    found = project_squares(given, rows * n, rows * total, scale, column)
     # A null decimal leaves the double, here 0: too small.
     assert found.tolist() == [least, *wanted, largest, least]
-    rough = nearest_squares(given, rows * n, rows * total, scale)
+    rough = project_squares(given, rows * n, rows * total, scale)
     assert rough.tolist() != found.tolist()
 
 
@@ -72,5 +72,5 @@ def test_halves_are_rounded_away_from_zero_and_nothing_nearly_half_is():
     """Exact halves go up in size; the double just below a half goes down."""
     scale = ValueLattice(Fraction(-4), Fraction(4), Fraction(1))
     given = np.array([0.5, -0.5, 1.5, -1.5, 0.49999999999999994, -0.49999999999999994])
-    found = nearest_totals(given, np.ones(6, dtype=np.int64), scale)
+    found = project_totals(given, np.ones(6, dtype=np.int64), scale)
     assert (found - 4).tolist() == [1, -1, 2, -2, 0, 0]

@@ -20,7 +20,7 @@ def test_nothing_is_shown_where_no_terminal_is(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    with progress.shown("Reading records"):
+    with progress.show_progress("Reading records"):
         time.sleep(0.05)
     assert stream.getvalue() == ""
 
@@ -30,7 +30,7 @@ def test_short_work_shows_nothing(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     began = time.monotonic()
-    with progress.shown("Reading records"):
+    with progress.show_progress("Reading records"):
         pass
     assert time.monotonic() - began < progress.PATIENCE
     assert stream.getvalue() == ""
@@ -42,7 +42,7 @@ def test_long_work_is_named_on_a_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setenv("TERM", "xterm")
-    with progress.shown("Reading records"):
+    with progress.show_progress("Reading records"):
         time.sleep(0.5)
     assert "Reading records ..." in stream.getvalue()
 
@@ -53,10 +53,10 @@ def test_work_within_work_shows_one_line(monkeypatch):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setenv("TERM", "xterm")
-    with progress.shown("Advising"), progress.shown("Counting"):
+    with progress.show_progress("Advising"), progress.show_progress("Counting"):
         time.sleep(0.5)
     assert "Advising ..." in stream.getvalue()
     assert "Counting" not in stream.getvalue()
-    with progress.shown("Counting"):
+    with progress.show_progress("Counting"):
         time.sleep(0.5)
     assert "Counting ..." in stream.getvalue()

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.records.sources.source_files import find, spell
+from hexveil.records.sources.source_files import resolve_source, spell
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,6 @@ def test_long_decimals_are_text_without_zeros_at_their_end():
     """Their text is that of the number, in every part of a table, and what is missing stays so."""
     numbers = [Decimal("7.000"), None, Decimal("0.000"), Decimal("1.250")]
     long = pa.chunked_array([numbers[:2], numbers[2:]], pa.decimal256(50, 3))
-    found = find(pa.table({"bus": long})).data
+    found = resolve_source(pa.table({"bus": long})).data
     assert found["bus"].to_pylist() == ["7", None, "0", "1.25"]
-    assert find(pa.table({"bus": long.slice(0, 0)})).data["bus"].type == pa.string()
+    assert resolve_source(pa.table({"bus": long.slice(0, 0)})).data["bus"].type == pa.string()

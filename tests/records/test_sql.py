@@ -415,18 +415,19 @@ def test_every_dialect_applies_every_rule(dialect):
     for part in (
         f"FROM {mark}shop{mark}.{mark}trips{mark}",
         f"CAST({mark}the speed{mark} AS ",
-        "ABS(v) <= 1.7976931348623157e+308",
+        "ABS(value) <= 1.7976931348623157e+308",
         "lat BETWEEN -90 AND 90",
         "lon BETWEEN 72.0e0 AND 73.0e0",
         "IN (25200, 28800)",
-        "w BETWEEN 1708300800 AND 1708473599",
-        "LEAST(GREATEST(v, 0.0e0), 65.0e0) * 1000.0e0 / 1.0e0 AS q",
-        ", 0), 65000) AS k",
-        "ROW_NUMBER() OVER (PARTITION BY user_id, observed_at ORDER BY lat, lon, quanta) AS repeat_number",
+        "local_s BETWEEN 1708300800 AND 1708473599",
+        "LEAST(GREATEST(value, 0.0e0), 65.0e0) * 1000.0e0 / 1.0e0 AS scaled_value",
+        ", 0), 65000) AS quanta",
+        "ROW_NUMBER() OVER (PARTITION BY user_id, observed_at ORDER BY lat, lon, quanta)",
+        ") AS repeat_number",
         f"{HEXAGONS[dialect]} AS {mark}hexagon{mark}",
         "'Asia/Kolkata'",
-        "MOD(w + 86400, 3600)",
-        f"SUM(x * x) AS {mark}sum_sq{mark}",
+        "MOD(local_s + 86400, 3600)",
+        f"SUM(rounded_value * rounded_value) AS {mark}sum_sq{mark}",
         f"GROUP BY {mark}hexagon{mark}, {mark}slot{mark}, {mark}user{mark};",
     ):
         assert part in query
@@ -446,59 +447,59 @@ GOLDEN = """\
 -- min_users and top are applied by from_sums.
 WITH records AS (
   SELECT
-    CAST(`the speed` AS DOUBLE) AS v,
-    CAST(`bus` AS STRING) AS u,
+    CAST(`the speed` AS DOUBLE) AS value,
+    CAST(`bus` AS STRING) AS user_id,
     CASE
     WHEN typeof(`bus`) = 'float' THEN 16777216
     WHEN typeof(`bus`) = 'double' THEN 9007199254740992
     WHEN typeof(`bus`) LIKE 'decimal%' THEN 0
     END AS id_kind,
-    NULLIF(CAST(`ward` AS STRING), '') AS p0
+    NULLIF(CAST(`ward` AS STRING), '') AS label0
   FROM `shop`.`trips`
 ),
 identified AS (
   SELECT
-    CASE WHEN id_kind > 0 THEN CASE WHEN ABS(TRY_CAST(u AS DOUBLE)) < id_kind
-      THEN CASE WHEN TRY_CAST(u AS DOUBLE) = TRY_CAST(TRY_CAST(u AS DOUBLE) AS BIGINT)
-      THEN CAST(TRY_CAST(TRY_CAST(u AS DOUBLE) AS BIGINT) AS STRING) END END
-    WHEN id_kind = 0 THEN CASE WHEN TRY_CAST(u AS DOUBLE) = 0 THEN '0'
-      WHEN locate('.', u) > 0 THEN rtrim('.', rtrim('0', u)) ELSE u END
-    ELSE NULLIF(u, '') END AS u,
-    v,
-    p0
+    CASE WHEN id_kind > 0 THEN CASE WHEN ABS(TRY_CAST(user_id AS DOUBLE)) < id_kind
+      THEN CASE WHEN TRY_CAST(user_id AS DOUBLE) = TRY_CAST(TRY_CAST(user_id AS DOUBLE) AS BIGINT)
+      THEN CAST(TRY_CAST(TRY_CAST(user_id AS DOUBLE) AS BIGINT) AS STRING) END END
+    WHEN id_kind = 0 THEN CASE WHEN TRY_CAST(user_id AS DOUBLE) = 0 THEN '0'
+      WHEN locate('.', user_id) > 0 THEN rtrim('.', rtrim('0', user_id)) ELSE user_id END
+    ELSE NULLIF(user_id, '') END AS user_id,
+    value,
+    label0
   FROM records
 ),
 usable AS (
   SELECT
-    u,
-    p0,
-    LEAST(GREATEST(v, 0.0e0), 65.0e0) * 1000.0e0 / 1.0e0 AS q
+    user_id,
+    label0,
+    LEAST(GREATEST(value, 0.0e0), 65.0e0) * 1000.0e0 / 1.0e0 AS scaled_value
   FROM identified
-  WHERE ABS(v) <= 1.7976931348623157e+308
-    AND u IS NOT NULL
-    AND p0 IS NOT NULL
+  WHERE ABS(value) <= 1.7976931348623157e+308
+    AND user_id IS NOT NULL
+    AND label0 IS NOT NULL
 ),
 selected AS (
   SELECT
-    u,
-    p0,
-    LEAST(GREATEST(CAST(round(q) AS BIGINT), 0), 65000) AS k
+    user_id,
+    label0,
+    LEAST(GREATEST(CAST(round(scaled_value) AS BIGINT), 0), 65000) AS quanta
   FROM usable
 ),
 keyed AS (
   SELECT
-    p0 AS `ward`,
-    u AS `user`,
-    k,
-    CAST(k AS DECIMAL(5, 0)) * CAST('0.001' AS DECIMAL(3, 3)) AS x
+    label0 AS `ward`,
+    user_id AS `user`,
+    quanta,
+    CAST(quanta AS DECIMAL(5, 0)) * CAST('0.001' AS DECIMAL(3, 3)) AS rounded_value
   FROM selected
 )
 SELECT
   `ward`,
   `user`,
   COUNT(*) AS n,
-  CAST(SUM(CAST(k AS DECIMAL(18, 0))) AS DOUBLE) * 1.0e0 / 1000.0e0 AS `sum`,
-  SUM(x * x) AS `sum_sq`
+  CAST(SUM(CAST(quanta AS DECIMAL(18, 0))) AS DOUBLE) * 1.0e0 / 1000.0e0 AS `sum`,
+  SUM(rounded_value * rounded_value) AS `sum_sq`
 FROM keyed
 GROUP BY `ward`, `user`;
 """

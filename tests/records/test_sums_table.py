@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.model.cells import Labels
-from hexveil.records.sources.source_files import find
+from hexveil.records.sources.source_files import resolve_source
 from hexveil.records.sums_table import _hexagon, read_rows
 
 
@@ -33,14 +33,16 @@ def test_hexagons_are_checked_as_h3_checks_them(resolution, base, digits, cut):
 def test_rows_show_nothing_of_themselves():
     """The repr of rows that were read tells their number alone."""
     table = pa.table({"cell": ["c"], "user": ["u"], "n": [1], "sum": [12345.0]})
-    assert repr(read_rows(find(table), Labels("cell"), None)) == "SumRows(n_rows=1, private)"
+    assert (
+        repr(read_rows(resolve_source(table), Labels("cell"), None)) == "SumRows(n_rows=1, private)"
+    )
 
 
 def test_malformed_lines_are_counted(tmp_path):
     """A line of a CSV file with too many fields is left out and counted, never quoted."""
     path = tmp_path / "sums.csv"
     path.write_text("cell,user,n,sum\nx,a,1,2.5\nx,b,1,2.5,9,9\nx,c,1,\n")
-    rows = read_rows(find(path), Labels("cell"), None)
+    rows = read_rows(resolve_source(path), Labels("cell"), None)
     assert rows.given.tolist() == [2.5]
     assert rows.rules == {
         "rows read": 3,

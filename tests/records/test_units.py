@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.base.errors import HexveilError
 from hexveil.ledger import Key, losses_of
-from hexveil.records.units import Units, dated, first_days
+from hexveil.records.units import Units, first_days, split_unit_ids
 
 KEY = Key(b"k" * 32)
 NEAR = [
@@ -155,7 +155,7 @@ def test_sums_made_by_the_query_are_of_the_same_units(unit):
 @pytest.mark.parametrize("unit", ["user-day", "user-week"])
 def test_an_id_that_does_not_say_its_day_leaves_all_unknown(name, unit):
     """Where one id has no day, ids stay as they are and no day is known."""
-    units = dated(pa.array(["bus 2026-11-16", name]), unit)
+    units = split_unit_ids(pa.array(["bus 2026-11-16", name]), unit)
     assert units.periods() is None
     assert units.ids() == [b"bus 2026-11-16", name.encode()]
 
@@ -163,9 +163,9 @@ def test_an_id_that_does_not_say_its_day_leaves_all_unknown(name, unit):
 def test_a_week_begins_on_a_monday():
     """A Tuesday is the day of a user-day and of no user-week."""
     ids = pa.array(["bus 2026-11-17"])
-    assert dated(ids, "user-week").periods() is None
-    assert dated(ids, "user-day").periods() == ["2026-11-17"]
-    assert dated(ids, "user").ids() == [b"bus 2026-11-17"]
+    assert split_unit_ids(ids, "user-week").periods() is None
+    assert split_unit_ids(ids, "user-day").periods() == ["2026-11-17"]
+    assert split_unit_ids(ids, "user").ids() == [b"bus 2026-11-17"]
 
 
 def test_some_units_keep_their_days():

@@ -16,7 +16,7 @@ from hexveil.planning.feasibility.advice import advice
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.capacity import capacity as table
 from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
-from hexveil.records.progress import shown
+from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
 from hexveil.records.sql import sums_query
 
@@ -67,7 +67,7 @@ def planned(run: Run, facts: PublicMetadata) -> Plan:
 
 
 def _plan_with(options: dict[str, Any], facts: PublicMetadata) -> Plan:
-    with shown("Planning"):
+    with show_progress("Planning"):
         return make_plan(facts, **options, advise=False)
 
 
@@ -94,13 +94,13 @@ def too_fine(plan: Plan) -> str | None:
     """Return why the grid is too fine for the fleet, with advice; None if it is not."""
     if plan.support.supported:
         return None
-    with shown("Looking for a usable grid"):
+    with show_progress("Looking for a usable grid"):
         return advice(plan).text
 
 
 def gap(plan: Plan) -> float | None:
     """Return the gap of the plan's certificate, which can take longer than the plan."""
-    with shown("Computing the lower bound"):
+    with show_progress("Computing the lower bound"):
         return plan.gap
 
 
@@ -139,7 +139,7 @@ def capacity(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
     }
     if "mechanism" in plan_fields:
         same["mechanism"] = arguments.mechanism(plan_fields["mechanism"])
-    with shown("Planning on other grids"):
+    with show_progress("Planning on other grids"):
         return table(facts, epsilon=epsilon, **same)
 
 
@@ -156,5 +156,5 @@ def grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
     timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
     if weaker and timed:
         units += WEAKER_UNITS[facts.privacy_unit]
-    with shown("Planning on other grids"):
+    with show_progress("Planning on other grids"):
         return assess_grids(plan, privacy_units=units)

@@ -14,13 +14,13 @@ from hexveil.records.sources.vocabulary import PHRASES, is_known_name, words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hexveil.records.sources.columns import Kind, KindName
-    from hexveil.records.sources.schema_preview import Look
+    from hexveil.records.sources.columns import ColumnType, TypeName
+    from hexveil.records.sources.schema_preview import SourceSchema
 
 MOST = 3
 """Largest number of other candidates that are listed."""
 
-_KINDS: Mapping[str, tuple[KindName, ...]] = {
+_KINDS: Mapping[str, tuple[TypeName, ...]] = {
     "lat": ("number", "text", "json"),
     "lon": ("number", "text", "json"),
     "location": ("list", "struct", "text", "json"),
@@ -29,7 +29,7 @@ _KINDS: Mapping[str, tuple[KindName, ...]] = {
     "value": ("number", "text", "json"),
     "labels": ("text", "number", "json"),
 }
-_ALONE: Mapping[str, tuple[KindName, ...]] = {"time": ("time", "naive time"), "value": ("number",)}
+_ALONE: Mapping[str, tuple[TypeName, ...]] = {"time": ("time", "naive time"), "value": ("number",)}
 """A column of such a type that is the only one has this role, whatever its name."""
 _WEAK = {"id", "date", "long", "hour"}
 """Words that are weak evidence even as a whole name."""
@@ -48,7 +48,7 @@ class ProposedColumn:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnType
     others: tuple[str, ...] = ()
 
 
@@ -56,7 +56,7 @@ class ProposedColumn:
 class _Choice:
     """The columns that are still without a role."""
 
-    look: Look
+    look: SourceSchema
     assigned: set[str] = field(default_factory=set)
 
     def propose_for(self, role: str) -> ProposedColumn | None:
@@ -64,7 +64,7 @@ class _Choice:
         best = self.ranked(role) or self._alone(role)
         return self.take(best) if best else None
 
-    def take(self, best: list[tuple[str, Kind]]) -> ProposedColumn:
+    def take(self, best: list[tuple[str, ColumnType]]) -> ProposedColumn:
         """Take the first of some columns."""
         (name, kind), *alternatives = best
         self.assigned.add(name)
@@ -72,7 +72,7 @@ class _Choice:
             name, kind, tuple(name_of_other for name_of_other, _ in alternatives)[:MOST]
         )
 
-    def ranked(self, role: str) -> list[tuple[str, Kind]]:
+    def ranked(self, role: str) -> list[tuple[str, ColumnType]]:
         """Return the columns that a role's words fit, the likeliest first."""
         scored = [
             (score, number, name, kind)
@@ -81,7 +81,7 @@ class _Choice:
         ]
         return [(name, kind) for _, _, name, kind in sorted(scored, key=lambda one: one[:2])]
 
-    def free(self, role: str) -> Iterator[tuple[str, Kind]]:
+    def free(self, role: str) -> Iterator[tuple[str, ColumnType]]:
         """Yield the columns that may have a role by their type and may be named."""
         for name, kind in _columns(self.look.schema):
             if name in self.assigned or kind.name not in _KINDS[role]:
@@ -91,13 +91,13 @@ class _Choice:
             if not self.look.documents or is_known_name(name):
                 yield name, kind
 
-    def _alone(self, role: str) -> list[tuple[str, Kind]]:
+    def _alone(self, role: str) -> list[tuple[str, ColumnType]]:
         columns = [column for column in self.free(role) if column[1].name in _ALONE.get(role, ())]
         return columns if len(columns) == 1 else []
 
 
 def propose(
-    look: Look, known_columns: Mapping[str, str] | None = None
+    look: SourceSchema, known_columns: Mapping[str, str] | None = None
 ) -> dict[str, ProposedColumn]:
     """Return the column proposed for each role that one was found for.
 
@@ -136,13 +136,13 @@ def _place(choice: _Choice) -> dict[str, ProposedColumn]:
     return {"location": location}
 
 
-def _paired(lon: list[tuple[str, Kind]], lat: str) -> list[tuple[str, Kind]]:
+def _paired(lon: list[tuple[str, ColumnType]], lat: str) -> list[tuple[str, ColumnType]]:
     """Return longitudes, those first that are called like the latitude but for the last word."""
     stem = words(lat)[:-1]
     return sorted(lon, key=lambda one: words(one[0])[:-1] != stem)
 
 
-def _without_nested(places: list[tuple[str, Kind]]) -> list[tuple[str, Kind]]:
+def _without_nested(places: list[tuple[str, ColumnType]]) -> list[tuple[str, ColumnType]]:
     """Return places without those that are inside or around the first: the same place."""
     stem = places[0][0]
     same = (f"{stem}.", f"{stem}/")
@@ -153,7 +153,7 @@ def _without_nested(places: list[tuple[str, Kind]]) -> list[tuple[str, Kind]]:
     ]
 
 
-def _split(look: Look) -> Iterator[tuple[str, Kind]]:
+def _split(look: SourceSchema) -> Iterator[tuple[str, ColumnType]]:
     """Yield the stems of pairs of columns that end in 0 and 1, as flattened lists do."""
     for name, kind in look.schema.items():
         stem, mark = name[:-2], name[-2:]
@@ -163,7 +163,7 @@ def _split(look: Look) -> Iterator[tuple[str, Kind]]:
             yield stem, kind
 
 
-def _columns(schema: Mapping[str, Kind], stem: str = "") -> Iterator[tuple[str, Kind]]:
+def _columns(schema: Mapping[str, ColumnType], stem: str = "") -> Iterator[tuple[str, ColumnType]]:
     """Yield every column and field by the name that it is configured by."""
     for name, kind in schema.items():
         yield stem + name, kind

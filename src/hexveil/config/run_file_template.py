@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hexveil.config.column_guessing import ProposedColumn
     from hexveil.config.run_file import Run
-    from hexveil.records.sources.schema_preview import Look
+    from hexveil.records.sources.schema_preview import SourceSchema
 
 Fields = dict[tuple[str, str], str]
 """Text by (section, field)."""
@@ -130,7 +130,7 @@ _OF_HEXAGONS = ("resolution", "timeslot", "slot", "timezone", "location")
 """Fields that cells of labels do not have."""
 
 
-def started(run: Run, look: Look) -> str:
+def started(run: Run, look: SourceSchema) -> str:
     """Return the text of a run file for the columns of a source; fields of the run are kept.
 
     Its gaps hold `FILL_IN`, which `load` refuses in one sentence.

@@ -62,7 +62,7 @@ class Partition:
         """Position of each whole cell's first pair, then the number of pairs."""
         return np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
 
-    def answer(
+    def map(
         self,
         work: Callable[..., Any],
         cells: Arrays,
@@ -81,7 +81,7 @@ class Partition:
 class PartitionStore(Protocol):
     """Where the blocks are."""
 
-    def ask(
+    def map(
         self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterable[tuple[NDArray[Any], ...]]:
         """Return the answers of all blocks of a kind, in the order of what is whole in them."""
@@ -144,7 +144,7 @@ class DistributedOccupancy(Occupancy):
         cells, users, pairs = given
         if pairs:
             self._refuse()
-        return concatenate_columns(vars(self)["_store"].ask(whole, work, cells, users))
+        return concatenate_columns(vars(self)["_store"].map(whole, work, cells, users))
 
     @cached_property
     def users_per_cell(self) -> NDArray[np.int64]:

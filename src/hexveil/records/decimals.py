@@ -25,7 +25,7 @@ _LARGEST_SUM = 2**61
 
 
 @dataclass(frozen=True)
-class Decimals:
+class DecimalFormat:
     """How the values of a lattice are written as decimals.
 
     Attributes
@@ -44,7 +44,7 @@ class Decimals:
     factor: int
 
 
-def decimals(scale: ValueLattice) -> Decimals | None:
+def decimal_format(scale: ValueLattice) -> DecimalFormat | None:
     """Return how values of a lattice are written as decimals; None if squares would not fit.
 
     The square of a product of `digits` and `width` digits has at most 2 * (digits + width + 1) +
@@ -65,7 +65,7 @@ def decimals(scale: ValueLattice) -> Decimals | None:
     factor, digits = int(quantum * 10**places), len(str(reach))
     width = max(places, len(str(factor)))
     fits = 2 * (digits + width + 1) + 1 <= WIDTH and factor**2 * reach * _LARGEST_SUM < 10**WIDTH
-    return Decimals(digits, width, places, factor) if fits else None
+    return DecimalFormat(digits, width, places, factor) if fits else None
 
 
 def exact_squares(
@@ -85,7 +85,7 @@ def exact_squares(
     scale : ValueLattice
         One that `decimals` can write.
     """
-    form = decimals(scale)
+    form = decimal_format(scale)
     assert form is not None  # noqa: S101  decimals were asked for
     square = form.factor**2
     digits = _without_point(written)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
 
 
-class SumsStore(Protocol):
+class SumsPartitionStore(Protocol):
     """Where blocks of whole cells are, with their sums."""
 
-    def ask_sums(
+    def map_sums(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterable[tuple[NDArray[Any], ...]]:
         """Return the answers of all blocks, in the order of their cells."""
@@ -29,7 +29,7 @@ class SumsStore(Protocol):
         """Let the blocks go."""
 
 
-class SpreadSums(Sums):
+class DistributedSums(Sums):
     """PRIVATE. The sums of blocks of cells; see `hexveil.model.distributed_occupancy`.
 
     Whoever makes the blocks has checked each by `hexveil.records.dataset.check_sums`.
@@ -41,7 +41,7 @@ class SpreadSums(Sums):
         Whether sums of squares are there.
     """
 
-    def __init__(self, store: SumsStore, *, squares: bool) -> None:
+    def __init__(self, store: SumsPartitionStore, *, squares: bool) -> None:
         object.__setattr__(self, "_store", store)
         object.__setattr__(self, "_squares", squares)
 
@@ -57,7 +57,7 @@ class SpreadSums(Sums):
 
     def __repr__(self) -> str:
         squares = ", with squares" if self.squared else ""
-        return f"SpreadSums(blocks{squares}, private)"
+        return f"DistributedSums(blocks{squares}, private)"
 
     @property
     def squared(self) -> bool:
@@ -65,11 +65,11 @@ class SpreadSums(Sums):
         return bool(vars(self)["_squares"])
 
     def map_cells(self, occupancy: Occupancy, work: Callable[..., Any], *given: Arrays) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of the pairs and their sums: see `Dataset.map_cells`."""
+        """Return what a function makes of the pairs and their sums: see `Dataset.of_cells`."""
         cells, users, pairs = given
         if pairs:
             _ = occupancy.cell  # refuses, and says what to do
-        return concatenate_columns(vars(self)["_store"].ask_sums(work, cells, users))
+        return concatenate_columns(vars(self)["_store"].map_sums(work, cells, users))
 
     def close(self) -> None:
         """Let the blocks go."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LARGEST_SUM = 2**61
 LARGEST_SQUARES = 2**62
 """No sum of squares that is kept, in quanta above the lower bound, can reach this."""
-_FAR = 2**62
+_LARGEST_ROUNDED = 2**62
 _EXACT = 2.0**48
 """Doubles this large are still exact to a quarter after a few steps."""
 _BLOCK = 2**16
@@ -77,7 +77,7 @@ def refuse_overflow(n: NDArray[np.int64], scale: ValueLattice) -> None:
         )
 
 
-def nearest_totals(
+def project_totals(
     given: NDArray[np.float64], n: NDArray[np.int64], scale: ValueLattice
 ) -> NDArray[np.int64]:
     """Return the possible total nearest to each given sum, in quanta above n times the lower bound.
@@ -93,11 +93,13 @@ def nearest_totals(
         Public.
     scale : ValueLattice
     """
-    quanta = _whole(_divided(given, scale, 1)) - n * int(scale.lower / scale.quantum)
+    quanta = _round_half_away(_divide_by_quantum(given, scale, 1)) - n * int(
+        scale.lower / scale.quantum
+    )
     return np.asarray(np.clip(quanta, 0, n * scale.steps), dtype=np.int64)
 
 
-def nearest_squares(
+def project_squares(
     given: NDArray[np.float64],
     n: NDArray[np.int64],
     total: NDArray[np.int64],
@@ -121,8 +123,8 @@ def nearest_squares(
         be too short for a sum of so many squares.
     """
     lower = float(scale.lower / scale.quantum)
-    about_lower = _divided(given, scale, 2) - n * lower * lower - 2.0 * lower * total
-    found = _whole(about_lower)
+    about_lower = _divide_by_quantum(given, scale, 2) - n * lower * lower - 2.0 * lower * total
+    found = _round_half_away(about_lower)
     if written is not None:
         reach = float(max(abs(scale.lower), abs(scale.upper)) / scale.quantum)
         there = written.is_valid().to_numpy(zero_copy_only=False)
@@ -130,7 +132,7 @@ def nearest_squares(
         # In blocks, since Python's numbers take much room.
         for rows in np.array_split(long, long.size // _BLOCK + 1):
             exact = exact_squares(written.take(pa.array(rows)), n[rows], total[rows], scale)
-            found[rows] = np.clip(exact, -_FAR, _FAR)
+            found[rows] = np.clip(exact, -_LARGEST_ROUNDED, _LARGEST_ROUNDED)
     least, largest = squares_range(n, total, scale.steps)
     return np.asarray(np.clip(found, least, largest), dtype=np.int64)
 
@@ -151,7 +153,9 @@ def squares_range(
     return least, full * steps * steps + rest * rest
 
 
-def _divided(given: NDArray[np.float64], scale: ValueLattice, power: int) -> NDArray[np.float64]:
+def _divide_by_quantum(
+    given: NDArray[np.float64], scale: ValueLattice, power: int
+) -> NDArray[np.float64]:
     """Return given sums over a power of the quantum; beyond all doubles it is infinite."""
     top, bottom = float(scale.quantum.denominator), float(scale.quantum.numerator)
     with np.errstate(over="ignore", under="ignore"):
@@ -160,9 +164,9 @@ def _divided(given: NDArray[np.float64], scale: ValueLattice, power: int) -> NDA
     return given
 
 
-def _whole(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+def _round_half_away(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return each number rounded, halves away from zero, kept within +-2^62."""
-    size = np.minimum(np.abs(numbers), float(_FAR))
+    size = np.minimum(np.abs(numbers), float(_LARGEST_ROUNDED))
     below = np.floor(size)
     rounded = below + (size - below >= 0.5)
     return np.where(numbers < 0, -rounded, rounded).astype(np.int64)

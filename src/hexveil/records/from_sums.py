@@ -18,19 +18,19 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata, Unit, ValueLattice
 from hexveil.records.dataset import Dataset, Sums
-from hexveil.records.decimals import decimals
+from hexveil.records.decimals import decimal_format
 from hexveil.records.feasible_sums import (
-    nearest_squares,
-    nearest_totals,
+    project_squares,
+    project_totals,
     refuse_overflow,
     squares_fit,
 )
 from hexveil.records.read_request import Rules
 from hexveil.records.select import Select
-from hexveil.records.sources.source_files import find
+from hexveil.records.sources.source_files import resolve_source
 from hexveil.records.sums_table import check_labels, read_rows
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, quoted
-from hexveil.records.units import dated, refuse_single_records
+from hexveil.records.units import refuse_single_records, split_unit_ids
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,8 +128,8 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     select = Select(min_users=min_users, top=top)
     scale = ValueLattice.of(bounds, quantum)
     asked = Rules(scale, grid, select, privacy_unit, accept_single_records=accept_single_records)
-    source = find(table)
-    form = decimals(asked.scale)
+    source = resolve_source(table)
+    form = decimal_format(asked.scale)
     rows = read_rows(source, grid, None if form is None else 2 * form.places)
     refuse_overflow(rows.n, asked.scale)
     _refuse_single_records(rows, asked)
@@ -161,7 +161,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
 
 def _refuse_single_records(rows: SumRows, asked: Rules) -> None:
     """Refuse sums of which nearly every user has a single record, unless that is accepted."""
-    units = dated(rows.ids, asked.privacy_unit)
+    units = split_unit_ids(rows.ids, asked.privacy_unit)
     if asked.accept_single_records or (asked.privacy_unit != "user" and units.days is None):
         return  # whose days or weeks they are is not known
     user = np.asarray(units.users.dictionary_encode().indices)[rows.user]
@@ -200,7 +200,13 @@ def _grouped(
         "records left": int(occupancy.n.sum()),
     }
     sums = Sums(added(total), None if squares is None else added(squares))
-    return occupancy, sums, dated(rows.ids.take(pa.array(users)), asked.privacy_unit), table, counts
+    return (
+        occupancy,
+        sums,
+        split_unit_ids(rows.ids.take(pa.array(users)), asked.privacy_unit),
+        table,
+        counts,
+    )
 
 
 def _nearest(
@@ -213,10 +219,10 @@ def _nearest(
     largest : int
         Records of the pair that has most. Public.
     """
-    total = nearest_totals(rows.given, rows.n, scale)
+    total = project_totals(rows.given, rows.n, scale)
     if rows.given_sq is None or not squares_fit(largest, scale):
         return total, None
-    return total, nearest_squares(rows.given_sq, rows.n, total, scale, rows.written_sq)
+    return total, project_squares(rows.given_sq, rows.n, total, scale, rows.written_sq)
 
 
 def _used(cell: NDArray[np.int64], n: NDArray[np.int64], select: Select) -> NDArray[np.bool_]:

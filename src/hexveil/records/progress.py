@@ -16,7 +16,7 @@ _showing = threading.Lock()
 
 
 @contextmanager
-def shown(what: str) -> Iterator[None]:
+def show_progress(what: str) -> Iterator[None]:
     """Show `what` while the body runs long; it must name the work and nothing private.
 
     Work within work shows nothing of its own: two lines would write over each other.

@@ -15,10 +15,10 @@ from hexveil.base.errors import InputError
 from hexveil.base.scratch import place
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import Unit, ValueLattice
-from hexveil.records.read_request import Columns, Repeats, Request, Rules
+from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
-from hexveil.records.sources.cache import cache_of
-from hexveil.records.sources.source_files import find, find_for_spark, is_spark
+from hexveil.records.sources.cache import resolve_cache
+from hexveil.records.sources.source_files import is_spark, resolve_source, resolve_spark_source
 from hexveil.records.unambiguous_names import quoted
 
 if TYPE_CHECKING:
@@ -150,13 +150,13 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
 
     _check_kinds(cells, select)
     spark = _spark(engine, source, by_file=cache is not None or isinstance(version, Mapping))
-    columns = Columns(user, value, lat, lon, location, time)
+    columns = RecordColumns(user, value, lat, lon, location, time)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(
         scale, cells, select, privacy_unit, repeats, timezone, max_bad_rows, accept_single_records
     )
     stated = None if isinstance(version, Mapping) or not version else quoted(str(version))
-    request = Request(
+    request = ReadRequest(
         columns,
         rules,
         check_memory(memory),
@@ -167,11 +167,11 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     if spark is not None:
         from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
 
-        return read_by_spark(spark, find_for_spark(source), request)
+        return read_by_spark(spark, resolve_spark_source(source), request)
     from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
 
-    found = find(source, unpack=cache is None)
-    return read_dataset(found, replace(request, cache=cache_of(cache, version, source, found)))
+    found = resolve_source(source, unpack=cache is None)
+    return read_dataset(found, replace(request, cache=resolve_cache(cache, version, source, found)))
 
 
 def _check_kinds(cells: object, select: object) -> None:

@@ -34,7 +34,7 @@ def _is_degree(location: str, value: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Columns:
+class RecordColumns:
     """The configured column names; what is None was not configured."""
 
     user: str
@@ -126,7 +126,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Request:
+class ReadRequest:
     """One reading of records.
 
     Attributes
@@ -138,7 +138,7 @@ class Request:
         clocks (`Rules.two_clocks`).
     """
 
-    columns: Columns
+    columns: RecordColumns
     rules: Rules
     memory: str = "1GB"
     value_unit: str = ""

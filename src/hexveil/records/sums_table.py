@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.source import Relation
-    from hexveil.records.sources.source_files import Files, Table
+    from hexveil.records.sources.source_files import Files, MemoryTable
 
 _MEMORY = "1GB"
 _LARGEST_N = 2.0**53
@@ -104,7 +104,7 @@ def cell_columns(grid: Cells | Labels) -> tuple[str, ...]:
     return ("hexagon",) if grid.seconds is None else ("hexagon", "slot")
 
 
-def read_rows(source: Files | Table, grid: Cells | Labels, places: int | None) -> SumRows:
+def read_rows(source: Files | MemoryTable, grid: Cells | Labels, places: int | None) -> SumRows:
     """Return the rows of a table of sums that can be counted.
 
     Parameters
@@ -163,7 +163,7 @@ def read_rows(source: Files | Table, grid: Cells | Labels, places: int | None) -
 
 
 def _fetch(
-    source: Files | Table, cell: tuple[str, ...], places: int | None
+    source: Files | MemoryTable, cell: tuple[str, ...], places: int | None
 ) -> tuple[pa.Table, int]:
     """Return the columns as text and numbers, and how many malformed lines were skipped."""
     from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
@@ -184,7 +184,7 @@ def _columns(
     from hexveil.records.duckdb.source import DOCUMENT  # noqa: PLC0415  the engine
 
     document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
-    user = canonical_ids.user_id(relation.find_user(session, "user"), document)
+    user = canonical_ids.canonical_id(relation.find_user(session, "user"), document)
 
     def text_of(role: str, name: str) -> str:
         return expressions.name_text(relation.find(session, role, name), role, document)

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 CANONICAL_IDS = 1
 """The version of this canonical text; the ledger's `NORMALISATION` names it too."""
-FEWEST_USERS = 30
+MIN_USERS_CHECKED = 30
 """Users below whom nothing is concluded from how many have a single record: a few rows that show
 what records look like are often of as many vehicles."""
-MOST_SINGLE = 0.9
+MAX_SINGLE_SHARE = 0.9
 """Share of users above which single records are taken for a wrong column."""
 EPOCH = date(1970, 1, 1)
 _DATE = len("2026-11-20")
@@ -90,7 +90,7 @@ class Units:
         return [names[int(day)] for day in self.days]
 
 
-def dated(users: pa.Array, unit: Unit) -> Units:
+def split_unit_ids(users: pa.Array, unit: Unit) -> Units:
     """Return units from ids that stand for a user, day or week, as the query of sums makes them.
 
     There an id is the user's, a blank and the first day. So the ledger knows who the same user of
@@ -171,7 +171,7 @@ def refuse_single_records(users: int, single: int, column: str) -> None:
         Public.
     column : str
     """
-    if users >= FEWEST_USERS and single > MOST_SINGLE * users:
+    if users >= MIN_USERS_CHECKED and single > MAX_SINGLE_SHARE * users:
         raise InputError(
             f"user: {single} of {users} ids in the column {column!r} have a single record, so that "
             "a release would protect records and not vehicles; name the column that says whose a "

@@ -40,20 +40,20 @@ class Clock:
     first: int
     changes: tuple[tuple[int, int, int], ...]
 
-    def offsets(self) -> Steps:
+    def offsets(self) -> UtcOffsets:
         """Return the offset as a step function of the UTC second."""
-        return Steps(self.first, tuple((at, after) for at, _, after in self.changes))
+        return UtcOffsets(self.first, tuple((at, after) for at, _, after in self.changes))
 
-    def wall_offsets(self) -> Steps:
+    def wall_offsets(self) -> UtcOffsets:
         """Return the offset as a step function of the local wall-clock second."""
-        return Steps(
+        return UtcOffsets(
             self.first,
             tuple((at + max(before, after), after) for at, before, after in self.changes),
         )
 
 
 @dataclass(frozen=True)
-class Steps:
+class UtcOffsets:
     """A step function: `first` before every step, then each step's value from its start on."""
 
     first: int

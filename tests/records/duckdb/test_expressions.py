@@ -6,13 +6,13 @@ import pytest
 from hexveil.records.duckdb.expressions import (
     NAIVE_TEXT,
     OFFSET_TEXT,
-    Fields,
     JsonColumn,
+    JsonFields,
     instant,
+    is_common_time,
     literal,
-    usual,
 )
-from hexveil.records.sources.columns import Kind, Ref
+from hexveil.records.sources.columns import ColumnRef, ColumnType
 
 USUAL = "2024-02-19T10:11:12Z"
 LETTERS = "019 \t\n.:-+/TZz,é"
@@ -40,11 +40,13 @@ def test_usual_times_are_those_that_the_pattern_takes(engine):
     slow = f"regexp_full_match(s, {literal(OFFSET_TEXT)})"
     passed, wrong = engine.execute(
         f"SELECT count(*), count(*) FILTER (NOT {slow}) FROM times "
-        f"WHERE {usual('s')} AND TRY_CAST(s AS TIMESTAMPTZ) IS NOT NULL"
+        f"WHERE {is_common_time('s')} AND TRY_CAST(s AS TIMESTAMPTZ) IS NOT NULL"
     ).fetchone()
     assert passed > 500
     assert wrong == 0
-    assert engine.execute(f"SELECT {usual('s')} FROM (SELECT {literal(USUAL)} AS s)").fetchone()[0]
+    assert engine.execute(
+        f"SELECT {is_common_time('s')} FROM (SELECT {literal(USUAL)} AS s)"
+    ).fetchone()[0]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_usual_times_are_those_that_the_pattern_takes(engine):
 )
 def test_times_as_text_are_as_their_patterns_say(engine, text):
     """The instant, or else the time on the wall, is what the two patterns alone give."""
-    found = instant(Ref("s", (), Kind("text")), "Europe/Warsaw", None)
+    found = instant(ColumnRef("s", (), ColumnType("text")), "Europe/Warsaw", None)
     epoch = "TRY_CAST(s AS DOUBLE)"
     slow = (
         f"CASE WHEN regexp_full_match(s, {literal(OFFSET_TEXT)}) THEN "
@@ -105,7 +107,7 @@ def test_fields_extracted_together_are_those_extracted_alone(engine):
     """Nested, absent, odd and null fields, other documents and none are as one by one."""
     engine.execute("CREATE TABLE documents (document JSON)")
     engine.executemany("INSERT INTO documents VALUES (?)", [[one] for one in DOCUMENTS])
-    fields, one = Fields("document"), JsonColumn("document")
+    fields, one = JsonFields("document"), JsonColumn("document")
     columns = [fields(path) for path in PATHS]
     assert columns == [fields(path) for path in PATHS]
     together = f"SELECT bad, {', '.join(columns)} FROM ({fields.query('SELECT * FROM documents')})"

@@ -45,7 +45,7 @@ def sorting(at_once=10**6, fewest=1):
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed_records, "FEWEST", fewest)
+        patch.setattr(packed_records, "MIN_RECORDS", fewest)
         patch.setattr(session, "SORTED", at_once / MEMORY)
         patch.setattr(counting, "pack", kept)
         yield found
@@ -125,12 +125,12 @@ def test_parts_leave_the_room_of_their_records(monkeypatch):
     """What is kept of a part while others are sorted is no view of all its records."""
     parts, ordered = [], packed_records.in_order
     monkeypatch.setattr(
-        packed_records, "in_order", lambda p, *a: (parts.extend(p), ordered(p, *a))[1]
+        packed_records, "merge_sorted", lambda p, *a: (parts.extend(p), ordered(p, *a))[1]
     )
     kept = []
     real = packed_records.summed
     monkeypatch.setattr(
-        packed_records, "summed", lambda r, *a, **k: (kept.append(r), real(r, *a, **k))[1]
+        packed_records, "sum_pairs", lambda r, *a, **k: (kept.append(r), real(r, *a, **k))[1]
     )
     with sorting(2_500):
         read_table(table(), Cells(7, "1h", WARSAW), {"repeats": "keep", "min_users": 1})
@@ -265,7 +265,9 @@ def test_records_that_change_while_read_are_refused(monkeypatch):
     """More records than were counted, or users that were not there, are no result."""
     rule = {"repeats": "keep", "min_users": 1}
     monkeypatch.setattr(
-        packed_records, "_parts", lambda *_: [packed_records._Part(0, 10**6, 10, last=True)]
+        packed_records,
+        "_user_ranges",
+        lambda *_: [packed_records._UserRange(0, 10**6, 10, last=True)],
     )
     with sorting(), pytest.raises(InputError, match="changed while they were read"):
         read_table(table(), Cells(7, None), rule)
@@ -298,7 +300,7 @@ def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeyp
     time = given["t"].to_numpy()
     weeks = np.where(time > 0, np.arange(len(given)) % 3 * 604_800.0, 0)
     given = given.set_column(1, "t", pa.array(time + weeks))
-    monkeypatch.setattr(packed_records, "layout_of", patched)
+    monkeypatch.setattr(packed_records, "make_layout", patched)
     with sorting(), pytest.raises(InputError, match="changed while they were read"):
         read_table(given, Cells(7, "1h", WARSAW), rule)
 

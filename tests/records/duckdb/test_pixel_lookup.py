@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.base import hexagons
-from hexveil.records.duckdb.hexagons.pixel_lookup import MOST_TILES, Pixels
+from hexveil.records.duckdb.hexagons.pixel_lookup import MAX_TILES, PixelLookup
 
 
 def places(centre, spread, size, seed):
@@ -33,7 +33,7 @@ def edge(resolution):
 )
 def test_looked_up_is_computed(centre, resolution, seed):
     """Anywhere on the globe and at every resolution the table changes no hexagon."""
-    pixels = Pixels(resolution, frequent=1)
+    pixels = PixelLookup(resolution, frequent=1)
     for part in range(2):
         lat, lon = places(centre, 6 * edge(resolution), 3000, seed + part)
         found = pixels.of_places(lat, lon)
@@ -45,7 +45,7 @@ def test_looked_up_is_computed(centre, resolution, seed):
 @pytest.mark.parametrize("resolution", [5, 6, 8])
 def test_looked_up_is_computed_around_pentagons_and_face_edges(centre, resolution):
     """Distorted cells are looked up as exactly as others."""
-    pixels = Pixels(resolution, frequent=1)
+    pixels = PixelLookup(resolution, frequent=1)
     for part in range(6):
         lat, lon = places(centre, 8 * edge(resolution), 20_000, part)
         assert pixels.of_places(lat, lon).equals(hexagons.of_places(lat, lon, resolution))
@@ -76,7 +76,7 @@ def borders(centre, resolution, seed):
 )
 def test_beside_a_border_looked_up_is_computed(centre, resolution, seed):
     """Where two hexagons meet, anywhere on the globe: each place is on the side H3 says."""
-    pixels = Pixels(resolution, frequent=1)
+    pixels = PixelLookup(resolution, frequent=1)
     for part in range(2):
         lat, lon = borders(centre, resolution, seed + part)
         found = pixels.of_places(lat, lon)
@@ -85,7 +85,7 @@ def test_beside_a_border_looked_up_is_computed(centre, resolution, seed):
 
 def test_lines_decide_most_places_beside_a_border(monkeypatch):
     """Of places within a quarter of a pixel of a border most are decided by its line."""
-    pixels = Pixels(9, frequent=1)
+    pixels = PixelLookup(9, frequent=1)
     lat, lon = borders((21.2, 72.8), 9, 1)
     pixels.of_places(lat, lon)
     computed = counting(monkeypatch)
@@ -95,7 +95,7 @@ def test_lines_decide_most_places_beside_a_border(monkeypatch):
 
 def test_most_places_of_a_city_are_looked_up(monkeypatch):
     """Once tiles are filled, few places are computed: the table is of use."""
-    pixels = Pixels(8, frequent=1)
+    pixels = PixelLookup(8, frequent=1)
     lat, lon = places((52.2, 21.0), 0.02, 20_000, 1)
     pixels.of_places(lat, lon)
     computed = counting(monkeypatch)
@@ -107,7 +107,7 @@ def test_a_tile_is_filled_as_soon_as_enough_places_are_expected_in_it():
     """With many places to come a tile is filled by the first of them; with few it never is."""
     lat, lon = places((52.2, 21.0), 0.001, 200, 1)
     for expected, filled in ((10**6, True), (1000, False), (0, False)):
-        pixels = Pixels(8)
+        pixels = PixelLookup(8)
         pixels.expected = expected
         assert pixels.of_places(lat, lon).equals(hexagons.of_places(lat, lon, 8))
         assert bool(pixels._filled) is filled
@@ -121,7 +121,7 @@ def test_a_tile_is_filled_as_soon_as_enough_places_are_expected_in_it():
 )
 def test_where_three_hexagons_meet_looked_up_is_computed(centre, resolution, seed):
     """Within two pixels of a corner, where three borders end, each place is in its hexagon."""
-    pixels, rng = Pixels(resolution, frequent=1), np.random.default_rng(seed)
+    pixels, rng = PixelLookup(resolution, frequent=1), np.random.default_rng(seed)
     cells = h3.grid_disk(h3.latlng_to_cell(*centre, resolution), 2)
     corner = np.concatenate([h3.cell_to_boundary(cell) for cell in cells])
     near = corner.repeat(100, axis=0)
@@ -147,11 +147,13 @@ def counting(monkeypatch):
 def test_absent_places_stay_absent_and_tiles_have_an_end():
     """Nulls come back as nulls, also in chunks; no more tiles are kept than allowed."""
     lat, lon = pa.chunked_array([[52.2, None], [52.2]]), pa.chunked_array([[21.0, 21.0], [None]])
-    found = Pixels(8).of_places(lat, lon)
+    found = PixelLookup(8).of_places(lat, lon)
     assert found.is_null().to_pylist() == [False, True, True]
-    assert len(Pixels(8).of_places(pa.array([], pa.float64()), pa.array([], pa.float64()))) == 0
-    full = Pixels(15, frequent=1)
-    full._filled = MOST_TILES
+    assert (
+        len(PixelLookup(8).of_places(pa.array([], pa.float64()), pa.array([], pa.float64()))) == 0
+    )
+    full = PixelLookup(15, frequent=1)
+    full._filled = MAX_TILES
     lat, lon = places((52.2, 21.0), 0.001, 100, 1)
     assert full.of_places(lat, lon).equals(hexagons.of_places(lat, lon, 15))
-    assert full._filled == MOST_TILES
+    assert full._filled == MAX_TILES

@@ -45,7 +45,7 @@ def elsewhere(spark, monkeypatch):
     """Return the records as a data set whose pairs stay in Spark, in small blocks."""
     from hexveil.records.spark import distributed_dataset  # noqa: PLC0415  only where Spark is
 
-    monkeypatch.setattr(distributed_dataset.spread, "__defaults__", (60,))
+    monkeypatch.setattr(distributed_dataset.distribute, "__defaults__", (60,))
     spark.conf.set("spark.hexveil.pairsOnDriver", "10")
     try:
         dataset = hv.read(records(), engine=spark, **ASKED)

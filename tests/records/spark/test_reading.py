@@ -92,18 +92,18 @@ def test_an_error_in_a_task_shows_no_value(spark, capfd):
 
     shape = pa.schema([("n", pa.int64())])
     query = f'SELECT CAST("user" AS BIGINT) AS n FROM {tasks.RECORDS}'
-    guarded = tasks.querying(tasks.Input("columns", "100MB"), query, shape)
-    from hexveil.records.spark.frames import collected, made_by  # noqa: PLC0415
+    guarded = tasks.query_task(tasks.TaskInput("columns", "100MB"), query, shape)
+    from hexveil.records.spark.frames import collect, map_batches  # noqa: PLC0415
 
     with pytest.raises(HexveilError) as caught:
-        collected(made_by(rows, guarded, shape))
+        collect(map_batches(rows, guarded, shape))
     said = str(caught.value) + "".join(capfd.readouterr())
     assert SENTINEL_ID not in said
     assert str(SENTINEL) not in said
     assert caught.value.__context__ is None
-    quoted = made_by(rows, lambda batches: tasks.guarded(quoting, shape, batches), shape)
+    quoted = map_batches(rows, lambda batches: tasks.catch_errors(quoting, shape, batches), shape)
     with pytest.raises(HexveilError) as caught:
-        collected(quoted)
+        collect(quoted)
     said = str(caught.value) + "".join(capfd.readouterr())
     assert SENTINEL_ID not in said
 

@@ -13,7 +13,7 @@ from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotati
 from hexveil.cli.output import formatting, grid_table
 from hexveil.config import Run, arguments
 from hexveil.config.run_file_template import started
-from hexveil.records.sources.schema_preview import look
+from hexveil.records.sources.schema_preview import inspect_schema
 
 if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
@@ -83,7 +83,7 @@ def begun(run: Run, *, alone: bool, trust: bool) -> str:
     if not alone:
         raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
     column_names = (*run.columns.explicit_fields().values(), *(run.cells.labels or ()))
-    return started(run, look(arguments.source(run), column_names, trusted=trust))
+    return started(run, inspect_schema(arguments.source(run), column_names, trusted=trust))
 
 
 def facts_json(facts: PublicMetadata) -> dict[str, object]:

@@ -20,7 +20,7 @@ from hexveil.model.cells import Cells
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 from hexveil.planning.comparison import Line, compare
-from hexveil.records.progress import shown
+from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise
 
 if TYPE_CHECKING:
@@ -111,14 +111,14 @@ def plan(
 
 
 def _compare_methods(plan: Plan) -> list[Line]:
-    with shown("Comparing the methods"):
+    with show_progress("Comparing the methods"):
         return compare(plan)
 
 
 def _write(plan: Plan, facts: PublicMetadata, curve: Path | None, save: Path | None) -> Files:
     """Write the requested plan and curve, and return their paths."""
     saved = [] if save is None else [plan.save(shared_steps.typed(save))]
-    with shown("Drawing the curve"):
+    with show_progress("Drawing the curve"):
         drawn = [] if curve is None else curves.write(plan, curve, facts.value_unit)
     return {"saved": saved, "drawn": drawn}
 

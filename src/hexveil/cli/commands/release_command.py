@@ -20,7 +20,7 @@ from hexveil.planning import Plan
 from hexveil.publishing import check_writable, signing
 from hexveil.publishing.pipeline import booked_plan
 from hexveil.publishing.pipeline import release as publish_numbers
-from hexveil.records.progress import shown
+from hexveil.records.progress import show_progress
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
@@ -119,13 +119,13 @@ def supported(run: Run, dataset: Dataset, reviewed: Plan | None = None) -> tuple
 def publish(run: Run, dataset: Dataset, plan: Plan, book: Ledger) -> Release:
     """Book the price, then draw the noise; a repeated request costs nothing."""
     estimates = run.release.estimates or ("raw",)
-    with shown("Releasing"):  # whoever comes here was warned of a grid that is too fine
+    with show_progress("Releasing"):  # whoever comes here was warned of a grid that is too fine
         return publish_numbers(dataset, plan, ledger=book, estimates=estimates, accept_noise=True)
 
 
 def write(run: Run, published: Release, folder: Path) -> list[Path]:
     """Write the folder and return its files."""
-    with shown("Writing the map"):
+    with show_progress("Writing the map"):
         published.write(folder, **folder_extras(run))
     return sorted(folder.iterdir())
 

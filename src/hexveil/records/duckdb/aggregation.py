@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from hexveil.model.public_metadata import Unit
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.validation import Checked
-    from hexveil.records.read_request import Request
+    from hexveil.records.duckdb.validation import ValidatedRecords
+    from hexveil.records.read_request import ReadRequest
     from hexveil.records.select import Select
 
 PAIRS = "pairs"
-CELLS = "all_cells"
-CHOSEN = "chosen"
+ALL_CELLS = "all_cells"
+SELECTED_CELLS = "chosen"
 TOTAL, SQUARES = "total", "total_sq"
 """Temporary tables: counts and sums per (cell, unit of privacy), all cells, those that are used."""
-MOST_PARTS = 8
+MAX_PASSES = 8
 """Times that records are read at most to find repeats: some hashes are sorted after others."""
 
 
 @dataclass(frozen=True)
-class Keys:
+class GroupKeys:
     """What records are grouped by: expressions and the names they get.
 
     Attributes
@@ -55,7 +55,9 @@ class Keys:
         return {**self.cell, **self.unit}
 
 
-def keys(session: Session, grid: Cells | Labels, unit: Unit, places: Sequence[str]) -> Keys:
+def group_keys(
+    session: Session, grid: Cells | Labels, unit: Unit, places: Sequence[str]
+) -> GroupKeys:
     """Return the grouping of kept records, whose columns are u, w and the places."""
     if isinstance(grid, Cells):
         # Nulls where the record is left out: the hexagon of a bad place would stop the query.
@@ -65,7 +67,7 @@ def keys(session: Session, grid: Cells | Labels, unit: Unit, places: Sequence[st
             cell["slot"] = slot("local_s", grid)
     else:
         cell = {f"label{i}": place for i, place in enumerate(places)}
-    return Keys(cell, unit_keys(unit))
+    return GroupKeys(cell, unit_keys(unit))
 
 
 def unit_keys(unit: Unit) -> dict[str, str]:
@@ -86,12 +88,12 @@ def slot(wall: str, grid: Cells) -> str:
     return f"({start}) % {DAY}" if grid.slot == "pooled" else f"{start} - {DAY}"
 
 
-def dedupes(request: Request) -> bool:
+def drops_repeats(request: ReadRequest) -> bool:
     """Return whether repeats are dropped; without a time column they are kept."""
     return request.rules.repeats == "drop" and request.columns.time is not None
 
 
-def cell_counts(everything: int, used: int, records: int) -> dict[str, int]:
+def selection_counts(everything: int, used: int, records: int) -> dict[str, int]:
     """Return the public counts that come from the choice of cells."""
     return {
         "cells before selection": everything,
@@ -100,13 +102,13 @@ def cell_counts(everything: int, used: int, records: int) -> dict[str, int]:
     }
 
 
-def make_pairs(session: Session, query: str, grouping: Keys, *, squares: bool) -> None:
+def create_pairs(session: Session, query: str, grouping: GroupKeys, *, squares: bool) -> None:
     """Make the table of pairs from checked records: the keys, n, sum and perhaps sum of squares.
 
     Records that are left out have no cell, and the reason in place of the user: as wide a key as
     is needed and no wider, since this table is the largest thing in memory.
     """
-    columns = _guarded(grouping.all)
+    columns = _null_if_rejected(grouping.all)
     columns["user_id"] = (
         "CASE WHEN reject_reason = 0 THEN user_id ELSE CAST(reject_reason AS VARCHAR) END"
     )
@@ -116,27 +118,28 @@ def make_pairs(session: Session, query: str, grouping: Keys, *, squares: bool) -
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {', '.join(grouping.all)}, "
         f"count(*) AS n, sum(quanta) AS {TOTAL}{squared} FROM (SELECT {named}, "
-        f"CASE WHEN reject_reason = 0 THEN quanta END AS quanta FROM ({query})) GROUP BY {', '.join(grouping.all)}"
+        f"CASE WHEN reject_reason = 0 THEN quanta END AS quanta FROM ({query})) "
+        f"GROUP BY {', '.join(grouping.all)}"
     )
 
 
-def without_repeats(session: Session, source: Checked) -> tuple[str, int]:
+def deduplicate(session: Session, source: ValidatedRecords) -> tuple[str, int]:
     """Return the checked records with one left of each (user, time), and how many were dropped.
 
     Few records usually share their user and time with another. These are found by a hash first,
     before any rule; a collision, or a twin that a rule leaves out, only suspects a record
     needlessly. Suspects are then resolved exactly.
     """
-    _make_suspects(session, source)
+    _create_suspects(session, source)
     if not session.rows("SELECT 1 FROM suspects LIMIT 1"):
         return source.query, 0
     shared = f"SELECT * FROM ({_hashed(source)}) SEMI JOIN suspects USING (record_hash)"
-    session.run(f"CREATE OR REPLACE TEMP TABLE resolved AS {_smallest(source, shared)}")
+    session.run(f"CREATE OR REPLACE TEMP TABLE resolved AS {_keep_smallest(source, shared)}")
     dropped = session.rows("SELECT coalesce(CAST(sum(n_records - 1) AS BIGINT), 0) FROM resolved")
-    return unrepeated(source), int(str(dropped[0][0]))
+    return deduplicated_query(source), int(str(dropped[0][0]))
 
 
-def unrepeated(source: Checked, some: str = "", more: Sequence[str] = ()) -> str:
+def deduplicated_query(source: ValidatedRecords, some: str = "", more: Sequence[str] = ()) -> str:
     """Return the query of records without repeats, once these were found.
 
     `some` are joins and a condition, which choose among records before anything else is done with
@@ -151,18 +154,24 @@ def unrepeated(source: Checked, some: str = "", more: Sequence[str] = ()) -> str
     return f"SELECT {columns} FROM ({alone}) UNION ALL SELECT {columns} FROM resolved {some}"
 
 
-def _hashed(source: Checked, some: str = "") -> str:
-    return f"SELECT *, CASE WHEN reject_reason = 0 THEN hash(user_id, time_us) END AS record_hash FROM ({source.query}) {some}"
+def _hashed(source: ValidatedRecords, some: str = "") -> str:
+    return (
+        "SELECT *, CASE WHEN reject_reason = 0 THEN hash(user_id, time_us) END AS record_hash "
+        f"FROM ({source.query}) {some}"
+    )
 
 
-def _make_suspects(session: Session, source: Checked) -> None:
+def _create_suspects(session: Session, source: ValidatedRecords) -> None:
     """Make the table of hashes that more than one record has.
 
     They are sorted in memory where that is possible, those of one remainder after those of
     another if they are too many at once, and grouped by the engine where not.
     """
-    hashes = f"SELECT hash(user_id, time_us) AS record_hash FROM ({source.raw}) WHERE user_id IS NOT NULL AND time_us IS NOT NULL"
-    found = _repeated(session, source, hashes)
+    hashes = (
+        f"SELECT hash(user_id, time_us) AS record_hash FROM ({source.raw}) "
+        "WHERE user_id IS NOT NULL AND time_us IS NOT NULL"
+    )
+    found = _repeated_hashes(session, source, hashes)
     made = "CREATE OR REPLACE TEMP TABLE suspects AS"
     if found is None:
         session.run(
@@ -174,14 +183,16 @@ def _make_suspects(session: Session, source: Checked) -> None:
     session.forget("repeated_hashes")
 
 
-def _repeated(session: Session, source: Checked, hashes: str) -> NDArray[np.uint64] | None:
+def _repeated_hashes(
+    session: Session, source: ValidatedRecords, hashes: str
+) -> NDArray[np.uint64] | None:
     """Return the hashes that a query has more than once; None if they are too many to sort."""
     parts = 1
     if source.columnar:
         records = int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
         # Remainders are not quite as frequent as each other.
         parts = -(-records * 21 // (20 * session.sortable)) or 1
-    if parts > MOST_PARTS:
+    if parts > MAX_PASSES:
         return None
     found = []
     for part in range(parts):
@@ -193,11 +204,11 @@ def _repeated(session: Session, source: Checked, hashes: str) -> NDArray[np.uint
     return np.concatenate(found)
 
 
-def _guarded(columns: dict[str, str]) -> dict[str, str]:
+def _null_if_rejected(columns: dict[str, str]) -> dict[str, str]:
     return {name: f"CASE WHEN reject_reason = 0 THEN {e} END" for name, e in columns.items()}
 
 
-def _smallest(source: Checked, query: str) -> str:
+def _keep_smallest(source: ValidatedRecords, query: str) -> str:
     """Return one record of each (user, time), and `c` how many there were.
 
     The one of smallest place is left, on a tie the one of smallest value.
@@ -207,61 +218,32 @@ def _smallest(source: Checked, query: str) -> str:
     wall = ("any_value(local_s) AS local_s, ", "local_s, ") if source.local else ("", "")
     names = ", ".join(f"first.{name} AS {name}" for name in fields)
     return (
-        f"SELECT CAST(0 AS TINYINT) AS reject_reason, user_id, time_us, n_records, {wall[1]}{names} FROM ("
-        f"SELECT user_id, time_us, count(*) AS n_records, {wall[0]}"
+        "SELECT CAST(0 AS TINYINT) AS reject_reason, user_id, time_us, n_records, "
+        f"{wall[1]}{names} FROM (SELECT user_id, time_us, count(*) AS n_records, {wall[0]}"
         f"min({first}) AS first FROM ({query}) GROUP BY user_id, time_us)"
     )
 
 
-def reasons(session: Session, grouping: Keys) -> dict[int, int]:
-    """Return per reason (0: kept) how many records it covers, repeats not counted."""
-    if session.packed is not None:
-        return dict(session.packed.left_out)
-    why = f"CASE WHEN {next(iter(grouping.cell))} IS NULL THEN CAST(user_id AS TINYINT) ELSE 0 END"
-    rows = session.rows(
-        f"SELECT {why} AS reject_reason, CAST(sum(n) AS BIGINT) FROM {PAIRS} GROUP BY ALL"
-    )
-    return {int(str(why)): int(str(n)) for why, n in rows}
-
-
-def choose_cells(session: Session, grouping: Keys, select: Select) -> tuple[int, int, int]:
-    """Make the table of used cells; return how many cells there were, have users, are used."""
-    names = ", ".join(grouping.cell)
-    if session.packed is not None:
-        session.register("packed_cells", session.packed.cells)
-        session.run(
-            f"CREATE OR REPLACE TEMP TABLE {CELLS} AS SELECT {names}, users, records "
-            "FROM packed_cells"
-        )
-        return choose_of(session, grouping, select)
-    session.run(
-        f"CREATE OR REPLACE TEMP TABLE {CELLS} AS SELECT {names}, count(*) AS users, "
-        f"sum(n) AS records FROM {PAIRS} WHERE {next(iter(grouping.cell))} IS NOT NULL "
-        f"GROUP BY {names}"
-    )
-    return choose_of(session, grouping, select)
-
-
-def choose_of(session: Session, grouping: Keys, select: Select) -> tuple[int, int, int]:
-    """Make the table of used cells from that of all cells, as `choose_cells` does."""
+def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple[int, int, int]:
+    """Make the table of used cells from that of all cells, ."""
     names = ", ".join(grouping.cell)
     top = "" if select.top is None else f" ORDER BY records DESC, {names} LIMIT {select.top}"
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE {CHOSEN} AS SELECT {names}, "
+        f"CREATE OR REPLACE TEMP TABLE {SELECTED_CELLS} AS SELECT {names}, "
         f"row_number() OVER (ORDER BY {names}) - 1 AS cell FROM ("
-        f"SELECT * FROM {CELLS} WHERE users >= {select.min_users}{top})"
+        f"SELECT * FROM {ALL_CELLS} WHERE users >= {select.min_users}{top})"
     )
     counts = session.rows(
         "SELECT count(*), count(*) FILTER (WHERE users >= "
-        f"{select.min_users}), (SELECT count(*) FROM {CHOSEN}) FROM {CELLS}"
+        f"{select.min_users}), (SELECT count(*) FROM {SELECTED_CELLS}) FROM {ALL_CELLS}"
     )[0]
     everything, enough, used = (int(str(count)) for count in counts)
     return everything, enough, used
 
 
-def cell_table(session: Session, grid: Cells | Labels, grouping: Keys) -> CellTable:
+def cell_table(session: Session, grid: Cells | Labels, grouping: GroupKeys) -> CellTable:
     """Return the used cells in order."""
-    table = session.arrow(f"SELECT {', '.join(grouping.cell)} FROM {CHOSEN} ORDER BY cell")
+    table = session.arrow(f"SELECT {', '.join(grouping.cell)} FROM {SELECTED_CELLS} ORDER BY cell")
     if isinstance(grid, Labels):
         labels = {
             name: tuple(table[f"label{i}"].to_pylist()) for i, name in enumerate(grid.columns)
@@ -271,58 +253,7 @@ def cell_table(session: Session, grid: Cells | Labels, grouping: Keys) -> CellTa
     return CellTable(grid, table["hexagon"].to_numpy().astype(np.uint64), slots)
 
 
-def single_records(session: Session, grouping: Keys) -> tuple[int, int]:
-    """Return how many users there are, of any cell, and how many of them have a single record."""
-    if session.packed is not None:
-        return session.packed.single_records()
-    kept = f"{next(iter(grouping.cell))} IS NOT NULL"
-    users, single = session.rows(
-        "SELECT count(*), count(*) FILTER (WHERE n = 1) FROM "
-        f"(SELECT sum(n) AS n FROM {PAIRS} WHERE {kept} GROUP BY user_id)"
-    )[0]
-    return int(str(users)), int(str(single))
-
-
-def largest_count(session: Session, grouping: Keys) -> int:
-    """Return the most records of a pair, of any cell."""
-    if session.packed is not None:
-        return int(session.packed.sums["n"].max())
-    kept = f"{next(iter(grouping.cell))} IS NOT NULL"
-    return int(str(session.rows(f"SELECT max(n) FROM {PAIRS} WHERE {kept}")[0][0]))
-
-
-def fetch_pairs(session: Session, grouping: Keys, sums: Sequence[str]) -> pa.Table:
-    """Return (cell, unit, n, and the named sums) of each pair in the used cells. Private.
-
-    Units are numbered in the order of their ids' bytes, then days; those that no used cell has
-    are numbered too.
-    """
-    if session.packed is not None:
-        return session.packed.pairs(_chosen_rows(session, grouping), sums)
-    on_cell = " AND ".join(f"pair.{name} = chosen.{name}" for name in grouping.cell)
-    on_unit = " AND ".join(f"pair.{name} = units.{name}" for name in grouping.unit)
-    units = ", ".join(grouping.unit)
-    kept = f"{next(iter(grouping.cell))} IS NOT NULL"
-    used = f"{PAIRS} pair JOIN {CHOSEN} chosen ON {on_cell}"
-    number_units(session, f"SELECT DISTINCT {units} FROM {PAIRS} WHERE {kept}", grouping)
-    summed = "".join(f", CAST(pair.{name} AS BIGINT) AS {name}" for name in sums)
-    return session.arrow(
-        f"SELECT CAST(chosen.cell AS INTEGER) AS cell, CAST(units.unit AS INTEGER) AS unit, pair.n{summed} "
-        f"FROM {used} JOIN units ON {on_unit}"
-    )
-
-
-def _chosen_rows(session: Session, grouping: Keys) -> NDArray[np.int64]:
-    """Return which rows of the packed table of cells are used."""
-    names = ", ".join(grouping.cell)
-    found = session.arrow(
-        f"SELECT place FROM (SELECT {names}, row_number() OVER (ORDER BY {names}) - 1 AS place "
-        f"FROM {CELLS}) JOIN {CHOSEN} USING ({names}) ORDER BY cell"
-    )
-    return np.asarray(found["place"].to_numpy(), dtype=np.int64)
-
-
-def number_units(session: Session, query: str, grouping: Keys) -> None:
+def number_units(session: Session, query: str, grouping: GroupKeys) -> None:
     """Make the table of units, each of which the query has once, numbered in their order."""
     names = ", ".join(grouping.unit)
     session.run(
@@ -331,18 +262,21 @@ def number_units(session: Session, query: str, grouping: Keys) -> None:
     )
 
 
-def fetch_units(session: Session, unit: Unit, grouping: Keys) -> Units:
-    """Return the ids and days of all units, those of no used cell too. Private."""
-    if session.packed is not None:
-        table = session.packed.units
-    else:
-        table = session.arrow(f"SELECT {', '.join(grouping.unit)} FROM units ORDER BY unit")
-    keys = [name for name in grouping.unit if name != "user_id"]
-    days = first_days(table[keys[0]].to_numpy().astype(np.int64), unit) if keys else None
+def numbered_units(session: Session) -> pa.Table:
+    """Return the keys of the units that `number_units` numbered, in order. PRIVATE."""
+    return session.arrow("SELECT * EXCLUDE (unit) FROM units ORDER BY unit")
+
+
+def to_units(table: pa.Table, unit: Unit) -> Units:
+    """Return the ids and days of units from their keys. PRIVATE."""
+    group_keys = [name for name in table.column_names if name in ("day", "week")]
+    days = first_days(table[group_keys[0]].to_numpy().astype(np.int64), unit) if group_keys else None
     return Units(table["user_id"].combine_chunks(), days)
 
 
-def in_order(pairs: pa.Table) -> tuple[Occupancy, dict[str, NDArray[np.int64]], NDArray[np.int64]]:
+def to_occupancy(
+    pairs: pa.Table,
+) -> tuple[Occupancy, dict[str, NDArray[np.int64]], NDArray[np.int64]]:
     """Return who reported how often where, the fetched sums (private), and which units are used.
 
     Sums are in the order of the occupancy, whose users are the used units in theirs.

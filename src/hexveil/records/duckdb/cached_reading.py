@@ -18,29 +18,39 @@ from __future__ import annotations
 
 import importlib.metadata
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import DAY
 from hexveil.records.duckdb import aggregation
-from hexveil.records.duckdb.counting import Counted, count
+from hexveil.records.duckdb.counting import CountResult, PairCounts, count_records
 from hexveil.records.duckdb.expressions import literal
-from hexveil.records.duckdb.validation import BOX, DATES, UNPARSABLE, checked
+from hexveil.records.duckdb.pair_store import PairTable
+from hexveil.records.duckdb.validation import BOX, DATES, UNPARSABLE, validate_records
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
-from hexveil.records.sources.cache import Entry, Span, Stamp, Store, question, refuse_grown, stamp
-from hexveil.records.sources.source_files import check_pack
+from hexveil.records.sources.cache import (
+    CacheEntry,
+    CacheFolder,
+    FileStamp,
+    TimeSpan,
+    query_hash,
+    refuse_changed_size,
+    stamp_file,
+)
+from hexveil.records.sources.source_files import check_compressed
 from hexveil.records.units import CANONICAL_IDS
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.source import Relation
-    from hexveil.records.duckdb.validation import Checked
-    from hexveil.records.read_request import Request
+    from hexveil.records.duckdb.validation import ValidatedRecords
+    from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.cache import Cache
     from hexveil.records.sources.source_files import Files
 
@@ -50,7 +60,7 @@ _MADE_BY = ("hexveil", "duckdb", "h3ronpy")
 
 
 @dataclass(frozen=True)
-class Group:
+class FileGroup:
     """Files that are read together: where the dates leave them, and their entry.
 
     Attributes
@@ -66,8 +76,8 @@ class Group:
 
 
 def count_cached(
-    session: Session, source: Files, relation: Relation, request: Request, cache: Cache
-) -> Counted:
+    session: Session, source: Files, relation: Relation, request: ReadRequest, cache: Cache
+) -> CountResult:
     """Return the counts of all records; make the table of pairs, from the cache where it can be.
 
     Raises
@@ -75,25 +85,30 @@ def count_cached(
     InputError
         If the folder cannot be used, or a file has grown under its declared version.
     """
-    return _Reading(session, source, relation, request, cache).counted()
+    return _CachedReading(session, source, relation, request, cache).counted()
 
 
-class _Reading:
+class _CachedReading:
     """One reading: the session, the files as they lie there, and what is cached of them."""
 
     def __init__(
-        self, session: Session, source: Files, relation: Relation, request: Request, cache: Cache
+        self,
+        session: Session,
+        source: Files,
+        relation: Relation,
+        request: ReadRequest,
+        cache: Cache,
     ) -> None:
         self._session, self._source, self._relation = session, source, relation
         self._request, self._versions = request, cache.versions
         self._stamps = {path: self._stamp(path) for path in source.paths}
-        self._store = Store.open(cache.folder)
+        self._store = CacheFolder.open(cache.folder)
         self._entries = self._store.entries()
         for path, now in self._stamps.items():
-            refuse_grown(path, now, self._entries)
+            refuse_changed_size(path, now, self._entries)
 
-    def counted(self) -> Counted:
-        """Return the counts of all records and make the table of pairs."""
+    def counted(self) -> CountResult:
+        """Return the counts of all records; create the table of pairs."""
         self._look_at(self._source.paths)
         groups = self._placed(self._groups())
         entries = [self._entry(group) for group in groups]
@@ -106,12 +121,14 @@ class _Reading:
         self._look_at(self._source.paths)
         paths = [path for group in groups if not group.outside for path in group.paths]
         stated = self._versions.describe(self._versions.number(path) for path in paths)
-        return Counted(
+        return CountResult(
             replace(self._request, version=stated),
             self._checked if self._request.rules.select.dates is not None else self._undated,
-            self._grouping,
-            left_out,
-            sum(entry.repeats for entry in used),
+            PairCounts(
+                PairTable(self._session, self._grouping),
+                left_out,
+                sum(entry.repeats for entry in used),
+            ),
         )
 
     # What is asked: the queries, which name no file, and their hash.
@@ -121,17 +138,17 @@ class _Reading:
         return replace(self._relation, query=f"SELECT * FROM {VIEW}")
 
     @cached_property
-    def _checked(self) -> Checked:
-        return checked(self._session, self._viewed, self._request)
+    def _checked(self) -> ValidatedRecords:
+        return validate_records(self._session, self._viewed, self._request)
 
     @cached_property
-    def _undated(self) -> Checked:
-        return checked(self._session, self._viewed, _without_dates(self._request))
+    def _undated(self) -> ValidatedRecords:
+        return validate_records(self._session, self._viewed, _without_dates(self._request))
 
     @cached_property
-    def _grouping(self) -> aggregation.Keys:
+    def _grouping(self) -> aggregation.GroupKeys:
         rules = self._request.rules
-        return aggregation.keys(
+        return aggregation.group_keys(
             self._session, rules.cells, rules.privacy_unit, self._undated.places
         )
 
@@ -142,7 +159,7 @@ class _Reading:
 
     @cached_property
     def _asked(self) -> str:
-        return question(
+        return query_hash(
             [
                 self._maker,
                 CANONICAL_IDS,
@@ -150,7 +167,7 @@ class _Reading:
                 self._undated.raw,
                 self._undated.query,
                 asdict(self._grouping),
-                aggregation.dedupes(self._request),
+                aggregation.drops_repeats(self._request),
                 self._squares,
             ]
         )
@@ -161,25 +178,25 @@ class _Reading:
 
     # Which files go together.
 
-    def _groups(self) -> list[Group]:
+    def _groups(self) -> list[FileGroup]:
         """Return the files, in groups that can share no repeat."""
         if self._mixed():
-            return [Group(self._source.paths)]
-        if not aggregation.dedupes(self._request):
-            return [Group((path,)) for path in self._source.paths]
-        return [Group(tuple(paths)) for paths in together(self._spans)]
+            return [FileGroup(self._source.paths)]
+        if not aggregation.drops_repeats(self._request):
+            return [FileGroup((path,)) for path in self._source.paths]
+        return [FileGroup(tuple(paths)) for paths in group_overlapping(self._spans)]
 
     def _mixed(self) -> bool:
         """Return whether the files have not all the same columns, or one is listed twice."""
         paths, part = self._source.paths, self._relation.part
-        if len({stamp.name for stamp in self._stamps.values()}) < len(paths):
+        if len({stamp_file.name for stamp_file in self._stamps.values()}) < len(paths):
             return True
         if len(paths) == 1 or part is None or self._source.kind == "json":
             return False  # documents have no columns
         types = self._session.types(self._relation.query)
         return any(self._session.types(part([path])) != types for path in paths)
 
-    def _placed(self, groups: list[Group]) -> list[Group]:
+    def _placed(self, groups: list[FileGroup]) -> list[FileGroup]:
         """Return the groups, and where the dates leave each."""
         days = self._request.rules.select.days
         if days is None:
@@ -187,14 +204,14 @@ class _Reading:
         found = []
         for group in groups:
             spans = [self._spans[path].local for path in group.paths]
-            inside, outside = _sides([span for span in spans if span is not None], days)
+            inside, outside = _date_sides([span for span in spans if span is not None], days)
             found.append(replace(group, inside=inside, outside=outside))
         return found
 
     @cached_property
-    def _spans(self) -> dict[str, Span]:
+    def _spans(self) -> dict[str, TimeSpan]:
         """First and last time of each file: as cached, or found out now."""
-        known: dict[Stamp, Span] = {}
+        known: dict[FileStamp, TimeSpan] = {}
         for entry in self._entries:
             if entry.asked == self._asked and entry.spans is not None:
                 known.update(zip(entry.files, entry.spans, strict=True))
@@ -203,7 +220,7 @@ class _Reading:
             for path, now in self._stamps.items()
         }
 
-    def _span(self, path: str) -> Span:
+    def _span(self, path: str) -> TimeSpan:
         self._look_at([path])
         local = "min(local_s), max(local_s)" if self._undated.local else "NULL, NULL"
         row = self._session.rows(
@@ -212,11 +229,11 @@ class _Reading:
         )[0]
         ends = [int(str(end)) for end in row if end is not None]
         instants = (ends[0], ends[1]) if ends else None
-        return Span(instants, (ends[2], ends[3]) if ends[2:] else None)
+        return TimeSpan(instants, (ends[2], ends[3]) if ends[2:] else None)
 
     # Entries, found or made.
 
-    def _entry(self, group: Group) -> Entry:
+    def _entry(self, group: FileGroup) -> CacheEntry:
         """Return the entry of a group: the cached one, if it is whole, or a new one."""
         wanted = self._wanted(group)
         for entry in self._entries:
@@ -227,7 +244,7 @@ class _Reading:
                 return entry
         return self._filled(group, wanted)
 
-    def _usable(self, entry: Entry, group: Group) -> bool:
+    def _usable(self, entry: CacheEntry, group: FileGroup) -> bool:
         if self._timed and entry.spans is None:
             return False
         return group.outside or self._store.whole(entry)
@@ -235,44 +252,46 @@ class _Reading:
     @property
     def _timed(self) -> bool:
         """Whether it matters from when to when files reach."""
-        return aggregation.dedupes(self._request) or self._request.rules.select.dates is not None
+        return (
+            aggregation.drops_repeats(self._request) or self._request.rules.select.dates is not None
+        )
 
-    def _wanted(self, group: Group) -> Entry:
+    def _wanted(self, group: FileGroup) -> CacheEntry:
         dates = self._request.rules.select.dates
         window = "" if dates is None or group.inside or group.outside else "..".join(dates)
         paths = sorted(group.paths)
         files = tuple(self._stamps[path] for path in paths)
         spans = tuple(self._spans[path] for path in paths) if self._timed else None
-        return Entry(self._asked, window, self._maker, files, spans, {}, 0)
+        return CacheEntry(self._asked, window, self._maker, files, spans, {}, 0)
 
-    def _filled(self, group: Group, wanted: Entry) -> Entry:
+    def _filled(self, group: FileGroup, wanted: CacheEntry) -> CacheEntry:
         """Return the new entry of a group, whose records are read."""
-        left_out, repeats = self._scanned(group.paths, self._checked if wanted.window else None)
+        counts = self._scanned(group.paths, self._checked if wanted.window else None)
         for path in group.paths:
             if self._stamp(path) != self._stamps[path]:
                 raise InputError(
                     f"source: the file {Path(path).name!r} changed while it was read; run again "
                     "once it is written."
                 )
-        entry = replace(wanted, reasons=left_out, repeats=repeats)
-        kept = left_out.get(0, 0)
+        entry = replace(wanted, reasons=counts.left_out, repeats=counts.repeats)
+        kept = counts.left_out.get(0, 0)
         if kept * self._request.rules.scale.steps >= LARGEST_SUM:
             return entry  # sums as large are refused, or not needed
-        return self._store.put(entry, self._write if kept else None)
+        return self._store.put(entry, partial(self._write, counts.pairs) if kept else None)
 
-    def _scanned(self, paths: Sequence[str], records: Checked | None) -> tuple[dict[int, int], int]:
-        """Return the counts of some files, all of whose records are read; make their pairs."""
+    def _scanned(self, paths: Sequence[str], records: ValidatedRecords | None) -> PairCounts:
+        """Read all records of some files and return their pairs and counts."""
         for path in paths:
-            check_pack(path, paths)
+            check_compressed(path, paths)
         self._look_at(paths)
         records = self._undated if records is None else records
-        left_out, repeats = count(self._session, records, self._grouping, self._request)
-        skipped = self._relation.skipped(self._session, paths)
-        left_out[UNPARSABLE] = left_out.get(UNPARSABLE, 0) + skipped
-        return left_out, repeats
+        counts = count_records(self._session, records, self._grouping, self._request)
+        malformed = self._relation.skipped(self._session, paths)
+        left_out = counts.left_out | {UNPARSABLE: counts.left_out.get(UNPARSABLE, 0) + malformed}
+        return replace(counts, left_out=left_out)
 
-    def _write(self, path: str) -> None:
-        """Write the pairs of kept records; sums have the least whole type that a file knows."""
+    def _write(self, pairs: PairStore, path: str) -> None:
+        """Write the pairs of kept records; sums have the smallest integer type of Parquet."""
         names = [
             *self._grouping.all,
             "n",
@@ -282,19 +301,12 @@ class _Reading:
             names.append(f"CAST({aggregation.SQUARES} AS DECIMAL(38, 0)) AS {aggregation.SQUARES}")
         target = f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
         columns = ", ".join(names)
-        if self._session.packed is None:
-            kept = f"{aggregation.PAIRS} WHERE {next(iter(self._grouping.cell))} IS NOT NULL"
-            self._session.run(f"COPY (SELECT {columns} FROM {kept}) {target}")
-            return
-        self._session.register("packed_pairs", self._session.packed.keyed())
-        self._session.run(f"COPY (SELECT {columns} FROM packed_pairs) {target}")
-        self._session.forget("packed_pairs")
+        pairs.write(columns, target)
 
-    def _merge(self, entries: Sequence[Entry]) -> None:
+    def _merge(self, entries: Sequence[CacheEntry]) -> None:
         """Make the table of pairs by adding up those of entries."""
         if not entries:
             return
-        self._session.packed = None
         keys = ", ".join(self._grouping.all)
         tables = ", ".join(literal(self._store.table(entry)) for entry in entries)
         found = f"SELECT * FROM read_parquet([{tables}], hive_partitioning=false)"
@@ -320,8 +332,8 @@ class _Reading:
 
     # The files.
 
-    def _stamp(self, path: str) -> Stamp:
-        return stamp(path, self._versions.declared[self._versions.number(path)][1])
+    def _stamp(self, path: str) -> FileStamp:
+        return stamp_file(path, self._versions.declared[self._versions.number(path)][1])
 
     def _look_at(self, paths: Sequence[str]) -> None:
         """Let the queries see the records of some files."""
@@ -330,7 +342,7 @@ class _Reading:
         self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {query}")
 
 
-def together(spans: Mapping[str, Span]) -> list[list[str]]:
+def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
     """Return the files in groups, within which closed spans meet, directly or through others.
 
     Examples
@@ -351,7 +363,7 @@ def together(spans: Mapping[str, Span]) -> list[list[str]]:
     return groups
 
 
-def _sides(spans: Sequence[tuple[int, int]], days: tuple[int, int]) -> tuple[bool, bool]:
+def _date_sides(spans: Sequence[tuple[int, int]], days: tuple[int, int]) -> tuple[bool, bool]:
     """Return whether spans of local seconds all lie within the days, and whether all outside."""
     first, last = days[0] * DAY, days[1] * DAY + DAY - 1
     inside = all(first <= early and late <= last for early, late in spans)
@@ -359,7 +371,7 @@ def _sides(spans: Sequence[tuple[int, int]], days: tuple[int, int]) -> tuple[boo
     return inside, outside
 
 
-def _left_out(group: Group, entry: Entry) -> Mapping[int, int]:
+def _left_out(group: FileGroup, entry: CacheEntry) -> Mapping[int, int]:
     """Return per reason how many records of a group it covers.
 
     The rule of dates comes after all others but the box's: outside of the dates, it takes what
@@ -371,6 +383,6 @@ def _left_out(group: Group, entry: Entry) -> Mapping[int, int]:
     return earlier | {DATES: sum(entry.reasons.get(reason, 0) for reason in (0, DATES, BOX))}
 
 
-def _without_dates(request: Request) -> Request:
+def _without_dates(request: ReadRequest) -> ReadRequest:
     select = replace(request.rules.select, dates=None)
     return replace(request, rules=replace(request.rules, select=select))

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import json_of, text, typed
+from hexveil.records.duckdb.expressions import json_of, text, typed_column
 
 if TYPE_CHECKING:
-    from hexveil.records.duckdb.expressions import Inside
-    from hexveil.records.sources.columns import Ref
+    from hexveil.records.duckdb.expressions import JsonDocument
+    from hexveil.records.sources.columns import ColumnRef
 
 JSON_FLOAT_BITS = 53
 """Bits of the significand of a JSON number that is written with a point or an exponent."""
 
 
 @dataclass(frozen=True)
-class UserId:
+class CanonicalId:
     """Two expressions of a user id.
 
     Attributes
@@ -38,7 +38,7 @@ class UserId:
     inexact: str | None = None
 
 
-def user_id(ref: Ref, document: Inside | None) -> UserId:
+def canonical_id(ref: ColumnRef, document: JsonDocument | None) -> CanonicalId:
     """Return the id in a field.
 
     Raises
@@ -48,7 +48,7 @@ def user_id(ref: Ref, document: Inside | None) -> UserId:
     """
     nested = json_of(ref, document)
     if nested is not None:
-        return _in_json(*nested)
+        return _json_id(*nested)
     kind = ref.kind
     if kind.name in ("struct", "list"):
         raise InputError(f"user: the column {ref.column!r} is nested; name a field inside it.")
@@ -58,33 +58,33 @@ def user_id(ref: Ref, document: Inside | None) -> UserId:
             "that says whose a record is."
         )
     if kind.float_bits:
-        return _of_float(typed(ref), kind.float_bits)
+        return _float_id(typed_column(ref), kind.float_bits)
     if kind.name == "number" and not kind.whole:
-        return UserId(_without_zeros(f"CAST({typed(ref)} AS VARCHAR)"))
-    return UserId(f"nullif({text(ref, document)}, '')")
+        return CanonicalId(_strip_zeros(f"CAST({typed_column(ref)} AS VARCHAR)"))
+    return CanonicalId(f"nullif({text(ref, document)}, '')")
 
 
-def _of_float(number: str, bits: int) -> UserId:
+def _float_id(number: str, bits: int) -> CanonicalId:
     exact = f"{number} = trunc({number}) AND abs({number}) < {2**bits}"
     # As a whole number, minus zero is zero, and no exponent is written. The engine may evaluate a
     # branch that is not taken, so that no cast in it may fail.
-    return UserId(
+    return CanonicalId(
         f"CASE WHEN {exact} THEN CAST(TRY_CAST({number} AS BIGINT) AS VARCHAR) END",
         f"coalesce(NOT isnan({number}) AND NOT ({exact}), false)",
     )
 
 
-def _in_json(document: Inside, path: tuple[str | int, ...]) -> UserId:
+def _json_id(document: JsonDocument, path: tuple[str | int, ...]) -> CanonicalId:
     """Return the id at a path in JSON, where each number has a type of its own."""
     found, is_float = document(path), document.written_as_float(path)
-    number = _of_float(f"TRY_CAST({found} AS DOUBLE)", JSON_FLOAT_BITS)
-    return UserId(
+    number = _float_id(f"TRY_CAST({found} AS DOUBLE)", JSON_FLOAT_BITS)
+    return CanonicalId(
         f"CASE WHEN {is_float} THEN {number.text} ELSE nullif({found}, '') END",
         f"CASE WHEN {is_float} THEN {number.inexact} ELSE false END",
     )
 
 
-def _without_zeros(decimal: str) -> str:
+def _strip_zeros(decimal: str) -> str:
     """Return a decimal's text without zeros that end its fraction."""
     return (
         f"CASE WHEN contains({decimal}, '.') THEN rtrim(rtrim({decimal}, '0'), '.') "

@@ -1,4 +1,4 @@
-"""From a relation of records to the table of pairs, and how many records each rule left out."""
+"""One pass over a relation of records: pairs, and the number of records each rule rejected."""
 
 from __future__ import annotations
 
@@ -7,72 +7,90 @@ from typing import TYPE_CHECKING
 
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.packing.packed_records import pack
-from hexveil.records.duckdb.validation import UNPARSABLE, Checked, checked
+from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
+from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import squares_fit
 
 if TYPE_CHECKING:
+    from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.source import Relation
-    from hexveil.records.read_request import Request
+    from hexveil.records.read_request import ReadRequest
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What is known once the table of pairs is there, before cells are chosen.
+class PairCounts:
+    """Pairs of some records, and public counts of these records.
 
     Attributes
     ----------
-    request : Request
-        With the version that is stated.
-    records : Checked
-        All records, for finding out what is wrong with them.
-    grouping : Keys
-        The keys of the table of pairs.
+    pairs : PairStore
+        Private.
     left_out : dict of int to int
-        Per reason (0: kept, repeats among them) how many records it covers.
+        Records per reject reason (0: kept, repeats included).
     repeats : int
     """
 
-    request: Request
-    records: Checked
-    grouping: aggregation.Keys
+    pairs: PairStore
     left_out: dict[int, int]
     repeats: int
 
 
-def count_all(session: Session, relation: Relation, request: Request) -> Counted:
-    """Return the counts of all records of a source, in one pass; make the table of pairs."""
-    records, rules = checked(session, relation, request, parse=True), request.rules
-    grouping = aggregation.keys(session, rules.cells, rules.privacy_unit, records.places)
-    left_out, repeats = count(session, records, grouping, request)
-    left_out[UNPARSABLE] = left_out.get(UNPARSABLE, 0) + relation.skipped(session)
-    return Counted(request, records, grouping, left_out, repeats)
+@dataclass(frozen=True)
+class CountResult:
+    """State of a reading once its pairs are counted, before cells are selected.
+
+    Attributes
+    ----------
+    request : ReadRequest
+        With the declared version.
+    records : ValidatedRecords
+        All records, to explain a refusal.
+    counts : PairCounts
+    """
+
+    request: ReadRequest
+    records: ValidatedRecords
+    counts: PairCounts
 
 
-def with_offsets(session: Session, records: Checked, request: Request) -> Request:
-    """Return the request, with whether every kept time has an offset if that matters."""
+def count_source(session: Session, relation: Relation, request: ReadRequest) -> CountResult:
+    """Count all records of a source, in one pass."""
+    records, rules = validate_records(session, relation, request, parse=True), request.rules
+    keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
+    counts = count_records(session, records, keys, request)
+    malformed = counts.left_out.get(UNPARSABLE, 0) + relation.skipped(session)
+    left_out = counts.left_out | {UNPARSABLE: malformed}
+    return CountResult(request, records, replace(counts, left_out=left_out))
+
+
+def check_offsets(session: Session, records: ValidatedRecords, request: ReadRequest) -> ReadRequest:
+    """Return the request, completed by whether every kept time has an offset if that matters."""
     if not records.naive:
         return request
-    some = f"SELECT 1 FROM ({records.query}) WHERE reject_reason = 0 AND naive LIMIT 1"
-    without = int(str(session.rows(f"SELECT count(*) FROM ({some})")[0][0]))
-    return replace(request, offsets=not without)
+    naive = f"SELECT 1 FROM ({records.query}) WHERE reject_reason = 0 AND naive LIMIT 1"
+    n_naive = int(str(session.rows(f"SELECT count(*) FROM ({naive})")[0][0]))
+    return replace(request, offsets=not n_naive)
 
 
-def count(
-    session: Session, records: Checked, grouping: aggregation.Keys, request: Request
-) -> tuple[dict[int, int], int]:
-    """Return per reason how many checked records it covers, and repeats; make the table of pairs.
-
-    Malformed lines are no records and are not counted here. Where pairs were packed, the functions
-    of `sums` find them in the session instead of in the table.
-    """
+def count_records(
+    session: Session,
+    records: ValidatedRecords,
+    keys: aggregation.GroupKeys,
+    request: ReadRequest,
+) -> PairCounts:
+    """Count validated records per cell and unit; malformed lines are no records."""
     query, repeats = records.query, 0
-    if aggregation.dedupes(request):
-        query, repeats = aggregation.without_repeats(session, records)
+    if aggregation.drops_repeats(request):
+        query, repeats = aggregation.deduplicate(session, records)
     rules = request.rules
-    session.packed = pack(session, records, grouping, rules, alone=query != records.query)
-    if session.packed is None:
-        aggregation.make_pairs(session, query, grouping, squares=squares_fit(1, rules.scale))
-    left_out = aggregation.reasons(session, grouping)
+    packed = pack(session, records, keys, rules, alone=query != records.query)
+    pairs: PairStore
+    if packed is None:
+        aggregation.create_pairs(session, query, keys, squares=squares_fit(1, rules.scale))
+        pairs = PairTable(session, keys)
+    else:
+        pairs = PackedPairStore(session, keys, packed)
+    left_out = pairs.reject_counts()
     left_out[0] = left_out.get(0, 0) + repeats
-    return left_out, repeats
+    return PairCounts(pairs, left_out, repeats)

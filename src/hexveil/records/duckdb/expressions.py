@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from hexveil.base.errors import InputError
-from hexveil.records.utc_offsets import END_OF_TIMES, Steps, clock
+from hexveil.records.utc_offsets import END_OF_TIMES, UtcOffsets, clock
 
 if TYPE_CHECKING:
-    from hexveil.records.sources.columns import Ref
+    from hexveil.records.sources.columns import ColumnRef
 
     Path = tuple[str | int, ...]
 
@@ -39,7 +39,7 @@ def number_literal(value: float) -> str:
     return f"CAST('{value!r}' AS DOUBLE)"
 
 
-class Inside(Protocol):
+class JsonDocument(Protocol):
     """JSON documents, as expressions of what stands at a path in them."""
 
     def __call__(self, path: Path) -> str:
@@ -49,7 +49,7 @@ class Inside(Protocol):
         """Return the expression of whether a number with a point or exponent is at a path."""
 
 
-class Fields:
+class JsonFields:
     """Texts in JSON documents, by their paths: extracted together, as each parses the document.
 
     Parameters
@@ -72,7 +72,7 @@ class Fields:
         return self._floats.setdefault(path, f"{self(path)}_is_float")
 
     def query(self, documents: str) -> str:
-        """Return the query of all columns asked for, and `malformed`: whether it is no JSON object."""
+        """Return the query of all requested columns, and of `malformed`: not a JSON object."""
         paths = ", ".join(_json_path(path) for path in self._names)
         # A document that is there is valid, so that its first letter tells an object, but for
         # white space before it.
@@ -80,8 +80,8 @@ class Fields:
         more = f", {self._document}" if self._floats else ""
         found = (
             f"SELECT json_extract_string({self._document}, [{paths}]) AS fields, CASE WHEN {plain} "
-            f"THEN false ELSE json_type({self._document}) IS DISTINCT FROM 'OBJECT' END AS malformed"
-            f"{more} FROM ({documents})"
+            f"THEN false ELSE json_type({self._document}) IS DISTINCT FROM 'OBJECT' END "
+            f"AS malformed{more} FROM ({documents})"
         )
         places = {path: f"fields[{i}]" for i, path in enumerate(self._names, 1)}
         columns = [f"{place} AS {self._names[path]}" for path, place in places.items()]
@@ -116,7 +116,7 @@ def _written_as_float(document: str, path: Path, found: str) -> str:
     )
 
 
-def text(ref: Ref, document: Inside | None) -> str:
+def text(ref: ColumnRef, document: JsonDocument | None) -> str:
     """Return the text of a field, or null.
 
     Parameters
@@ -129,33 +129,37 @@ def text(ref: Ref, document: Inside | None) -> str:
     if nested is not None:
         return nested[0](nested[1])
     # Also of text: the engine's own JSON, UUID and enum types count as such.
-    return f"CAST({typed(ref)} AS VARCHAR)"
+    return f"CAST({typed_column(ref)} AS VARCHAR)"
 
 
-def json_of(ref: Ref, document: Inside | None) -> tuple[Inside, Path] | None:
+def json_of(ref: ColumnRef, document: JsonDocument | None) -> tuple[JsonDocument, Path] | None:
     """Return the JSON document that a field is in, and its path there; None if it is in none."""
     if document is not None:
         return document, (ref.column, *ref.path)
     rest = ref.path[ref.parsed :]
-    return (JsonColumn(f"TRY_CAST(CAST({typed(ref)} AS VARCHAR) AS JSON)"), rest) if rest else None
+    return (
+        (JsonColumn(f"TRY_CAST(CAST({typed_column(ref)} AS VARCHAR) AS JSON)"), rest)
+        if rest
+        else None
+    )
 
 
-def name_text(ref: Ref, role: str, document: Inside | None) -> str:
+def name_text(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
     """Return the text of a label; empty text counts as none."""
     if ref.kind.name in ("struct", "list"):
         raise InputError(f"{role}: the column {ref.column!r} is nested; name a field inside it.")
     return f"nullif({text(ref, document)}, '')"
 
 
-def whole(ref: Ref) -> str | None:
+def whole_number(ref: ColumnRef) -> str | None:
     """Return the whole number in a field of such a type; None if it is of another.
 
     Numbers are told apart, and looked up, sooner than the text that they become.
     """
-    return typed(ref) if ref.kind.whole and ref.parsed == len(ref.path) else None
+    return typed_column(ref) if ref.kind.whole and ref.parsed == len(ref.path) else None
 
 
-def number(ref: Ref, role: str, document: Inside | None) -> str:
+def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
     """Return the number in a field as a double, or null."""
     if ref.point is not None:
         point = f"TRY_CAST({text(ref, document)} AS JSON)"
@@ -164,7 +168,7 @@ def number(ref: Ref, role: str, document: Inside | None) -> str:
         return f"TRY_CAST(coalesce({either}) AS DOUBLE)"
     if document is None and ref.parsed == len(ref.path):
         if ref.kind.name == "number":
-            return f"CAST({typed(ref)} AS DOUBLE)"
+            return f"CAST({typed_column(ref)} AS DOUBLE)"
         if ref.kind.name not in ("text", "json"):
             raise InputError(
                 f"{role}: the column {ref.column!r} holds {ref.kind.name} values, not numbers."
@@ -172,10 +176,10 @@ def number(ref: Ref, role: str, document: Inside | None) -> str:
     return f"TRY_CAST({text(ref, document)} AS DOUBLE)"
 
 
-def decimal(ref: Ref, document: Inside | None, places: int) -> str:
+def decimal(ref: ColumnRef, document: JsonDocument | None, places: int) -> str:
     """Return the number in a field as a decimal of 38 digits, or null if it is none of those."""
     declared = document is None and ref.parsed == len(ref.path) and ref.kind.name == "number"
-    found = typed(ref) if declared else text(ref, document)
+    found = typed_column(ref) if declared else text(ref, document)
     return f"TRY_CAST({found} AS DECIMAL(38, {places}))"
 
 
@@ -195,7 +199,7 @@ class Instant:
     wall: str = "CAST(NULL AS BIGINT)"
 
 
-def instant(ref: Ref, naive: str | None, document: Inside | None) -> Instant:
+def instant(ref: ColumnRef, naive: str | None, document: JsonDocument | None) -> Instant:
     """Return the time in a field.
 
     Parameters
@@ -205,29 +209,29 @@ def instant(ref: Ref, naive: str | None, document: Inside | None) -> Instant:
     """
     kind = ref.kind.name if document is None and ref.parsed == len(ref.path) else "text"
     if kind == "time":
-        return Instant(f"epoch_us(TRY_CAST({typed(ref)} AS TIMESTAMPTZ))")
+        return Instant(f"epoch_us(TRY_CAST({typed_column(ref)} AS TIMESTAMPTZ))")
     if kind in ("naive time", "date"):
         if naive is None:
             raise InputError(
                 f"time: the column {ref.column!r} holds local times without an offset; declare "
                 'their timezone, for example timezone="Europe/Warsaw".'
             )
-        return Instant(wall=f"epoch_us(TRY_CAST({typed(ref)} AS TIMESTAMP))")
+        return Instant(wall=f"epoch_us(TRY_CAST({typed_column(ref)} AS TIMESTAMP))")
     if kind == "number":
-        return Instant(_from_epoch(f"CAST({typed(ref)} AS DOUBLE)"))
+        return Instant(_from_epoch(f"CAST({typed_column(ref)} AS DOUBLE)"))
     if kind not in ("text", "json"):
         raise InputError(f"time: the column {ref.column!r} holds {kind} values, not times.")
     return _from_text(text(ref, document), naive)
 
 
-def step_function(second: str, steps: Steps) -> str:
+def step_function(second: str, steps: UtcOffsets) -> str:
     """Return a step function of a number of seconds as nested CASEs, a binary search."""
     if not steps.steps:
         return str(steps.first)
     half = len(steps.steps) // 2
     at, value = steps.steps[half]
-    below = step_function(second, Steps(steps.first, steps.steps[:half]))
-    above = step_function(second, Steps(value, steps.steps[half + 1 :]))
+    below = step_function(second, UtcOffsets(steps.first, steps.steps[:half]))
+    above = step_function(second, UtcOffsets(value, steps.steps[half + 1 :]))
     return f"CASE WHEN {second} < {at} THEN {below} ELSE {above} END"
 
 
@@ -239,7 +243,7 @@ def local_second(instant: str, timezone: str) -> str:
 
 def _from_text(found: str, naive: str | None) -> Instant:
     utc = (
-        f"CASE WHEN {usual(found)} THEN epoch_us(TRY_CAST({found} AS TIMESTAMPTZ)) "
+        f"CASE WHEN {is_common_time(found)} THEN epoch_us(TRY_CAST({found} AS TIMESTAMPTZ)) "
         f"WHEN regexp_full_match({found}, {literal(OFFSET_TEXT)}) "
         f"THEN epoch_us(TRY_CAST(upper({found}) AS TIMESTAMPTZ)) "
         f"ELSE {_from_epoch(f'TRY_CAST({found} AS DOUBLE)')} END"
@@ -255,7 +259,7 @@ def _from_text(found: str, naive: str | None) -> Instant:
     return Instant(utc, wall)
 
 
-def usual(found: str) -> str:
+def is_common_time(found: str) -> str:
     """Return whether text is a time like 2024-02-19T10:11:12Z of this century, or is no time.
 
     What of it the engine reads as a time is `OFFSET_TEXT`, and sooner known than by that. The
@@ -283,7 +287,7 @@ def from_wall(wall: str, naive: str) -> str:
     return f"CASE WHEN {usable} THEN {wall} - CAST(1000000 AS BIGINT) * ({offset}) END"
 
 
-def typed(ref: Ref) -> str:
+def typed_column(ref: ColumnRef) -> str:
     """Return the column and the part of its path that its declared type knows."""
     found = identifier(ref.column)
     for step in ref.path[: ref.parsed]:

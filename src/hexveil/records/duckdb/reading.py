@@ -10,8 +10,8 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.cached_reading import count_cached
-from hexveil.records.duckdb.counting import count_all, with_offsets
-from hexveil.records.duckdb.regrid import Recounter
+from hexveil.records.duckdb.counting import check_offsets, count_source
+from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import (
@@ -23,8 +23,8 @@ from hexveil.records.duckdb.validation import (
     UNUSABLE,
 )
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
-from hexveil.records.progress import shown as in_progress
-from hexveil.records.sources.source_files import Table
+from hexveil.records.progress import show_progress as in_progress
+from hexveil.records.sources.source_files import MemoryTable
 from hexveil.records.units import refuse_single_records
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
-    from hexveil.records.read_request import Request
+    from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files
 
 
-def read_dataset(source: Files | Table, request: Request) -> Dataset:
+def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
     """Return the records of a source as counts, sums and, unless they could overflow, squares.
 
     Raises
@@ -49,40 +49,39 @@ def read_dataset(source: Files | Table, request: Request) -> Dataset:
         Session(request.memory, scratch=request.scratch) as session,
     ):
         relation = open_source(session, source, request.column_names)
-        if request.cache is None or isinstance(source, Table):
-            counted = count_all(session, relation, request)
+        if request.cache is None or isinstance(source, MemoryTable):
+            counted = count_source(session, relation, request)
         else:
             counted = count_cached(session, source, relation, request, request.cache)
-        request, grouping = counted.request, counted.grouping
-        rules, left_out, repeats = request.rules, counted.left_out, counted.repeats
+        request, rules, stored = counted.request, counted.request.rules, counted.counts.pairs
+        left_out, repeats = counted.counts.left_out, counted.counts.repeats
         refusals.refuse_unusable(session, counted.records, request, left_out)
         refuse_overflow(left_out.get(0, 0), request)
         if not rules.accept_single_records:
-            refuse_single_records(
-                *aggregation.single_records(session, grouping), request.columns.user
-            )
-        request = with_offsets(session, counted.records, request)
-        everything, enough, used = aggregation.choose_cells(session, grouping, rules.select)
+            refuse_single_records(*stored.count_single_records(), request.columns.user)
+        request = check_offsets(session, counted.records, request)
+        stored.create_cells()
+        everything, enough, used = aggregation.select_cells(session, stored.keys, rules.select)
         refusals.refuse_no_cell(everything, enough, request)
-        cells = aggregation.cell_table(session, rules.cells, grouping)
+        cells = aggregation.cell_table(session, rules.cells, stored.keys)
         refusals.refuse_swapped(cells, request)
-        fit = squares_fit(aggregation.largest_count(session, grouping), rules.scale)
+        fit = squares_fit(stored.largest_count(), rules.scale)
         named = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
-        pairs = aggregation.fetch_pairs(session, grouping, named)
-        units = aggregation.fetch_units(session, rules.privacy_unit, grouping)
+        pairs = stored.fetch_pairs(named)
+        units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     # The engine's memory is free before the pairs are put in order.
-    occupancy, found, used_units = aggregation.in_order(pairs)
+    occupancy, found, used_units = aggregation.to_occupancy(pairs)
     counts = rule_counts(request, left_out, repeats)
-    counts.update(aggregation.cell_counts(everything, used, int(occupancy.n.sum())))
-    facts = facts_of(source.shown, request, occupancy, cells, counts)
-    facts = replace(facts, recount=Recounter(source, request, facts))
+    counts.update(aggregation.selection_counts(everything, used, int(occupancy.n.sum())))
+    facts = public_metadata(source.shown, request, occupancy, cells, counts)
+    facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
     private = Sums(found[aggregation.TOTAL], found.get(aggregation.SQUARES))
     return Dataset(facts, private, units.take(used_units))
 
 
-def facts_of(
+def public_metadata(
     shown: str,
-    request: Request,
+    request: ReadRequest,
     occupancy: Occupancy,
     cells: CellTable,
     counts: Mapping[str, int],
@@ -100,7 +99,7 @@ def facts_of(
     )
 
 
-def rule_counts(request: Request, left_out: Mapping[int, int], repeats: int) -> dict[str, int]:
+def rule_counts(request: ReadRequest, left_out: Mapping[int, int], repeats: int) -> dict[str, int]:
     """Return how many records each public rule left out, in the order of the rules."""
     select = request.rules.select
     asked = {
@@ -112,12 +111,12 @@ def rule_counts(request: Request, left_out: Mapping[int, int], repeats: int) -> 
     counts = {"records read": sum(left_out.values())}
     for reason in (*UNUSABLE, *(reason for reason, used in asked.items() if used)):
         counts[REASONS[reason]] = left_out.get(reason, 0)
-    if aggregation.dedupes(request):
+    if aggregation.drops_repeats(request):
         counts["repeats of a user and time"] = repeats
     return counts
 
 
-def refuse_overflow(records: int, request: Request) -> None:
+def refuse_overflow(records: int, request: ReadRequest) -> None:
     """Raise InputError if sums of so many records could overflow."""
     if records * request.rules.scale.steps >= LARGEST_SUM:
         raise InputError(

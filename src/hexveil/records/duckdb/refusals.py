@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
     from hexveil.model.cells import CellTable
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.validation import Checked
-    from hexveil.records.read_request import Request
+    from hexveil.records.duckdb.validation import ValidatedRecords
+    from hexveil.records.read_request import ReadRequest
 
 _SWAPPED = "latitude and longitude look swapped: "
 _IN_RANGE = "{0} BETWEEN -90 AND 90 AND {1} BETWEEN -180 AND 180"
 
 
 def refuse_unusable(
-    session: Session, source: Checked, request: Request, left_out: Mapping[int, int]
+    session: Session, source: ValidatedRecords, request: ReadRequest, left_out: Mapping[int, int]
 ) -> None:
     """Raise InputError if there is no record, none is left, or too many cannot be used.
 
@@ -81,7 +81,7 @@ _NOTHING = {
 _IS = {reason: REASONS[reason] for reason in UNUSABLE}
 
 
-def _hint(session: Session, source: Checked, request: Request, worst: int) -> str:
+def _hint(session: Session, source: ValidatedRecords, request: ReadRequest, worst: int) -> str:
     if worst == NO_TIME:
         return _time_hint(session, source, request)
     if worst == NO_PLACE and request.columns.has_place:
@@ -89,10 +89,10 @@ def _hint(session: Session, source: Checked, request: Request, worst: int) -> st
     return ""
 
 
-def _time_hint(session: Session, source: Checked, request: Request) -> str:
+def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:
     early, late = session.rows(
-        f"SELECT count(*) FILTER (WHERE time_us < 0), count(*) FILTER (WHERE time_us >= {END_OF_TIMES * 10**6})"
-        f" FROM ({source.raw})"
+        "SELECT count(*) FILTER (WHERE time_us < 0), "
+        f"count(*) FILTER (WHERE time_us >= {END_OF_TIMES * 10**6}) FROM ({source.raw})"
     )[0]
     early, late = int(str(early)), int(str(late))
     if early or late:
@@ -105,7 +105,7 @@ def _time_hint(session: Session, source: Checked, request: Request) -> str:
     return "; times are ISO 8601 text, or seconds or milliseconds since 1970"
 
 
-def _place_hint(session: Session, source: Checked) -> str:
+def _place_hint(session: Session, source: ValidatedRecords) -> str:
     numbers, swapped = session.rows(
         "SELECT count(*) FILTER (WHERE isfinite(lat) AND isfinite(lon)), "
         f"count(*) FILTER (WHERE abs(lat) > 90 AND {_IN_RANGE.format('lon', 'lat')}) "
@@ -117,7 +117,7 @@ def _place_hint(session: Session, source: Checked) -> str:
 
 
 def _selected_away(
-    session: Session, source: Checked, request: Request, left_out: Mapping[int, int]
+    session: Session, source: ValidatedRecords, request: ReadRequest, left_out: Mapping[int, int]
 ) -> str:
     reason = max((DROPPED, HOURS, DATES, BOX), key=lambda r: left_out.get(r, 0))
     if left_out.get(BOX, 0) and request.rules.select.box is not None:
@@ -139,7 +139,7 @@ def _selected_away(
     )
 
 
-def refuse_no_cell(everything: int, enough: int, request: Request) -> None:
+def refuse_no_cell(everything: int, enough: int, request: ReadRequest) -> None:
     """Raise InputError if no cell is left after selection."""
     if enough:
         return
@@ -150,7 +150,7 @@ def refuse_no_cell(everything: int, enough: int, request: Request) -> None:
     )
 
 
-def refuse_swapped(cells: CellTable, request: Request) -> None:
+def refuse_swapped(cells: CellTable, request: ReadRequest) -> None:
     """Raise InputError if the cells would lie near the time zone's city once swapped.
 
     In most places swapped degrees are still degrees; the declared time zone gives them away. A

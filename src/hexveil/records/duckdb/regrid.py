@@ -15,22 +15,23 @@ from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.expressions import local_second
+from hexveil.records.duckdb.pair_store import PairTable
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
-from hexveil.records.duckdb.validation import checked
-from hexveil.records.progress import shown
+from hexveil.records.duckdb.validation import validate_records
+from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.records.read_request import Request
-    from hexveil.records.sources.source_files import Files, Table
+    from hexveil.records.read_request import ReadRequest
+    from hexveil.records.sources.source_files import Files, MemoryTable
 
 _KEPT = "kept_records"
 FINE = "fine_counts"
 
 
 @dataclass(frozen=True, repr=False)
-class Recounter:
+class DuckDBRegridder:
     """Counts the records of a source on other grids; see `hexveil.model.public_metadata.Recount`.
 
     Attributes
@@ -42,8 +43,8 @@ class Recounter:
         Of the data set, without its own `recount`.
     """
 
-    source: Files | Table
-    request: Request
+    source: Files | MemoryTable
+    request: ReadRequest
     facts: PublicMetadata
 
     def __call__(
@@ -53,24 +54,27 @@ class Recounter:
         rules = replace(self.request.rules, privacy_unit=privacy_unit)
         request = replace(self.request, rules=rules)
         refuse_slots(grids, request)
-        with shown("Counting records"), Session(request.memory, scratch=request.scratch) as session:
+        with (
+            show_progress("Counting records"),
+            Session(request.memory, scratch=request.scratch) as session,
+        ):
             self._keep(session, request)
             found: dict[Cells | Labels, PublicMetadata | None] = {}
-            for same in alike(grids):
+            for same in group_by_fine_grid(grids):
                 self._count_fine(session, request, same)
                 for grid in same:
-                    found[grid] = facts_on(session, request, self.facts, grid)
+                    found[grid] = metadata_on_grid(session, request, self.facts, grid)
         return tuple(found[grid] for grid in grids)
 
-    def _keep(self, session: Session, request: Request) -> None:
+    def _keep(self, session: Session, request: ReadRequest) -> None:
         # Repeats are looked for in all records, and only then is one of each kept.
-        drop = aggregation.dedupes(request)
-        source = checked(
+        drop = aggregation.drops_repeats(request)
+        source = validate_records(
             session, open_source(session, self.source, request.column_names), request, parse=drop
         )
         query = source.query
         if drop:
-            query, _ = aggregation.without_repeats(session, source)
+            query, _ = aggregation.deduplicate(session, source)
         columns = [
             "user_id",
             *source.places,
@@ -82,7 +86,9 @@ class Recounter:
             f"FROM ({query}) WHERE reject_reason = 0"
         )
 
-    def _count_fine(self, session: Session, request: Request, grids: list[Cells | Labels]) -> None:
+    def _count_fine(
+        self, session: Session, request: ReadRequest, grids: list[Cells | Labels]
+    ) -> None:
         """Count by all labels, or in slots of which every asked timeslot is a multiple."""
         grouping = fine_keys(session, request, grids)
         columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.items())
@@ -92,8 +98,8 @@ class Recounter:
         )
 
 
-def facts_on(
-    session: Session, request: Request, facts: PublicMetadata, grid: Cells | Labels
+def metadata_on_grid(
+    session: Session, request: ReadRequest, facts: PublicMetadata, grid: Cells | Labels
 ) -> PublicMetadata | None:
     """Return the public facts on a grid from the table of fine counts; None without a cell."""
     unit = {name: name for name in aggregation.unit_keys(request.rules.privacy_unit)}
@@ -106,19 +112,21 @@ def facts_on(
         assert isinstance(read, Labels)  # noqa: S101  labels are merged from labels
         place = dict(zip(read.columns, _places(read), strict=True))
         cell = {f"label{i}": place[name] for i, name in enumerate(grid.columns)}
-    grouping = aggregation.Keys(cell, unit)
+    grouping = aggregation.GroupKeys(cell, unit)
     columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.all.items())
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {aggregation.PAIRS} AS SELECT "
         f"{', '.join(grouping.all)}, CAST(sum(n) AS BIGINT) AS n "
         f"FROM (SELECT {columns}, n FROM {FINE}) GROUP BY ALL"
     )
-    everything, _, used = aggregation.choose_cells(session, grouping, request.rules.select)
+    pairs = PairTable(session, grouping)
+    pairs.create_cells()
+    everything, _, used = aggregation.select_cells(session, grouping, request.rules.select)
     if not used:
         return None
-    occupancy, *_ = aggregation.in_order(aggregation.fetch_pairs(session, grouping, ()))
+    occupancy, *_ = aggregation.to_occupancy(pairs.fetch_pairs(()))
     counts = dict(facts.rules)
-    counts.update(aggregation.cell_counts(everything, used, int(occupancy.n.sum())))
+    counts.update(aggregation.selection_counts(everything, used, int(occupancy.n.sum())))
     return replace(
         facts,
         occupancy=occupancy,
@@ -130,7 +138,7 @@ def facts_on(
     )
 
 
-def refuse_slots(grids: tuple[Cells | Labels, ...], request: Request) -> None:
+def refuse_slots(grids: tuple[Cells | Labels, ...], request: ReadRequest) -> None:
     """Raise InputError if slots are asked for of records without a time."""
     if request.columns.time is None and any(
         isinstance(grid, Cells) and grid.timeslot is not None for grid in grids
@@ -138,13 +146,15 @@ def refuse_slots(grids: tuple[Cells | Labels, ...], request: Request) -> None:
         raise InputError("timeslots need times; these records were read without.")
 
 
-def alike(grids: tuple[Cells | Labels, ...]) -> list[list[Cells | Labels]]:
+def group_by_fine_grid(grids: tuple[Cells | Labels, ...]) -> list[list[Cells | Labels]]:
     """Return the grids in parts, each of which is added up from one count."""
     fine = dict.fromkeys(_fine(grid) for grid in grids)
     return [[grid for grid in grids if _fine(grid) == one] for one in fine]
 
 
-def fine_keys(session: Session, request: Request, grids: list[Cells | Labels]) -> dict[str, str]:
+def fine_keys(
+    session: Session, request: ReadRequest, grids: list[Cells | Labels]
+) -> dict[str, str]:
     """Return what kept records are counted by for grids that are alike."""
     keys = aggregation.unit_keys(request.rules.privacy_unit)
     if isinstance(request.rules.cells, Labels):

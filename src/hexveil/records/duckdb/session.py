@@ -18,7 +18,7 @@ from duckdb.func import PythonUDFType
 from hexveil.base import scratch as scratch_folder
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.records.duckdb import interruptible_queries
-from hexveil.records.duckdb.hexagons.pixel_lookup import Pixels
+from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,16 +27,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.records.duckdb.packing.unpacking import Packed
-
 T = TypeVar("T")
 
 _MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", re.IGNORECASE)
 SMALLEST_MEMORY = 64 * 10**6
 LARGEST_MEMORY = 10**15
-SORTED = 0.5 / 8
+SORTABLE_PER_BYTE = 0.5 / 8
 """Whole numbers that may be sorted in memory at once per byte that may be used: half of it."""
-ENOUGH = 500 * 10**6
+ENGINE_RESERVE = 500 * 10**6
 """Bytes that the engine keeps while numbers are sorted beside it, if it had as many."""
 _BATCH = 1 << 17
 
@@ -82,11 +80,9 @@ class Session:
             self._connection = _connection(memory, threads, str(folder))
             opened.callback(self._connection.close)
             self._close = opened.pop_all().close
-        self._pixels: dict[int, Pixels] = {}
-        self.sortable = int(memory_size(memory) * SORTED)
+        self._pixels: dict[int, PixelLookup] = {}
+        self.sortable = int(memory_size(memory) * SORTABLE_PER_BYTE)
         """How many whole numbers may be sorted in memory at once."""
-        self.packed: Packed | None = None
-        """The pairs, where they are not in the table of pairs."""
 
     def __enter__(self) -> Self:
         return self
@@ -104,11 +100,11 @@ class Session:
 
     def register(self, name: str, table: pa.Table | pa.RecordBatchReader) -> None:
         """Give a table in memory a name in queries."""
-        self._apart(lambda: self._connection.register(name, table))
+        self._translate_errors(lambda: self._connection.register(name, table))
 
     def forget(self, name: str) -> None:
         """Take a table in memory its name again, and with it its room."""
-        self._apart(lambda: self._connection.unregister(name))
+        self._translate_errors(lambda: self._connection.unregister(name))
 
     def hexagon(self, lat: str, lon: str, resolution: int) -> str:
         """Return the expression of the hexagon of a place; both must be null or in range."""
@@ -124,9 +120,9 @@ class Session:
             )
         return f"{name}({lat}, {lon})"
 
-    def pixels(self, resolution: int) -> Pixels:
+    def pixels(self, resolution: int) -> PixelLookup:
         """Return the table of hexagons that this session has at a resolution."""
-        return self._pixels.setdefault(resolution, Pixels(resolution))
+        return self._pixels.setdefault(resolution, PixelLookup(resolution))
 
     def run(self, query: str) -> None:
         """Run a statement."""
@@ -134,18 +130,18 @@ class Session:
 
     def arrow(self, query: str) -> pa.Table:
         """Return the rows of a query."""
-        return self._apart(lambda: self._connection.sql(query).to_arrow_table())
+        return self._translate_errors(lambda: self._connection.sql(query).to_arrow_table())
 
     def stream(self, query: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a query in batches; they need not fit in memory."""
-        reader = self._apart(lambda: self._connection.sql(query).to_arrow_reader(_BATCH))
-        while (batch := self._apart(lambda: _next_batch(reader))) is not None:
+        reader = self._translate_errors(lambda: self._connection.sql(query).to_arrow_reader(_BATCH))
+        while (batch := self._translate_errors(lambda: _next_batch(reader))) is not None:
             yield batch
 
     @contextmanager
     def sharing(self) -> Iterator[None]:
         """Leave half of the memory to what is sorted beside the engine, which spills sooner."""
-        kept = max(self._memory / 2, min(self._memory, ENOUGH))
+        kept = max(self._memory / 2, min(self._memory, ENGINE_RESERVE))
         self.run(f"SET memory_limit='{int(kept)}B'")
         yield
         # Not after a failure: the engine may be beyond use, and would hide what it was.
@@ -157,7 +153,7 @@ class Session:
         None if it has more than `most` rows: they would not fit.
         """
         with self.sharing():
-            found = self._apart(lambda: self._column(query, most))
+            found = self._translate_errors(lambda: self._column(query, most))
         if found is None:
             return None
         found.sort()
@@ -165,7 +161,7 @@ class Session:
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return the rows of a small query."""
-        found = self._apart(lambda: self._connection.execute(query).fetchall())
+        found = self._translate_errors(lambda: self._connection.execute(query).fetchall())
         return [tuple(row) for row in found]
 
     def types(self, query: str) -> Mapping[str, duckdb.sqltypes.DuckDBPyType]:
@@ -173,12 +169,14 @@ class Session:
         found = self._execute(f"SELECT * FROM ({query}) LIMIT 0").description
         return {column[0]: column[1] for column in found}
 
-    def _apart(self, work: Callable[[], T]) -> T:
+    def _translate_errors(self, work: Callable[[], T]) -> T:
         """Do some work of the engine; failures in our words, interruptions at once."""
-        return _apart(lambda: interruptible_queries.run(work, self._connection.interrupt))
+        return _translate_errors(
+            lambda: interruptible_queries.run(work, self._connection.interrupt)
+        )
 
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
-        return self._apart(lambda: self._connection.execute(query))
+        return self._translate_errors(lambda: self._connection.execute(query))
 
     def _column(self, query: str, most: int) -> NDArray[np.uint64] | None:
         """Return a query's only column; None if it has more than `most` rows."""
@@ -241,7 +239,7 @@ _FAILURES = {
 }
 
 
-def _apart(work: Callable[[], T]) -> T:
+def _translate_errors(work: Callable[[], T]) -> T:
     """Return what some work of the engine returns, or raise its failure in our words.
 
     Raised outside of the handler: else the engine's error, which may quote rows, would hang on
@@ -250,11 +248,11 @@ def _apart(work: Callable[[], T]) -> T:
     try:
         return work()
     except duckdb.Error as error:
-        failure = _in_our_words(error)
+        failure = _translate(error)
     raise failure
 
 
-def _in_our_words(error: duckdb.Error) -> HexveilError:
+def _translate(error: duckdb.Error) -> HexveilError:
     """Return the error that says the same without a word of DuckDB's, which may quote rows."""
     text = str(error)
     if isinstance(error, duckdb.OutOfMemoryException):

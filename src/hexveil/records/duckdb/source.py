@@ -21,16 +21,16 @@ from duckdb.sqltypes import DuckDBPyType
 from hexveil.base.errors import MAX_LISTED, ColumnError, InputError
 from hexveil.records.duckdb.expressions import literal
 from hexveil.records.sources.columns import (
-    Kind,
-    KindName,
-    Ref,
+    ColumnRef,
+    ColumnType,
     Schema,
-    every_name,
+    TypeName,
+    all_names,
     resolve,
     resolve_location,
 )
 from hexveil.records.sources.headers import MARKS, FirstLine, first_line, is_confirmed
-from hexveil.records.sources.source_files import Files, Table, first_bytes, safe_path
+from hexveil.records.sources.source_files import Files, MemoryTable, first_bytes, safe_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -94,11 +94,11 @@ class Relation:
         )
         return int(str(session.rows(query)[0][0]))
 
-    def find(self, session: Session, role: str, name: str) -> Ref:
+    def find(self, session: Session, role: str, name: str) -> ColumnRef:
         """Return where a configured column is found."""
         return self._search(session, lambda schema: resolve(role, name, schema))
 
-    def find_user(self, session: Session, name: str) -> Ref:
+    def find_user(self, session: Session, name: str) -> ColumnRef:
         """Return where the configured column of user ids is found.
 
         Raises
@@ -114,7 +114,7 @@ class Relation:
             )
         return found
 
-    def find_location(self, session: Session, name: str) -> tuple[Ref, Ref]:
+    def find_location(self, session: Session, name: str) -> tuple[ColumnRef, ColumnRef]:
         """Return where latitude and longitude of a configured location are found."""
         return self._search(session, lambda schema: resolve_location(name, schema))
 
@@ -132,7 +132,7 @@ class Relation:
             except ColumnError as error:
                 missing = error
         # Not from within a handler: the error's context would hold the names that are left out.
-        raise self._careful(missing, tuple(every_name(schema)))
+        raise self._careful(missing, tuple(all_names(schema)))
 
     def _careful(self, missing: ColumnError, names: Sequence[str]) -> ColumnError:
         """Return the error with only those names that may be shown.
@@ -167,7 +167,7 @@ def _closest_key(column: str, names: Sequence[str]) -> Sequence[str]:
 
 
 def open_source(
-    session: Session, source: Files | Table, configured: Collection[str] = ()
+    session: Session, source: Files | MemoryTable, configured: Collection[str] = ()
 ) -> Relation:
     """Return the records of a source as a relation.
 
@@ -183,7 +183,7 @@ def open_source(
     InputError
         If a file is malformed as a whole, holds no row, or has other columns than the rest.
     """
-    if isinstance(source, Table):
+    if isinstance(source, MemoryTable):
         return _open_table(session, source.data)
     if source.kind == "csv":
         return _open_csv(source, configured)
@@ -268,7 +268,7 @@ def _open_csv(source: Files, configured: Collection[str]) -> Relation:
         some = [(header, [p for p in own if p in paths]) for header, own in layouts.items()]
         return " UNION ALL BY NAME ".join(_csv_scan(header, own) for header, own in some if own)
 
-    schema: Schema = {name: Kind("text") for header in headers for name in header.fields}
+    schema: Schema = {name: ColumnType("text") for header in headers for name in header.fields}
     return Relation(part(source.paths), schema, skips=True, part=part, configured=configured)
 
 
@@ -324,10 +324,10 @@ def _document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT
     return {name: _json_kind(inside) for name, inside in structure.items()}
 
 
-def _json_kind(structure: object) -> Kind:
+def _json_kind(structure: object) -> ColumnType:
     if isinstance(structure, dict):
-        return Kind("json", {name: _json_kind(inside) for name, inside in structure.items()})
-    return Kind("json")
+        return ColumnType("json", {name: _json_kind(inside) for name, inside in structure.items()})
+    return ColumnType("json")
 
 
 def _check_names(where: Callable[[], str], names: Sequence[str], *, shown: bool = True) -> None:
@@ -385,7 +385,7 @@ def _typed_schema(session: Session, query: str) -> Schema:
 
 
 _NESTED = ("struct", "list", "array")
-_KINDS: dict[str, KindName] = {
+_KINDS: dict[str, TypeName] = {
     "varchar": "text",
     "enum": "text",
     "uuid": "text",
@@ -403,19 +403,19 @@ _KINDS: dict[str, KindName] = {
 _FLOAT_BITS = {"float": 24, "double": 53}
 
 
-def _kind(found: DuckDBPyType) -> Kind:
+def _kind(found: DuckDBPyType) -> ColumnType:
     name = found.id
     children = {} if name not in _NESTED else dict(found.children)
     inner = {n: _kind(t) for n, t in children.items() if isinstance(t, DuckDBPyType)}
     if name == "struct":
-        return Kind("struct", inner)
+        return ColumnType("struct", inner)
     if name in _NESTED:
-        return Kind("list", element=inner["child"])
+        return ColumnType("list", element=inner["child"])
     if name.endswith(("int", "integer")):
-        return Kind("number", whole=True)
+        return ColumnType("number", whole=True)
     if name in _FLOAT_BITS:
-        return Kind("number", float_bits=_FLOAT_BITS[name])
-    return Kind(_KINDS.get(name, "other"))
+        return ColumnType("number", float_bits=_FLOAT_BITS[name])
+    return ColumnType(_KINDS.get(name, "other"))
 
 
 def _paths(paths: Sequence[str]) -> str:

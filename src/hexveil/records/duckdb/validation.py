@@ -6,9 +6,9 @@ then drop_values, hours, dates and box. The value is clamped as a double, rounde
 half away from zero, and clamped again in integers. Nothing in here can fail on a value: see
 `hexveil.model.public_metadata.ValueLattice`.
 
-Columns of the checked query: `reject_reason` (0 where the record is kept), `user_id`, `time_us` (the
-instant in microseconds), `local_s` (the local wall clock in seconds), `place0, place1, ...` (latitude
-and longitude, or labels), `quanta` (the value in quanta above the lower bound).
+Columns of the validating query: `reject_reason` (0 where the record is kept), `user_id`, `time_us`
+(the instant in microseconds), `local_s` (the local wall clock in seconds), `place0, place1, ...`
+(latitude and longitude, or labels), `quanta` (the value in quanta above the lower bound).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexveil.model.cells import DAY, Cells
-from hexveil.records.duckdb.canonical_ids import user_id
+from hexveil.records.duckdb.canonical_ids import canonical_id
 from hexveil.records.duckdb.expressions import (
-    Fields,
+    JsonFields,
     from_wall,
     instant,
     local_second,
     name_text,
     number,
     number_literal,
-    whole,
+    whole_number,
 )
 from hexveil.records.duckdb.source import DOCUMENT, Relation
 from hexveil.records.utc_offsets import END_OF_TIMES
@@ -34,8 +34,8 @@ from hexveil.records.utc_offsets import END_OF_TIMES
 if TYPE_CHECKING:
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.read_request import Request
-    from hexveil.records.sources.columns import Ref
+    from hexveil.records.read_request import ReadRequest
+    from hexveil.records.sources.columns import ColumnRef
 
 REASONS = (
     "kept",
@@ -55,20 +55,20 @@ UNPARSABLE, NO_VALUE, NO_USER, INEXACT_USER, NO_TIME, NO_PLACE = range(1, 7)
 DROPPED, HOURS, DATES, BOX = range(7, 11)
 UNUSABLE = (UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE)
 """Reasons that may cover some records; a single one with an inexact id is refused."""
-TWIN = "whole_"
+INTEGER_KEY_PREFIX = "whole_"
 """What the name of a column of whole numbers begins with, whose text is another column."""
 PARSED = "parsed_records"
 """Temporary table: records that were text, parsed once."""
 
 
 @dataclass(frozen=True)
-class Checked:
+class ValidatedRecords:
     """The checked records of one relation.
 
     Attributes
     ----------
     query : str
-        SELECT reject_reason, user_id, time_us, local_s, place0, ..., quanta (see the module's head).
+        Selects the columns that the head of this module lists.
     raw : str
         The same records before any check, for finding out what is wrong with them.
     places : tuple of str
@@ -82,8 +82,8 @@ class Checked:
     columnar : bool
         Whether one column can be scanned without all others, so that looking twice costs little.
     twins : tuple of str
-        Columns of `query` and `raw`, of whole numbers whose text is the user or a label: `whole_user_id`,
-        `whole_raw_label0` and so on.
+        Columns of `query` and `raw`, of whole numbers whose text is the user or a label:
+        `whole_user_id`, `whole_raw_label0` and so on.
     """
 
     query: str
@@ -97,9 +97,9 @@ class Checked:
     naive: bool = False
 
 
-def checked(
-    session: Session, relation: Relation, request: Request, *, parse: bool = False
-) -> Checked:
+def validate_records(
+    session: Session, relation: Relation, request: ReadRequest, *, parse: bool = False
+) -> ValidatedRecords:
     """Return the query that checks every record of a relation.
 
     Parameters
@@ -116,7 +116,7 @@ def checked(
     ColumnError, InputError
         If a configured column is missing or of a type that cannot be used.
     """
-    raw = _Raw(session, relation, request)
+    raw = _RawColumns(session, relation, request)
     columnar = not (relation.documents or relation.skips)
     if parse and not columnar:
         session.run(f"CREATE OR REPLACE TEMP TABLE {PARSED} AS {raw.parsed}")
@@ -126,14 +126,15 @@ def checked(
     naive = timed and request.rules.two_clocks
     places = ("lat", "lon") if isinstance(request.rules.cells, Cells) else raw.labels
     query = (
-        f"SELECT {_why(request, raw)} AS reject_reason, user_id, {'time_us, ' if timed else ''}{'local_s, ' if local else ''}"
+        f"SELECT {_reject_reason(request, raw)} AS reject_reason, user_id, "
+        f"{'time_us, ' if timed else ''}{'local_s, ' if local else ''}"
         + "".join(f"{name}, " for name in raw.twins)
         + ", ".join(f"{name} AS place{i}" for i, name in enumerate(places))
         + f", {quanta('value', request.rules.scale)} AS quanta{', naive' if naive else ''} "
         f"FROM ({raw.query})"
     )
     names = tuple(f"place{i}" for i in range(len(places)))
-    return Checked(
+    return ValidatedRecords(
         query, raw.query, names, timed, local, bool(raw.labels), columnar, raw.twins, naive
     )
 
@@ -146,14 +147,13 @@ def quanta(value: str, scale: ValueLattice) -> str:
     )
     size = "INTEGER" if scale.steps < 2**31 else "BIGINT"
     clamped = f"greatest(least({value}, {high}), {low})"
-    whole = f"CAST(round({clamped} * {top} / {bottom}) AS BIGINT)"
-    above = f"{whole} - {int(scale.lower / scale.quantum)}"
+    whole_number = f"CAST(round({clamped} * {top} / {bottom}) AS BIGINT)"
+    above = f"{whole_number} - {int(scale.lower / scale.quantum)}"
     return f"CAST(greatest(least({above}, {scale.steps}), 0) AS {size})"
 
 
-class _Raw:
-    """The columns of a record as they are read: malformed, value, user_id, time_us, local_s, lat, lon,
-    raw_label0, raw_label1, ...
+class _RawColumns:
+    """The columns of a record as read: malformed, value, user_id, time_us, lat, raw_label0, ...
 
     Attributes
     ----------
@@ -167,14 +167,14 @@ class _Raw:
         Whether there is a column `inexact_user`, that says whether an id is a float and not exact.
     """
 
-    def __init__(self, session: Session, relation: Relation, request: Request) -> None:
-        self._document = Fields(DOCUMENT) if relation.documents else None
+    def __init__(self, session: Session, relation: Relation, request: ReadRequest) -> None:
+        self._document = JsonFields(DOCUMENT) if relation.documents else None
         self._session, self._relation, self._request = session, relation, request
         self.labels: tuple[str, ...] = ()
         self.twins: tuple[str, ...] = ()
         self.has_place = request.columns.has_place
         columns = {**self._own(), **self._place(), **self._time(), **self._labels()}
-        self.twins = tuple(name for name in columns if name.startswith(TWIN))
+        self.twins = tuple(name for name in columns if name.startswith(INTEGER_KEY_PREFIX))
         named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
         # All fields are known to be asked for by now.
         rows = self._document.query(relation.query) if self._document else relation.query
@@ -184,7 +184,7 @@ class _Raw:
         named = self._request.columns
         value = self._relation.find(self._session, "value", named.value)
         user = self._relation.find_user(self._session, named.user)
-        found = user_id(user, self._document)
+        found = canonical_id(user, self._document)
         self.inexact_users = found.inexact is not None
         return {
             "malformed": "malformed" if self._document else "false",
@@ -194,10 +194,10 @@ class _Raw:
             **self._twin("user_id", user),
         }
 
-    def _twin(self, name: str, ref: Ref) -> dict[str, str]:
+    def _twin(self, name: str, ref: ColumnRef) -> dict[str, str]:
         """Return the whole number whose text a column is, if it is one's."""
-        found = None if self._document else whole(ref)
-        return {} if found is None else {TWIN + name: found}
+        found = None if self._document else whole_number(ref)
+        return {} if found is None else {INTEGER_KEY_PREFIX + name: found}
 
     def _place(self) -> dict[str, str]:
         named = self._request.columns
@@ -233,7 +233,7 @@ class _Raw:
 
     def key(self, name: str) -> str:
         """Return the column that says whether a text is there: its whole number, if it has one."""
-        return TWIN + name if TWIN + name in self.twins else name
+        return INTEGER_KEY_PREFIX + name if INTEGER_KEY_PREFIX + name in self.twins else name
 
     def _instants(self, query: str) -> str:
         """Put the instant in place of what it follows from: a step of its own, computed once."""
@@ -253,7 +253,7 @@ class _Raw:
         return f"SELECT *, {local_second('time_us', clock)} AS local_s FROM ({self.parsed})"
 
 
-def _why(request: Request, raw: _Raw) -> str:
+def _reject_reason(request: ReadRequest, raw: _RawColumns) -> str:
     """Return the number of the first rule that leaves a record out, 0 if none does."""
     tests = [
         (UNPARSABLE, "malformed"),
@@ -269,7 +269,7 @@ def _why(request: Request, raw: _Raw) -> str:
     return f"CAST(CASE {cases} ELSE 0 END AS TINYINT)"
 
 
-def _place_tests(request: Request, raw: _Raw) -> list[tuple[int, str]]:
+def _place_tests(request: ReadRequest, raw: _RawColumns) -> list[tuple[int, str]]:
     tests = [(NO_PLACE, f"{raw.key(label)} IS NULL") for label in raw.labels]
     if not raw.labels or request.rules.select.box is not None:
         # The engine leaves out ranges that a file's statistics promise, and those know of no NaN.
@@ -278,7 +278,7 @@ def _place_tests(request: Request, raw: _Raw) -> list[tuple[int, str]]:
     return tests
 
 
-def _selection_tests(request: Request) -> list[tuple[int, str]]:
+def _selection_tests(request: ReadRequest) -> list[tuple[int, str]]:
     select, tests = request.rules.select, []
     if select.drop_values:
         odd = ", ".join(number_literal(float(value)) for value in select.drop_values)

@@ -47,7 +47,7 @@ _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeSpan:
     """First and last usable instant of a file, in microseconds, and as local seconds.
 
     None where no record has a usable time; `local` also without a local clock.
@@ -58,7 +58,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Stamp:
+class FileStamp:
     """What tells a file, as it is declared and as it lies on the disk.
 
     Attributes
@@ -76,7 +76,7 @@ class Stamp:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """The head of an entry: of which files, for which question, and its public counts.
 
     Attributes
@@ -101,8 +101,8 @@ class Entry:
     asked: str
     window: str
     maker: str
-    files: tuple[Stamp, ...]
-    spans: tuple[Span, ...] | None
+    files: tuple[FileStamp, ...]
+    spans: tuple[TimeSpan, ...] | None
     reasons: Mapping[int, int]
     repeats: int
     table: str = ""
@@ -114,7 +114,7 @@ class Entry:
         files = sorted((f.name, f.version) for f in self.files)
         return _hash([self.asked, self.window, files])[:32]
 
-    def replaces(self, other: Entry) -> bool:
+    def replaces(self, other: CacheEntry) -> bool:
         """Return whether `other` is of no use once this entry is there."""
         own = {f.name: f for f in self.files}
         shared = [(own[f.name], f) for f in other.files if f.name in own]
@@ -132,7 +132,7 @@ class Cache:
     versions: Versions
 
 
-def cache_of(cache: object, version: object, given: object, source: object) -> Cache | None:
+def resolve_cache(cache: object, version: object, given: object, source: object) -> Cache | None:
     """Return where sums of a source are cached; None if they are not.
 
     Parameters
@@ -168,7 +168,7 @@ def cache_of(cache: object, version: object, given: object, source: object) -> C
 def _refuse_among(folder: Path, given: Sequence[object], source: Files) -> None:
     """Refuse a cache that a source would find among its files, or that holds records."""
     cache = os.path.realpath(folder)
-    inside = any(_reaches(str(item), cache) for item in given)
+    inside = any(_could_contain(str(item), cache) for item in given)
     around = any(Path(os.path.realpath(p)).is_relative_to(cache) for p in source.paths)
     if inside or around:
         raise InputError(
@@ -177,7 +177,7 @@ def _refuse_among(folder: Path, given: Sequence[object], source: Files) -> None:
         )
 
 
-def _reaches(source: str, cache: str) -> bool:
+def _could_contain(source: str, cache: str) -> bool:
     """Return whether a folder or pattern of records could have its files in the cache."""
     if Path(source).is_dir():
         return Path(cache).is_relative_to(os.path.realpath(source))
@@ -192,14 +192,14 @@ def _reaches(source: str, cache: str) -> bool:
     return fnmatch.fnmatchcase(cache, str(Path(glob.escape(start), *parts[plain:])))
 
 
-class Store:
+class CacheFolder:
     """PRIVATE. A cache folder that is there and safe to use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def __repr__(self) -> str:
-        return "Store(private)"
+        return "CacheFolder(private)"
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -216,27 +216,27 @@ class Store:
         atomic_files.remove_stale(target)
         return cls(folder)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CacheEntry]:
         """Return the heads that can be read, in the order of their names."""
-        with _sentence("read"):
+        with _translate_errors("read"):
             heads = sorted(p for p in self._folder.iterdir() if p.name.endswith(HEAD))
-        found = [(path, _head(path)) for path in heads]
+        found = [(path, _read_head(path)) for path in heads]
         return [e for path, e in found if e is not None and path.name == e.key + HEAD]
 
-    def whole(self, entry: Entry) -> bool:
+    def whole(self, entry: CacheEntry) -> bool:
         """Return whether the table of an entry is what its head says."""
         return not entry.table or _digest(self._folder / entry.table) == entry.digest
 
-    def table(self, entry: Entry) -> str:
+    def table(self, entry: CacheEntry) -> str:
         """Return the path of an entry's table."""
         return str(self._folder / entry.table)
 
-    def put(self, entry: Entry, write: Callable[[str], None] | None) -> Entry:
+    def put(self, entry: CacheEntry, write: Callable[[str], None] | None) -> CacheEntry:
         """Keep an entry whose table `write` writes to a path; return it, with its table.
 
         What it replaces is removed. If another process was faster, its entry stands.
         """
-        with _sentence("written"), contextlib.ExitStack() as held:
+        with _translate_errors("written"), contextlib.ExitStack() as held:
             if write is not None:
                 table = self._folder / (secrets.token_hex(16) + TABLE)
                 with atomic_files.file(table, mode=0o600) as temporary:
@@ -247,22 +247,22 @@ class Store:
             else:
                 held.enter_context(atomic_files.exclusive_lock(self._folder))
             head = self._folder / (entry.key + HEAD)
-            before = _head(head)
+            before = _read_head(head)
             if before is not None and before.files == entry.files and self.whole(before):
                 stands = before if before.spans is not None or entry.spans is None else entry
             else:
                 stands = entry
             if stands is entry:
-                atomic_files.write(head, _text(entry), mode=0o600)
+                atomic_files.write(head, _head_text(entry), mode=0o600)
             self._clean(stands)
         return stands
 
-    def _clean(self, kept: Entry) -> None:
+    def _clean(self, kept: CacheEntry) -> None:
         """Remove what an entry replaces, and tables of no head. Only under the lock."""
         named = set()
         for path in list(self._folder.iterdir()):
             if path.name.endswith(HEAD) and path.name != kept.key + HEAD:
-                other = _head(path)
+                other = _read_head(path)
                 if other is None or kept.replaces(other):
                     path.unlink(missing_ok=True)
                 else:
@@ -274,7 +274,7 @@ class Store:
         atomic_files.remove_stale(self._folder)
 
 
-def stamp(path: str, version: str) -> Stamp:
+def stamp_file(path: str, version: str) -> FileStamp:
     """Return what tells a file now."""
     try:
         found = os.stat(path)  # noqa: PTH116  as the engine opens it
@@ -284,10 +284,10 @@ def stamp(path: str, version: str) -> Stamp:
         raise InputError(f"source: {safe_path(path)} cannot be looked up ({why}).") from None
     # Folders named key=value can be columns, also where a link leads around them.
     named = [part for part in Path(path).parts[:-1] if "=" in part]
-    return Stamp(_hash([full, named]), _hash([version]), found.st_size, found.st_mtime_ns)
+    return FileStamp(_hash([full, named]), _hash([version]), found.st_size, found.st_mtime_ns)
 
 
-def refuse_grown(path: str, now: Stamp, entries: Sequence[Entry]) -> None:
+def refuse_changed_size(path: str, now: FileStamp, entries: Sequence[CacheEntry]) -> None:
     """Raise InputError if a file has another size than it had under the same version."""
     for entry in entries:
         for then in entry.files:
@@ -298,7 +298,7 @@ def refuse_grown(path: str, now: Stamp, entries: Sequence[Entry]) -> None:
                 )
 
 
-def question(parts: Sequence[object]) -> str:
+def query_hash(parts: Sequence[object]) -> str:
     """Return the hash of all that shapes a table."""
     return _hash([FORMAT, *parts])
 
@@ -307,14 +307,14 @@ def _hash(parts: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _text(entry: Entry) -> bytes:
+def _head_text(entry: CacheEntry) -> bytes:
     """Return a head as it is written: its fields, and their digest."""
     fields = asdict(entry) | {"reasons": {str(k): v for k, v in entry.reasons.items()}}
     plain = json.loads(json.dumps(fields))
     return json.dumps({"head": plain, "digest_of_head": _hash([plain])}).encode()
 
 
-def _head(path: Path) -> Entry | None:
+def _read_head(path: Path) -> CacheEntry | None:
     """Return the head in a file; None if it cannot be read as one, for whatever reason."""
     try:
         content = _bytes(path)
@@ -326,13 +326,13 @@ def _head(path: Path) -> Entry | None:
         return None
 
 
-def _parsed(fields: dict[str, Any]) -> Entry:
+def _parsed(fields: dict[str, Any]) -> CacheEntry:
     spans = fields["spans"]
-    return Entry(
+    return CacheEntry(
         asked=fields["asked"],
         window=fields["window"],
         maker=fields["maker"],
-        files=tuple(Stamp(**file) for file in fields["files"]),
+        files=tuple(FileStamp(**file) for file in fields["files"]),
         spans=None if spans is None else tuple(_span(**span) for span in spans),
         reasons={int(reason): int(count) for reason, count in fields["reasons"].items()},
         repeats=int(fields["repeats"]),
@@ -341,8 +341,8 @@ def _parsed(fields: dict[str, Any]) -> Entry:
     )
 
 
-def _span(instants: list[int] | None, local: list[int] | None) -> Span:
-    return Span(*(None if ends is None else (ends[0], ends[1]) for ends in (instants, local)))
+def _span(instants: list[int] | None, local: list[int] | None) -> TimeSpan:
+    return TimeSpan(*(None if ends is None else (ends[0], ends[1]) for ends in (instants, local)))
 
 
 def _bytes(path: Path) -> bytes | None:
@@ -368,7 +368,7 @@ def _safe(found: os.stat_result) -> bool:
 
 
 @contextlib.contextmanager
-def _sentence(what: str) -> Iterator[None]:
+def _translate_errors(what: str) -> Iterator[None]:
     """Raise the system's refusal as a sentence."""
     try:
         yield

@@ -15,13 +15,13 @@ from hexveil.base.errors import ColumnError, InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-KindName = Literal[
+TypeName = Literal[
     "text", "number", "boolean", "time", "naive time", "date", "json", "struct", "list", "other"
 ]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ColumnType:
     """What a column or field holds, by its declared type.
 
     Attributes
@@ -38,15 +38,15 @@ class Kind:
         to this power are exact, larger ones may stand for several.
     """
 
-    name: KindName
-    fields: Mapping[str, Kind] = field(default_factory=dict)
-    element: Kind | None = None
+    name: TypeName
+    fields: Mapping[str, ColumnType] = field(default_factory=dict)
+    element: ColumnType | None = None
     whole: bool = False
     float_bits: int = 0
 
 
 @dataclass(frozen=True)
-class Ref:
+class ColumnRef:
     """A column, or a field inside one.
 
     Attributes
@@ -65,15 +65,15 @@ class Ref:
 
     column: str
     path: tuple[str | int, ...]
-    kind: Kind
+    kind: ColumnType
     parsed: int = 0
     point: int | None = None
 
 
-Schema = dict[str, Kind]
+Schema = dict[str, ColumnType]
 
 
-def resolve(role: str, name: str, schema: Schema) -> Ref:
+def resolve(role: str, name: str, schema: Schema) -> ColumnRef:
     """Return where the column configured as `name` is found.
 
     Raises
@@ -81,37 +81,39 @@ def resolve(role: str, name: str, schema: Schema) -> Ref:
     ColumnError
         If it is not in the source; the message names the nearest.
     """
-    found = _lookup(name, schema)
+    found = _find_column(name, schema)
     if found is None:
-        raise ColumnError(role, name, tuple(every_name(schema)))
+        raise ColumnError(role, name, tuple(all_names(schema)))
     return found
 
 
-def resolve_location(name: str, schema: Schema) -> tuple[Ref, Ref]:
+def resolve_location(name: str, schema: Schema) -> tuple[ColumnRef, ColumnRef]:
     """Return where latitude and longitude of a one-field location are found.
 
     The field may be a list, a GeoJSON point, text of either, or a pair of columns whose names
     end in 0 and 1 after a slash or dot.
     """
-    found = _lookup(name, schema)
+    found = _find_column(name, schema)
     if found is not None:
         return _pair(name, found)
     for mark in ("/", "."):
         for stem in (name, f"{name}{mark}coordinates"):
-            lon, lat = (_lookup(f"{stem}{mark}{i}", schema) for i in (0, 1))
+            lon, lat = (_find_column(f"{stem}{mark}{i}", schema) for i in (0, 1))
             if lat is not None and lon is not None:
                 return lat, lon
-    raise ColumnError("location", name, tuple(every_name(schema)))
+    raise ColumnError("location", name, tuple(all_names(schema)))
 
 
-def _pair(name: str, ref: Ref) -> tuple[Ref, Ref]:
+def _pair(name: str, ref: ColumnRef) -> tuple[ColumnRef, ColumnRef]:
     kind = ref.kind
     if kind.name == "struct" and "coordinates" in kind.fields:
         inner = kind.fields["coordinates"]
-        ref = Ref(ref.column, (*ref.path, "coordinates"), inner, ref.parsed + 1)
+        ref = ColumnRef(ref.column, (*ref.path, "coordinates"), inner, ref.parsed + 1)
         kind = inner
     if kind.name == "list" and kind.element is not None:
-        lat, lon = (Ref(ref.column, (*ref.path, i), kind.element, ref.parsed + 1) for i in (1, 0))
+        lat, lon = (
+            ColumnRef(ref.column, (*ref.path, i), kind.element, ref.parsed + 1) for i in (1, 0)
+        )
         return lat, lon
     if kind.name in ("json", "text"):
         return replace(ref, point=1), replace(ref, point=0)
@@ -121,20 +123,20 @@ def _pair(name: str, ref: Ref) -> tuple[Ref, Ref]:
     )
 
 
-def _lookup(name: str, schema: Schema) -> Ref | None:
+def _find_column(name: str, schema: Schema) -> ColumnRef | None:
     if name in schema:
-        return Ref(name, (), schema[name])
+        return ColumnRef(name, (), schema[name])
     parts = name.split(".")
     for size in range(len(parts) - 1, 0, -1):
         head = ".".join(parts[:size])
         if head in schema:
-            inside = _descend(Ref(head, (), schema[head]), parts[size:])
+            inside = _descend(ColumnRef(head, (), schema[head]), parts[size:])
             if inside is not None:
                 return inside
     return None
 
 
-def _descend(ref: Ref, parts: list[str]) -> Ref | None:
+def _descend(ref: ColumnRef, parts: list[str]) -> ColumnRef | None:
     """Follow a path by declared type as far as that goes, and inside JSON from there."""
     if not parts:
         return ref
@@ -145,15 +147,19 @@ def _descend(ref: Ref, parts: list[str]) -> Ref | None:
         return _descend(_inside(ref, int(part), kind.element), parts[1:])
     if kind.name in ("json", "text"):
         steps = _json_steps(kind, parts)
-        return None if steps is None else replace(ref, path=(*ref.path, *steps), kind=Kind("json"))
+        return (
+            None
+            if steps is None
+            else replace(ref, path=(*ref.path, *steps), kind=ColumnType("json"))
+        )
     return None
 
 
-def _inside(ref: Ref, step: str | int, kind: Kind) -> Ref:
-    return Ref(ref.column, (*ref.path, step), kind, ref.parsed + 1)
+def _inside(ref: ColumnRef, step: str | int, kind: ColumnType) -> ColumnRef:
+    return ColumnRef(ref.column, (*ref.path, step), kind, ref.parsed + 1)
 
 
-def _json_steps(kind: Kind, parts: list[str]) -> tuple[str | int, ...] | None:
+def _json_steps(kind: ColumnType, parts: list[str]) -> tuple[str | int, ...] | None:
     """Return the steps of a path in JSON; None where its keys are known and lack it."""
     if not kind.fields:
         return tuple(int(part) if part.isdigit() else part for part in parts)
@@ -167,8 +173,8 @@ def _json_steps(kind: Kind, parts: list[str]) -> tuple[str | int, ...] | None:
     return None
 
 
-def every_name(schema: Schema, stem: str = "") -> Iterator[str]:
+def all_names(schema: Schema, stem: str = "") -> Iterator[str]:
     """Yield every name a column may be configured by, nested ones with dots."""
     for name, kind in schema.items():
         yield stem + name
-        yield from every_name(dict(kind.fields), f"{stem}{name}.")
+        yield from all_names(dict(kind.fields), f"{stem}{name}.")

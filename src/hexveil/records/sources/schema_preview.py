@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed
-from hexveil.records.sources.source_files import Files, find, safe_path
+from hexveil.records.sources.source_files import Files, resolve_source, safe_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -18,7 +18,7 @@ _MEMORY = "500MB"
 
 
 @dataclass(frozen=True)
-class Look:
+class SourceSchema:
     """What a source's columns are called and hold.
 
     Attributes
@@ -33,7 +33,9 @@ class Look:
     documents: bool
 
 
-def look(source: object, known: Collection[str] = (), *, trusted: bool = False) -> Look:
+def inspect_schema(
+    source: object, known: Collection[str] = (), *, trusted: bool = False
+) -> SourceSchema:
     """Return the columns of a source that `read` takes, without a value of its records.
 
     For JSON documents, the keys of the first thousand. The first line of a CSV file counts as a
@@ -61,13 +63,13 @@ def look(source: object, known: Collection[str] = (), *, trusted: bool = False) 
     from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415
 
-    found = find(source)
+    found = resolve_source(source)
     with Session(_MEMORY) as session:
         opened = open_source(session, found)
     if isinstance(found, Files) and found.kind == "csv" and not trusted:
         for path in found.paths:
             _refuse_doubtful(path, found.paths, known)
-    return Look(opened.schema, opened.documents)
+    return SourceSchema(opened.schema, opened.documents)
 
 
 def _refuse_doubtful(path: str, among: Sequence[str], known: Collection[str]) -> None:

@@ -46,7 +46,7 @@ _TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
 _BLOCK = 1 << 20
 _EXACT = 2**53
 """Floats below this in size are exact, if they are whole."""
-_SAYING = re.compile(r"(^|[/\\])([^/\\=]+)=[^/\\]+(?=[/\\])")
+_KEY_VALUE_FOLDER = re.compile(r"(^|[/\\])([^/\\=]+)=[^/\\]+(?=[/\\])")
 """A folder named key=value in a path."""
 
 
@@ -72,14 +72,14 @@ class Files:
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class MemoryTable:
     """PRIVATE. A table in memory; its repr shows nothing of it."""
 
     data: pa.Table
     shown: str = MEMORY_NAME
 
     def __repr__(self) -> str:
-        return f"Table(columns={self.data.num_columns}, private)"
+        return f"MemoryTable(columns={self.data.num_columns}, private)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,7 +120,7 @@ def safe_path(path: str, among: Sequence[str] = ()) -> str:
     >>> safe_path("bus=7/1.csv", ["bus=6/1.csv", "bus=7/1.csv"])
     "'bus=.../1.csv' (file 2 of 2)"
     """
-    shown = _SAYING.sub(r"\1\2=...", path)
+    shown = _KEY_VALUE_FOLDER.sub(r"\1\2=...", path)
     if shown == path or path not in among:
         return repr(shown)
     return f"{shown!r} (file {among.index(path) + 1} of {len(among)})"
@@ -140,7 +140,7 @@ def is_spark(thing: object, kind: str) -> bool:
     )
 
 
-def find_for_spark(source: object) -> Files | Table | Frame | Remote:
+def resolve_spark_source(source: object) -> Files | MemoryTable | Frame | Remote:
     """Return what the caller's source stands for, where Spark reads it.
 
     Raises
@@ -154,7 +154,7 @@ def find_for_spark(source: object) -> Files | Table | Frame | Remote:
     remote = [name for name in names if isinstance(name, str) and _ADDRESS.match(name)]
     if not remote:
         _refuse_name_of_table(source)
-        return find(source)
+        return resolve_source(source)
     if len(remote) < len(names):
         raise InputError("source: addresses and local files cannot be combined; name one kind.")
     return Remote(tuple(remote), ", ".join(remote))
@@ -170,7 +170,7 @@ def _refuse_name_of_table(source: object) -> None:
         )
 
 
-def find(source: object, *, unpack: bool = True) -> Files | Table:
+def resolve_source(source: object, *, unpack: bool = True) -> Files | MemoryTable:
     """Return what the caller's source stands for.
 
     Parameters
@@ -194,7 +194,7 @@ def find(source: object, *, unpack: bool = True) -> Files | Table:
         names = [str(s) for s in source]
         paths = [path for name in names for path in _expand(name)]
         return _files(", ".join(names), paths, listed=True, unpack=unpack)
-    return Table(_readable(_table(source)))
+    return MemoryTable(_readable(_table(source)))
 
 
 def _readable(data: pa.Table) -> pa.Table:
@@ -236,13 +236,13 @@ def spell(value: object) -> str:
 def _expand(name: str) -> list[str]:
     """Return the files that a name stands for."""
     try:
-        return _found(name)
+        return _matching_files(name)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise InputError(f"source: {name!r} cannot be looked up ({why}).") from None
 
 
-def _found(name: str) -> list[str]:
+def _matching_files(name: str) -> list[str]:
     path = Path(name)
     if path.is_dir():
         _refuse_tables(path)
@@ -298,7 +298,7 @@ def _files(shown: str, paths: list[str], *, listed: bool, unpack: bool) -> Files
         _check_name(path)
         _check_filled(path, paths)
         if unpack:
-            check_pack(path, paths)
+            check_compressed(path, paths)
     if len(kinds) > 1:
         raise InputError(
             f"source: {shown!r} holds files of several kinds ({', '.join(sorted(kinds))}); "
@@ -317,21 +317,21 @@ def _check_name(path: str) -> None:
 
 def _check_filled(path: str, among: Sequence[str]) -> None:
     """Refuse a file without a byte, packed or not, or one that cannot be opened."""
-    if not _whole(path, among, lambda: first_bytes(path, 1)):
+    if not _open_safely(path, among, lambda: first_bytes(path, 1)):
         raise InputError(f"source: the file {safe_path(path, among)} is empty.")
 
 
-def check_pack(path: str, among: Sequence[str]) -> None:
+def check_compressed(path: str, among: Sequence[str]) -> None:
     """Refuse a packed file that is damaged.
 
     Engines unpack without comparing checksums, so that a damaged file could become other records.
     `among` are all files of the source, for the message.
     """
     if path.lower().endswith(".gz"):
-        _whole(path, among, lambda: _unpack(path))
+        _open_safely(path, among, lambda: _decompress(path))
 
 
-def _whole(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
+def _open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
     """Return what some work with a file returns, or raise what goes wrong as a sentence.
 
     The system's error holds the full path, so it is not kept as the context of ours.
@@ -344,7 +344,7 @@ def _whole(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
     )
 
 
-def _unpack(path: str) -> None:
+def _decompress(path: str) -> None:
     """Read a packed file to its end, where its checksum is compared."""
     with gzip.open(path) as packed:
         while packed.read(_BLOCK):

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 PACKED = pa.schema(
     [("block", pa.int32()), ("first", pa.int64()), ("pairs", pa.binary()), ("sums", pa.binary())]
 )
-ANSWERED = pa.schema([("block", pa.int32()), ("digest", pa.binary()), ("found", pa.binary())])
+MAPPED = pa.schema([("block", pa.int32()), ("digest", pa.binary()), ("found", pa.binary())])
 _LOST = "a task of the Spark job failed while looking at pairs; its cause is not shown."
 
 
-def packing(whole: WholeGroup, scale: ValueLattice) -> Callable[[pa.Table], pa.Table]:
+def pack_task(whole: WholeGroup, scale: ValueLattice) -> Callable[[pa.Table], pa.Table]:
     """Return the work that packs the pairs of one block: a table in, a row of `PACKED` out.
 
     A block of cells has its sums beside it, which are checked against their counts.
@@ -51,14 +51,14 @@ def packing(whole: WholeGroup, scale: ValueLattice) -> Callable[[pa.Table], pa.T
         named = [columns[name] for name in ("total", "total_sq") if name in columns]
         if named:
             check_sums(columns["n"], named[0], named[1] if named[1:] else None, scale)
-        pairs = _bytes([_small(columns[name]) for name in ("cell", "user", "n")])
-        row = [[int(columns["block"][0])], [first], [pairs], [_bytes(named)]]
+        pairs = _to_bytes([_narrow(columns[name]) for name in ("cell", "user", "n")])
+        row = [[int(columns["block"][0])], [first], [pairs], [_to_bytes(named)]]
         return pa.table(row, schema=PACKED)
 
-    return lambda table: _guarded(lambda: pack(table))
+    return lambda table: _catch_errors(lambda: pack(table))
 
 
-def answering(whole: WholeGroup, others: int, given: Callable[[], Given], *, sums: bool) -> Any:  # noqa: ANN401
+def map_task(whole: WholeGroup, others: int, given: Callable[[], Given], *, sums: bool) -> Any:  # noqa: ANN401
     """Return the work of a task that answers a question about its blocks.
 
     Parameters
@@ -79,24 +79,24 @@ def answering(whole: WholeGroup, others: int, given: Callable[[], Given], *, sum
             for i in range(batch.num_rows):
                 number, first, pairs, private = (batch[name][i].as_py() for name in PACKED.names)
                 digest = _digest(pairs, private)
-                beside = _arrays(private) if sums else []
-                block = _block(whole, first, _arrays(pairs), others)
-                found = block.answer(_with(work, beside, sums=sums), cells, users)
+                beside = _from_bytes(private) if sums else []
+                block = _partition(whole, first, _from_bytes(pairs), others)
+                found = block.map(_with_sums(work, beside, sums=sums), cells, users)
                 yield pa.RecordBatch.from_arrays(
-                    [[number], [digest], [_bytes(found)]], schema=ANSWERED
+                    [[number], [digest], [_to_bytes(found)]], schema=MAPPED
                 )
 
     def guarded(batches: Batches) -> Batches:
         rows = answered(batches)
-        while (row := _guarded(lambda: next(rows, None))) is not None:
+        while (row := _catch_errors(lambda: next(rows, None))) is not None:
             yield row
 
     return guarded
 
 
-def arrays_of(found: bytes) -> tuple[NDArray[Any], ...]:
+def unpack_arrays(found: bytes) -> tuple[NDArray[Any], ...]:
     """Return the arrays of an answer."""
-    return tuple(_arrays(found))
+    return tuple(_from_bytes(found))
 
 
 def _digest(pairs: bytes, sums: bytes) -> bytes:
@@ -106,41 +106,41 @@ def _digest(pairs: bytes, sums: bytes) -> bytes:
     return found.digest()
 
 
-def _with(work: Callable[..., Any], beside: Sequence[Any], *, sums: bool) -> Callable[..., Any]:
+def _with_sums(
+    work: Callable[..., Any], beside: Sequence[Any], *, sums: bool
+) -> Callable[..., Any]:
     if not sums:
         return work
     total, squares = beside if len(beside) == 2 else (*beside, None)
     return lambda pairs, *given: work(pairs, total, squares, *given)
 
 
-def _block(
-    whole: WholeGroup, first: int, columns: Sequence[NDArray[Any]], others: int
-) -> Partition:
+def _partition(whole: WholeGroup, first: int, columns: Sequence[NDArray[Any]], others: int) -> Partition:
     cell, user, n = (column.astype(np.int64) for column in columns)
     size = int((cell if whole == "cells" else user)[-1]) + 1
     n_cells, n_users = (size, others) if whole == "cells" else (others, size)
     return Partition(whole, first, cell, user, n, n_cells, n_users)
 
 
-def _small(column: NDArray[np.int64]) -> NDArray[Any]:
+def _narrow(column: NDArray[np.int64]) -> NDArray[Any]:
     return column.astype(np.int32) if column.max(initial=0) < 2**31 else column
 
 
-def _bytes(columns: Sequence[NDArray[Any]]) -> bytes:
+def _to_bytes(columns: Sequence[NDArray[Any]]) -> bytes:
     sink = io.BytesIO()
     for column in columns:
         np.save(sink, column, allow_pickle=False)
     return sink.getvalue()
 
 
-def _arrays(packed: bytes) -> list[NDArray[Any]]:
+def _from_bytes(packed: bytes) -> list[NDArray[Any]]:
     source, found = io.BytesIO(packed), []
     while source.tell() < len(packed):
         found.append(np.load(source, allow_pickle=False))
     return found
 
 
-def _guarded(work: Callable[[], Any]) -> Any:  # noqa: ANN401  whatever the work returns
+def _catch_errors(work: Callable[[], Any]) -> Any:  # noqa: ANN401  whatever the work returns
     """Return what the work returns; of a failure only that there was one may be known."""
     try:
         return work()

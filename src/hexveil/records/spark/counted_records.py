@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hexveil.model.cells import CellTable
-    from hexveil.records.read_request import Request
+    from hexveil.records.read_request import ReadRequest
     from hexveil.records.units import Units
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Counted:
+class CountedRecords:
     """PRIVATE. Counts and sums of all pairs in the used cells.
 
     Attributes
     ----------
     pairs : DataFrame
         A row per pair, in no order, kept by Spark until `close`: `cell` INT and `unit` INT from 0,
-        `n` BIGINT, `q` BIGINT, and `qq` BIGINT where sums of squares fit. The same records give
-        the same rows, however they are parted.
+        `n` BIGINT, `total` BIGINT, and `total_sq` BIGINT where sums of squares fit. The same
+        records give the same rows, whatever their partitions.
     n_pairs : int
     cells : CellTable
         The used cells, numbered as in `pairs`.
@@ -48,11 +48,11 @@ class Counted:
     counts: Mapping[str, int]
     everything: int
     squares: bool
-    request: Request
+    request: ReadRequest
     shown: str
 
     def __repr__(self) -> str:
-        return f"Counted(n_cells={len(self.cells)}, n_pairs={self.n_pairs}, private)"
+        return f"CountedRecords(n_cells={len(self.cells)}, n_pairs={self.n_pairs}, private)"
 
     def close(self) -> None:
         """Let Spark forget the pairs."""

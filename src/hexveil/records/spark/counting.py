@@ -13,16 +13,16 @@ from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb import aggregation, refusals
-from hexveil.records.duckdb.counting import with_offsets
+from hexveil.records.duckdb.counting import check_offsets
 from hexveil.records.duckdb.reading import refuse_overflow, rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.spark import tasks
-from hexveil.records.spark.counted_records import Counted
-from hexveil.records.spark.error_translation import apart
-from hexveil.records.spark.frames import collected, from_arrow, made_by
-from hexveil.records.spark.source_rows import opened
+from hexveil.records.spark.counted_records import CountedRecords
+from hexveil.records.spark.error_translation import translate_errors
+from hexveil.records.spark.frames import collect, from_arrow, map_batches
+from hexveil.records.spark.source_rows import open_records
 from hexveil.records.units import refuse_single_records
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from hexveil.records.read_request import Request
-    from hexveil.records.sources.source_files import Files, Frame, Remote, Table
-    from hexveil.records.spark.source_rows import Opened
+    from hexveil.records.read_request import ReadRequest
+    from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
+    from hexveil.records.spark.source_rows import TaskRecords
     from hexveil.records.units import Units
 
 _TAIL = [("n", pa.int64()), ("note", pa.string())]
@@ -44,7 +44,9 @@ _RECORD = {
 }
 
 
-def count(spark: SparkSession, source: Files | Table | Frame | Remote, request: Request) -> Counted:
+def count_records(
+    spark: SparkSession, source: Files | MemoryTable | Frame | Remote, request: ReadRequest
+) -> CountedRecords:
     """Return the counts and sums of all pairs in the used cells.
 
     Raises
@@ -53,39 +55,45 @@ def count(spark: SparkSession, source: Files | Table | Frame | Remote, request: 
         If the source, a column or the selection leaves nothing that can be used.
     """
     with Session(request.memory, scratch=request.scratch) as session:
-        there = opened(spark, session, source, request)
+        there = open_records(spark, session, source, request)
         rules = request.rules
-        grouping = aggregation.keys(session, rules.cells, rules.privacy_unit, there.records.places)
-        with kept(tallies(there, request, grouping)) as tally:
+        grouping = aggregation.group_keys(
+            session, rules.cells, rules.privacy_unit, there.records.places
+        )
+        with persisted(count_groups(there, request, grouping)) as tally:
             found = _summary(tally, grouping)
-            measures = Measures(session, there)
+            measures = DistributedQueries(session, there)
             refusals.refuse_unusable(measures, there.records, request, found.left_out)
             refuse_overflow(found.left_out.get(0, 0), request)
             if not rules.accept_single_records:
                 refuse_single_records(*_single_records(tally), request.columns.user)
-            request = with_offsets(measures, there.records, request)
-            session.register(aggregation.CELLS, found.cells)
-            everything, enough, _ = aggregation.choose_of(session, grouping, rules.select)
+            request = check_offsets(measures, there.records, request)
+            session.register(aggregation.ALL_CELLS, found.cells)
+            everything, enough, _ = aggregation.select_cells(session, grouping, rules.select)
             refusals.refuse_no_cell(everything, enough, request)
             cells = aggregation.cell_table(session, rules.cells, grouping)
             refusals.refuse_swapped(cells, request)
             fit = squares_fit(found.most, rules.scale)
             units = _number_units(session, tally, request, grouping)
-            pairs, n_pairs = _numbered(spark, session, tally, grouping, squares=fit)
+            pairs, n_pairs = _number_pairs(spark, session, tally, grouping, squares=fit)
     counts = rule_counts(request, found.left_out, found.repeats)
-    return Counted(pairs, n_pairs, cells, units, counts, everything, fit, request, source.shown)
+    return CountedRecords(
+        pairs, n_pairs, cells, units, counts, everything, fit, request, source.shown
+    )
 
 
-def tallies(there: Opened, request: Request, grouping: aggregation.Keys) -> DataFrame:
+def count_groups(
+    there: TaskRecords, request: ReadRequest, grouping: aggregation.GroupKeys
+) -> DataFrame:
     """Return counts and sums by reason, cell and unit; none has two rows."""
     rules = request.rules
     squares = squares_fit(1, rules.scale)
-    how = tasks.Grouping(rules.cells, rules.privacy_unit, there.records.places, squares)
+    how = tasks.TaskGrouping(rules.cells, rules.privacy_unit, there.records.places, squares)
     schema = _tally_schema(grouping, squares=squares)
-    if aggregation.dedupes(request):
-        return by_user(there, schema, how)
-    partial = made_by(
-        there.rows, tasks.counting(there.given, there.records.query, how, schema), schema
+    if aggregation.drops_repeats(request):
+        return deduplicate_by_user(there, schema, how)
+    partial = map_batches(
+        there.rows, tasks.count_task(there.given, there.records.query, how, schema), schema
     )
     # Only sums that are too large to be used at all can be null here: see `tasks.select_counts`.
     summed = [F.sum("n").alias("n")]
@@ -96,18 +104,22 @@ def tallies(there: Opened, request: Request, grouping: aggregation.Keys) -> Data
     return partial.groupBy("reject_reason", *grouping.all, "note").agg(*summed)
 
 
-def by_user(there: Opened, made: pa.Schema, how: tasks.Grouping | None) -> DataFrame:
+def deduplicate_by_user(
+    there: TaskRecords, made: pa.Schema, how: tasks.TaskGrouping | None
+) -> DataFrame:
     """Return what tasks make of kept records, all of a user in one task, without repeats.
 
     A pair is of one user, so that its counts and sums are then whole.
     """
     schema = record_schema(there)
-    rows = made_by(there.rows, tasks.listing(there.given, there.records.query, schema), schema)
-    work = tasks.resolving(there.given.memory, schema, made, how)
-    return made_by(rows.repartition("user_id"), work, made)
+    rows = map_batches(
+        there.rows, tasks.list_task(there.given, there.records.query, schema), schema
+    )
+    work = tasks.deduplicate_task(there.given.memory, schema, made, how)
+    return map_batches(rows.repartition("user_id"), work, made)
 
 
-def record_schema(there: Opened) -> pa.Schema:
+def record_schema(there: TaskRecords) -> pa.Schema:
     """Return the columns of a listed record."""
     records = there.records
     place = pa.string() if records.labelled else pa.float64()
@@ -117,7 +129,7 @@ def record_schema(there: Opened) -> pa.Schema:
     return pa.schema([("reject_reason", pa.int32()), *own, *places, ("quanta", pa.int64()), *_TAIL])
 
 
-def _tally_schema(grouping: aggregation.Keys, *, squares: bool) -> pa.Schema:
+def _tally_schema(grouping: aggregation.GroupKeys, *, squares: bool) -> pa.Schema:
     keys = [(name, pa.string() if tasks.is_text(name) else pa.int64()) for name in grouping.all]
     summed = [("total", pa.int64()), *[("total_sq", pa.int64())] * squares]
     n, note = _TAIL
@@ -125,7 +137,7 @@ def _tally_schema(grouping: aggregation.Keys, *, squares: bool) -> pa.Schema:
 
 
 @contextmanager
-def kept(frame: DataFrame) -> Iterator[DataFrame]:
+def persisted(frame: DataFrame) -> Iterator[DataFrame]:
     """Keep what a frame's tasks made while the body runs, which asks for it more than once."""
     stored = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -144,9 +156,9 @@ class _Summary:
     most: int
 
 
-def _summary(tally: DataFrame, grouping: aggregation.Keys) -> _Summary:
+def _summary(tally: DataFrame, grouping: aggregation.GroupKeys) -> _Summary:
     """Return each cell's users and records, and per reason the records that it covers."""
-    table = collected(
+    table = collect(
         tally.groupBy("reject_reason", *grouping.cell, "note").agg(
             F.count(F.lit(1)).alias("users"),
             F.sum("n").alias("records"),
@@ -154,7 +166,7 @@ def _summary(tally: DataFrame, grouping: aggregation.Keys) -> _Summary:
         )
     )
     why = table["reject_reason"].to_numpy()
-    refuse_failed(table["note"], why)
+    raise_task_failure(table["note"], why)
     records = table["records"].to_numpy()
     counts = {int(reason): int(records[why == reason].sum()) for reason in np.unique(why)}
     repeats = counts.pop(tasks.REPEATS, 0)
@@ -168,13 +180,13 @@ def _summary(tally: DataFrame, grouping: aggregation.Keys) -> _Summary:
 def _single_records(tally: DataFrame) -> tuple[int, int]:
     """Return how many users there are, of any cell, and how many of them have a single record."""
     users = tally.where("reject_reason = 0").groupBy("user_id").agg(F.sum("n").alias("n"))
-    found = collected(
+    found = collect(
         users.agg(F.count(F.lit(1)).alias("users"), F.count_if(F.col("n") == 1).alias("single"))
     )
     return found["users"][0].as_py(), found["single"][0].as_py()
 
 
-def refuse_failed(notes: pa.ChunkedArray, why: np.ndarray) -> None:
+def raise_task_failure(notes: pa.ChunkedArray, why: np.ndarray) -> None:
     """Raise InputError if a task found that a source cannot be read."""
     said = notes.filter(pa.array(why == tasks.FAILED)).to_pylist()
     if said:
@@ -182,27 +194,27 @@ def refuse_failed(notes: pa.ChunkedArray, why: np.ndarray) -> None:
 
 
 def _number_units(
-    session: Session, tally: DataFrame, request: Request, grouping: aggregation.Keys
+    session: Session, tally: DataFrame, request: ReadRequest, grouping: aggregation.GroupKeys
 ) -> Units:
     """Make the table of units in the order of their ids' bytes, then days; return them."""
-    found = collected(tally.where("reject_reason = 0").select(*grouping.unit).distinct())
+    found = collect(tally.where("reject_reason = 0").select(*grouping.unit).distinct())
     session.register("units_of_tasks", found)
     aggregation.number_units(session, "SELECT * FROM units_of_tasks", grouping)
-    return aggregation.fetch_units(session, request.rules.privacy_unit, grouping)
+    return aggregation.to_units(aggregation.numbered_units(session), request.rules.privacy_unit)
 
 
-def _numbered(
+def _number_pairs(
     spark: SparkSession,
     session: Session,
     tally: DataFrame,
-    grouping: aggregation.Keys,
+    grouping: aggregation.GroupKeys,
     *,
     squares: bool,
 ) -> tuple[DataFrame, int]:
     """Return the pairs of used cells by the numbers of cell and unit, kept, and how many."""
     cells = session.arrow(
         f"SELECT {', '.join(grouping.cell)}, CAST(cell AS INTEGER) AS cell FROM "
-        f"{aggregation.CHOSEN}"
+        f"{aggregation.SELECTED_CELLS}"
     )
     units = session.arrow(
         f"SELECT {', '.join(grouping.unit)}, CAST(unit AS INTEGER) AS unit FROM units"
@@ -214,9 +226,9 @@ def _numbered(
         .select("cell", "unit", "n", "total", *["total_sq"] * squares)
     )
     if spark.sparkContext.getCheckpointDir() is not None:
-        pairs = apart(pairs.checkpoint)
+        pairs = translate_errors(pairs.checkpoint)
     pairs = pairs.persist(StorageLevel.MEMORY_AND_DISK)
-    return pairs, apart(pairs.count)
+    return pairs, translate_errors(pairs.count)
 
 
 def _table(spark: SparkSession, table: pa.Table) -> DataFrame:
@@ -228,13 +240,13 @@ def _table(spark: SparkSession, table: pa.Table) -> DataFrame:
 _SMALL = 2**26
 
 
-class Measures(Session):
+class DistributedQueries(Session):
     """Runs a query of counts on all records: what is wrong with them is found out by tasks.
 
     It stands where refusals look for the session that has the records.
     """
 
-    def __init__(self, session: Session, there: Opened) -> None:
+    def __init__(self, session: Session, there: TaskRecords) -> None:
         self._asked, self._there = session, there
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
@@ -242,7 +254,7 @@ class Measures(Session):
         names = [f"count{i}" for i in range(len(self._asked.types(query)))]
         schema = pa.schema([(name, pa.int64()) for name in names])
         named = f"SELECT * FROM ({query}) AS counts({', '.join(names)})"
-        work = tasks.querying(self._there.given, named, schema)
-        frame = made_by(self._there.rows, work, schema)
-        total = collected(frame.agg(*(F.sum(name).alias(name) for name in names)))
+        work = tasks.query_task(self._there.given, named, schema)
+        frame = map_batches(self._there.rows, work, schema)
+        total = collect(frame.agg(*(F.sum(name).alias(name) for name in names)))
         return [tuple(int(total[name][0].as_py() or 0) for name in names)]

@@ -17,12 +17,12 @@ from pyspark.storagelevel import StorageLevel
 from hexveil.base.errors import StorageError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.records.dataset import Dataset
-from hexveil.records.distributed_sums import SpreadSums
+from hexveil.records.distributed_sums import DistributedSums
 from hexveil.records.duckdb import aggregation
-from hexveil.records.duckdb.reading import facts_of
+from hexveil.records.duckdb.reading import public_metadata
 from hexveil.records.spark import blocks
-from hexveil.records.spark.error_translation import apart
-from hexveil.records.spark.frames import collected, from_arrow
+from hexveil.records.spark.error_translation import translate_errors
+from hexveil.records.spark.frames import collect, from_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Arrays
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.records.spark.counted_records import Counted
+    from hexveil.records.spark.counted_records import CountedRecords
 
-ROOM = 2**20
+BLOCK_PAIRS = 2**20
 """Pairs of a block: some tens of megabytes."""
 _CHANGED = (
     "the records changed while they were in use: a part of them was lost and, read again, is "
@@ -44,7 +44,7 @@ _CHANGED = (
 _TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.binary(): "binary"}
 
 
-def spread(counted: Counted, room: int = ROOM) -> Dataset:
+def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
     """Return the data set of counted records without fetching its pairs.
 
     Parameters
@@ -74,9 +74,9 @@ def spread(counted: Counted, room: int = ROOM) -> Dataset:
     if occupancy.records_per_user.sum() != occupancy.n_records:
         raise StorageError(_CHANGED)
     counts = dict(counted.counts)
-    counts.update(aggregation.cell_counts(counted.everything, n_cells, occupancy.n_records))
-    facts = facts_of(counted.shown, counted.request, occupancy, counted.cells, counts)
-    private = SpreadSums(store, squares=counted.squares)
+    counts.update(aggregation.selection_counts(counted.everything, n_cells, occupancy.n_records))
+    facts = public_metadata(counted.shown, counted.request, occupancy, counted.cells, counts)
+    private = DistributedSums(store, squares=counted.squares)
     return Dataset(facts, private, counted.units.take(used))
 
 
@@ -98,13 +98,13 @@ class BlockStore:
     def __repr__(self) -> str:
         return "BlockStore(private)"
 
-    def ask(
+    def map(
         self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         """Return the answers of all blocks of a kind; see `DistributedOccupancy`."""
         return self._asked(whole, (work, tuple(cells), tuple(users)), sums=False)
 
-    def ask_sums(
+    def map_sums(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         """Return the answers of blocks of cells with their sums: see `SumsStore`. PRIVATE."""
@@ -119,14 +119,14 @@ class BlockStore:
         def given() -> blocks.Given:
             return sent.value
 
-        work = blocks.answering(whole, self._others[whole], given, sums=sums)
+        work = blocks.map_task(whole, self._others[whole], given, sums=sums)
         try:
-            rows = collected(table.mapInArrow(work, _shape(blocks.ANSWERED))).sort_by("block")
+            rows = collect(table.mapInArrow(work, _shape(blocks.MAPPED))).sort_by("block")
         finally:
-            apart(sent.destroy)
+            translate_errors(sent.destroy)
         numbers = rows["block"].to_pylist()
         self._check(whole, dict(zip(numbers, rows["digest"].to_pylist(), strict=True)))
-        return (blocks.arrays_of(found) for found in rows["found"].to_pylist())
+        return (blocks.unpack_arrays(found) for found in rows["found"].to_pylist())
 
     def _check(self, whole: WholeGroup, digests: dict[int, bytes]) -> None:
         """Refuse blocks that are not what they were when they were first asked."""
@@ -141,7 +141,7 @@ class BlockStore:
 
 def _counts(pairs: DataFrame, name: str) -> pa.Table:
     """Return the pairs of each cell or unit that has any, in the order of its number."""
-    return collected(pairs.groupBy(name).agg(F.count(F.lit(1)).alias("pairs"))).sort_by(name)
+    return collect(pairs.groupBy(name).agg(F.count(F.lit(1)).alias("pairs"))).sort_by(name)
 
 
 def _by_user_number(pairs: DataFrame, used: NDArray[np.int64]) -> DataFrame:
@@ -164,11 +164,13 @@ def _blocks(
     if whole == "cells":
         columns += [name for name in ("total", "total_sq") if name in pairs.columns]
     rows = pairs.join(numbers, own).select(*columns).repartition(int(block[-1]) + 1, "block")
-    packed = rows.groupBy("block").applyInArrow(blocks.packing(whole, scale), _shape(blocks.PACKED))
+    packed = rows.groupBy("block").applyInArrow(
+        blocks.pack_task(whole, scale), _shape(blocks.PACKED)
+    )
     if pairs.sparkSession.sparkContext.getCheckpointDir() is not None:
-        return apart(packed.checkpoint)
+        return translate_errors(packed.checkpoint)
     packed = packed.persist(StorageLevel.MEMORY_AND_DISK)
-    apart(packed.count)
+    translate_errors(packed.count)
     return packed
 
 

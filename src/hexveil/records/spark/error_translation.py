@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def apart(work: Callable[[], T]) -> T:
+def translate_errors(work: Callable[[], T]) -> T:
     """Return what some work of Spark returns, or raise its failure in our words.
 
     Raised outside of the handler: else Spark's error would hang on ours as its context.
@@ -24,11 +24,11 @@ def apart(work: Callable[[], T]) -> T:
     try:
         return work()
     except (PySparkException, Py4JError) as error:
-        failure = _in_our_words(error)
+        failure = _translate(error)
     raise failure
 
 
-def _in_our_words(error: Exception) -> HexveilError:
+def _translate(error: Exception) -> HexveilError:
     text = str(error)
     if "No module named" in text:
         return HexveilError(

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from hexveil.records.spark.error_translation import apart
+from hexveil.records.spark.error_translation import translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,13 +28,13 @@ def column(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def made_by(frame: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
+def map_batches(frame: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
     """Return what tasks make of a frame's rows; nothing is run yet."""
     shape = ", ".join(f"{field.name} {_NAMES[field.type]}" for field in schema)
     return frame.mapInArrow(work, shape)
 
 
-def sent(frame: DataFrame) -> DataFrame:
+def with_arrow_types(frame: DataFrame) -> DataFrame:
     """Return a frame whose columns all reach a task as Arrow: as text where Arrow has no such type.
 
     A variant is text too, which is then JSON like any other.
@@ -49,36 +49,36 @@ def sent(frame: DataFrame) -> DataFrame:
     )
 
 
-def some(frame: DataFrame, names: Iterable[str]) -> DataFrame:
+def select_columns(frame: DataFrame, names: Iterable[str]) -> DataFrame:
     """Return some columns of a frame, and never none, for its rows are counted too."""
     chosen = [column(name) for name in names]
     return frame.select(*(chosen or [F.lit(0).alias("nothing")]))
 
 
-def collected(frame: DataFrame) -> pa.Table:
+def collect(frame: DataFrame) -> pa.Table:
     """Return the rows of a frame, which must fit on the driver."""
-    return apart(frame.toArrow)
+    return translate_errors(frame.toArrow)
 
 
 def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a small table as a frame."""
-    return apart(lambda: spark.createDataFrame(table))
+    return translate_errors(lambda: spark.createDataFrame(table))
 
 
-def packed(spark: SparkSession, table: pa.Table) -> DataFrame:
+def to_stream_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a table as rows of its parts in Arrow's stream format: no type changes on the way."""
-    parts = [_packed(part) for part in table.to_batches(max_chunksize=_ROWS_SENT)]
+    parts = [_to_stream(part) for part in table.to_batches(max_chunksize=_ROWS_SENT)]
     return from_arrow(spark, pa.table({"data": pa.array(parts, pa.binary())}))
 
 
-def _packed(batch: pa.RecordBatch) -> bytes:
+def _to_stream(batch: pa.RecordBatch) -> bytes:
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     return sink.getvalue()
 
 
-_ITSELF = frozenset(
+_ARROW_TYPES = frozenset(
     (
         *("boolean", "byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint"),
         *("float", "double", "decimal", "string", "char", "varchar", "binary"),
@@ -95,4 +95,4 @@ def has_arrow(kind: DataType) -> bool:
         return has_arrow(kind.elementType)
     if isinstance(kind, MapType):
         return has_arrow(kind.keyType) and has_arrow(kind.valueType)
-    return kind.typeName().partition("(")[0] in _ITSELF
+    return kind.typeName().partition("(")[0] in _ARROW_TYPES

@@ -9,27 +9,27 @@ import pyarrow as pa
 
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation
-from hexveil.records.duckdb.reading import facts_of
-from hexveil.records.progress import shown
-from hexveil.records.spark.counting import count
-from hexveil.records.spark.distributed_dataset import spread
-from hexveil.records.spark.frames import collected
-from hexveil.records.spark.regrid import Recounter
+from hexveil.records.duckdb.reading import public_metadata
+from hexveil.records.progress import show_progress
+from hexveil.records.spark.counting import count_records
+from hexveil.records.spark.distributed_dataset import distribute
+from hexveil.records.spark.frames import collect
+from hexveil.records.spark.regrid import SparkRegridder
 from hexveil.records.spark.settings import pairs_on_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hexveil.records.read_request import Request
-    from hexveil.records.sources.source_files import Files, Frame, Remote, Table
-    from hexveil.records.spark.counted_records import Counted
+    from hexveil.records.read_request import ReadRequest
+    from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
+    from hexveil.records.spark.counted_records import CountedRecords
 
-_FETCHED = 2**21
+_MAX_FETCHED = 2**21
 """Pairs fetched at once: Spark limits what one action may bring to the driver."""
 
 
 def read_dataset(
-    engine: SparkSession, source: Files | Table | Frame | Remote, request: Request
+    engine: SparkSession, source: Files | MemoryTable | Frame | Remote, request: ReadRequest
 ) -> Dataset:
     """Return the records of a source as counts, sums and, unless they could overflow, squares.
 
@@ -38,32 +38,34 @@ def read_dataset(
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    with shown("Reading records"):
-        counted = count(engine, source, request)
+    with show_progress("Reading records"):
+        counted = count_records(engine, source, request)
         many = counted.n_pairs > pairs_on_driver(engine)
-        found = spread(counted) if many else gathered(counted)
+        found = distribute(counted) if many else collect_dataset(counted)
     facts = found.public
-    return replace(found, public=replace(facts, recount=Recounter(engine, source, request, facts)))
+    return replace(
+        found, public=replace(facts, recount=SparkRegridder(engine, source, request, facts))
+    )
 
 
-def gathered(counted: Counted) -> Dataset:
+def collect_dataset(counted: CountedRecords) -> Dataset:
     """Return the data set of counted records, all of it on the driver."""
     try:
-        pairs = fetched(counted)
+        pairs = fetch_pairs(counted)
     finally:
         counted.close()
-    occupancy, found, used_units = aggregation.in_order(pairs)
+    occupancy, found, used_units = aggregation.to_occupancy(pairs)
     counts = dict(counted.counts)
     records, used = int(occupancy.n.sum()), len(counted.cells)
-    counts.update(aggregation.cell_counts(counted.everything, used, records))
-    facts = facts_of(counted.shown, counted.request, occupancy, counted.cells, counts)
+    counts.update(aggregation.selection_counts(counted.everything, used, records))
+    facts = public_metadata(counted.shown, counted.request, occupancy, counted.cells, counts)
     private = Sums(found[aggregation.TOTAL], found.get(aggregation.SQUARES))
     return Dataset(facts, private, counted.units.take(used_units))
 
 
-def fetched(counted: Counted) -> pa.Table:
+def fetch_pairs(counted: CountedRecords) -> pa.Table:
     """Return all pairs, in no order. PRIVATE."""
-    parts = counted.n_pairs // _FETCHED + 1
+    parts = counted.n_pairs // _MAX_FETCHED + 1
     return pa.concat_tables(
-        collected(counted.pairs.where(f"cell % {parts} = {part}")) for part in range(parts)
+        collect(counted.pairs.where(f"cell % {parts} = {part}")) for part in range(parts)
     )

@@ -16,25 +16,30 @@ from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.duckdb import aggregation, regrid
 from hexveil.records.duckdb.session import Session
-from hexveil.records.progress import shown
+from hexveil.records.progress import show_progress
 from hexveil.records.spark import tasks
-from hexveil.records.spark.counting import by_user, kept, record_schema, refuse_failed
-from hexveil.records.spark.error_translation import apart
-from hexveil.records.spark.frames import collected, made_by
+from hexveil.records.spark.counting import (
+    deduplicate_by_user,
+    persisted,
+    raise_task_failure,
+    record_schema,
+)
+from hexveil.records.spark.error_translation import translate_errors
+from hexveil.records.spark.frames import collect, map_batches
 from hexveil.records.spark.settings import ON_DRIVER, pairs_on_driver
-from hexveil.records.spark.source_rows import opened
+from hexveil.records.spark.source_rows import open_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.records.read_request import Request
-    from hexveil.records.sources.source_files import Files, Frame, Remote, Table
-    from hexveil.records.spark.source_rows import Opened
+    from hexveil.records.read_request import ReadRequest
+    from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
+    from hexveil.records.spark.source_rows import TaskRecords
 
 
 @dataclass(frozen=True, repr=False)
-class Recounter:
+class SparkRegridder:
     """Counts the records of a source on other grids; see `hexveil.model.public_metadata.Recount`.
 
     Attributes
@@ -48,8 +53,8 @@ class Recounter:
     """
 
     engine: SparkSession
-    source: Files | Table | Frame | Remote
-    request: Request
+    source: Files | MemoryTable | Frame | Remote
+    request: ReadRequest
     facts: PublicMetadata
 
     def __call__(
@@ -67,26 +72,29 @@ class Recounter:
         )
         regrid.refuse_slots(grids, request)
         found: dict[Cells | Labels, PublicMetadata | None] = {}
-        with shown("Counting records"), Session(request.memory, scratch=request.scratch) as session:
-            there = opened(self.engine, session, self.source, request)
-            with kept(_listed(there, request)) as records:
-                failed = collected(
+        with (
+            show_progress("Counting records"),
+            Session(request.memory, scratch=request.scratch) as session,
+        ):
+            there = open_records(self.engine, session, self.source, request)
+            with persisted(_listed(there, request)) as records:
+                failed = collect(
                     records.where(f"reject_reason = {tasks.FAILED}").select("reject_reason", "note")
                 )
-                refuse_failed(failed["note"], failed["reject_reason"].to_numpy())
-                for same in regrid.alike(grids):
+                raise_task_failure(failed["note"], failed["reject_reason"].to_numpy())
+                for same in regrid.group_by_fine_grid(grids):
                     counts = self._fine(session, there, records, request, same)
                     session.register(regrid.FINE, counts)
                     for grid in same:
-                        found[grid] = regrid.facts_on(session, request, self.facts, grid)
+                        found[grid] = regrid.metadata_on_grid(session, request, self.facts, grid)
         return tuple(found[grid] for grid in grids)
 
     def _fine(
         self,
         session: Session,
-        there: Opened,
+        there: TaskRecords,
         records: DataFrame,
-        request: Request,
+        request: ReadRequest,
         grids: list[Cells | Labels],
     ) -> pa.Table:
         """Return the counts from which all of these grids' are added up."""
@@ -106,23 +114,25 @@ class Recounter:
             f"SELECT {names}, CAST(count(*) AS BIGINT) AS n FROM "
             f"(SELECT {columns} FROM {tasks.RECORDS} WHERE reject_reason = 0) GROUP BY {names}"
         )
-        given = tasks.Input("columns", there.given.memory)
+        given = tasks.TaskInput("columns", there.given.memory)
         resolution = grids[0].resolution if isinstance(grids[0], Cells) else None
         schema = pa.schema([*kinds.items(), ("n", pa.int64())])
-        work = tasks.querying(given, query, schema, resolution)
-        fine = made_by(records, work, schema).groupBy(*keys).agg(F.sum("n").alias("n"))
-        with kept(fine) as stored:
-            if apart(stored.count) > pairs_on_driver(self.engine):
+        work = tasks.query_task(given, query, schema, resolution)
+        fine = map_batches(records, work, schema).groupBy(*keys).agg(F.sum("n").alias("n"))
+        with persisted(fine) as stored:
+            if translate_errors(stored.count) > pairs_on_driver(self.engine):
                 raise InputError(
                     "capacity: these grids have more counts than are fetched from Spark; ask for "
                     f"coarser grids or longer timeslots, or raise {ON_DRIVER} where the driver has "
                     "room."
                 )
-            return collected(stored)
+            return collect(stored)
 
 
-def _listed(there: Opened, request: Request) -> DataFrame:
+def _listed(there: TaskRecords, request: ReadRequest) -> DataFrame:
     schema = record_schema(there)
-    if aggregation.dedupes(request):
-        return by_user(there, schema, None)
-    return made_by(there.rows, tasks.listing(there.given, there.records.query, schema), schema)
+    if aggregation.drops_repeats(request):
+        return deduplicate_by_user(there, schema, None)
+    return map_batches(
+        there.rows, tasks.list_task(there.given, there.records.query, schema), schema
+    )

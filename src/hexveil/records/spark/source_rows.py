@@ -13,23 +13,29 @@ import pyarrow as pa
 
 from hexveil.records.duckdb.expressions import identifier
 from hexveil.records.duckdb.source import open_source
-from hexveil.records.duckdb.validation import Checked, checked
-from hexveil.records.sources.source_files import Files, Frame, Remote, Table
-from hexveil.records.spark.frames import collected, from_arrow, packed, sent, some
+from hexveil.records.duckdb.validation import ValidatedRecords, validate_records
+from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
+from hexveil.records.spark.frames import (
+    collect,
+    from_arrow,
+    select_columns,
+    to_stream_rows,
+    with_arrow_types,
+)
 from hexveil.records.spark.parquet import local_parquet, remote_parquet
 from hexveil.records.spark.settings import task_memory
-from hexveil.records.spark.tasks import RECORDS, Input
+from hexveil.records.spark.tasks import RECORDS, TaskInput
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.source import Relation
-    from hexveil.records.read_request import Request
+    from hexveil.records.read_request import ReadRequest
 
 
 @dataclass(frozen=True, repr=False)
-class Opened:
+class TaskRecords:
     """PRIVATE. Records that tasks can read.
 
     Attributes
@@ -43,16 +49,19 @@ class Opened:
     """
 
     rows: DataFrame
-    given: Input
-    records: Checked
+    given: TaskInput
+    records: ValidatedRecords
 
     def __repr__(self) -> str:
-        return f"Opened(feed={self.given.feed!r}, private)"
+        return f"TaskRecords(feed={self.given.feed!r}, private)"
 
 
-def opened(
-    spark: SparkSession, session: Session, source: Files | Table | Frame | Remote, request: Request
-) -> Opened:
+def open_records(
+    spark: SparkSession,
+    session: Session,
+    source: Files | MemoryTable | Frame | Remote,
+    request: ReadRequest,
+) -> TaskRecords:
     """Return the records of a source; `session` then has an empty table of their columns.
 
     Raises
@@ -61,18 +70,18 @@ def opened(
         If the source or a column cannot be used.
     """
     memory = task_memory(spark)
-    if isinstance(source, Table):
-        records = checked(session, open_source(session, source), request)
-        return Opened(packed(spark, source.data), Input("tables", memory), records)
+    if isinstance(source, MemoryTable):
+        records = validate_records(session, open_source(session, source), request)
+        return TaskRecords(to_stream_rows(spark, source.data), TaskInput("tables", memory), records)
     if isinstance(source, Files) and source.kind != "parquet":
-        return _of_files(spark, session, source, request, memory)
-    frame = sent(_frame(spark, session, source))
+        return _open_files(spark, session, source, request, memory)
+    frame = with_arrow_types(_frame(spark, session, source))
     # Made from the types alone: that there are such columns is no reason to run what makes them.
-    empty = collected(spark.createDataFrame([], frame.schema))
-    records = checked(session, open_source(session, Table(empty)), request)
+    empty = collect(spark.createDataFrame([], frame.schema))
+    records = validate_records(session, open_source(session, MemoryTable(empty)), request)
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
     used = [name for name in empty.column_names if identifier(name) in records.query]
-    return Opened(some(frame, used), Input("columns", memory), records)
+    return TaskRecords(select_columns(frame, used), TaskInput("columns", memory), records)
 
 
 def _frame(spark: SparkSession, session: Session, source: Files | Frame | Remote) -> DataFrame:
@@ -84,17 +93,19 @@ def _frame(spark: SparkSession, session: Session, source: Files | Frame | Remote
     return local_parquet(spark, source, open_source(session, source), session)
 
 
-def _of_files(
-    spark: SparkSession, session: Session, source: Files, request: Request, memory: str
-) -> Opened:
+def _open_files(
+    spark: SparkSession, session: Session, source: Files, request: ReadRequest, memory: str
+) -> TaskRecords:
     """Return text files, one for each task, which opens it just as the driver does."""
     relation = open_source(session, source, request.column_names)
     session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
-    records = checked(session, replace(relation, query=f"SELECT * FROM {RECORDS}"), request)
+    records = validate_records(
+        session, replace(relation, query=f"SELECT * FROM {RECORDS}"), request
+    )
     scans = [_scan(session, relation, path) for path in source.paths]
     rows = from_arrow(spark, pa.table({"scan": pa.array(scans, pa.string())}))
-    given = Input("files", memory, relation.skips)
-    return Opened(rows.repartition(len(scans)), given, records)
+    given = TaskInput("files", memory, relation.skips)
+    return TaskRecords(rows.repartition(len(scans)), given, records)
 
 
 def _scan(session: Session, relation: Relation, path: str) -> str:

@@ -23,10 +23,10 @@ import pyarrow.compute as pc
 
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.records.duckdb import aggregation
-from hexveil.records.duckdb.hexagons.pixel_lookup import Pixels
+from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import Relation
-from hexveil.records.duckdb.validation import UNPARSABLE, Checked
+from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +48,7 @@ Feed = Literal["columns", "tables", "files"]
 
 
 @dataclass(frozen=True)
-class Input:
+class TaskInput:
     """How a task gets at its records.
 
     Attributes
@@ -68,7 +68,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Grouping:
+class TaskGrouping:
     """What records are counted by, so that a task can make its own `sums.Keys`.
 
     Attributes
@@ -86,9 +86,9 @@ class Grouping:
     places: tuple[str, ...]
     squares: bool
 
-    def keys(self, session: Session) -> aggregation.Keys:
+    def keys(self, session: Session) -> aggregation.GroupKeys:
         """Return what records are grouped by."""
-        return aggregation.keys(session, self.grid, self.unit, self.places)
+        return aggregation.group_keys(session, self.grid, self.unit, self.places)
 
 
 class _Session(Session):
@@ -97,14 +97,14 @@ class _Session(Session):
     def __init__(self, memory: str) -> None:
         super().__init__(memory, threads=1)
 
-    def pixels(self, resolution: int) -> Pixels:
+    def pixels(self, resolution: int) -> PixelLookup:
         """Return the table of hexagons at a resolution, which outlives the task."""
-        if resolution not in _LEARNT:
-            _LEARNT[resolution] = Pixels(resolution)
-        return _LEARNT[resolution]
+        if resolution not in _LOOKUPS:
+            _LOOKUPS[resolution] = PixelLookup(resolution)
+        return _LOOKUPS[resolution]
 
 
-_LEARNT: dict[int, Pixels] = {}
+_LOOKUPS: dict[int, PixelLookup] = {}
 
 
 def is_text(key: str) -> bool:
@@ -112,14 +112,14 @@ def is_text(key: str) -> bool:
     return key == "user_id" or key.startswith("label")
 
 
-def select_counts(query: str, keys: aggregation.Keys, *, squares: bool) -> str:
+def select_counts(query: str, keys: aggregation.GroupKeys, *, squares: bool) -> str:
     """Return the query of counts and sums of checked records, those that are left out by reason.
 
     A sum beyond 64 bits is null: its records are then too many for sums, or for squares, at all.
     """
     named = "".join(
-        f"CASE WHEN reject_reason = 0 THEN CAST({expression} AS {'VARCHAR' if is_text(name) else 'BIGINT'}) "
-        f"END AS {name}, "
+        f"CASE WHEN reject_reason = 0 THEN CAST({expression} AS "
+        f"{'VARCHAR' if is_text(name) else 'BIGINT'}) END AS {name}, "
         for name, expression in keys.all.items()
     )
     squared = (
@@ -127,51 +127,56 @@ def select_counts(query: str, keys: aggregation.Keys, *, squares: bool) -> str:
     )
     names = ", ".join(keys.all)
     return (
-        f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason, {names}, CAST(count(*) AS BIGINT) AS n, "
+        f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason, {names}, "
+        "CAST(count(*) AS BIGINT) AS n, "
         f"TRY_CAST(sum(quanta) AS BIGINT) AS total{squared}, CAST(NULL AS VARCHAR) AS note FROM ("
-        f"SELECT reject_reason, {named}CASE WHEN reject_reason = 0 THEN quanta END AS quanta FROM ({query})) "
+        f"SELECT reject_reason, {named}CASE WHEN reject_reason = 0 THEN quanta END AS quanta "
+        f"FROM ({query})) "
         f"GROUP BY reject_reason, {names}"
     )
 
 
-def counting(given: Input, query: str, grouping: Grouping, schema: pa.Schema) -> Work:
+def count_task(given: TaskInput, query: str, grouping: TaskGrouping, schema: pa.Schema) -> Work:
     """Return the work of a task that counts checked records, repeats too."""
 
     def statement(session: Session) -> str:
         return select_counts(query, grouping.keys(session), squares=grouping.squares)
 
-    return partial(guarded, partial(_direct, given, statement, schema), schema)
+    return partial(catch_errors, partial(_run_query, given, statement, schema), schema)
 
 
-def listing(given: Input, query: str, schema: pa.Schema) -> Work:
+def list_task(given: TaskInput, query: str, schema: pa.Schema) -> Work:
     """Return the work of a task that lists kept records, and counts those that are left out."""
     columns = "".join(
-        f", CASE WHEN reject_reason = 0 THEN {name} END AS {name}" for name in listed(schema)
+        f", CASE WHEN reject_reason = 0 THEN {name} END AS {name}"
+        for name in record_columns(schema)
     )
     statement = f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason{columns} FROM ({query})"
 
     def work(batches: Batches) -> Batches:
         left_out: Counter[int] = Counter()
-        for batch in _direct(given, lambda _: statement, None, batches):
+        for batch in _run_query(given, lambda _: statement, None, batches):
             if "n" in batch.schema.names:
-                yield _shaped(batch, schema)
+                yield _conform(batch, schema)
                 continue
             found = pc.value_counts(batch["reject_reason"]).to_pylist()
             left_out.update({pair["values"]: pair["counts"] for pair in found if pair["values"]})
             kept = batch if len(found) == 1 else batch.filter(pc.equal(batch["reject_reason"], 0))
             if found and (len(found) > 1 or not found[0]["values"]):
-                yield _shaped(kept, schema)
-        yield from _noted(schema, left_out)
+                yield _conform(kept, schema)
+        yield from _reject_rows(schema, left_out)
 
-    return partial(guarded, work, schema)
+    return partial(catch_errors, work, schema)
 
 
-def listed(schema: pa.Schema) -> list[str]:
+def record_columns(schema: pa.Schema) -> list[str]:
     """Return the names of a listed record's own columns."""
     return [name for name in schema.names if name not in ("reject_reason", "n", "note")]
 
 
-def resolving(memory: str, schema: pa.Schema, made: pa.Schema, grouping: Grouping | None) -> Work:
+def deduplicate_task(
+    memory: str, schema: pa.Schema, made: pa.Schema, grouping: TaskGrouping | None
+) -> Work:
     """Return the work of a task that has all listed records of some users, and drops repeats.
 
     Parameters
@@ -184,33 +189,35 @@ def resolving(memory: str, schema: pa.Schema, made: pa.Schema, grouping: Groupin
     grouping : Grouping or None
         How to count the records; None lists them again.
     """
-    names = listed(schema)
+    names = record_columns(schema)
     places = tuple(name for name in names if name.startswith("place"))
     own = ", ".join(names)
     kept = f"SELECT CAST(0 AS TINYINT) AS reject_reason, {own} FROM {_GOT}"
-    source = Checked(
+    source = ValidatedRecords(
         kept, f"SELECT user_id, time_us FROM {_GOT}", places, timed=True, local="local_s" in names
     )
 
     def work(batches: Batches) -> Batches:
         apart: list[pa.RecordBatch] = []
         with _Session(memory) as session:
-            if not _register(session, _kept(batches, apart)):
+            if not _register(session, _split_off_rejects(batches, apart)):
                 return
             session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {own} FROM {RECORDS}")
-            query, repeats = aggregation.without_repeats(session, source)
+            query, repeats = aggregation.deduplicate(session, source)
             if grouping is not None:
                 keys = grouping.keys(session)
                 query = select_counts(query, keys, squares=grouping.squares)
             for batch in session.stream(query):
-                yield _shaped(batch, made)
-        yield from (_shaped(batch, made) for batch in apart)
-        yield from _noted(made, {REPEATS: repeats})
+                yield _conform(batch, made)
+        yield from (_conform(batch, made) for batch in apart)
+        yield from _reject_rows(made, {REPEATS: repeats})
 
-    return partial(guarded, work, made)
+    return partial(catch_errors, work, made)
 
 
-def querying(given: Input, query: str, schema: pa.Schema, resolution: int | None = None) -> Work:
+def query_task(
+    given: TaskInput, query: str, schema: pa.Schema, resolution: int | None = None
+) -> Work:
     """Return the work of a task that runs a query on its records, perhaps one with hexagons."""
 
     def statement(session: Session) -> str:
@@ -218,11 +225,11 @@ def querying(given: Input, query: str, schema: pa.Schema, resolution: int | None
             session.hexagon("0", "0", resolution)
         return query
 
-    return partial(guarded, partial(_direct, given, statement, schema), schema)
+    return partial(catch_errors, partial(_run_query, given, statement, schema), schema)
 
 
-def _direct(
-    given: Input,
+def _run_query(
+    given: TaskInput,
     statement: Callable[[Session], str],
     schema: pa.Schema | None,
     batches: Batches,
@@ -230,26 +237,26 @@ def _direct(
     """Yield what a query makes of a task's records, in the shape of `schema` if that is given."""
     with _Session(given.memory) as session:
         query, parts = statement(session), 0
-        for _ in _fed(session, given, batches):
+        for _ in _feed(session, given, batches):
             for batch in session.stream(query):
-                yield batch if schema is None else _shaped(batch, schema)
+                yield batch if schema is None else _conform(batch, schema)
             parts += 1
         if given.skips and parts:
             skipped = Relation("", {}, skips=True).skipped(session)
-            yield from _noted(schema or _REASONS, {UNPARSABLE: skipped})
+            yield from _reject_rows(schema or _REASONS, {UNPARSABLE: skipped})
 
 
 _REASONS = pa.schema([("reject_reason", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
 
 
-def _fed(session: Session, given: Input, batches: Batches) -> Iterator[None]:
+def _feed(session: Session, given: TaskInput, batches: Batches) -> Iterator[None]:
     """Give the session the task's records, part by part."""
     if given.feed == "files":
         for batch in batches:
             for scan in batch["scan"].to_pylist():
                 session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {scan}")
                 yield
-    elif _register(session, batches if given.feed == "columns" else _unpacked(batches)):
+    elif _register(session, batches if given.feed == "columns" else _unpack_tables(batches)):
         yield
 
 
@@ -267,14 +274,14 @@ def _register(session: Session, batches: Batches) -> bool:
     return True
 
 
-def _unpacked(batches: Batches) -> Batches:
+def _unpack_tables(batches: Batches) -> Batches:
     for batch in batches:
         for data in batch["data"]:
             with pa.ipc.open_stream(data.as_buffer()) as reader:
                 yield from reader
 
 
-def _kept(batches: Batches, apart: list[pa.RecordBatch]) -> Batches:
+def _split_off_rejects(batches: Batches, apart: list[pa.RecordBatch]) -> Batches:
     """Yield listed records; put rows of another kind apart."""
     for batch in batches:
         kept = pc.equal(batch["reject_reason"], 0)
@@ -283,7 +290,7 @@ def _kept(batches: Batches, apart: list[pa.RecordBatch]) -> Batches:
         yield batch.filter(kept) if kept.false_count else batch
 
 
-def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch with the columns of `schema`; those it lacks are null."""
     there = set(batch.schema.names)
     columns = [
@@ -295,21 +302,21 @@ def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _noted(schema: pa.Schema, counts: Mapping[int, int]) -> Batches:
+def _reject_rows(schema: pa.Schema, counts: Mapping[int, int]) -> Batches:
     """Yield rows of reasons and how many records each covers."""
     rows = {reason: n for reason, n in counts.items() if n}
     if rows:
         columns = [pa.array(list(part)) for part in (rows.keys(), rows.values())]
-        yield _shaped(pa.RecordBatch.from_arrays(columns, names=["reject_reason", "n"]), schema)
+        yield _conform(pa.RecordBatch.from_arrays(columns, names=["reject_reason", "n"]), schema)
 
 
-def guarded(work: Work, schema: pa.Schema, batches: Batches) -> Batches:
+def catch_errors(work: Work, schema: pa.Schema, batches: Batches) -> Batches:
     """Yield what a task makes; a failure becomes a row or an error without anything private.
 
     What is wrong with the source stays so if the task is tried again: it is told as a row. Other
     failures may pass, so that Spark tries again; their cause, which may quote records, is cut off.
     """
-    source = _Watched(batches)
+    source = _WatchedBatches(batches)
     try:
         yield from work(iter(source))
     except HexveilError as error:
@@ -322,12 +329,12 @@ def guarded(work: Work, schema: pa.Schema, batches: Batches) -> Batches:
         row = pa.RecordBatch.from_pydict(
             {"reject_reason": [FAILED], "n": [0], "note": [str(failure)]}
         )
-        yield _shaped(row, schema)
+        yield _conform(row, schema)
         return
     raise HexveilError(_LOST if source.failed else str(failure))
 
 
-class _Watched:
+class _WatchedBatches:
     """PRIVATE. Batches that note whether getting them failed: engines call that malformed."""
 
     def __init__(self, batches: Batches) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import Unit, ValueLattice
-from hexveil.records.read_request import Columns, Repeats, Request, Rules
+from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
 from hexveil.records.sql.sums_query import SumsQuery
 
@@ -74,5 +74,5 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     if not isinstance(select, Select):
         raise InputError(f"select must be Select(...), got {type(select).__name__}.")
     rules = Rules(ValueLattice.of(bounds, quantum), cells, select, privacy_unit, repeats, timezone)
-    request = Request(Columns(user, value, lat, lon, location, time), rules)
+    request = ReadRequest(RecordColumns(user, value, lat, lon, location, time), rules)
     return SumsQuery(source, request).render(dialect)

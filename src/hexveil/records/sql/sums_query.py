@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import DAY, Cells
-from hexveil.records.decimals import decimals
+from hexveil.records.decimals import decimal_format
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.sql.dialects import Dialect, dialect_named
 from hexveil.records.sums_table import check_labels
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hexveil.model.cells import Labels
-    from hexveil.records.read_request import Request, Rules
+    from hexveil.records.read_request import ReadRequest, Rules
 
 _FILES = (".parquet", ".pq", ".csv", ".tsv", ".gz", ".json", ".jsonl", ".ndjson")
 _LARGEST = 1.7976931348623157e308
@@ -44,7 +44,7 @@ class SumsQuery:
     """
 
     source: str
-    request: Request
+    request: ReadRequest
 
     def __post_init__(self) -> None:
         if not isinstance(self.source, str) or not self.source:
@@ -72,10 +72,14 @@ class _Writer:
         self._grid = cells if isinstance(cells, Cells) else None
         self._labels = () if isinstance(cells, Cells) else cells.columns
         # The last steps hold the rounded value, in quanta and as a decimal, beside the labels.
-        self._k, self._x = (_apart(name, self._labels) for name in ("quanta", "rounded_value"))
+        self._k, self._x = (
+            _unused_name(name, self._labels) for name in ("quanta", "rounded_value")
+        )
         self._placed = self._grid is not None or self._rules.select.box is not None
         self._local = _needs_wall(self._rules)
-        self._decimals = decimals(self._rules.scale) if squares_fit(1, self._rules.scale) else None
+        self._decimals = (
+            decimal_format(self._rules.scale) if squares_fit(1, self._rules.scale) else None
+        )
         self._dedupes = self._rules.repeats == "drop" and self._columns.time is not None
 
     def text(self) -> str:
@@ -284,7 +288,7 @@ class _Writer:
             f"  hv.from_sums(table, bounds={bounds}, quantum={decimal_text(scale.quantum)!r}, "
             f"privacy_unit={rules.privacy_unit!r},"
         )
-        yield f"               cells=hv.{_call(rules.cells)},"
+        yield f"               cells=hv.{_python_call(rules.cells)},"
         top = "" if select.top is None else f", top={select.top}"
         yield f"               min_users={select.min_users}{top})"
         if isinstance(rules.cells, Cells):
@@ -304,7 +308,7 @@ class _Writer:
         yield "min_users and top are applied by from_sums."
 
 
-def _apart(name: str, taken: Iterable[str]) -> str:
+def _unused_name(name: str, taken: Iterable[str]) -> str:
     """Return a name that none of those taken is, whatever the case of its letters."""
     while name in {other.lower() for other in taken}:
         name += "_"
@@ -318,7 +322,7 @@ def _needs_wall(rules: Rules) -> bool:
     return slots or chosen or rules.privacy_unit != "user"
 
 
-def _call(cells: Cells | Labels) -> str:
+def _python_call(cells: Cells | Labels) -> str:
     """Return the cells as they are written in Python."""
     if isinstance(cells, Cells):
         return repr(cells)

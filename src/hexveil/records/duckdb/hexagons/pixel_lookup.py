@@ -19,9 +19,9 @@ from hexveil.records.duckdb.hexagons.raster import (
     MARGIN,
     TILE,
     TILE_BITS,
-    Known,
+    BorderLines,
     Raster,
-    direct,
+    compute_hexagons,
 )
 
 if TYPE_CHECKING:
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 COARSEST = 5
 """Coarser hexagons are computed: edges of the icosahedron cut them."""
-MOST_TILES = 4_000
+MAX_TILES = 4_000
 _TABLE = 1 << 16
 _NO_TAG = 2**32 - 1
-FREQUENT = 3_000
+FILL_THRESHOLD = 3_000
 """Places seen in a tile before it is filled, which costs as much as computing so many."""
 _AT_ONCE = 32
 """Tiles that are filled together."""
 
 
-class Pixels:
+class PixelLookup:
     """Hexagons of places at one resolution, learning where the places are.
 
     Parameters
@@ -59,7 +59,7 @@ class Pixels:
         many of them are expected in it.
     """
 
-    def __init__(self, resolution: int, frequent: int = FREQUENT) -> None:
+    def __init__(self, resolution: int, frequent: int = FILL_THRESHOLD) -> None:
         self._resolution = resolution
         self._frequent = frequent
         self.expected = 0
@@ -95,7 +95,7 @@ class Pixels:
     def numbers(self, lat: Floats, lon: Floats) -> Codes:
         """Return the number of each place's hexagon, which stays the same; see `names`."""
         if self._resolution < COARSEST:
-            found = direct(lat, lon, self._resolution)
+            found = compute_hexagons(lat, lon, self._resolution)
             with self._lock:
                 return self._raster.numbers.of(found)
         number, rest, computed = self._decide(lat, lon)
@@ -130,9 +130,9 @@ class Pixels:
         all_there = bool(there.all())
         if not all_there:
             code[~there] = 0
-        number = _decided(self._raster.known, code, lat, lon)
+        number = _decide_by_line(self._raster.known, code, lat, lon)
         rest = np.flatnonzero(number == 0)
-        computed = direct(lat[rest], lon[rest], self._resolution)
+        computed = compute_hexagons(lat[rest], lon[rest], self._resolution)
         self._asked += lat.size
         if not all_there:
             self._learn(lat[~there], lon[~there])
@@ -171,7 +171,7 @@ class Pixels:
     def _fill(self, tiles: list[int]) -> None:
         """Fill tiles, as far as there is a place for them."""
         free: dict[int, tuple[int, np.uint32]] = {}
-        for tile in tiles[: max(MOST_TILES - self._filled, 0)]:
+        for tile in tiles[: max(MAX_TILES - self._filled, 0)]:
             row, column = divmod(tile, 1 << 32)
             (where,), (tag,) = self._place(
                 np.array([row], np.uint32), np.array([column], np.uint32)
@@ -195,18 +195,18 @@ class Pixels:
             self._tag[place] = tag
 
 
-def _decided(known: Known, code: Codes, lat: Floats, lon: Floats) -> Codes:
+def _decide_by_line(known: BorderLines, code: Codes, lat: Floats, lon: Floats) -> Codes:
     """Return the number of the hexagon that a pixel's code decides for each place; 0 is none."""
     pair = np.flatnonzero(code < 0)
     which = -code[pair]
-    away = _away(known.line[:, which], lat[pair], lon[pair])
+    away = _signed_distance(known.line[:, which], lat[pair], lon[pair])
     side = np.where(away > MARGIN, known.first[which], known.second[which])
     side[np.abs(away) <= MARGIN] = 0
     code[pair] = side
     return code
 
 
-def _away(line: Floats, lat: Floats, lon: Floats) -> Floats:
+def _signed_distance(line: Floats, lat: Floats, lon: Floats) -> Floats:
     """Return how far places are from an edge, in pixels: above zero on the first one's side."""
     return np.asarray(line[0] + line[1] * lat + line[2] * lon)
 

@@ -65,7 +65,7 @@ _SPREADING = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class BorderLines:
     """What codes of pixels stand for; made anew when it grows, so that threads see whole ones.
 
     Attributes
@@ -83,13 +83,13 @@ class Known:
     line: Floats
 
     @classmethod
-    def empty(cls) -> Known:
+    def empty(cls) -> BorderLines:
         """Return what stands for nothing but code 0."""
         none = np.zeros(1, dtype=np.int32)
         return cls(none, none, np.zeros((3, 1)))
 
 
-class Numbers:
+class HexagonNumbers:
     """Hexagons numbered from 1 as they are met; number 0 is none.
 
     Attributes
@@ -146,8 +146,8 @@ class Raster:
     def __init__(self, resolution: int) -> None:
         self._resolution = resolution
         self.per_degree = 16 / (_EDGE_DEGREES / math.sqrt(7) ** resolution)
-        self.known = Known.empty()
-        self.numbers = Numbers()
+        self.known = BorderLines.empty()
+        self.numbers = HexagonNumbers()
         self._line_of: dict[int, int] = {}
 
     def codes(self, tiles: NDArray[np.int64]) -> Codes:
@@ -165,7 +165,7 @@ class Raster:
             shape = (row.size, side.size, side.size)
             lats = np.broadcast_to(lat[:, :, None], shape).ravel()
             lons = np.broadcast_to(lon[:, None, :], shape).ravel()
-            corner = self.numbers.of(direct(lats, lons, self._resolution)).reshape(shape)
+            corner = self.numbers.of(compute_hexagons(lats, lons, self._resolution)).reshape(shape)
             low, high = _over_blocks(np.minimum, corner), _over_blocks(np.maximum, corner)
             whole = np.where(low == high, low, 0).repeat(size, axis=1).repeat(size, axis=2)
             if lines:
@@ -213,7 +213,7 @@ class Raster:
             pairs[a + b - 1, of] = pair
             line = self.known.line[:, pair, None]
             north, east = line[0] + line[1] * lat[of], line[2] * lon[of]
-            agreed[of] &= _agreed(squares.corner[of], names[of, a], names[of, b], north, east)
+            agreed[of] &= _lines_agree(squares.corner[of], names[of, a], names[of, b], north, east)
             # Both are false where there is no line.
             there[b, of] &= ~(_over_pixels(np.minimum, north, east) > MARGIN)
             there[a, of] &= ~(_over_pixels(np.maximum, north, east) < -MARGIN)
@@ -241,7 +241,7 @@ class Raster:
             line = tangents(
                 np.stack([names[side] for side in sides]), self.per_degree, MARGIN / 100.0
             )
-            self.known = Known(
+            self.known = BorderLines(
                 np.concatenate((known.first, sides[0])),
                 np.concatenate((known.second, sides[1])),
                 np.concatenate((known.line, line), axis=1),
@@ -283,7 +283,7 @@ def _squares(corner: Codes, low: Codes, high: Codes) -> _Squares:
     return _Squares(tile[few], row[few], column[few], around[few], names[few])
 
 
-def _agreed(corner: Codes, low: Codes, high: Codes, north: Floats, east: Floats) -> Flags:
+def _lines_agree(corner: Codes, low: Codes, high: Codes, north: Floats, east: Floats) -> Flags:
     """Return whether a line has the corners of blocks that are in its hexagons on their sides."""
     away = north[:, ::2, None] + east[:, None, ::2]
     corner = corner.reshape(away.shape)
@@ -305,7 +305,7 @@ def _over_blocks(choose: np.ufunc, corner: Codes) -> Codes:
     return np.asarray(choose.reduce([rows[:, :, b : b + n] for b in range(4)]))
 
 
-def direct(lat: Floats, lon: Floats, resolution: int) -> Names:
+def compute_hexagons(lat: Floats, lon: Floats, resolution: int) -> Names:
     """Return the hexagon of each place, computed."""
     found = hexagons.of_places(pa.array(lat), pa.array(lon), resolution)
     return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.uint64)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.model.cells import Cells
-from hexveil.records.duckdb.validation import TWIN
+from hexveil.records.duckdb.validation import INTEGER_KEY_PREFIX
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.records.duckdb.aggregation import Keys
+    from hexveil.records.duckdb.aggregation import GroupKeys
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.validation import Checked
+    from hexveil.records.duckdb.validation import ValidatedRecords
     from hexveil.records.read_request import Rules
 
 USERS, LABELS = "packed_users", "packed_labels"
@@ -102,7 +102,9 @@ class Layout:
         return f"CASE WHEN {' AND '.join(tests)} THEN {found} END"
 
 
-def layout_of(session: Session, source: Checked, grouping: Keys, rules: Rules) -> Layout | None:
+def make_layout(
+    session: Session, source: ValidatedRecords, grouping: GroupKeys, rules: Rules
+) -> Layout | None:
     """Return how records are packed; None if no record has a time, where they have any."""
     users = _number(session, source, USERS, {"user_id": "user_id"}, "number")
     labels = _number_labels(session, source) if source.labelled else ()
@@ -111,7 +113,8 @@ def layout_of(session: Session, source: Checked, grouping: Keys, rules: Rules) -
     if clocked:
         columns = ", ".join(f"min({e}), max({e})" for e in clocked.values())
         found = session.rows(
-            f"SELECT {columns} FROM ({source.raw}) WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+            f"SELECT {columns} FROM ({source.raw}) "
+            f"WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
         )[0]
         ends = [None if end is None else int(str(end)) for end in found]
     fields = {}
@@ -129,7 +132,7 @@ def layout_of(session: Session, source: Checked, grouping: Keys, rules: Rules) -
     )
 
 
-def _number_labels(session: Session, source: Checked) -> tuple[Field, ...]:
+def _number_labels(session: Session, source: ValidatedRecords) -> tuple[Field, ...]:
     """Return the field of labels, all combinations numbered in the order of their bytes."""
     named = {f"raw_label{i}": name for i, name in enumerate(source.places)}
     found = _number(session, source, LABELS, named, COMBINATION)
@@ -137,16 +140,18 @@ def _number_labels(session: Session, source: Checked) -> tuple[Field, ...]:
 
 
 def _number(
-    session: Session, source: Checked, table: str, named: dict[str, str], number: str
+    session: Session, source: ValidatedRecords, table: str, named: dict[str, str], number: str
 ) -> int:
     """Make a table of the distinct texts of raw columns, in order; return how many there are.
 
     Whole numbers are told apart in place of their texts, and stand beside them.
     """
-    keys = [key_of(source, name) for name in named]
-    columns = [f"{key} AS {key}" for key in keys if key.startswith(TWIN)]
+    keys = [key_column(source, name) for name in named]
+    columns = [f"{key} AS {key}" for key in keys if key.startswith(INTEGER_KEY_PREFIX)]
     texts = [
-        f"CAST({key} AS VARCHAR) AS {named[name]}" if key.startswith(TWIN) else f"{key} AS {text}"
+        f"CAST({key} AS VARCHAR) AS {named[name]}"
+        if key.startswith(INTEGER_KEY_PREFIX)
+        else f"{key} AS {text}"
         for key, (name, text) in zip(keys, named.items(), strict=True)
     ]
     present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
@@ -158,19 +163,20 @@ def _number(
     return int(str(session.rows(f"SELECT count(*) FROM {table}")[0][0]))
 
 
-def key_of(source: Checked, name: str) -> str:
+def key_column(source: ValidatedRecords, name: str) -> str:
     """Return the column that tells a raw column's texts apart: the text, or its whole number."""
-    return TWIN + name if TWIN + name in source.twins else name
+    return INTEGER_KEY_PREFIX + name if INTEGER_KEY_PREFIX + name in source.twins else name
 
 
-def join(source: Checked) -> str:
+def join_numbers(source: ValidatedRecords) -> str:
     """Return how checked records find the numbers of their users and labels."""
-    found = f" LEFT JOIN {USERS} USING ({key_of(source, 'user_id')})"
+    found = f" LEFT JOIN {USERS} USING ({key_column(source, 'user_id')})"
     if not source.labelled:
         return found
-    keys = [key_of(source, f"raw_label{i}") for i in range(len(source.places))]
+    keys = [key_column(source, f"raw_label{i}") for i in range(len(source.places))]
     there = [
-        key if key.startswith(TWIN) else f"place{key.removeprefix('raw_label')}" for key in keys
+        key if key.startswith(INTEGER_KEY_PREFIX) else f"place{key.removeprefix('raw_label')}"
+        for key in keys
     ]
     return f"{found} LEFT JOIN {LABELS} USING ({', '.join(there)})"
 

@@ -22,15 +22,21 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells
-from hexveil.records.duckdb.aggregation import unrepeated
-from hexveil.records.duckdb.packing.bit_layout import COMBINATION, USERS, join, key_of, layout_of
+from hexveil.records.duckdb.aggregation import deduplicated_query
+from hexveil.records.duckdb.packing.bit_layout import (
+    COMBINATION,
+    USERS,
+    join_numbers,
+    key_column,
+    make_layout,
+)
 from hexveil.records.duckdb.packing.unpacking import (
-    Packed,
-    Summed,
-    in_order,
+    PackedPairs,
+    PairSums,
+    merge_sorted,
     renumber,
-    summed,
-    unpacked,
+    sum_pairs,
+    unpack,
 )
 from hexveil.records.feasible_sums import squares_fit
 
@@ -38,18 +44,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.records.duckdb.aggregation import Keys
-    from hexveil.records.duckdb.hexagons.pixel_lookup import Pixels
+    from hexveil.records.duckdb.aggregation import GroupKeys
+    from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
     from hexveil.records.duckdb.packing.bit_layout import Layout
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.validation import Checked
+    from hexveil.records.duckdb.validation import ValidatedRecords
     from hexveil.records.read_request import Rules
 
     Numbers = NDArray[np.uint64]
 
-FEWEST = 100_000
+MIN_RECORDS = 100_000
 """Records below which the engine's own grouping is as quick."""
-MOST_PARTS = 8
+MAX_PASSES = 8
 """Times that records are read at most, to sort some users' after others'."""
 HEXAGON_BITS = 16
 """Bits that are left for hexagons at least; each more doubles how many there may be."""
@@ -60,8 +66,8 @@ PLACES = 1 << 15
 
 
 def pack(
-    session: Session, source: Checked, grouping: Keys, rules: Rules, *, alone: bool
-) -> Packed | None:
+    session: Session, source: ValidatedRecords, grouping: GroupKeys, rules: Rules, *, alone: bool
+) -> PackedPairs | None:
     """Return the pairs of checked records; None where the engine had better group them.
 
     Parameters
@@ -78,22 +84,22 @@ def pack(
         return None
     placed = isinstance(rules.cells, Cells)
     records = int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
-    if not FEWEST <= records <= MOST_PARTS * session.sortable:
+    if not MIN_RECORDS <= records <= MAX_PASSES * session.sortable:
         return None
     if alone:  # without repeats there is text alone
         source = replace(source, twins=())
-    layout = layout_of(session, source, grouping, rules)
+    layout = make_layout(session, source, grouping, rules)
     # A number below 0 says why a record is left out.
     if layout is None or layout.below > _BITS - (HEXAGON_BITS if placed else 1):
         return None
-    parts = _parts(session, source, records)
+    parts = _user_ranges(session, source, records)
     if parts is None:
         return None
     pixels = None
     if isinstance(rules.cells, Cells):
         pixels = session.pixels(rules.cells.resolution)
         pixels.expected = records
-    pairs = _Pairs(layout, pixels, squares=squares_fit(1, rules.scale))
+    pairs = _PairBuilder(layout, pixels, squares=squares_fit(1, rules.scale))
     with session.sharing():
         for part in parts:
             if not pairs.add(session, _query(source, layout, part, alone=alone), part):
@@ -101,14 +107,16 @@ def pack(
     return pairs.packed(session)
 
 
-def _parts(session: Session, source: Checked, records: int) -> list[_Part] | None:
+def _user_ranges(
+    session: Session, source: ValidatedRecords, records: int
+) -> list[_UserRange] | None:
     """Return the users whose records are sorted at once; None if one user's are too many."""
     most = session.sortable
     if records <= most:
-        return [_Part(0, 0, records, last=True)]
+        return [_UserRange(0, 0, records, last=True)]
     counts = session.arrow(
         f"SELECT number, count(*) AS n FROM ({source.raw}) JOIN {USERS} "
-        f"USING ({key_of(source, 'user_id')}) "
+        f"USING ({key_column(source, 'user_id')}) "
         "GROUP BY number ORDER BY number"
     )["n"].to_numpy()
     parts, first = [], 0
@@ -118,13 +126,13 @@ def _parts(session: Session, source: Checked, records: int) -> list[_Part] | Non
         end = int(np.searchsorted(ends, before + most, side="right"))
         if end == first:
             return None
-        parts.append(_Part(first, end, int(ends[end - 1]) - before, end == counts.size))
+        parts.append(_UserRange(first, end, int(ends[end - 1]) - before, end == counts.size))
         first = end
     return parts
 
 
 @dataclass(frozen=True)
-class _Part:
+class _UserRange:
     """Users by their numbers, from `first` to before `end`, and how many records they have.
 
     The part that is first and last has all users.
@@ -136,7 +144,7 @@ class _Part:
     last: bool
 
 
-def _query(source: Checked, layout: Layout, part: _Part, *, alone: bool) -> str:
+def _query(source: ValidatedRecords, layout: Layout, part: _UserRange, *, alone: bool) -> str:
     """Return the query of kept records' places, and what is packed below their hexagon.
 
     Of a part of the users; records that are left out are in the first part, the reason below 0,
@@ -147,17 +155,19 @@ def _query(source: Checked, layout: Layout, part: _Part, *, alone: bool) -> str:
     some = f"reject_reason = 0 AND number >= {part.first} AND number < {part.end}"
     if not part.first:
         some = f"reject_reason <> 0 OR number < {part.end} OR number IS NULL"
-    chosen = join(source) + ("" if part.last and not part.first else f" WHERE {some}")
+    chosen = join_numbers(source) + ("" if part.last and not part.first else f" WHERE {some}")
     numbers = ("number", *([COMBINATION] * source.labelled))
-    records = f"({unrepeated(source, chosen, numbers)})" if alone else f"({source.query}){chosen}"
+    records = (
+        f"({deduplicated_query(source, chosen, numbers)})" if alone else f"({source.query}){chosen}"
+    )
     return (
         f"SELECT {places}CASE WHEN reject_reason = 0 THEN {layout.expression} "
-        f"ELSE -CAST(reject_reason AS BIGINT) END AS below FROM (SELECT {places}reject_reason, {layout.columns} "
-        f"FROM {records})"
+        "ELSE -CAST(reject_reason AS BIGINT) END AS below FROM ("
+        f"SELECT {places}reject_reason, {layout.columns} FROM {records})"
     )
 
 
-class _Pairs:
+class _PairBuilder:
     """The pairs of records, added part by part.
 
     Parameters
@@ -168,13 +178,13 @@ class _Pairs:
     squares : bool
     """
 
-    def __init__(self, layout: Layout, pixels: Pixels | None, *, squares: bool) -> None:
+    def __init__(self, layout: Layout, pixels: PixelLookup | None, *, squares: bool) -> None:
         self._layout, self._pixels, self._squares = layout, pixels, squares
         self._left_out = np.zeros(1 << 8, dtype=np.int64)
-        self._found: list[Summed] = []
+        self._found: list[PairSums] = []
         self._hexagons_in_order: Numbers | None = None
 
-    def add(self, session: Session, query: str, part: _Part) -> bool:
+    def add(self, session: Session, query: str, part: _UserRange) -> bool:
         """Add up some users' records; return whether their hexagons fit."""
         records, size = np.empty(part.records, dtype=np.uint64), 0
         for batch in session.stream(query):
@@ -196,7 +206,7 @@ class _Pairs:
         if only and self._pixels is not None:
             self._hexagons_in_order = renumber(records, self._layout.below, self._hexagons)
         records.sort()
-        found = summed(records, self._layout.value.bits, squares=self._squares)
+        found = sum_pairs(records, self._layout.value.bits, squares=self._squares)
         # While others are sorted, the room of these records must be free.
         self._found.append(found if only else found.apart())
 
@@ -223,7 +233,7 @@ class _Pairs:
         """The hexagons that were met."""
         return np.zeros(0, dtype=np.uint64) if self._pixels is None else self._pixels.names
 
-    def packed(self, session: Session) -> Packed | None:
+    def packed(self, session: Session) -> PackedPairs | None:
         """Return all pairs in order; None if there is none."""
         if not self._found:
             return None
@@ -231,5 +241,5 @@ class _Pairs:
         if len(self._found) > 1 or (self._pixels is not None and hexagons is None):
             names = None if self._pixels is None else self._hexagons
             bits = self._layout.below - self._layout.value.bits
-            found, hexagons = in_order(self._found, names, bits)
-        return unpacked(session, found, hexagons, self._layout, self._left_out)
+            found, hexagons = merge_sorted(self._found, names, bits)
+        return unpack(session, found, hexagons, self._layout, self._left_out)

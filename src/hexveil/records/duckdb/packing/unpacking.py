@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 15
 """Numbers of which something is made at once: it stays in a processor's own memory."""
-_FEW = 100_000
+_MIN_TABLE = 100_000
 """Numbers of units that may be tabled, however few pairs there are."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Packed:
+class PackedPairs:
     """PRIVATE. The table of pairs, in the order of its cells, then of its units.
 
     Attributes
@@ -90,9 +90,9 @@ class Packed:
         return pa.table({**keys, **self.sums})
 
 
-def in_order(
-    parts: list[Summed], names: Numbers | None, bits: int
-) -> tuple[Summed, Numbers | None]:
+def merge_sorted(
+    parts: list[PairSums], names: Numbers | None, bits: int
+) -> tuple[PairSums, Numbers | None]:
     """Return the pairs of all parts in order, and the hexagons that they number, in order.
 
     Parameters
@@ -111,19 +111,19 @@ def in_order(
         name: np.concatenate([part.sums.pop(name) for part in parts])[order]
         for name in tuple(parts[0].sums)
     }
-    return Summed(pair[order], sums), hexagons
+    return PairSums(pair[order], sums), hexagons
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Summed:
+class PairSums:
     """PRIVATE. Counts and sums of pairs, told by their packed numbers."""
 
     pair: Numbers
     sums: dict[str, Whole]
 
-    def apart(self) -> Summed:
+    def apart(self) -> PairSums:
         """Return the same in room of its own, without what is left of the records'."""
-        return Summed(self.pair.copy(), {name: sums.copy() for name, sums in self.sums.items()})
+        return PairSums(self.pair.copy(), {name: sums.copy() for name, sums in self.sums.items()})
 
 
 def renumber(packed: Numbers, below: int, names: Numbers) -> Numbers:
@@ -138,7 +138,7 @@ def renumber(packed: Numbers, below: int, names: Numbers) -> Numbers:
     return names[order]
 
 
-def summed(records: Numbers, value_bits: int, *, squares: bool) -> Summed:
+def sum_pairs(records: Numbers, value_bits: int, *, squares: bool) -> PairSums:
     """Return counts and sums of the pairs of sorted records, in whose room they are put."""
     value, mask = np.uint64(value_bits), _mask(value_bits)
     # Room for a pair per record, of which the system gives what is written to.
@@ -154,7 +154,7 @@ def summed(records: Numbers, value_bits: int, *, squares: bool) -> Summed:
         part = records[start:stop]
         k = (part & mask).view(np.int64)
         pair = part >> value
-        first = _firsts(pair)
+        first = _run_starts(pair)
         rows = slice(size, size + first.size)
         np.take(pair, first, out=records[rows], mode="clip")  # not past what was read
         np.subtract(first[1:], first[:-1], out=sums["n"][rows][:-1])
@@ -164,12 +164,12 @@ def summed(records: Numbers, value_bits: int, *, squares: bool) -> Summed:
             k *= k
             np.add.reduceat(k, first, out=sums["total_sq"][rows])
         start, size = stop, rows.stop
-    return Summed(records[:size], {name: part[:size] for name, part in sums.items()})
+    return PairSums(records[:size], {name: part[:size] for name, part in sums.items()})
 
 
-def unpacked(
-    session: Session, found: Summed, hexagons: Numbers | None, layout: Layout, left_out: Whole
-) -> Packed:
+def unpack(
+    session: Session, found: PairSums, hexagons: Numbers | None, layout: Layout, left_out: Whole
+) -> PackedPairs:
     """Return the table of pairs that are in order; their numbers are used up.
 
     Parameters
@@ -185,7 +185,7 @@ def unpacked(
     unit, units = _units_of(found.pair, layout.unit_bits)
     cell = found.pair
     cell >>= np.uint64(layout.unit_bits)
-    first = _firsts(cell)
+    first = _run_starts(cell)
     columns, named = _columns(layout.cell, cell[first])
     if hexagons is None:
         columns |= _labels(session, columns.pop(COMBINATION))
@@ -195,7 +195,7 @@ def unpacked(
     columns["records"] = np.add.reduceat(found.sums["n"], first)
     number = np.repeat(np.arange(first.size), users)
     reasons = {i: int(left_out[i]) for i in np.flatnonzero(left_out).tolist()}
-    return Packed(
+    return PackedPairs(
         pa.table(columns), _units(session, units, layout), number, unit, found.sums, reasons
     )
 
@@ -231,7 +231,7 @@ def _units_of(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
     for block in _blocks(pair.size):
         np.bitwise_and(pair[block], _mask(bits), out=unit[block].view(np.uint64))
     reach = 1 << bits
-    if reach > max(unit.size, _FEW):
+    if reach > max(unit.size, _MIN_TABLE):
         distinct, place = np.unique(unit, return_inverse=True)
         return place.ravel(), distinct.view(np.uint64)
     there = np.zeros(reach, dtype=np.bool_)
@@ -242,7 +242,7 @@ def _units_of(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
     return unit, np.flatnonzero(there).view(np.uint64)
 
 
-def _firsts(ordered: Numbers) -> Whole:
+def _run_starts(ordered: Numbers) -> Whole:
     """Return where each distinct one of sorted numbers, of which there are some, first is."""
     differs = np.empty(ordered.size, dtype=np.bool_)
     differs[0] = True

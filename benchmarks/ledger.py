@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.ledger import Ledger, losses_of
+from hexveil.ledger import Ledger, hash_losses
 from hexveil.ledger.storage.databases import connect, transaction
 from hexveil.ledger.storage.tables import balances
 from hexveil.ledger.unit_losses import Key, Losses, make_key
@@ -110,7 +110,7 @@ def seconds(work: Callable[[], object]) -> float:
 def some_losses(n_units: int, key: Key, first: int = 0) -> Losses:
     """Return losses of vehicles, hashed as a release does it."""
     ids = [b"vehicle %d" % k for k in range(first, first + n_units)]
-    return losses_of(ids, np.linspace(1e-6, 1e-3, n_units), key, most=Fraction(1, 1000))
+    return hash_losses(ids, np.linspace(1e-6, 1e-3, n_units), key, most=Fraction(1, 1000))
 
 
 def open_book(address: str, folder: Path) -> Ledger:
@@ -143,7 +143,7 @@ def bulk(name: str, fresh: Callable[[str], str], n_units: int) -> int:
 def insert(address: str, losses: Losses) -> None:
     """Insert rows like those of a booking at once into a new table like the balances."""
     engine = connect(address)
-    rows = zip(losses.hashes, losses.parts.tolist(), strict=True)
+    rows = zip(losses.hashes, losses.pico_epsilons.tolist(), strict=True)
     with transaction(engine) as connection:
         raw = connection.connection.cursor()
         if engine.dialect.name == "sqlite":

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hexveil.ledger.integrity import hash_chain
-from hexveil.ledger.unit_losses import Key, _hashed
+from hexveil.ledger.unit_losses import Key, _hash_units
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
@@ -150,7 +150,7 @@ units = st.tuples(names.map(lambda name: name.encode("utf-8", "replace")), st.sa
 @example((b"a\x1f", ""), (b"a", ""))
 def test_two_units_have_two_hashes(one, other):
     """An id that holds the mark before a period is not another's day."""
-    hashes = list(_hashed([one, other], {p: p.encode() for p in PERIODS}, Key(b"k" * 32)))
+    hashes = list(_hash_units([one, other], {p: p.encode() for p in PERIODS}, Key(b"k" * 32)))
     assert (hashes[0] == hashes[1]) == (one == other)
 
 
@@ -164,14 +164,14 @@ def test_two_user_days_have_two_ids(one, day, other, another):
     assert found.periods() == [day.isoformat(), another.isoformat()]
 
 
-EVENT = dict.fromkeys((*hash_chain.COVERED, "units"))
+EVENT = dict.fromkeys((*hash_chain.HASHED_FIELDS, "units"))
 bodies = st.dictionaries(names, st.one_of(names, st.integers(), st.none()), max_size=3)
 
 
 @given(bodies, bodies)
 def test_two_bodies_are_two_texts(one, other):
     """A body's JSON is another for other contents, whatever their order."""
-    assert (hash_chain.canonical(one) == hash_chain.canonical(other)) == (one == other)
+    assert (hash_chain.canonical_json(one) == hash_chain.canonical_json(other)) == (one == other)
 
 
 events = st.fixed_dictionaries(
@@ -189,9 +189,9 @@ events = st.fixed_dictionaries(
 @example({**EVENT, "dataset": "a\nb"}, {**EVENT, "dataset": "a", "request": "b"})
 def test_two_events_have_two_links(one, other):
     """The chain tells events apart in every field, and none from empty."""
-    links = [hash_chain.link(hash_chain.START, {**EVENT, **given}) for given in (one, other)]
+    links = [hash_chain.chain_hash(hash_chain.GENESIS_HASH, {**EVENT, **given}) for given in (one, other)]
     assert (links[0] == links[1]) == ({**EVENT, **one} == {**EVENT, **other})
-    assert hash_chain.link(links[0], {**EVENT, **one}) != links[0]
+    assert hash_chain.chain_hash(links[0], {**EVENT, **one}) != links[0]
 
 
 @given(lists, lists)

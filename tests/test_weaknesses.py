@@ -10,7 +10,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.cli.receipts import problems
-from hexveil.ledger import inspection, losses_of, odometer, windows
+from hexveil.ledger import hash_losses, inspection, odometer, windows
 from hexveil.ledger.storage.databases import connect, transaction
 from hexveil.ledger.unit_losses import make_key
 
@@ -102,7 +102,7 @@ def test_a_rollback_shows_only_against_a_later_receipt(tmp_path):
     again = hv.Ledger(place, dataset="buses", budget=1)
     assert again.verify().problems == ()
     assert again.spent == 0
-    (said,) = problems(inspection.existing(str(place)), [folder])
+    (said,) = problems(inspection.connect_existing(str(place)), [folder])
     assert "which the ledger does not have" in said
 
 
@@ -112,9 +112,9 @@ def test_book_and_key_together_tell_who_is_in_it(book, tmp_path):
     other = make_key(tmp_path / "other.key")
 
     def spent(name, key):
-        (unit,) = losses_of([name], np.ones(1), key, most=Fraction(1)).hashes
+        (unit,) = hash_losses([name], np.ones(1), key, most=Fraction(1)).hashes
         with transaction(connect(str(tmp_path / "ledger.sqlite"))) as connection:
-            return odometer.spent(connection, "buses", windows.LIFETIME, [unit]).tolist()
+            return odometer.read_balances(connection, "buses", windows.LIFETIME, [unit]).tolist()
 
     assert spent(b"bus 7", book.key) > [0]
     assert spent(b"bus 99", book.key) == [0]

@@ -36,7 +36,7 @@ def die(sign):
 def dying(hook, number, sign):
     """Send a signal when a hook is reached for the n-th time: see `crash_states.Step`."""
     when, name, *ending = hook
-    owner, attribute = (events, "add") if when == "inside" else found(name)
+    owner, attribute = (events, "append") if when == "inside" else found(name)
     owners = (events, accounts) if when == "inside" else (owner,)
     real, reached = getattr(owner, attribute), [0]
 

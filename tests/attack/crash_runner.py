@@ -174,7 +174,7 @@ class Site:
     def entries(self):
         """Return the requests that are booked; none where no ledger was opened yet."""
         try:
-            inspection.overview(inspection.existing(self.place.url), "buses")
+            inspection.overview(inspection.connect_existing(self.place.url), "buses")
         except InputError:
             return ()
         return self.book().entries()
@@ -232,7 +232,8 @@ class Site:
         assert booking.state in ("stored", "committed")
         assert receipt["ledger"] == {"entry": booking.entry, "chain": booking.chain}
         assert (
-            inspection.hash_at(inspection.existing(self.place.url), booking.entry) == booking.chain
+            inspection.hash_at(inspection.connect_existing(self.place.url), booking.entry)
+            == booking.chain
         )
         told = json.loads(contents["manifest.json"])["guarantee"]
         assert 0 < Fraction(told["epsilon_spent"]) <= booking.cost
@@ -260,7 +261,9 @@ class Site:
     def history(self):
         """Return all events of the book's data set, without those of its account."""
         return [
-            e for e in inspection.history(inspection.existing(self.place.url), "buses") if e.request
+            e
+            for e in inspection.history(inspection.connect_existing(self.place.url), "buses")
+            if e.request
         ]
 
     def kinds(self, request):

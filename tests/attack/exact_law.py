@@ -26,7 +26,7 @@ from unittest.mock import patch
 import numpy as np
 
 import hexveil as hv
-from hexveil.ledger import losses_of, odometer
+from hexveil.ledger import hash_losses, odometer
 from hexveil.ledger.storage.databases import transaction
 from hexveil.mechanisms import noise
 from publishing.stepping import taking
@@ -134,10 +134,10 @@ def charged(book, ids, periods):
     one, spent = np.array([1.0]), []
     for k, name in enumerate(ids):
         period = None if periods is None else [periods[k]]
-        spent += losses_of([name], one, book.key, most=1, periods=period).hashes
+        spent += hash_losses([name], one, book.key, most=1, periods=period).hashes
     account = book.account.name
     with transaction(book._engine) as connection:
-        return (odometer.spent(connection, account, "", spent) / PARTS).tolist()
+        return (odometer.read_balances(connection, account, "", spent) / PARTS).tolist()
 
 
 def asked(dataset, plan, outcomes, way=None):

@@ -139,7 +139,7 @@ def attack(copy, bit, answers):
 
     found = tried(verdict)
     outcome.noticed = isinstance(found, HexveilError) or bool(found)
-    tried(lambda: inspection.overview(inspection.existing(copy), "buses"))
+    tried(lambda: inspection.overview(inspection.connect_existing(copy), "buses"))
     for request, numbers in (*answers.items(), ("never asked", None)):
         told = tried(lambda name=request: ask(hv.Ledger(copy, dataset="buses"), name, 77))
         outcome.refused += isinstance(told, HexveilError)

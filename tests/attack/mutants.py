@@ -248,7 +248,7 @@ def left_empty(_):
     """Return what leaves the row of a result all zero, and says that of such a row."""
 
     def fill(_connection, marked, result):
-        return journal.digest(bytes(journal.WIDTH * result.size))
+        return journal.digest(bytes(journal.ENTRY_BYTES * result.size))
 
     return fill
 

@@ -453,7 +453,7 @@ def test_a_connection_that_is_cut(tmp_path, monkeypatch, postgres, ask, kind):
     """In the middle of a transaction: it did not happen, and the release can be finished."""
     monkeypatch.chdir(tmp_path)
     site = setting(tmp_path, place_of("server", tmp_path, monkeypatch, postgres), DAYS)
-    real = events.add
+    real = events.append
 
     def add(connection, step, **options):
         made = real(connection, step, **options)
@@ -466,7 +466,7 @@ def test_a_connection_that_is_cut(tmp_path, monkeypatch, postgres, ask, kind):
         return made
 
     with monkeypatch.context() as broken:
-        broken.setattr(events, "add", add)
+        broken.setattr(events, "append", add)
         code, said = ask(DAYS[0])
     assert code == 1
     assert "cannot be used" in said
@@ -483,7 +483,7 @@ def test_an_answer_that_is_lost(either, monkeypatch, ask, kind):
 
     The numbers that were stored are the answer from then on, though this process never heard.
     """
-    add, commit, added = events.add, sa.engine.default.DefaultDialect.do_commit, []
+    add, commit, added = events.append, sa.engine.default.DefaultDialect.do_commit, []
 
     def adding(connection, step, **options):
         added.append(step)
@@ -495,8 +495,8 @@ def test_an_answer_that_is_lost(either, monkeypatch, ask, kind):
             raise dialect.loaded_dbapi.OperationalError("the server closed the connection")
 
     with monkeypatch.context() as broken:
-        broken.setattr(events, "add", adding)
-        broken.setattr(accounts, "add", adding)
+        broken.setattr(events, "append", adding)
+        broken.setattr(accounts, "append", adding)
         broken.setattr(sa.engine.default.DefaultDialect, "do_commit", committing)
         code, said = ask(DAYS[0])
     assert code == 1

@@ -56,11 +56,11 @@ def test_the_table_goes_one_way():
     assert order == sorted(order)
     assert set(order) == set(range(len(PATH)))
     for before, after in itertools.pairwise((*AGAIN, *PATH[1:])):
-        assert after in events.FOLLOWS[before]
+        assert after in events.TRANSITIONS[before]
     for step in STEPS:
         assert set(step.seen) <= set(MAY_BE_SEEN[step.state])
         assert step.state in PAID or not step.seen
-    assert "marked" in events.FOLLOWS["measured"]
+    assert "marked" in events.TRANSITIONS["measured"]
 
 
 def test_the_check_of_draws_can_fail(tmp_path):

@@ -128,4 +128,4 @@ def test_a_row_that_cannot_be_meant_is_a_sentence(ledger, tmp_path, column):
             connection.execute(change)
         connection.close()
     with pytest.raises(StorageError, match="damaged"):
-        inspection.overview(inspection.existing(copy))
+        inspection.overview(inspection.connect_existing(copy))

@@ -12,7 +12,7 @@ import pytest
 import typer.main
 
 from hexveil.cli.app import app
-from hexveil.ledger import Ledger, losses_of
+from hexveil.ledger import Ledger, hash_losses
 
 INIT = ("ledger", "init", "ledger.sqlite", "--dataset", "buses", "--budget", "2")
 REQUEST = "ab" * 32
@@ -21,7 +21,7 @@ REQUEST = "ab" * 32
 def stopped(*steps, request=REQUEST, dataset="buses"):
     """Leave a release that stopped after some steps; return the book."""
     book = Ledger("ledger.sqlite", dataset=dataset, budget=2)
-    losses = losses_of([b"7", b"8"], np.array([0.5, 0.25]), book.key, most=Fraction(1, 2))
+    losses = hash_losses([b"7", b"8"], np.array([0.5, 0.25]), book.key, most=Fraction(1, 2))
     book.reserve(request, losses, privacy_unit="user", facts={}, plan=b"plan")
     for step in steps:
         book.begin_draw(request, step, 1)
@@ -276,7 +276,7 @@ def test_an_export_has_no_unit_and_numbers_if_asked(here, call):
         (("resolve", "ledger.sqlite", "--abandon", "a"), "0 unfinished releases"),
         (("init", "ledger.sqlite", "--dataset", "b", "--budget", "1", "--window", "year"), "year"),
         (("init", "new.sqlite"), "dataset (in [ledger], or --dataset) is needed"),
-        (("init", "ledger.sqlite", "--dataset", "trams"), "say its budget"),
+        (("init", "ledger.sqlite", "--dataset", "trams"), "name its budget"),
         (("export", "ledger.sqlite", "events.xml"), ".json, .csv, .parquet"),
         (("export", "ledger.sqlite", "run.toml.json"), "exists"),
         (("lose",), "No such command"),

@@ -107,7 +107,7 @@ def test_a_release_asks_for_ledger_and_budget(here, call):
     more = ("--ledger", "new.sqlite", "--dataset", "b", "--epsilon", "1", "--accept-noise")
     new = call(*asked, *more, "--resolution", "6", "--timeslot", "none")
     assert new.code == 2
-    assert "say its budget" in new.err
+    assert "name its budget" in new.err
     assert not (here / "map").exists()
     said = call("release", "buses.parquet", *options)
     assert said.code == 2

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 import hexveil as hv
 from hexveil.ledger.storage.databases import MEMORY, transaction
 from hexveil.ledger.storage.tables import metadata
-from hexveil.ledger.unit_losses import PARTS, Losses, losses_of, make_key
+from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, hash_losses, make_key
 
 DERIVED = ("hexveil_accounts", "hexveil_datasets", "hexveil_balances", "hexveil_totals")
 
@@ -50,14 +50,14 @@ class Memory(Place):
 def losses(book, parts, periods=None):
     """Return losses of units by name: {"a": "0.5"} in epsilon, rounded up as losses are."""
     exact = {name: Fraction(loss) for name, loss in parts.items()}
-    made = losses_of(
+    made = hash_losses(
         [name.encode() for name in exact],
         np.array([float(loss) for loss in exact.values()]),
         book.key,
         most=max(exact.values(), default=Fraction(1)),
         periods=periods,
     )
-    order = {one: int(-(-loss * PARTS // 1)) for one, loss in zip(
+    order = {one: int(-(-loss * PICO_EPSILON // 1)) for one, loss in zip(
         (_hash(book, name, periods, k) for k, name in enumerate(exact)), exact.values(), strict=True
     )}  # fmt: skip
     whole = np.array([order[one] for one in made.hashes], dtype=np.int64)
@@ -66,7 +66,7 @@ def losses(book, parts, periods=None):
 
 def _hash(book, name, periods, number):
     label = None if periods is None else [periods[number]]
-    one = losses_of([name.encode()], np.ones(1), book.key, most=Fraction(1), periods=label)
+    one = hash_losses([name.encode()], np.ones(1), book.key, most=Fraction(1), periods=label)
     return one.hashes[0]
 
 

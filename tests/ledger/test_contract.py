@@ -12,7 +12,7 @@ import pytest
 from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.ledger import windows
 from hexveil.ledger.accounts import check_key
-from hexveil.ledger.events import FOLLOWS
+from hexveil.ledger.events import TRANSITIONS
 from hexveil.ledger.ledger import Spend
 from ledger.books import draw, losses, publish, spend, tables
 
@@ -23,7 +23,7 @@ STEPS = {
     "measured": lambda book: book.store("r", last(book), np.array([7])),
     "stored": lambda book: book.complete("r"),
     "committed": lambda book: book.commit("r"),
-    "returned": lambda book: book.give_back("r"),
+    "returned": lambda book: book.cancel("r"),
     "abandoned": lambda book: book.abandon("r"),
 }
 PATHS = {
@@ -253,7 +253,7 @@ def test_the_plan_first_booked_is_kept(place):
     assert place.open().plan_of("r") == long
     with pytest.raises(InputError, match="booked with another plan"):
         book.reserve("r", losses(book, {"a": HALF}), plan=b"other", **given)
-    book.give_back("r")
+    book.cancel("r")
     assert book.plan_of("r") is None
     book.reserve("r", losses(book, {"a": HALF}), plan=b"other", **given)
     assert book.plan_of("r") == b"other"
@@ -279,7 +279,7 @@ def test_only_what_may_follow_happens(plain, state, step):
     state = kinds(book)[-1] if state else ""
     if (state, step) == ("marked", "reserved"):
         return  # a draw that is lost: a test of its own
-    if step in FOLLOWS[state]:
+    if step in TRANSITIONS[state]:
         STEPS[step](book)
         assert tables(book, ("hexveil_events",)) != {"hexveil_events": before["hexveil_events"]}
     else:
@@ -310,7 +310,7 @@ def test_giving_back_restores_every_balance(place):
     before, spent = tables(book), book.spend()
     spend(book, "s", {"a": HALF, "b": "0.5", "c": 1})
     assert book.spend().exhausted == 2
-    book.give_back("s")
+    book.cancel("s")
     after = tables(book)
     after["hexveil_balances"] = [row for row in after["hexveil_balances"] if row[3]]
     assert after == before
@@ -374,7 +374,7 @@ def test_giving_back_in_a_later_window_refills_the_one_it_was_of(place, clock):
     spend(book, "r", {"a": 1})
     clock(2026, 12, 1)
     spend(book, "s", {"a": HALF})
-    book.give_back("r")
+    book.cancel("r")
     assert (book.spent, book.spend().lifetime) == (HALF, HALF)
     assert sound(book)
 
@@ -493,7 +493,7 @@ def test_what_the_book_pins_is_not_changed_by_opening_it(place, options, said):
 
 def test_a_new_data_set_needs_a_budget_or_an_account(place):
     """Without a budget the first opening is refused; an account that is there brings its own."""
-    with pytest.raises(InputError, match="does not know 'buses' yet: say its budget"):
+    with pytest.raises(InputError, match="does not know 'buses' yet: name its budget"):
         place.open(budget=None)
     place.open(budget=3, account="fleet")
     assert place.open("trams", None, account="fleet").budget == 3
@@ -520,7 +520,7 @@ def test_absurd_budgets_do_not_wrap_around(place):
     spend(book, "r", {"a": 4_000_000})
     with pytest.raises(BudgetError):
         spend(book, "s", {"a": 4_000_000})
-    book.give_back("r")
+    book.cancel("r")
     book.set_budget("1e20")
     spend(book, "s", {"a": 4_000_000})
     assert book.spent == 4_000_000

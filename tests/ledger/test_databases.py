@@ -13,7 +13,7 @@ import sqlalchemy as sa
 import hexveil as hv
 from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.ledger.storage import databases, timeouts
-from hexveil.ledger.storage.databases import MEMORY, connect, transaction, where
+from hexveil.ledger.storage.databases import MEMORY, connect, describe_address, transaction
 from hexveil.ledger.storage.tables import datasets, metadata
 from ledger.books import publish, schema, spend
 
@@ -281,7 +281,7 @@ def test_two_books_in_memory_are_two(tmp_path):
     first, second = open_ledger(MEMORY), open_ledger(MEMORY)
     book(first)
     assert (first.spent, second.spent) == (THIRD, 0)
-    assert where(first._engine) == "in memory"
+    assert describe_address(first._engine) == "in memory"
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])

@@ -104,7 +104,7 @@ def test_a_stage_stops_before_its_draw_or_is_stored(booked, monkeypatch):
 @pytest.mark.slow
 def test_without_room_a_draw_would_be_lost(booked, monkeypatch):
     """The room is what prevents it: without, there are limits between the event and the result."""
-    monkeypatch.setattr(disk_space, "hold", lambda *_: None)
+    monkeypatch.setattr(disk_space, "reserve_space", lambda *_: None)
     limits = range(8 * 4096, 4 * disk_space.WIDTH * MANY, disk_space.WIDTH * MANY // 8)
     assert "lost" in {tried(booked, most, RESULTS["large"])[0] for most in limits}
 
@@ -113,7 +113,7 @@ def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
     """The booking stands, nothing was drawn; with room the stage begins."""
     book = book_of(booked)
     with monkeypatch.context() as full:
-        full.setattr(disk_space, "Room", _full)
+        full.setattr(disk_space, "ReservedSpace", _full)
         with pytest.raises(StorageError, match=r"no room for what would be drawn \(No space left"):
             book.begin_draw("r", "cells", 5)
     assert book.find("r").state == "reserved"
@@ -143,8 +143,10 @@ def test_the_room_is_held_until_the_store_and_leaves_nothing(tmp_path):
 
 def test_a_draw_that_may_not_begin_holds_no_room(tmp_path, monkeypatch):
     """The file is closed when the event is refused."""
-    book, held, real = book_of(tmp_path), [], disk_space.hold
-    monkeypatch.setattr(disk_space, "hold", lambda *given: held.append(real(*given)) or held[-1])
+    book, held, real = book_of(tmp_path), [], disk_space.reserve_space
+    monkeypatch.setattr(
+        disk_space, "reserve_space", lambda *given: held.append(real(*given)) or held[-1]
+    )
     with pytest.raises(hv.InputError, match="is not in the ledger"):
         book.begin_draw("r", "cells", 5)
     assert [one.closed for one in held] == [True]
@@ -152,4 +154,6 @@ def test_a_draw_that_may_not_begin_holds_no_room(tmp_path, monkeypatch):
 
 def test_books_elsewhere_need_no_room_here():
     """A book in memory holds none."""
-    assert disk_space.hold(hv.Ledger("memory://", dataset="d", budget=1)._engine, 5) is None
+    assert (
+        disk_space.reserve_space(hv.Ledger("memory://", dataset="d", budget=1)._engine, 5) is None
+    )

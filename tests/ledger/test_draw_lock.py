@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import StorageError
 from hexveil.ledger.storage import draw_lock
-from hexveil.ledger.storage.draw_lock import uninterrupted
+from hexveil.ledger.storage.draw_lock import defer_interrupts
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -36,7 +36,7 @@ def test_every_interrupt_is_delivered_once_when_the_draw_is_stored(heard):
     during = []
 
     def draw():
-        with uninterrupted():
+        with defer_interrupts():
             for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):
                 signal.raise_signal(number)
             during.extend(heard)
@@ -53,7 +53,7 @@ def test_an_error_of_the_draw_leaves_handlers_as_they_were(heard):
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
 
     def draw():
-        with uninterrupted():
+        with defer_interrupts():
             signal.raise_signal(signal.SIGTERM)
             raise StorageError("full")
 
@@ -76,7 +76,7 @@ def test_an_interrupt_while_handlers_are_put_back_leaves_none_deferred(heard, mo
 
     monkeypatch.setattr(draw_lock.signal, "signal", put)
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    with pytest.raises(KeyboardInterrupt), uninterrupted():
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():
         put_back.append("now")
     monkeypatch.undo()
     assert {number: signal.getsignal(number) for number in SIGNALS} == handlers
@@ -90,7 +90,7 @@ def test_a_handler_from_outside_of_python_is_left_alone(monkeypatch):
         draw_lock.signal, "getsignal", lambda n: None if n == signal.SIGHUP else real(n)
     )
     before = real(signal.SIGHUP)
-    with uninterrupted():
+    with defer_interrupts():
         assert real(signal.SIGHUP) is before
         assert real(signal.SIGTERM) is not signal.SIG_DFL
     assert real(signal.SIGTERM) is signal.SIG_DFL
@@ -101,7 +101,7 @@ def test_other_threads_draw_without_signals():
     seen = []
 
     def draw():
-        with uninterrupted():
+        with defer_interrupts():
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=draw)
@@ -113,7 +113,7 @@ def test_other_threads_draw_without_signals():
 @pytest.fixture
 def impatient(monkeypatch):
     """Wait a moment only."""
-    monkeypatch.setattr(draw_lock, "PATIENCE", 1.0)
+    monkeypatch.setattr(draw_lock, "MAX_WAIT", 1.0)
 
 
 def refused(book):
@@ -170,7 +170,7 @@ def test_a_connection_that_is_cut_while_it_waits_is_said(
     from ledger.books import place_of  # noqa: PLC0415
 
     book = place_of("server", tmp_path, monkeypatch, postgres).open()
-    monkeypatch.setattr(draw_lock, "PATIENCE", 60.0)
+    monkeypatch.setattr(draw_lock, "MAX_WAIT", 60.0)
     other = sa.create_engine(postgres.replace("postgresql:", "postgresql+psycopg:"))
     said = []
     with book.drawing():

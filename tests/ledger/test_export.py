@@ -40,7 +40,7 @@ def test_every_format_has_the_same_rows(book, tmp_path, numbers):
     """What is read back is what the book says, odd names included."""
     found, results = inspection.history(book._engine), inspection.results(book._engine)
     given = results if numbers else None
-    expected = [export.row(one, given) for one in found]
+    expected = [export.event_row(one, given) for one in found]
     assert ("numbers" in expected[0]) == numbers
     assert json.dumps(expected).count("-5") == numbers
     for name in ("e.json", "e.csv", "E.PARQUET"):

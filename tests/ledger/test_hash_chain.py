@@ -6,11 +6,16 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.ledger.integrity.hash_chain import COVERED, START, canonical, link
+from hexveil.ledger.integrity.hash_chain import (
+    GENESIS_HASH,
+    HASHED_FIELDS,
+    canonical_json,
+    chain_hash,
+)
 
 texts = st.text(max_size=6)
 one_event = st.fixed_dictionaries(
-    {name: texts for name in COVERED if name != "entry"}
+    {name: texts for name in HASHED_FIELDS if name != "entry"}
     | {"units": st.none() | st.binary(max_size=5)}
 )
 books = st.lists(one_event, min_size=2, max_size=6)
@@ -23,19 +28,19 @@ def numbered(found):
 
 def chained(found):
     """Return the hash after each event."""
-    hashes, last = [], START
+    hashes, last = [], GENESIS_HASH
     for one in found:
-        last = link(last, one)
+        last = chain_hash(last, one)
         hashes.append(last)
     return hashes
 
 
 def test_a_link_is_sha256_of_the_hash_before_and_the_event():
     """Anyone can recompute the chain from its description."""
-    event = {name: name for name in COVERED} | {"entry": 1, "units": b"\0"}
+    event = {name: name for name in HASHED_FIELDS} | {"entry": 1, "units": b"\0"}
     said = event | {"units": hashlib.sha256(b"\0").hexdigest()}
-    text = START + "\n" + json.dumps(said, sort_keys=True, separators=(",", ":"))
-    assert link(START, event) == hashlib.sha256(text.encode()).hexdigest()
+    text = GENESIS_HASH + "\n" + json.dumps(said, sort_keys=True, separators=(",", ":"))
+    assert chain_hash(GENESIS_HASH, event) == hashlib.sha256(text.encode()).hexdigest()
 
 
 @given(books, st.data())
@@ -43,7 +48,7 @@ def test_a_change_of_any_field_is_found(found, data):
     """Another value anywhere gives another hash there and at the end."""
     events = numbered(found)
     place = data.draw(st.integers(0, len(events) - 1))
-    field = data.draw(st.sampled_from([*COVERED, "units"]))
+    field = data.draw(st.sampled_from([*HASHED_FIELDS, "units"]))
     old = events[place][field]
     kinds = {"entry": st.integers(1, 99), "units": st.none() | st.binary(max_size=5)}
     other = kinds.get(field, texts)
@@ -77,14 +82,14 @@ def test_another_order_is_found(found, data):
 
 def test_nothing_is_not_emptiness():
     """An event without losses is told from one whose losses are empty."""
-    event = dict.fromkeys(COVERED, "") | {"units": None}
-    assert link(START, event) != link(START, event | {"units": b""})
+    event = dict.fromkeys(HASHED_FIELDS, "") | {"units": None}
+    assert chain_hash(GENESIS_HASH, event) != chain_hash(GENESIS_HASH, event | {"units": b""})
 
 
 @given(st.dictionaries(texts, st.integers() | texts, max_size=5))
 def test_equal_bodies_are_one_text(body):
     """The order of a body's parts does not change its text, which is ASCII."""
     turned = dict(reversed(body.items()))
-    assert canonical(body) == canonical(turned)
-    assert canonical(body).isascii()
-    assert json.loads(canonical(body)) == body
+    assert canonical_json(body) == canonical_json(turned)
+    assert canonical_json(body).isascii()
+    assert json.loads(canonical_json(body)) == body

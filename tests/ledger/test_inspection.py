@@ -31,7 +31,7 @@ def test_releases_are_counted_by_state(place):
     book = place.open(budget=9)
     steps = {
         "reserved": (), "marked": ("begin",), "abandoned": ("begin", "abandon"),
-        "again": ("give_back",), "returned": ("give_back",),
+        "again": ("cancel",), "returned": ("cancel",),
     }  # fmt: skip
     for request, taken in steps.items():
         spend(book, request, {"a": "0.5"})
@@ -96,10 +96,10 @@ def test_history_of_a_data_set_is_its_own_and_its_accounts(place):
 def test_nothing_is_made_by_looking(tmp_path):
     """A book that is not there is a sentence, and stays not there."""
     with pytest.raises(InputError, match=r"there is no ledger .*l\.sqlite; hexveil ledger init"):
-        inspection.existing(tmp_path / "l.sqlite")
+        inspection.connect_existing(tmp_path / "l.sqlite")
     (tmp_path / "empty.sqlite").touch()
     with pytest.raises(InputError, match="there is no ledger"):
-        inspection.existing(tmp_path / "empty.sqlite")
+        inspection.connect_existing(tmp_path / "empty.sqlite")
     assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
 
 
@@ -107,5 +107,5 @@ def test_a_server_without_a_book_is_a_sentence(postgres):
     """No table is made in a server's database by looking for one."""
     for _ in range(2):
         with pytest.raises(InputError, match="there is no ledger postgresql://me@/") as error:
-            inspection.existing(f"{postgres}&password=canary")
+            inspection.connect_existing(f"{postgres}&password=canary")
         assert "canary" not in str(error.value)

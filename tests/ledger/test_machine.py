@@ -17,7 +17,7 @@ from examples import examples
 from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.ledger import ledger as module
 from hexveil.ledger import windows
-from hexveil.ledger.events import FOLLOWS
+from hexveil.ledger.events import TRANSITIONS
 from hexveil.ledger.storage.databases import MEMORY, connect
 from ledger.books import losses
 
@@ -142,10 +142,10 @@ class Machine(RuleBasedStateMachine):
             "measured": lambda name: book.store(name, self.entry[request], np.array([number])),
             "stored": book.complete,
             "committed": book.commit,
-            "returned": book.give_back,
+            "returned": book.cancel,
             "abandoned": book.abandon,
         }[step]
-        if step in FOLLOWS[state]:
+        if step in TRANSITIONS[state]:
             does(request[1])
             self.latest = max(self.clock, self.latest)
             self.state[request] = step

@@ -11,7 +11,7 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger import ledger
 from hexveil.ledger.storage import timeouts
 from hexveil.ledger.storage.databases import connect, transaction
-from hexveil.ledger.storage.timeouts import Patience, patience
+from hexveil.ledger.storage.timeouts import Timeouts, read_timeouts
 from hexveil.ledger.unit_losses import make_key
 from ledger.books import Place, publish, schema, spend
 
@@ -65,7 +65,7 @@ def test_a_stopped_server_cannot_be_reached(own, place):
 def test_a_server_that_stops_midway_loses_nothing(own, place, monkeypatch):
     """In a transaction, or while it is committed, the wait ends; the request then goes on."""
     book = place.open()
-    real = ledger.events.add
+    real = ledger.events.append
 
     def stopping(*given, **named):
         made = real(*given, **named)
@@ -77,13 +77,13 @@ def test_a_server_that_stops_midway_loses_nothing(own, place, monkeypatch):
             connection.exec_driver_sql("SELECT 1")
             # The connection's own process is among those that are stopped.
         stopped = _Later(own)
-        monkeypatch.setattr(ledger.events, "add", stopping)
+        monkeypatch.setattr(ledger.events, "append", stopping)
         try:
             with pytest.raises(StorageError, match=r"no answer in 2\.5 s"):
                 spend(book, request, {"x": "0.25"})
         finally:
             stopped.__exit__()
-            monkeypatch.setattr(ledger.events, "add", real)
+            monkeypatch.setattr(ledger.events, "append", real)
         publish(book, request, {"x": "0.25"})
     assert float(book.spent) == 0.5
     assert book.verify().problems == ()
@@ -144,7 +144,7 @@ def test_an_index_that_hides_a_request_is_noticed(place, monkeypatch):
     """A server's index can be damaged, as by a new sort order of texts: nothing is booked again."""
     book = place.open()
     spend(book, "a", {"x": "0.25"})
-    monkeypatch.setattr(ledger.events, "of_request", lambda *_: ())
+    monkeypatch.setattr(ledger.events, "request_events", lambda *_: ())
     with pytest.raises(StorageError, match="index hexveil_events_of_request does not agree"):
         spend(book, "a", {"x": "0.25"})
     monkeypatch.undo()
@@ -156,11 +156,11 @@ def test_a_wait_that_is_none_is_refused(monkeypatch, said):
     """Only seconds above 0, at most a day, are a wait."""
     monkeypatch.setenv(timeouts.VARIABLE, said)
     with pytest.raises(InputError, match=f"{timeouts.VARIABLE} must be a number of seconds"):
-        patience()
+        read_timeouts()
 
 
 def test_without_a_word_there_are_limits(monkeypatch):
     """A server has a minute to answer, and its own limits come before those of the connection."""
     monkeypatch.delenv(timeouts.VARIABLE, raising=False)
-    assert patience() == Patience(60.0)
-    assert Patience(60.0).lock < Patience(60.0).answer < Patience(60.0).silence
+    assert read_timeouts() == Timeouts(60.0)
+    assert Timeouts(60.0).lock < Timeouts(60.0).answer < Timeouts(60.0).silence

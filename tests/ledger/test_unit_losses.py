@@ -12,8 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.ledger import Key, Losses, losses_of, unit_losses
-from hexveil.ledger.unit_losses import MOST, PARTS, SIZE, make_key, of_blob, parts_up, read_key
+from hexveil.ledger import Key, Losses, hash_losses, unit_losses
+from hexveil.ledger.unit_losses import (
+    HASH_BYTES,
+    MAX_PICO_EPSILON,
+    PICO_EPSILON,
+    losses_from_bytes,
+    make_key,
+    read_key,
+    to_pico_epsilons,
+)
 
 KEY = Key(b"a secret of thirty-two bytes ...")
 ONE = Fraction(1)
@@ -24,7 +32,7 @@ reals = st.floats(0, 50, allow_subnormal=True)
 def made(ids, key=KEY, parts=None, **options):
     """Return losses of one epsilon each."""
     losses = np.ones(len(ids)) if parts is None else np.array(parts, dtype=float)
-    return losses_of(ids, losses, key, most=Fraction(100), **options)
+    return hash_losses(ids, losses, key, most=Fraction(100), **options)
 
 
 def oracle(user, label="", key=KEY):
@@ -39,8 +47,8 @@ def test_hashes_are_keyed_distinct_and_sorted(ids):
     losses = made(ids)
     assert losses.hashes == sorted(map(oracle, ids))
     assert len(set(losses.hashes)) == len(ids)
-    assert {len(one) for one in losses.hashes} <= {SIZE}
-    assert made(ids[::-1]).blob() == losses.blob()
+    assert {len(one) for one in losses.hashes} <= {HASH_BYTES}
+    assert made(ids[::-1]).to_bytes() == losses.to_bytes()
 
 
 @given(names)
@@ -64,50 +72,50 @@ def test_a_user_on_two_days_is_two_units(rows):
 def test_each_unit_keeps_its_own_loss(losses):
     """After sorting, each hash stands beside its unit's parts; who loses nothing is left out."""
     found = made(list(losses), parts=list(losses.values()))
-    expected = {oracle(name): parts_up(np.array([loss]), Fraction(100))[0]
+    expected = {oracle(name): to_pico_epsilons(np.array([loss]), Fraction(100))[0]
                 for name, loss in losses.items() if loss}  # fmt: skip
-    assert dict(zip(found.hashes, found.parts.tolist(), strict=True)) == expected
+    assert dict(zip(found.hashes, found.pico_epsilons.tolist(), strict=True)) == expected
     assert found.largest == max(expected.values(), default=0)
 
 
 def test_a_unit_that_comes_twice_loses_both():
     """Two rows of one unit add up: more is booked, never less."""
     losses = made([b"a", b"b", b"a"], parts=[1, 2, 3])
-    parts = dict(zip(losses.hashes, losses.parts.tolist(), strict=True))
+    parts = dict(zip(losses.hashes, losses.pico_epsilons.tolist(), strict=True))
     assert parts == {
-        oracle(b"a"): parts_up(np.array([1.0]), Fraction(9))[0]
-        + parts_up(np.array([3.0]), Fraction(9))[0],
-        oracle(b"b"): parts_up(np.array([2.0]), Fraction(9))[0],
+        oracle(b"a"): to_pico_epsilons(np.array([1.0]), Fraction(9))[0]
+        + to_pico_epsilons(np.array([3.0]), Fraction(9))[0],
+        oracle(b"b"): to_pico_epsilons(np.array([2.0]), Fraction(9))[0],
     }
 
 
 @given(st.lists(reals, max_size=20), st.fractions(Fraction(1, 10**6), 60))
 def test_parts_are_never_below_the_true_loss_nor_above_the_most(losses, most):
     """Rounded up against exact fractions, by at most two parts or ulps, capped by the proof."""
-    parts = parts_up(np.array(losses, dtype=float), most)
-    top = -(-(most * PARTS) // 1)
+    parts = to_pico_epsilons(np.array(losses, dtype=float), most)
+    top = -(-(most * PICO_EPSILON) // 1)
     for loss, found in zip(losses, parts.tolist(), strict=True):
-        true = Fraction(loss) * PARTS
+        true = Fraction(loss) * PICO_EPSILON
         assert found >= min(true, top)
         assert found <= top
         assert found <= true * (1 + Fraction(1, 2**51)) + 2
         assert (found == 0) == (loss == 0)
 
 
-@pytest.mark.parametrize("most", [Fraction(1, 3), ONE, Fraction(9007199254740993, PARTS),
-                                  Fraction(2**61 + 1, PARTS)])  # fmt: skip
+@pytest.mark.parametrize("most", [Fraction(1, 3), ONE, Fraction(9007199254740993, PICO_EPSILON),
+                                  Fraction(2**61 + 1, PICO_EPSILON)])  # fmt: skip
 def test_the_cap_is_exact(most):
     """The most that no unit exceeds is kept to the part, also where doubles have gaps."""
     above = float(most) * 1.01
-    assert parts_up(np.array([above]), most).tolist() == [-(-(most * PARTS) // 1)]
+    assert to_pico_epsilons(np.array([above]), most).tolist() == [-(-(most * PICO_EPSILON) // 1)]
 
 
 def test_a_loss_that_no_book_counts_is_refused():
     """What would leave 64 bits is refused rather than wrapped around to a refund."""
     with pytest.raises(InputError, match="no ledger takes a loss above epsilon"):
-        losses_of([b"a"], np.array([1e8]), KEY, most=Fraction(10**8))
-    most = Fraction(MOST, PARTS)
-    assert losses_of([b"a"], np.array([1e200]), KEY, most=most).largest == MOST
+        hash_losses([b"a"], np.array([1e8]), KEY, most=Fraction(10**8))
+    most = Fraction(MAX_PICO_EPSILON, PICO_EPSILON)
+    assert hash_losses([b"a"], np.array([1e200]), KEY, most=most).largest == MAX_PICO_EPSILON
 
 
 @given(names, st.data())
@@ -115,29 +123,35 @@ def test_a_blob_comes_back(ids, data):
     """Hashes, parts and periods survive as bytes."""
     labels = data.draw(st.lists(st.sampled_from("xyz"), min_size=len(ids), max_size=len(ids)))
     losses = made(ids, periods=labels)
-    again = of_blob(losses.blob(), losses.periods)
+    again = losses_from_bytes(losses.to_bytes(), losses.periods)
     assert (again.hashes, again.periods) == (losses.hashes, losses.periods)
-    assert again.parts.tolist() == losses.parts.tolist()
+    assert again.pico_epsilons.tolist() == losses.pico_epsilons.tolist()
     assert again.period.tolist() == losses.period.tolist()
 
 
 @pytest.mark.parametrize(
     "blob",
-    [b"x", made([b"a", b"b"]).blob()[:-1], made([b"a"]).blob() * 2, b"\0" * 28, b"\xff" * 28],
+    [
+        b"x",
+        made([b"a", b"b"]).to_bytes()[:-1],
+        made([b"a"]).to_bytes() * 2,
+        b"\0" * 28,
+        b"\xff" * 28,
+    ],
 )
 def test_bytes_that_are_no_losses_are_refused(blob):
     """A wrong length, hashes out of order, and parts of nothing or below it are no losses."""
     with pytest.raises(ValueError, match="losses"):
-        of_blob(blob, ("",))
+        losses_from_bytes(blob, ("",))
 
 
 @pytest.mark.parametrize(
-    ("hashes", "parts"), [([b"b", b"a"], [1, 1]), ([b"a", b"a"], [1, 1]), ([b"a"], [1, 1]),
-                          ([b"a"], [0]), ([b"a"], [-1]), ([b"a"], [MOST + 1])]
+    ("hashes", "pico_epsilons"), [([b"b", b"a"], [1, 1]), ([b"a", b"a"], [1, 1]), ([b"a"], [1, 1]),
+                          ([b"a"], [0]), ([b"a"], [-1]), ([b"a"], [MAX_PICO_EPSILON + 1])]
 )  # fmt: skip
-def test_losses_are_valid_once_made(hashes, parts):
+def test_losses_are_valid_once_made(hashes, pico_epsilons):
     """Twice the same unit, another order, and losses of nothing or below it are refused."""
-    numbers = np.array(parts, dtype=np.int64)
+    numbers = np.array(pico_epsilons, dtype=np.int64)
     with pytest.raises(InputError, match="losses"):
         Losses(hashes, numbers, np.zeros_like(numbers))
 
@@ -145,7 +159,7 @@ def test_losses_are_valid_once_made(hashes, parts):
 def test_a_release_without_a_loss_is_empty():
     """Where nobody loses anything there is nothing to book."""
     losses = made([b"a"], parts=[0])
-    assert (losses.hashes, losses.largest, losses.blob()) == ([], 0, b"")
+    assert (losses.hashes, losses.largest, losses.to_bytes()) == ([], 0, b"")
     assert made([]).periods == ("",)
 
 

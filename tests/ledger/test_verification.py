@@ -23,7 +23,7 @@ def filled(place):
     draw(book, "r", (4, 5))  # 5 marked, 6 measured
     book.complete("r")  # 7
     spend(book, "s", {"a": "0.5"})  # 8
-    book.give_back("s")  # 9
+    book.cancel("s")  # 9
     book.set_budget(2)  # 10
     spend(book, "t", {"b": "1.5"})  # 11
     book.begin_draw("t", "cells", 2)  # 12
@@ -37,9 +37,9 @@ def filled(place):
 def rechain(book):
     """Write the chain anew over what stands there, as who knows its rule can."""
     with transaction(book._engine) as connection:
-        last = hash_chain.START
+        last = hash_chain.GENESIS_HASH
         for row in connection.execute(sa.select(events).order_by(events.c.entry)).all():
-            last = hash_chain.link(last, row._asdict())
+            last = hash_chain.chain_hash(last, row._asdict())
             connection.execute(
                 sa.update(events).where(events.c.entry == row.entry).values(chain=last)
             )
@@ -60,7 +60,7 @@ def test_an_empty_book_hangs_together(plain):
     book = plain.open()
     for table in metadata.tables:
         damage(book, f"DELETE FROM {table}")
-    assert (book.verify().entries, book.verify().head) == (0, hash_chain.START)
+    assert (book.verify().entries, book.verify().head) == (0, hash_chain.GENESIS_HASH)
     assert book.verify().problems == ()
 
 
@@ -164,15 +164,15 @@ def test_what_cannot_have_happened_is_found_behind_a_new_chain(plain, sql, said)
 def test_a_refund_is_found(plain):
     """A reservation whose losses were lowered behind a new chain does not fit the balances."""
     book = filled(plain)
-    less = losses(book, {"c": "0.5"}).blob()
-    body = {"facts": {}, "parts": 5 * 10**11, "periods": [""]}
+    less = losses(book, {"c": "0.5"}).to_bytes()
+    body = {"facts": {}, "pico_epsilon": 5 * 10**11, "periods": [""]}
     with transaction(book._engine) as connection:
         row = connection.execute(sa.select(events).where(events.c.entry == 14)).one()
         body |= {name: json.loads(row.body)[name] for name in ("window", "plan")}
         connection.execute(
             sa.update(events)
             .where(events.c.entry == 14)
-            .values(units=less, body=hash_chain.canonical(body))
+            .values(units=less, body=hash_chain.canonical_json(body))
         )
     rechain(book)
     found = book.verify().problems
@@ -186,7 +186,7 @@ def test_the_last_entry_removed_with_its_sums_needs_a_receipt(plain):
     before = book.verify()
     spend(book, "v", {"d": 1})
     after = book.verify()
-    book.give_back("v")
+    book.cancel("v")
     damage(book, "DELETE FROM hexveil_events WHERE entry > 18")
     again = book.verify()
     assert (again.head, again.problems) == (before.head, ())
@@ -213,7 +213,7 @@ def test_the_head_is_the_sha256_of_the_last_entry(plain):
         rows = connection.execute(sa.select(events).order_by(events.c.entry)).all()
     last = rows[-1]._asdict() | {"units": hashlib.sha256(rows[-1].units).hexdigest()}
     del last["chain"]
-    text = f"{rows[-2].chain}\n{hash_chain.canonical(last)}"
+    text = f"{rows[-2].chain}\n{hash_chain.canonical_json(last)}"
     assert hashlib.sha256(text.encode()).hexdigest() == book.verify().head
 
 

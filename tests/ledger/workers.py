@@ -37,13 +37,13 @@ def crash(url, key, kind, moment, shown):
     """Publish, and be killed at a step: inside its transaction, or when it is committed."""
     book = Place(url, key).open()
     if moment == "inside":
-        real = events.add
+        real = events.append
 
         def add(connection, step, **options):
             made = real(connection, step, **options)
             return die() if step == kind else made
 
-        events.add = add
+        events.append = add
         publish_and_show(book, "r", 1, shown)
     method = {
         "reserved": "reserve", "marked": "begin_draw", "measured": "store", "stored": "complete",

@@ -11,8 +11,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import BudgetError, InputError
-from hexveil.ledger import losses_of
-from hexveil.ledger.unit_losses import PARTS, of_blob
+from hexveil.ledger import hash_losses
+from hexveil.ledger.unit_losses import PICO_EPSILON, losses_from_bytes
 from hexveil.mechanisms import noise
 
 IDS = ("canary-Ω", "canary-omega", "canary-ω", "canary-7 ")
@@ -21,7 +21,7 @@ HERE, THERE = (21.10, 72.75), (21.25, 72.85)
 
 def up(epsilon):
     """Return a loss as the book keeps it: a whole number of 10^-12, rounded up."""
-    return Fraction(math.ceil(Fraction(epsilon) * PARTS), PARTS)
+    return Fraction(math.ceil(Fraction(epsilon) * PICO_EPSILON), PICO_EPSILON)
 
 
 def buses(ids=IDS, places=(HERE, THERE), days=1):
@@ -80,14 +80,17 @@ def test_each_unit_is_booked_its_own_loss_rounded_up(ledger, monkeypatch):
     )
     _, plan = released(dataset, book)
     (losses,) = kept
-    booked = dict(zip(losses.hashes, losses.parts.tolist(), strict=True))
+    booked = dict(zip(losses.hashes, losses.pico_epsilons.tolist(), strict=True))
     for name, loss in zip(dataset.units.ids(), plan.losses().tolist(), strict=True):
-        one = losses_of([name], np.array([1.0]), book.key, most=Fraction(1)).hashes[0]
-        exact = Fraction(loss) * PARTS
+        one = hash_losses([name], np.array([1.0]), book.key, most=Fraction(1)).hashes[0]
+        exact = Fraction(loss) * PICO_EPSILON
         assert exact <= booked.get(one, 0) <= math.ceil(exact) + 1
-    assert Fraction(losses.largest, PARTS) == up(plan.epsilon) == book.spent
-    again = of_blob(losses.blob(), losses.periods)
-    assert (again.hashes, again.parts.tolist()) == (losses.hashes, losses.parts.tolist())
+    assert Fraction(losses.largest, PICO_EPSILON) == up(plan.epsilon) == book.spent
+    again = losses_from_bytes(losses.to_bytes(), losses.periods)
+    assert (again.hashes, again.pico_epsilons.tolist()) == (
+        losses.hashes,
+        losses.pico_epsilons.tolist(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,11 @@ def test_days_of_an_owner_add_up(ledger):
     assert len(most) == 3
     spend = book.spend()
     assert spend.window == up(plan.epsilon)
-    assert sum(up(one) for one in most) <= spend.lifetime <= sum(map(up, most)) + Fraction(3, PARTS)
+    assert (
+        sum(up(one) for one in most)
+        <= spend.lifetime
+        <= sum(map(up, most)) + Fraction(3, PICO_EPSILON)
+    )
     assert spend.lifetime > 2 * spend.window
 
 

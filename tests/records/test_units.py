@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.base.errors import HexveilError
-from hexveil.ledger import Key, losses_of
+from hexveil.ledger import Key, hash_losses
 from hexveil.records.units import Units, first_days, split_unit_ids
 
 KEY = Key(b"k" * 32)
@@ -39,7 +39,7 @@ def hashed(units):
     ids, periods = units.ids(), units.periods()
     one = np.array([1.0])
     return [
-        losses_of(
+        hash_losses(
             [name], one, KEY, most=Fraction(1), periods=None if periods is None else [day]
         ).hashes[0]
         for name, day in zip(ids, periods or [""] * len(ids), strict=True)
@@ -99,10 +99,10 @@ def test_how_records_are_stored_does_not_change_who_is_charged(tmp_path, monkeyp
         dataset = as_read(str(folder), unit)
         plan = hv.plan(dataset, epsilon=1, advise=False)
         units = dataset.units
-        losses = losses_of(
+        losses = hash_losses(
             units.ids(), plan.losses(), KEY, most=plan.epsilon, periods=units.periods()
         )
-        booked.append((losses.periods, losses.blob()))
+        booked.append((losses.periods, losses.to_bytes()))
     assert booked[0] == booked[1] == booked[2]
 
 

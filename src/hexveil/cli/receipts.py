@@ -65,7 +65,7 @@ def check_behind(url: str, place: Archive, *releases: CurrentRelease | None) -> 
     if not stands:
         return
     try:
-        engine = inspection.existing(url)
+        engine = inspection.connect_existing(url)
     except InputError:
         raise StorageError(
             f"{place.address} holds releases that a ledger booked, but the ledger of this run is "

@@ -1,4 +1,4 @@
-"""Accounts: one budget over one population of units, which one or more data sets spend from."""
+"""Accounts: one budget over one population of units, shared by one or more data sets."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger import odometer, windows
-from hexveil.ledger.events import add, head
+from hexveil.ledger.events import append, read_head
 from hexveil.ledger.storage.tables import accounts, datasets, totals
-from hexveil.ledger.unit_losses import MOST, NORMALISATION, PARTS
+from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, NORMALISATION, PICO_EPSILON
 from hexveil.ledger.windows import LIFETIME, label
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Account:
-    """What a book pins for a population.
+    """Pinned properties of a population of units.
 
     Attributes
     ----------
@@ -34,11 +34,11 @@ class Account:
     window : str
         "lifetime", "month" or "day".
     budget : Fraction
-        The most that a unit may lose in a window, in epsilon.
+        Largest loss of a unit in a window, in epsilon.
     key : str
         Fingerprint of the key under which ids are hashed.
     ids : str
-        How an id becomes a hash.
+        Scheme that turns an id into a hash.
     """
 
     name: str
@@ -49,31 +49,31 @@ class Account:
     ids: str = NORMALISATION
 
     @property
-    def parts(self) -> int:
-        """The budget in parts of 10^-12 epsilon, rounded down; at most what a book counts."""
-        return min(int(self.budget * PARTS), MOST)
+    def pico_epsilons(self) -> int:
+        """The budget in pico-epsilon, rounded down; at most the largest loss of a ledger."""
+        return min(int(self.budget * PICO_EPSILON), MAX_PICO_EPSILON)
 
 
 @dataclass(frozen=True)
 class Spend:
-    """What an account's units have lost.
+    """Losses of an account's units so far.
 
     Attributes
     ----------
     budget : Fraction
-        The most that a unit may lose in a window, in epsilon.
+        Largest loss of a unit in a window, in epsilon.
     kind : str
         "lifetime", "month" or "day".
     label : str
-        Which window it is, as "2026-11"; empty for a lifetime.
+        Name of the window, as "2026-11"; empty for a lifetime.
     window : Fraction
-        What the most exposed unit has lost in it.
+        Largest loss of a unit in it.
     lifetime : Fraction
-        What the owner of a unit in every period has lost since the account was opened, at most.
+        Upper bound of the loss of an owner of a unit in every period, since the account was opened.
     units : int
-        How many have lost anything in the window.
+        Number of units with a loss in the window.
     exhausted : int
-        How many are at the budget.
+        Number of units at the budget.
     """
 
     budget: Fraction
@@ -85,32 +85,32 @@ class Spend:
     exhausted: int
 
     @property
-    def left(self) -> Fraction:
-        """What every unit may still lose in the window, in epsilon; never below zero."""
+    def remaining(self) -> Fraction:
+        """Budget that every unit still has in the window, in epsilon; never below zero."""
         return max(self.budget - self.window, Fraction(0))
 
 
 def find(connection: sa.Connection, dataset: str) -> Account | None:
-    """Return the account that a data set spends from, or None if the book does not know it."""
-    both = datasets.c.account == accounts.c.account
+    """Return the account that a data set spends from, or None if the ledger does not know it."""
+    same_account = datasets.c.account == accounts.c.account
     row = connection.execute(
         sa.select(accounts)
-        .select_from(datasets.join(accounts, both))
+        .select_from(datasets.join(accounts, same_account))
         .where(datasets.c.dataset == dataset)
     ).first()
-    return None if row is None else _account(row)
+    return None if row is None else _parse_account(row)
 
 
-def named(connection: sa.Connection, name: str) -> Account | None:
+def find_by_name(connection: sa.Connection, name: str) -> Account | None:
     """Return an account by its name."""
     row = connection.execute(sa.select(accounts).where(accounts.c.account == name)).first()
-    return None if row is None else _account(row)
+    return None if row is None else _parse_account(row)
 
 
 def open_account(connection: sa.Connection, account: Account, dataset: str) -> Account:
-    """Return the account, opened if it is new, with a data set that spends from it."""
-    if named(connection, account.name) is None:
-        add(connection, "opened", account=account.name, body=_body(account))
+    """Add a data set to an account, which is opened if it is new; return the account."""
+    if find_by_name(connection, account.name) is None:
+        append(connection, "opened", account=account.name, body=_body(account))
         connection.execute(
             sa.insert(accounts).values(
                 account=account.name,
@@ -121,14 +121,14 @@ def open_account(connection: sa.Connection, account: Account, dataset: str) -> A
                 ids=account.ids,
             )
         )
-    add(connection, "joined", account=account.name, dataset=dataset)
+    append(connection, "joined", account=account.name, dataset=dataset)
     connection.execute(sa.insert(datasets).values(dataset=dataset, account=account.name))
     return account
 
 
 def set_budget(connection: sa.Connection, account: Account, budget: Fraction) -> Account:
-    """Return the account with another budget; what is exhausted is counted anew."""
-    add(connection, "budget", account=account.name, body={"budget": decimal_text(budget)})
+    """Change an account's budget, recount the exhausted units, and return the account."""
+    append(connection, "budget", account=account.name, body={"budget": decimal_text(budget)})
     connection.execute(
         sa.update(accounts)
         .where(accounts.c.account == account.name)
@@ -137,14 +137,18 @@ def set_budget(connection: sa.Connection, account: Account, budget: Fraction) ->
     changed = Account(account.name, account.unit, account.window, budget, account.key, account.ids)
     spans = sa.select(totals.c.window).distinct().where(totals.c.account == account.name)
     for window in connection.execute(spans).scalars().all():
-        counted = changed.parts if (window == LIFETIME) == (account.window == "lifetime") else None
-        odometer.recount(connection, account.name, window, counted)
+        counted = (
+            changed.pico_epsilons
+            if (window == LIFETIME) == (account.window == "lifetime")
+            else None
+        )
+        odometer.recompute_summary(connection, account.name, window, counted)
     return changed
 
 
 def set_unit(connection: sa.Connection, account: Account, unit: str) -> Account:
-    """Return the account with its unit pinned, which the first release decides."""
-    add(connection, "unit", account=account.name, body={"unit": unit})
+    """Pin an account's privacy unit, as its first release decides, and return the account."""
+    append(connection, "unit", account=account.name, body={"unit": unit})
     connection.execute(
         sa.update(accounts).where(accounts.c.account == account.name).values(unit=unit)
     )
@@ -152,7 +156,7 @@ def set_unit(connection: sa.Connection, account: Account, unit: str) -> Account:
 
 
 def check_key(account: Account, key: Key) -> None:
-    """Refuse another key, or another way to make hashes, than the book pins."""
+    """Refuse a key or a hashing scheme that differs from the pinned one."""
     if account.key != key.fingerprint:
         raise InputError(
             f"the ledger's account {account.name!r} was opened with another key (fingerprint "
@@ -167,34 +171,34 @@ def check_key(account: Account, key: Key) -> None:
         )
 
 
-def spend(connection: sa.Connection, account: Account) -> Spend:
-    """Return what an account's units have lost, in the window that is now and ever."""
-    at = windows.now(head(connection).at)
+def read_spend(connection: sa.Connection, account: Account) -> Spend:
+    """Return the losses of an account's units, in the current window and over the lifetime."""
+    at = windows.now(read_head(connection).at)
     window = label(account.window, at)
-    total = odometer.total(connection, account.name, window)
-    ever = odometer.owners_lifetime(connection, account.name)
+    total = odometer.window_summary(connection, account.name, window)
+    ever = odometer.owner_lifetime_bound(connection, account.name)
     return Spend(
         account.budget,
         account.window,
         window,
-        Fraction(total.largest, PARTS),
-        Fraction(ever, PARTS),
+        Fraction(total.largest, PICO_EPSILON),
+        Fraction(ever, PICO_EPSILON),
         total.units,
         total.exhausted,
     )
 
 
-def every(connection: sa.Connection) -> dict[str, tuple[Account, tuple[str, ...]]]:
-    """Return all accounts by name, each with the data sets that spend from it."""
-    of: dict[str, tuple[Account, list[str]]] = {
-        row.account: (_account(row), []) for row in _sorted(connection, accounts)
+def list_accounts(connection: sa.Connection) -> dict[str, tuple[Account, tuple[str, ...]]]:
+    """Return all accounts by name, each with its data sets."""
+    by_name: dict[str, tuple[Account, list[str]]] = {
+        row.account: (_parse_account(row), []) for row in _sorted_rows(connection, accounts)
     }
-    for row in _sorted(connection, datasets):
-        of[row.account][1].append(row.dataset)
-    return {name: (account, tuple(names)) for name, (account, names) in of.items()}
+    for row in _sorted_rows(connection, datasets):
+        by_name[row.account][1].append(row.dataset)
+    return {name: (account, tuple(names)) for name, (account, names) in by_name.items()}
 
 
-def _sorted(connection: sa.Connection, table: sa.Table) -> Sequence[Any]:
+def _sorted_rows(connection: sa.Connection, table: sa.Table) -> Sequence[Any]:
     """Return a table's rows in the order of their names."""
     rows = connection.execute(sa.select(table)).all()
     return sorted(rows, key=lambda row: str(row[0]))
@@ -210,8 +214,8 @@ def _body(account: Account) -> dict[str, str]:
     }
 
 
-def _account(row: sa.Row[tuple[str, ...]]) -> Account:
-    """Return what a row says; StorageError if no ledger wrote it."""
+def _parse_account(row: sa.Row[tuple[str, ...]]) -> Account:
+    """Return the account of a row; StorageError if no ledger wrote it."""
     try:
         budget = Fraction(row.budget)
     except (TypeError, ValueError, ZeroDivisionError):

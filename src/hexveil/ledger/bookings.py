@@ -1,4 +1,4 @@
-"""Bookings: what a request's events come to, and why one is refused."""
+"""Bookings of requests: their state, derived from events, and reasons to refuse one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger import events, journal
-from hexveil.ledger.unit_losses import PARTS, of_blob
+from hexveil.ledger.unit_losses import PICO_EPSILON, losses_from_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from hexveil.ledger.events import Event
     from hexveil.ledger.unit_losses import Losses
 
-MOST_LOST = 1
-"""Bookings of a request that may be lost before it is not booked again by itself."""
-NEXT_TO_NOTHING = Fraction(1, 100)
-"""Part of a budget below which what is left is not worth a plan."""
+MAX_LOST_DRAWS = 1
+"""Number of lost draws after which a request is no longer booked again automatically."""
+NEGLIGIBLE_SHARE = Fraction(1, 100)
+"""Share of a budget below which the remainder is not worth a plan."""
 
 
 @dataclass(frozen=True, repr=False)
 class Booking:
-    """A request in the book. Public facts only.
+    """A booked request. Public facts only.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Booking:
         "reserved", "marked" (a stage began), "measured" (its result is stored), "stored" (all
         results are), or "committed".
     cost : Fraction
-        What its most exposed unit loses, in epsilon.
+        Largest loss of a unit, in epsilon.
     facts : mapping of str to str
         The request in words.
     plan : str
@@ -74,36 +74,36 @@ class Booking:
         return f"Booking({self.request[:16]!r}, {self.state!r}, cost={float(self.cost):.6g})"
 
 
-def reserved_of(history: Sequence[Event]) -> Event:
+def last_reservation(history: Sequence[Event]) -> Event:
     """Return the last reservation of a request."""
-    return next(one for one in reversed(history) if one.kind == "reserved")
+    return next(event for event in reversed(history) if event.kind == "reserved")
 
 
-def booking_of(connection: sa.Connection, history: tuple[Event, ...]) -> Booking | None:
-    """Return what a request's events come to; None where nothing is booked."""
+def to_booking(connection: sa.Connection, history: tuple[Event, ...]) -> Booking | None:
+    """Return the booking that a request's events amount to; None if nothing is booked."""
     state = events.state(history)
     if state not in ("reserved", "marked", "measured", "stored", "committed"):
         return None
-    reserved = reserved_of(history)
-    last = next((one for one in history if one.kind == "stored"), history[-1])
-    results = journal.results(connection, history)
+    reserved = last_reservation(history)
+    latest = next((event for event in history if event.kind == "stored"), history[-1])
+    results = journal.load_results(connection, history)
     return Booking(
         reserved.request,
         state,
-        Fraction(int(reserved.body["parts"]), PARTS),
+        Fraction(int(reserved.body["pico_epsilon"]), PICO_EPSILON),
         reserved.body["facts"],
         reserved.body["plan"],
         {stage: tuple(result.tolist()) for stage, result in results.items()},
-        last.entry,
-        last.chain,
+        latest.entry,
+        latest.chain,
     )
 
 
-def check_same(history: Sequence[Event], losses: Losses, plan: bytes) -> None:
-    """Refuse to draw under a booking for other units, or of another plan."""
-    reserved = reserved_of(history)
+def check_same_booking(history: Sequence[Event], losses: Losses, plan: bytes) -> None:
+    """Refuse to draw under a booking that was made for other units, or for another plan."""
+    reserved = last_reservation(history)
     booked = booked_losses(reserved)
-    if booked.hashes != losses.hashes or (losses.parts > booked.parts).any():
+    if booked.hashes != losses.hashes or (losses.pico_epsilons > booked.pico_epsilons).any():
         raise InputError(
             "this release was booked, and stopped, for other vehicles with the same counts; "
             "nothing was drawn for these. Release the records it was booked for, or declare a new "
@@ -113,18 +113,18 @@ def check_same(history: Sequence[Event], losses: Losses, plan: bytes) -> None:
         raise InputError("this release was booked with another plan; nothing was drawn.")
 
 
-def check_open(history: Sequence[Event]) -> None:
-    """Refuse to book a request again that was given up, or whose draws were lost too often."""
+def check_rebookable(history: Sequence[Event]) -> None:
+    """Refuse to book an abandoned request again, or one that lost too many draws."""
     if events.state(tuple(history)) == "abandoned":
         raise InputError(
             "this release was abandoned after noise may have been drawn for it; what it cost stays "
             "spent. Declare a new version of the records, or give the plan an edition, to publish "
             "again."
         )
-    lost = sum(one.kind == "lost" for one in history)
-    if lost > MOST_LOST:
+    n_lost = sum(event.kind == "lost" for event in history)
+    if n_lost > MAX_LOST_DRAWS:
         raise InputError(
-            f"noise was drawn for this release {lost} times and lost each time before it was "
+            f"noise was drawn for this release {n_lost} times and lost each time before it was "
             "stored; nothing of it was shown, and each booking stays spent. Find out what ends the "
             "process while it draws (often too little memory), then give the plan an edition to "
             "pay once more."
@@ -134,43 +134,54 @@ def check_open(history: Sequence[Event]) -> None:
 def booked_losses(reserved: Event) -> Losses:
     """Return the losses that a reservation booked."""
     try:
-        return of_blob(reserved.units or b"", reserved.body["periods"])
+        return losses_from_bytes(reserved.units or b"", reserved.body["periods"])
     except (KeyError, ValueError):
         raise StorageError(
             f"entry {reserved.entry} of the ledger is damaged; restore the ledger from a copy."
         ) from None
 
 
-def _text(how: Callable[[Fraction], int], epsilon: Fraction) -> str:
-    """Return ε as text of at most 12 places, rounded up or down."""
-    return decimal_text(Fraction(how(epsilon * PARTS), PARTS))
+def _format_epsilon(rounding: Callable[[Fraction], int], epsilon: Fraction) -> str:
+    """Return ε as text of at most 12 decimal places, rounded up or down."""
+    return decimal_text(Fraction(rounding(epsilon * PICO_EPSILON), PICO_EPSILON))
 
 
-def refusal(
-    account: Account, losses: Losses, before: odometer.Parts, *, again: bool
+def budget_error(
+    account: Account, losses: Losses, before: odometer.PicoEpsilons, *, again: bool
 ) -> BudgetError:
-    """Return the error that says what was asked, spent and left."""
-    why = (
+    """Return the error that states the requested, the spent and the remaining budget."""
+    prefix = (
         "a draw of it was lost when its process ended, so it must be paid once more; "
         if again
         else ""
     )
-    cost = Fraction(losses.largest, PARTS)
-    most = Fraction(int(before.max()), PARTS)
-    left = max(Fraction(int((account.parts - before).min()), PARTS), Fraction(0))
-    over = int((before + losses.parts > account.parts).sum())
-    spent_up = int((before >= account.parts).sum())
-    this = "" if account.window == "lifetime" else f" this {account.window}"
-    advice = f"Plan with at most {_text(math.floor, left)}, which all have left, or do not publish."
-    if left < account.budget * NEXT_TO_NOTHING:
-        advice = "Next to nothing is left to all: do not publish."
-    if not left:
-        advice = f"Units with nothing left can be in no further release{this}: do not publish."
+    cost = Fraction(losses.largest, PICO_EPSILON)
+    largest = Fraction(int(before.max()), PICO_EPSILON)
+    smallest_rest = int((account.pico_epsilons - before).min())
+    remaining = max(Fraction(smallest_rest, PICO_EPSILON), Fraction(0))
+    over = int((before + losses.pico_epsilons > account.pico_epsilons).sum())
+    exhausted = int((before >= account.pico_epsilons).sum())
+    period = "" if account.window == "lifetime" else f" this {account.window}"
+    advice = (
+        f"Plan with at most {_format_epsilon(math.floor, remaining)}, which every unit has left, "
+        "or raise the budget with `hexveil ledger set-budget`."
+    )
+    if remaining < account.budget * NEGLIGIBLE_SHARE:
+        advice = (
+            "Almost nothing is left for every unit: raise the budget with `hexveil ledger "
+            "set-budget`, or publish other records."
+        )
+    if not remaining:
+        advice = (
+            f"Units without any budget left cannot be in a further release{period}: raise the "
+            "budget with `hexveil ledger set-budget`, or publish other records."
+        )
     return BudgetError(
-        f"{why}this release costs epsilon {_text(math.ceil, cost)}, but of the budget "
-        f"{decimal_text(account.budget)} of {account.name!r} its units have spent up to "
-        f"{_text(math.ceil, most)}{this}: {over:,} of {before.size:,} would get above it "
-        f"({spent_up:,} with nothing left). {advice}",
+        f"{prefix}{over:,} of {before.size:,} units would exceed the budget "
+        f"{decimal_text(account.budget)} of {account.name!r}: this release costs epsilon "
+        f"{_format_epsilon(math.ceil, cost)}, and units have spent up to "
+        f"{_format_epsilon(math.ceil, largest)}{period} ({exhausted:,} have nothing left). "
+        f"{advice}",
         requested=cost,
-        remaining=left,
+        remaining=remaining,
     )

@@ -1,4 +1,4 @@
-"""The book's events: what one is, how one is added, what state a request is in."""
+"""Events of the ledger: append them, read them, derive the state of a request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Kind = Literal[
     "returned",
     "abandoned",
 ]
-FOLLOWS: dict[str, tuple[str, ...]] = {
+TRANSITIONS: dict[str, tuple[str, ...]] = {
     "": ("reserved",),
     "reserved": ("marked", "returned"),
     "marked": ("measured", "lost", "abandoned"),
@@ -41,26 +41,26 @@ FOLLOWS: dict[str, tuple[str, ...]] = {
     "returned": ("reserved",),
     "abandoned": (),
 }
-"""What may happen to a request next."""
+"""Possible next events of a request, by its state."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One row of the book. Public facts, keyed hashes and published numbers only.
+    """One row of the ledger. Public facts, keyed hashes and published numbers only.
 
     Attributes
     ----------
     entry : int
         From 1, without gaps.
     account, dataset, request : str
-        `request` is empty for what happens to an account.
+        `request` is empty for events of an account.
     kind : str
     at : str
         UTC, to the second; never before the event before.
     body : mapping
-        What the kind needs.
+        Fields of this kind of event.
     units : bytes or None
-        Losses of a reservation: see `units.Losses.blob`.
+        Losses of a reservation: see `Losses.to_bytes`.
     chain : str
         Hash over this event and the chain before it.
     """
@@ -81,24 +81,28 @@ class Event:
 
 @dataclass(frozen=True)
 class Head:
-    """The last event: where the next is linked."""
+    """The last event, to which the next one is chained."""
 
     entry: int
     at: str | None
     chain: str
 
 
-def head(connection: sa.Connection) -> Head:
-    """Return where the book ends."""
+def read_head(connection: sa.Connection) -> Head:
+    """Return the last event of the ledger."""
     row = connection.execute(
         sa.select(events.c.entry, events.c.at, events.c.chain)
         .order_by(events.c.entry.desc())
         .limit(1)
     ).first()
-    return Head(0, None, hash_chain.START) if row is None else Head(row.entry, row.at, row.chain)
+    return (
+        Head(0, None, hash_chain.GENESIS_HASH)
+        if row is None
+        else Head(row.entry, row.at, row.chain)
+    )
 
 
-def add(  # noqa: PLR0913  an event has these parts
+def append(  # noqa: PLR0913  an event has these parts
     connection: sa.Connection,
     kind: Kind,
     *,
@@ -109,49 +113,49 @@ def add(  # noqa: PLR0913  an event has these parts
     units: bytes | None = None,
     at: str | None = None,
 ) -> Event:
-    """Add an event after the last one, now unless its time was taken before, and return it."""
-    last = head(connection)
+    """Append an event and return it; its time is now unless it was read before."""
+    previous = read_head(connection)
     fields: dict[str, Any] = {
-        "entry": last.entry + 1,
+        "entry": previous.entry + 1,
         "account": account,
         "dataset": dataset,
         "request": request,
         "kind": kind,
-        "at": windows.now(last.at) if at is None else at,
-        "body": hash_chain.canonical(body or {}),
+        "at": windows.now(previous.at) if at is None else at,
+        "body": hash_chain.canonical_json(body or {}),
         "units": units,
     }
-    linked = hash_chain.link(last.chain, fields)
+    linked = hash_chain.chain_hash(previous.chain, fields)
     connection.execute(sa.insert(events).values(**fields, chain=linked))
     return Event(**(fields | {"body": dict(body or {}), "chain": linked}))
 
 
-def of_request(connection: sa.Connection, dataset: str, request: str) -> tuple[Event, ...]:
-    """Return what happened to a request, oldest first."""
+def request_events(connection: sa.Connection, dataset: str, request: str) -> tuple[Event, ...]:
+    """Return the events of a request, oldest first, their hashes checked."""
     rows = connection.execute(
         sa.select(events)
         .where((events.c.dataset == dataset) & (events.c.request == request))
         .order_by(events.c.entry)
     ).all()
     soundness.check_links(connection, rows)
-    return tuple(event(row) for row in rows)
+    return tuple(parse_event(row) for row in rows)
 
 
-def of_dataset(connection: sa.Connection, dataset: str) -> dict[str, tuple[Event, ...]]:
-    """Return what happened to each request of a data set, in order of the first event."""
+def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[Event, ...]]:
+    """Return the events of each request of a data set, in order of the first event."""
     columns = [c for c in events.c if c.name != "units"]
     rows = connection.execute(
         sa.select(*columns, sa.null().label("units"))
         .where((events.c.dataset == dataset) & (events.c.request != ""))
         .order_by(events.c.entry)
     )
-    found: dict[str, tuple[Event, ...]] = {}
+    histories: dict[str, tuple[Event, ...]] = {}
     for row in rows:
-        found[row.request] = (*found.get(row.request, ()), event(row))
-    return found
+        histories[row.request] = (*histories.get(row.request, ()), parse_event(row))
+    return histories
 
 
-def listed(
+def list_events(
     connection: sa.Connection,
     *,
     of: tuple[str, str] | None = None,
@@ -164,40 +168,43 @@ def listed(
     of : tuple of str, optional
         An account and a data set of it: events of these alone.
     """
-    asked = _bare().order_by(events.c.entry.desc())
+    asked = _without_units().order_by(events.c.entry.desc())
     if of is not None:
         account, dataset = of
         asked = asked.where(events.c.account == account, events.c.dataset.in_(("", dataset)))
     rows = connection.execute(asked if limit is None else asked.limit(limit)).all()
-    return tuple(event(row) for row in reversed(rows))
+    return tuple(parse_event(row) for row in reversed(rows))
 
 
-def stopped(connection: sa.Connection) -> tuple[Event, ...]:
-    """Return the last event of each request whose results are not all stored and may be yet."""
-    asked = _bare().where(
-        events.c.kind.in_(("reserved", "marked", "measured", "lost")), events.c.entry.in_(_last())
+def unresolved_events(connection: sa.Connection) -> tuple[Event, ...]:
+    """Return the last event of each request that can still be completed or abandoned."""
+    asked = _without_units().where(
+        events.c.kind.in_(("reserved", "marked", "measured", "lost")),
+        events.c.entry.in_(_last_entries()),
     )
-    return tuple(event(row) for row in connection.execute(asked.order_by(events.c.entry)))
+    return tuple(parse_event(row) for row in connection.execute(asked.order_by(events.c.entry)))
 
 
-def states(connection: sa.Connection) -> dict[str, dict[str, int]]:
-    """Return how many requests are in each state, by account."""
-    found: dict[str, dict[str, int]] = {}
+def count_states(connection: sa.Connection) -> dict[str, dict[str, int]]:
+    """Return the number of requests per state, by account."""
+    counts: dict[str, dict[str, int]] = {}
     each = (events.c.account, events.c.kind)
-    asked = sa.select(*each, sa.func.count()).where(events.c.entry.in_(_last())).group_by(*each)
-    for account, kind, many in connection.execute(asked):
-        found.setdefault(account, {})[kind] = many
-    return found
+    asked = (
+        sa.select(*each, sa.func.count()).where(events.c.entry.in_(_last_entries())).group_by(*each)
+    )
+    for account, kind, n_requests in connection.execute(asked):
+        counts.setdefault(account, {})[kind] = n_requests
+    return counts
 
 
-def _last() -> sa.Select[Any]:
-    """Return the question for the last entry of each request."""
+def _last_entries() -> sa.Select[Any]:
+    """Return the query for the last entry of each request."""
     last = sa.select(sa.func.max(events.c.entry)).where(events.c.request != "")
     return last.group_by(events.c.dataset, events.c.request)
 
 
-def _bare() -> sa.Select[Any]:
-    """Return the question for events without the losses of units, which are long."""
+def _without_units() -> sa.Select[Any]:
+    """Return the query for events without the losses of units, which are long."""
     return sa.select(*[sa.null().label(c.name) if c.name == "units" else c for c in events.c])
 
 
@@ -211,16 +218,16 @@ def is_complete(history: tuple[Event, ...]) -> bool:
     return state(history) in ("stored", "committed")
 
 
-def check_next(history: tuple[Event, ...], kind: Kind) -> None:
+def check_transition(history: tuple[Event, ...], kind: Kind) -> None:
     """Raise InputError if this cannot happen to a request now."""
     now = state(history)
-    if kind not in FOLLOWS[now]:
+    if kind not in TRANSITIONS[now]:
         was = f"is {now}" if now else "is not in the ledger"
         raise InputError(f"the release {was}: it cannot be {kind} now.")
 
 
-def event(row: Any) -> Event:  # noqa: ANN401  rows have the types of their columns
-    """Return what a row says; StorageError if no ledger wrote it."""
+def parse_event(row: Any) -> Event:  # noqa: ANN401  rows have the types of their columns
+    """Return the event of a row; StorageError if no ledger wrote it."""
     fields = row._asdict()
     try:
         fields["body"] = json.loads(fields["body"])

@@ -1,6 +1,6 @@
-"""The events of a book as a file, for those who look after it with other tools.
+"""Export of a ledger's events to a file, for use with other tools.
 
-Losses of units and their hashes are left out: with the key they would say who is in the book.
+Unit losses and their hashes are left out: with the key they would reveal who is in the ledger.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 FIELDS = ("entry", "at", "account", "dataset", "request", "kind", "body", "chain")
 
 
-def write(path: Path, found: Sequence[Event], *, results: Mapping[int, Ints] | None = None) -> None:
-    """Write events to a new file whose name ends in .json, .csv or .parquet.
+def write(
+    path: Path, events: Sequence[Event], *, results: Mapping[int, Ints] | None = None
+) -> None:
+    """Write events to a new file; its suffix .json, .csv or .parquet sets the format.
 
     `results` are the noisy results by entry, if they are wanted, as the column `numbers`. In JSON
     `body` and `numbers` are as they are; in the tables they are JSON as text. In CSV an apostrophe
@@ -43,24 +45,24 @@ def write(path: Path, found: Sequence[Event], *, results: Mapping[int, Ints] | N
     StorageError
         If it cannot be written.
     """
-    how = _WAYS.get(path.suffix.lower())
-    if how is None:
-        raise InputError(f"{path} must end in one of {', '.join(_WAYS)}.")
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise InputError(f"{path} must end in one of {', '.join(_WRITERS)}.")
     try:
         if path.exists():
             raise InputError(f"{path} exists; name a new file.")
-        atomic_files.write(path, how([row(one, results) for one in found]))
+        atomic_files.write(path, writer([event_row(event, results) for event in events]))
     except OSError as error:
         raise StorageError(f"{path} cannot be written ({atomic_files.reason(error)}).") from None
 
 
-def row(one: Event, results: Mapping[int, Ints] | None = None) -> dict[str, Any]:
+def event_row(event: Event, results: Mapping[int, Ints] | None = None) -> dict[str, Any]:
     """Return an event as plain values, by name; its result, if results are given."""
-    plain = {name: getattr(one, name) for name in FIELDS} | {"body": dict(one.body)}
+    fields = {name: getattr(event, name) for name in FIELDS} | {"body": dict(event.body)}
     if results is not None:
-        found = results.get(one.entry)
-        plain["numbers"] = None if found is None else found.tolist()
-    return plain
+        numbers = results.get(event.entry)
+        fields["numbers"] = None if numbers is None else numbers.tolist()
+    return fields
 
 
 def _json(rows: list[dict[str, Any]]) -> bytes:
@@ -91,10 +93,10 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def _json_text(value: Any) -> str:  # noqa: ANN401  a body, or a list of whole numbers
-    return hash_chain.canonical(value) if isinstance(value, dict) else json.dumps(value)
+    return hash_chain.canonical_json(value) if isinstance(value, dict) else json.dumps(value)
 
 
-_WAYS: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
+_WRITERS: dict[str, Callable[[list[dict[str, Any]]], bytes]] = {
     ".json": _json,
     ".csv": _csv,
     ".parquet": _parquet,

@@ -1,6 +1,6 @@
-"""What a book says, for those who hold it: its accounts, its events, what stopped on the way.
+"""Read access to a ledger for its holder: accounts, events, unresolved releases.
 
-Public facts and sums only: hashes of units, and balances of single units, stay in the book.
+Public facts and sums only: unit hashes and balances of single units stay in the ledger.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from hexveil.base.errors import InputError
 from hexveil.ledger import accounts, events, journal
 from hexveil.ledger.storage import tables
-from hexveil.ledger.storage.databases import Engine, existing, transaction, where
+from hexveil.ledger.storage.databases import Engine, connect_existing, describe_address, transaction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,50 +23,50 @@ if TYPE_CHECKING:
     from hexveil.ledger.events import Event, Head
 
 __all__ = [
+    "AccountStatus",
     "Engine",
     "Overview",
-    "Standing",
-    "existing",
+    "connect_existing",
+    "describe_address",
     "hash_at",
     "history",
     "overview",
     "results",
     "unresolved",
-    "where",
 ]
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A book at a glance.
+    """Summary of a ledger.
 
     Attributes
     ----------
     head : Head
-        Its last event: how many there are, and the chain's last hash.
+        Its last event: the number of events, and the last hash of the chain.
     accounts : tuple of Standing
         In the order of their names.
     """
 
     head: Head
-    accounts: tuple[Standing, ...]
+    accounts: tuple[AccountStatus, ...]
 
 
 @dataclass(frozen=True)
-class Standing:
-    """An account, and what was spent of it.
+class AccountStatus:
+    """An account, its data sets and its spend.
 
     Attributes
     ----------
     account : Account
-        What the book pins.
+        Its pinned properties.
     datasets : tuple of str
-        What spends from it.
+        The data sets that spend from it.
     spend : Spend
         In this window, and ever.
     releases : dict of str to int
-        How many requests are in each state: reserved, marked, measured, stored, committed, lost,
-        abandoned. States that none is in are left out, and so is what was given back.
+        Number of requests per state: reserved, marked, measured, stored, committed, lost,
+        abandoned. States without a request are left out, and so are cancelled bookings.
     """
 
     account: Account
@@ -76,17 +76,22 @@ class Standing:
 
 
 def overview(engine: Engine, dataset: str | None = None) -> Overview:
-    """Return what a book says of all accounts, or of the one that a data set spends from."""
+    """Return a summary of all accounts, or of the one that a data set spends from."""
     with transaction(engine) as connection:
-        known = accounts.every(connection)
-        only = None if dataset is None else _account_of(connection, dataset)
-        states = events.states(connection)
-        found = tuple(
-            Standing(one, names, accounts.spend(connection, one), _standing(states.get(name, {})))
-            for name, (one, names) in known.items()
-            if only in (None, name)
+        by_name = accounts.list_accounts(connection)
+        selected = None if dataset is None else _account_of(connection, dataset)
+        states = events.count_states(connection)
+        statuses = tuple(
+            AccountStatus(
+                account,
+                names,
+                accounts.read_spend(connection, account),
+                _nonzero_states(states.get(name, {})),
+            )
+            for name, (account, names) in by_name.items()
+            if selected in (None, name)
         )
-        return Overview(events.head(connection), found)
+        return Overview(events.read_head(connection), statuses)
 
 
 def history(
@@ -101,7 +106,7 @@ def history(
     """
     with transaction(engine) as connection:
         of = None if dataset is None else (_account_of(connection, dataset), dataset)
-        return events.listed(connection, of=of, limit=limit)
+        return events.list_events(connection, of=of, limit=limit)
 
 
 def results(engine: Engine) -> dict[int, NDArray[np.int64]]:
@@ -110,19 +115,19 @@ def results(engine: Engine) -> dict[int, NDArray[np.int64]]:
     Raises
     ------
     StorageError
-        If one is not what was stored.
+        If one was changed after it was stored.
     """
     with transaction(engine) as connection:
-        measured = [one for one in events.listed(connection) if one.kind == "measured"]
-        return {one.entry: journal.result(connection, one) for one in measured}
+        measured = [one for one in events.list_events(connection) if one.kind == "measured"]
+        return {one.entry: journal.load_result(connection, one) for one in measured}
 
 
 def unresolved(engine: Engine, dataset: str | None = None) -> tuple[Event, ...]:
-    """Return the last event of each request whose results are not all stored and may be yet."""
+    """Return the last event of each request that can still be completed or abandoned."""
     with transaction(engine) as connection:
         if dataset is not None:
             _account_of(connection, dataset)
-        found = events.stopped(connection)
+        found = events.unresolved_events(connection)
     return tuple(one for one in found if dataset in (None, one.dataset))
 
 
@@ -136,16 +141,17 @@ def hash_at(engine: Engine, entry: int) -> str | None:
 
 
 def _account_of(connection: sa.Connection, dataset: str) -> str:
-    """Return the name of a data set's account; refuse one that the book does not know."""
-    found = accounts.find(connection, dataset)
-    if found is None:
-        known = sorted(n for _, names in accounts.every(connection).values() for n in names)
-        said = ", ".join(known) or "no data set yet"
-        raise InputError(f"the ledger does not know {dataset!r}; it knows {said}.")
-    return found.name
+    """Return the name of a data set's account; refuse an unknown data set."""
+    account = accounts.find(connection, dataset)
+    if account is None:
+        by_name = accounts.list_accounts(connection)
+        datasets = sorted(name for _, names in by_name.values() for name in names)
+        listing = ", ".join(datasets) or "no data set yet"
+        raise InputError(f"the ledger does not know {dataset!r}; it knows {listing}.")
+    return account.name
 
 
-def _standing(many: dict[str, int]) -> dict[str, int]:
-    """Return how many requests are in each state, in order; not those given back."""
+def _nonzero_states(counts: dict[str, int]) -> dict[str, int]:
+    """Return the states with requests, in the order of a release; cancelled ones left out."""
     order = ("reserved", "marked", "measured", "stored", "committed", "lost", "abandoned")
-    return {state: many[state] for state in order if many.get(state)}
+    return {state: counts[state] for state in order if counts.get(state)}

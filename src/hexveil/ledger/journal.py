@@ -1,8 +1,8 @@
-"""Results of private stages, and the plans they belong to: what a release goes on from.
+"""Journal of private stages: their noisy results, and the booked plans, to resume a release.
 
-A row is made when a draw begins, all zero and as long as its result will be; the result takes its
-place. So neither whether a result can be stored nor how much room it needs depends on what was
-drawn: whole numbers of 8 bytes each, whatever their size.
+A row is created when a draw begins, all zero and as long as its result, which then replaces it. So
+neither the success nor the size of storing a result depends on the drawn numbers: integers of 8
+bytes each, whatever their value.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-WIDTH = 8
-"""Bytes of a whole number."""
-PART = 2**25
-"""Bytes of a plan's part."""
+ENTRY_BYTES = 8
+"""Bytes of an integer."""
+PLAN_CHUNK_BYTES = 2**25
+"""Bytes of a chunk of a plan."""
 
 
 def digest(content: bytes) -> str:
@@ -36,39 +36,39 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def begin(connection: sa.Connection, entry: int, entries: int) -> None:
-    """Make the row of a stage that began with this event."""
-    connection.execute(sa.insert(journal).values(entry=entry, row=bytes(WIDTH * entries)))
+def create_row(connection: sa.Connection, entry: int, entries: int) -> None:
+    """Create the row of the stage that this event begins."""
+    connection.execute(sa.insert(journal).values(entry=entry, row=bytes(ENTRY_BYTES * entries)))
 
 
-def fill(connection: sa.Connection, marked: Event, result: Ints) -> str:
-    """Put a stage's result into its row and return its digest; StorageError if it does not fit."""
-    row = np.ascontiguousarray(result, dtype="<i8").tobytes()
-    if len(row) != WIDTH * int(marked.body["entries"]):
+def store_result(connection: sa.Connection, marked: Event, load_result: Ints) -> str:
+    """Store a stage's result in its row and return its digest; StorageError if it does not fit."""
+    row = np.ascontiguousarray(load_result, dtype="<i8").tobytes()
+    if len(row) != ENTRY_BYTES * int(marked.body["entries"]):
         raise StorageError("the result of a private stage has another size than was announced.")
     of = journal.c.entry == marked.entry
     connection.execute(sa.update(journal).where(of).values(row=row))
     return digest(row)
 
 
-def results(connection: sa.Connection, history: Sequence[Event]) -> dict[str, Ints]:
+def load_results(connection: sa.Connection, history: Sequence[Event]) -> dict[str, Ints]:
     """Return the results of the stages of a request's last booking, in order.
 
     Raises
     ------
     StorageError
-        If one is not what was stored.
+        If one was changed after it was stored.
     """
     return {
-        str(event.body["stage"]): result(connection, event)
-        for event in of_last_booking(history)
+        str(event.body["stage"]): load_result(connection, event)
+        for event in last_booking_events(history)
         if event.kind == "measured"
     }
 
 
-def result(connection: sa.Connection, measured: Event) -> Ints:
-    """Return the result that an event stored; StorageError if it is not what was stored."""
-    row = row_of(connection, int(measured.body["row"]))
+def load_result(connection: sa.Connection, measured: Event) -> Ints:
+    """Return the result that an event stored; StorageError if it was changed since."""
+    row = read_row(connection, int(measured.body["row"]))
     if row is None or digest(row) != measured.body["digest"]:
         raise StorageError(
             f"the result of entry {measured.entry} of the ledger was changed by something else; "
@@ -77,33 +77,33 @@ def result(connection: sa.Connection, measured: Event) -> Ints:
     return np.frombuffer(row, "<i8").astype(np.int64)
 
 
-def of_last_booking(history: Sequence[Event]) -> Sequence[Event]:
+def last_booking_events(history: Sequence[Event]) -> Sequence[Event]:
     """Return a request's events from its last reservation on."""
     booked = [k for k, event in enumerate(history) if event.kind == "reserved"]
     return history[booked[-1] :] if booked else ()
 
 
-def row_of(connection: sa.Connection, entry: int) -> bytes | None:
-    """Return a row as it stands."""
-    found = connection.execute(sa.select(journal.c.row).where(journal.c.entry == entry)).scalar()
-    return None if found is None else bytes(found)
+def read_row(connection: sa.Connection, entry: int) -> bytes | None:
+    """Return a row's bytes, or None."""
+    row = connection.execute(sa.select(journal.c.row).where(journal.c.entry == entry)).scalar()
+    return None if row is None else bytes(row)
 
 
-def keep_plan(connection: sa.Connection, content: bytes) -> str:
-    """Keep a plan unless it is there, and return its digest."""
+def store_plan(connection: sa.Connection, content: bytes) -> str:
+    """Store a plan unless it is stored already, and return its digest."""
     name = digest(content)
-    there = sa.select(plans.c.part).where(plans.c.digest == name).limit(1)
-    if connection.execute(there).first() is None:
-        for number, start in enumerate(range(0, len(content), PART)):
-            part = content[start : start + PART]
-            connection.execute(sa.insert(plans).values(digest=name, part=number, content=part))
+    existing = sa.select(plans.c.part).where(plans.c.digest == name).limit(1)
+    if connection.execute(existing).first() is None:
+        for number, start in enumerate(range(0, len(content), PLAN_CHUNK_BYTES)):
+            chunk = content[start : start + PLAN_CHUNK_BYTES]
+            connection.execute(sa.insert(plans).values(digest=name, part=number, content=chunk))
     return name
 
 
-def plan(connection: sa.Connection, name: str) -> bytes:
-    """Return a plan that was kept; StorageError if it is not what was."""
-    asked = sa.select(plans.c.content).where(plans.c.digest == name).order_by(plans.c.part)
-    content = b"".join(bytes(part) for part in connection.execute(asked).scalars())
+def load_plan(connection: sa.Connection, name: str) -> bytes:
+    """Return a stored plan; StorageError if it was changed since."""
+    query = sa.select(plans.c.content).where(plans.c.digest == name).order_by(plans.c.part)
+    content = b"".join(bytes(chunk) for chunk in connection.execute(query).scalars())
     if digest(content) != name:
         raise StorageError(
             "the plan that the ledger keeps for this request was changed by something else; "

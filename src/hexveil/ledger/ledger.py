@@ -1,4 +1,4 @@
-"""The book: what has been spent, unit by unit, durable before anything is published.
+"""The ledger: losses booked per unit, durable before anything is published.
 
 A release goes through it in steps, each committed before the next begins:
 
@@ -9,11 +9,11 @@ A release goes through it in steps, each committed before the next begins:
     complete     all results are there; they are the only ones ever shown
     commit       the release's folder is where it belongs
 
-A reservation of which no stage began may be given back. After a crash between two stages the same
-booking goes on from the results that are stored. A stage that began and has no result may have been
-drawn: nothing of it was seen, and nothing is drawn a second time under one booking. So its booking
-is lost: it stays spent, and the same request is booked once more. Noise, true sums and random
-states never enter the book.
+A reservation may be cancelled as long as no stage began. After a crash between two stages the same
+booking continues from the stored results. A stage that began and has no result may have been drawn:
+nobody saw the result, and nothing is drawn twice under one booking. So its booking is lost: it
+stays spent, and the same request is booked once more. Noise, true sums and random states never
+enter the ledger.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.bookings import (
     Booking,
     booked_losses,
-    booking_of,
-    check_open,
-    check_same,
-    refusal,
-    reserved_of,
+    budget_error,
+    check_rebookable,
+    check_same_booking,
+    last_reservation,
+    to_booking,
 )
 from hexveil.ledger.integrity import soundness
 from hexveil.ledger.integrity.verification import verify
 from hexveil.ledger.storage import disk_space, draw_lock
-from hexveil.ledger.storage.databases import MEMORY, connect, transaction, where
+from hexveil.ledger.storage.databases import MEMORY, connect, describe_address, transaction
 from hexveil.ledger.unit_losses import Key, make_key, read_key
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class Ledger:
-    """The book of one data set's releases.
+    """The ledger of one data set's releases.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ class Ledger:
     dataset : str
         Name under which this data set's releases stand.
     budget : int, str, Decimal, Fraction or float, optional
-        The most that all releases of a window may cost one unit, in epsilon. Needed the first
-        time; later it must be what the book says, which `set_budget` alone changes.
+        Largest total loss of one unit over all releases of a window, in epsilon. Required the
+        first time; later it must equal the pinned budget, which only `set_budget` changes.
     key : str or Path, optional
         File of the holder's key, under which ids are hashed. Beside an SQLite file it is made the
         first time (the file's name with .key added).
@@ -80,7 +80,7 @@ class Ledger:
     ------
     InputError
         On a name that is empty, a budget that is not positive, an address that is no ledger's, or
-        an argument that is not what the book pins.
+        an argument that differs from the pinned one.
     StorageError
         If the database cannot be used.
     """
@@ -105,11 +105,13 @@ class Ledger:
         checked = None if window is None else windows.check(window)
         self.dataset = dataset
         self._engine = connect(url)
-        self._room: dict[int, disk_space.Room | None] = {}  # of draws that began, by their entries
+        self._room: dict[
+            int, disk_space.ReservedSpace | None
+        ] = {}  # of draws that began, by their entries
         with transaction(self._engine) as connection:
             known = accounts.find(connection, dataset)
             self._key = self._key_of(
-                url, key, new=known is None and not events.head(connection).entry
+                url, key, new=known is None and not events.read_head(connection).entry
             )
             if known is None:
                 known = self._opened(connection, asked, checked, account)
@@ -123,12 +125,12 @@ class Ledger:
         window: str | None,
         name: str | None,
     ) -> Account:
-        """Return the account of a data set that the book does not know yet."""
-        named = accounts.named(connection, name or self.dataset)
+        """Return the account of a data set that the ledger does not know yet."""
+        named = accounts.find_by_name(connection, name or self.dataset)
         if named is None and budget is None:
             raise InputError(
-                f"the ledger does not know {self.dataset!r} yet: say its budget, the most that all "
-                "of its releases may cost one unit, in epsilon."
+                f"the ledger does not know {self.dataset!r} yet: name its budget, the largest "
+                "total loss of one unit over all its releases, in epsilon."
             )
         account = named or Account(
             name or self.dataset,
@@ -143,7 +145,7 @@ class Ledger:
     def _check_same(
         self, known: Account, budget: Fraction | None, window: str | None, name: str | None
     ) -> None:
-        """Refuse arguments that are not what the book pins."""
+        """Refuse arguments that differ from the pinned ones."""
         accounts.check_key(known, self._key)
         if name is not None and name != known.name:
             raise InputError(
@@ -162,10 +164,10 @@ class Ledger:
             )
 
     def _key_of(self, url: str | Path, key: str | Path | None, *, new: bool) -> Key:
-        """Return the holder's key; made where the book is new and none is there."""
+        """Return the holder's key; created if the ledger is new and has none."""
         self._key_file: Path | None = None
         if str(url) == MEMORY and key is None:
-            return Key(b"forgotten with the book it is of")
+            return Key(b"forgotten with its ledger")
         if key is None and self._engine.dialect.name != "sqlite":
             raise InputError(
                 "a ledger on a server needs the file of the holder's key: key (in [ledger], or "
@@ -185,42 +187,42 @@ class Ledger:
 
     @property
     def key_file(self) -> Path | None:
-        """Where the key is; None for a book in memory that made its own."""
+        """File of the key; None for a ledger in memory, which made its own."""
         return self._key_file
 
     @property
     def where(self) -> str:
         """The file, or the server's address without a password."""
-        return where(self._engine)
+        return describe_address(self._engine)
 
     @property
     def account(self) -> Account:
-        """What the book pins: budget, window, unit."""
+        """The account with its budget, window and privacy unit."""
         with transaction(self._engine) as connection:
             return self._known(connection)
 
     @property
     def budget(self) -> Fraction:
-        """The most that a unit may lose in a window, in epsilon."""
+        """Largest loss of a unit in a window, in epsilon."""
         return self.account.budget
 
     @property
     def spent(self) -> Fraction:
-        """What the most exposed unit has lost in this window, in epsilon."""
+        """Largest loss of a unit in this window so far, in epsilon."""
         return self.spend().window
 
     @property
     def remaining(self) -> Fraction:
-        """What every unit may still lose in this window, in epsilon; never below zero."""
-        return self.spend().left
+        """Budget that every unit still has in this window, in epsilon; never below zero."""
+        return self.spend().remaining
 
     def spend(self) -> Spend:
-        """Return what has been spent, in this window and ever."""
+        """Return the spend of this window and of the lifetime."""
         with transaction(self._engine) as connection:
-            return accounts.spend(connection, self._known(connection))
+            return accounts.read_spend(connection, self._known(connection))
 
     def set_budget(self, budget: Number) -> None:
-        """Change the budget; the change stands in the book."""
+        """Change the budget; the ledger records the change."""
         asked = to_positive_fraction(budget, "budget")
         with transaction(self._engine) as connection:
             accounts.set_budget(connection, self._known(connection), asked)
@@ -228,27 +230,27 @@ class Ledger:
     def find(self, request: str) -> Booking | None:
         """Return the booking of a request, or None if there is none."""
         with transaction(self._engine) as connection:
-            return booking_of(connection, events.of_request(connection, self.dataset, request))
+            return to_booking(connection, events.request_events(connection, self.dataset, request))
 
     def plan_of(self, request: str) -> bytes | None:
         """Return the plan that was first booked for a request, or None if none was.
 
-        A booking that was given back drew nothing, and binds nobody to its plan.
+        A cancelled booking drew nothing, and binds nobody to its plan.
         """
         with transaction(self._engine) as connection:
-            history = events.of_request(connection, self.dataset, request)
+            history = events.request_events(connection, self.dataset, request)
             if events.state(history) in ("", "returned"):
                 return None
-            return journal.plan(connection, reserved_of(history).body["plan"])
+            return journal.load_plan(connection, last_reservation(history).body["plan"])
 
     def drawing(self) -> AbstractContextManager[None]:
-        """Return the lock under which one process books and draws, for as long as it is held."""
-        return draw_lock.alone(self._engine)
+        """Return the lock under which one process at a time books and draws."""
+        return draw_lock.exclusive_draw(self._engine)
 
     def reserve(
         self, request: str, losses: Losses, *, unit: str, facts: Mapping[str, str], plan: bytes
     ) -> Booking:
-        """Return the booking of a request, made now unless it was made before.
+        """Return the booking of a request; book it now unless it was booked before.
 
         When this returns, the booking is durable. One that was made before costs nothing again,
         unless a draw of it was lost: call it under `drawing`, so that the draw is not under way.
@@ -263,21 +265,21 @@ class Ledger:
             another plan: then noise would be drawn for units that were not charged.
         """
         with transaction(self._engine) as connection:
-            history = events.of_request(connection, self.dataset, request)
+            history = events.request_events(connection, self.dataset, request)
             if not events.is_complete(history):
-                soundness.check(connection, self.dataset, request, history)
+                soundness.check_request(connection, self.dataset, request, history)
             if events.state(history) == "marked":
                 history = (*history, self._add(connection, "lost", request, history[-1].account))
-            known = booking_of(connection, history)
+            known = to_booking(connection, history)
             if known is not None:
                 if not known.complete:
-                    check_same(history, losses, plan)
+                    check_same_booking(history, losses, plan)
                 return known
-            check_open(history)
+            check_rebookable(history)
             account = self._with_unit(connection, unit)
-            at = windows.now(events.head(connection).at)
+            at = windows.now(events.read_head(connection).at)
             self._spend(connection, account, losses, at, again=bool(history))
-            made = events.add(
+            made = events.append(
                 connection,
                 "reserved",
                 account=account.name,
@@ -285,20 +287,20 @@ class Ledger:
                 request=request,
                 body={
                     "facts": dict(facts),
-                    "parts": losses.largest,
+                    "pico_epsilon": losses.largest,
                     "periods": list(losses.periods),
-                    "plan": journal.keep_plan(connection, plan),
+                    "plan": journal.store_plan(connection, plan),
                     "window": windows.label(account.window, at),
                 },
-                units=losses.blob(),
+                units=losses.to_bytes(),
                 at=at,
             )
-            booked = booking_of(connection, (*history, made))
+            booked = to_booking(connection, (*history, made))
         assert booked is not None  # noqa: S101  it was added
         return booked
 
     def begin_draw(self, request: str, stage: str, entries: int) -> int:
-        """Note that noise may be drawn for a stage, and make room for its result.
+        """Record that noise may be drawn for a stage, and reserve space for its result.
 
         The booking is spent for good from here on. Returns the number of the entry, which `store`
         needs.
@@ -308,16 +310,16 @@ class Ledger:
         StorageError
             If the result could not be stored: there is no room for it.
         """
-        held = disk_space.hold(self._engine, entries)
+        held = disk_space.reserve_space(self._engine, entries)
         try:
             with transaction(self._engine) as connection:
-                history = events.of_request(connection, self.dataset, request)
-                events.check_next(history, "marked")
-                if stage in journal.results(connection, history):
+                history = events.request_events(connection, self.dataset, request)
+                events.check_transition(history, "marked")
+                if stage in journal.load_results(connection, history):
                     raise InputError(f"the stage {stage!r} of this release was drawn before.")
                 body = {"stage": stage, "entries": entries}
                 made = self._add(connection, "marked", request, history[-1].account, body)
-                journal.begin(connection, made.entry, entries)
+                journal.create_row(connection, made.entry, entries)
             self._room[made.entry], held = held, None
         finally:
             if held is not None:
@@ -336,9 +338,9 @@ class Ledger:
         """
         self.free_room(entry)
         with transaction(self._engine) as connection:
-            history = events.of_request(connection, self.dataset, request)
+            history = events.request_events(connection, self.dataset, request)
             if not history:
-                events.check_next(history, "measured")
+                events.check_transition(history, "measured")
             marked = history[-1]
             if marked.kind != "marked" or marked.entry != entry:
                 raise StorageError(
@@ -348,26 +350,26 @@ class Ledger:
             body = {
                 "stage": marked.body["stage"],
                 "row": entry,
-                "digest": journal.fill(connection, marked, result),
+                "digest": journal.store_result(connection, marked, result),
             }
             self._add(connection, "measured", request, marked.account, body)
 
     def free_room(self, entry: int) -> None:
-        """Give up the room that is held for a draw's result, if it is."""
+        """Release the space that is reserved for a draw's result, if any."""
         held = self._room.pop(entry, None)
         if held is not None:
             held.close()
 
     def complete(self, request: str) -> None:
-        """Note that the results of all stages are stored: from here on they may be shown."""
+        """Record that the results of all stages are stored: from here on they may be shown."""
         self._step(request, "stored", done=("stored", "committed"))
 
     def commit(self, request: str) -> None:
-        """Note that a release stands where it belongs."""
+        """Record that a release is at its destination."""
         self._step(request, "committed", done=("committed",))
 
-    def give_back(self, request: str) -> None:
-        """Undo a reservation for which no noise can have been drawn.
+    def cancel(self, request: str) -> None:
+        """Cancel a reservation for which no noise can have been drawn.
 
         Raises
         ------
@@ -375,39 +377,39 @@ class Ledger:
             If a stage began: then it is spent for good.
         """
         with transaction(self._engine) as connection:
-            history = events.of_request(connection, self.dataset, request)
-            events.check_next(history, "returned")
+            history = events.request_events(connection, self.dataset, request)
+            events.check_transition(history, "returned")
             account, reserved = self._known(connection), history[-1]
             losses = booked_losses(reserved)
             for window in {reserved.body["window"], windows.LIFETIME}:
-                line = account.parts if window == reserved.body["window"] else None
-                odometer.take_back(connection, account.name, window, losses, line)
-            events.add(
+                line = account.pico_epsilons if window == reserved.body["window"] else None
+                odometer.unbook(connection, account.name, window, losses, line)
+            events.append(
                 connection, "returned", account=account.name, dataset=self.dataset, request=request
             )
 
     def abandon(self, request: str) -> None:
-        """Give up a release of which a stage began; what it cost stays spent."""
+        """Abandon a release after a stage began; its cost stays spent."""
         self._step(request, "abandoned", done=("abandoned",))
 
     def entries(self) -> tuple[Booking, ...]:
         """Return the data set's bookings, oldest first."""
         with transaction(self._engine) as connection:
-            rows = events.of_dataset(connection, self.dataset)
-            found = [booking_of(connection, history) for history in rows.values()]
+            rows = events.dataset_events(connection, self.dataset)
+            found = [to_booking(connection, history) for history in rows.values()]
         return tuple(booking for booking in found if booking is not None)
 
     def verify(self) -> Verdict:
-        """Return whether the whole book hangs together, of all data sets in it."""
+        """Verify the whole ledger, of all data sets in it."""
         return verify(self._engine)
 
     def _step(self, request: str, kind: events.Kind, *, done: tuple[str, ...]) -> None:
         """Add an event of a request unless it has happened."""
         with transaction(self._engine) as connection:
-            history = events.of_request(connection, self.dataset, request)
+            history = events.request_events(connection, self.dataset, request)
             if events.state(history) in done:
                 return
-            events.check_next(history, kind)
+            events.check_transition(history, kind)
             self._add(connection, kind, request, history[-1].account)
 
     def _add(
@@ -419,7 +421,7 @@ class Ledger:
         body: Mapping[str, Any] | None = None,
     ) -> Event:
         """Add an event of a request and return it."""
-        return events.add(
+        return events.append(
             connection, kind, account=account, dataset=self.dataset, request=request, body=body
         )
 
@@ -444,12 +446,12 @@ class Ledger:
     def _spend(
         self, connection: sa.Connection, account: Account, losses: Losses, at: str, *, again: bool
     ) -> None:
-        """Book losses in the window and for ever, or refuse them."""
+        """Book losses in the window and for the lifetime, or refuse them."""
         window = windows.label(account.window, at)
-        before = odometer.spent(connection, account.name, window, losses.hashes)
-        if (before + losses.parts > account.parts).any():
-            raise refusal(account, losses, before, again=again)
-        odometer.add(connection, account.name, window, losses, before, account.parts)
+        before = odometer.read_balances(connection, account.name, window, losses.hashes)
+        if (before + losses.pico_epsilons > account.pico_epsilons).any():
+            raise budget_error(account, losses, before, again=again)
+        odometer.add(connection, account.name, window, losses, before, account.pico_epsilons)
         if window != windows.LIFETIME:
-            ever = odometer.spent(connection, account.name, windows.LIFETIME, losses.hashes)
+            ever = odometer.read_balances(connection, account.name, windows.LIFETIME, losses.hashes)
             odometer.add(connection, account.name, windows.LIFETIME, losses, ever, None)

@@ -1,7 +1,7 @@
-"""What each unit has spent: read, checked against the budget, added to.
+"""Odometer: the loss of each unit so far, checked against its budget.
 
-Everything here runs inside a transaction that holds the book's one write lock (`engines`), so that
-check and booking are one step over all units of a release.
+Everything here runs inside a transaction that holds the ledger's one write lock, so that a
+check and its booking are one step over all units of a release.
 
 Why the sum of a unit's losses is its loss. The noise of a release is drawn after its losses are
 booked, with scales fixed by its plan, which depends on the public occupancy and at most on earlier
@@ -9,9 +9,9 @@ outputs. For any unit and two neighbouring sets of its values the ratio of the d
 outputs is the product of the ratios of each given those before, and each is at most exp(the unit's
 loss in that release). So the whole is at most exp(the sum of the unit's booked losses), whatever
 chose the plans: fully adaptive composition of pure ε-differential privacy, of which this running
-sum is the odometer. No noise is drawn for a release that would bring a sum above the budget. What
-touches no value of a unit costs it nothing, so the spend of a data set is the largest sum of a
-unit, not the sum of the largest.
+sum is the odometer. No noise is drawn for a release that would bring a sum above the budget. A
+release that touches no value of a unit costs it nothing, so the spend of a data set is the largest
+sum of a unit, not the sum of the largest losses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import sqlalchemy as sa
 
 from hexveil.base.errors import InputError
 from hexveil.ledger.storage.tables import balances, totals
-from hexveil.ledger.unit_losses import MOST
+from hexveil.ledger.unit_losses import MAX_PICO_EPSILON
 from hexveil.ledger.windows import LIFETIME
 
 if TYPE_CHECKING:
@@ -34,28 +34,28 @@ if TYPE_CHECKING:
 
     from hexveil.ledger.unit_losses import Losses
 
-    Parts = NDArray[np.int64]
+    PicoEpsilons = NDArray[np.int64]
 
-CHUNK = 10_000
-"""Hashes of one question to the database."""
-EVERY = "*"
-"""The total over all periods."""
-_BALANCES = f'{balances.name} (account, "window", unit, spent)'
-_REPLACED = 'ON CONFLICT (account, "window", unit) DO UPDATE SET spent = excluded.spent'
+HASHES_PER_QUERY = 10_000
+"""Hashes per query."""
+ALL_PERIODS = "*"
+"""Period of the summary over all periods."""
+_BALANCE_COLUMNS = f'{balances.name} (account, "window", unit, spent)'
+_UPSERT = 'ON CONFLICT (account, "window", unit) DO UPDATE SET spent = excluded.spent'
 
 
 @dataclass(frozen=True)
-class Total:
-    """What was spent in a window, in parts of 10^-12 epsilon.
+class WindowSummary:
+    """Balances of a window in summary, in pico-epsilon.
 
     Attributes
     ----------
     largest : int
-        Of any unit.
+        Largest balance of a unit.
     units : int
-        How many have spent anything.
+        Number of units with a balance above zero.
     exhausted : int
-        How many are at the budget.
+        Number of units at the budget.
     """
 
     largest: int = 0
@@ -63,12 +63,14 @@ class Total:
     exhausted: int = 0
 
 
-def spent(connection: sa.Connection, account: str, window: str, hashes: list[bytes]) -> Parts:
-    """Return what units have spent in a window, 0 for those that are not in the book."""
+def read_balances(
+    connection: sa.Connection, account: str, window: str, hashes: list[bytes]
+) -> PicoEpsilons:
+    """Return the balances of units in a window; 0 for units that the ledger does not know."""
     known: dict[bytes, int] = {}
-    for start in range(0, len(hashes), CHUNK):
-        asked = hashes[start : start + CHUNK]
-        rows = _rows_of(connection, account, window, asked)
+    for start in range(0, len(hashes), HASHES_PER_QUERY):
+        asked = hashes[start : start + HASHES_PER_QUERY]
+        rows = _balance_rows(connection, account, window, asked)
         known.update((bytes(unit), parts) for unit, parts in rows)
     return np.fromiter((known.get(one, 0) for one in hashes), np.int64, len(hashes))
 
@@ -78,50 +80,54 @@ def add(
     account: str,
     window: str,
     losses: Losses,
-    before: Parts,
+    before: PicoEpsilons,
     budget: int | None,
 ) -> None:
-    """Book losses (in parts) of units that had spent `before` in this window."""
-    if (losses.parts > MOST - before).any():
+    """Book losses of units with these balances in a window."""
+    if (losses.pico_epsilons > MAX_PICO_EPSILON - before).any():
         raise InputError(
             f"units of {account!r} have lost more than a ledger counts; begin a new account."
         )
-    after = before + losses.parts
-    _put_balances(connection, account, window, zip(losses.hashes, after.tolist(), strict=True))
-    _put_total(connection, account, window, EVERY, before, after, budget)
+    after = before + losses.pico_epsilons
+    _write_balances(connection, account, window, zip(losses.hashes, after.tolist(), strict=True))
+    _update_summary(connection, account, window, ALL_PERIODS, before, after, budget)
     if window == LIFETIME and losses.periods != ("",):
         for number, period in enumerate(losses.periods):
             of = losses.period == number
-            _put_total(connection, account, window, period, before[of], after[of], None)
+            _update_summary(connection, account, window, period, before[of], after[of], None)
 
 
-def take_back(
+def unbook(
     connection: sa.Connection, account: str, window: str, losses: Losses, budget: int | None
 ) -> None:
-    """Undo the booking of losses for which nothing was drawn, and count the totals anew."""
-    after = spent(connection, account, window, losses.hashes) - losses.parts
-    _put_balances(connection, account, window, zip(losses.hashes, after.tolist(), strict=True))
-    recount(connection, account, window, budget)
+    """Undo the booking of losses for which nothing was drawn; recompute the summary."""
+    after = read_balances(connection, account, window, losses.hashes) - losses.pico_epsilons
+    _write_balances(connection, account, window, zip(losses.hashes, after.tolist(), strict=True))
+    recompute_summary(connection, account, window, budget)
 
 
-def recount(connection: sa.Connection, account: str, window: str, budget: int | None) -> None:
-    """Set the total over all units of a window from its balances.
+def recompute_summary(
+    connection: sa.Connection, account: str, window: str, budget: int | None
+) -> None:
+    """Recompute the summary over all units of a window from its balances.
 
-    Totals of single periods stay: after a booking was given back they are an upper bound.
+    Summaries of single periods stay: after a cancelled booking they are upper bounds.
     """
     of = (balances.c.account == account) & (balances.c.window == window)
     row = connection.execute(
         sa.select(
             sa.func.coalesce(sa.func.max(balances.c.spent), 0),
             sa.func.count(sa.case((balances.c.spent > 0, 1))),
-            sa.func.count(sa.case((balances.c.spent >= _line(budget), 1))),
+            sa.func.count(sa.case((balances.c.spent >= _exhaustion_level(budget), 1))),
         ).where(of)
     ).one()
-    _put(connection, account, window, EVERY, Total(*map(int, row)))
+    _write_summary(connection, account, window, ALL_PERIODS, WindowSummary(*map(int, row)))
 
 
-def total(connection: sa.Connection, account: str, window: str, period: str = EVERY) -> Total:
-    """Return what was spent in a window, by units of one period or by all."""
+def window_summary(
+    connection: sa.Connection, account: str, window: str, period: str = ALL_PERIODS
+) -> WindowSummary:
+    """Return the summary of a window, over the units of one period or over all."""
     row = connection.execute(
         sa.select(totals.c.largest, totals.c.units, totals.c.exhausted).where(
             (totals.c.account == account)
@@ -129,40 +135,44 @@ def total(connection: sa.Connection, account: str, window: str, period: str = EV
             & (totals.c.period == period)
         )
     ).first()
-    return Total() if row is None else Total(*row)
+    return WindowSummary() if row is None else WindowSummary(*row)
 
 
-def owners_lifetime(connection: sa.Connection, account: str) -> int:
-    """Return the most that the owner of a unit in every period has lost, in parts.
+def owner_lifetime_bound(connection: sa.Connection, account: str) -> int:
+    """Return an upper bound of the loss of an owner of a unit in every period, in pico-epsilon.
 
     Where a unit is a user this is the largest balance; where it is a user-day or user-week, the
     sum over the periods of the largest balance in each.
     """
     of = (totals.c.account == account) & (totals.c.window == LIFETIME)
     periods = connection.execute(
-        sa.select(sa.func.sum(totals.c.largest)).where(of & (totals.c.period != EVERY))
+        sa.select(sa.func.sum(totals.c.largest)).where(of & (totals.c.period != ALL_PERIODS))
     ).scalar()
-    return int(periods) if periods is not None else total(connection, account, LIFETIME).largest
+    return (
+        int(periods)
+        if periods is not None
+        else window_summary(connection, account, LIFETIME).largest
+    )
 
 
-def _put_balances(
+def _write_balances(
     connection: sa.Connection, account: str, window: str, rows: Iterable[tuple[bytes, int]]
 ) -> None:
     values = list(rows)
     if not values:
         return
     if connection.dialect.name == "sqlite":
-        put = f"INSERT INTO {_BALANCES} VALUES (?, ?, ?, ?) {_REPLACED}"
+        put = f"INSERT INTO {_BALANCE_COLUMNS} VALUES (?, ?, ?, ?) {_UPSERT}"
         connection.exec_driver_sql(put, [(account, window, *value) for value in values])
         return
-    put = f"INSERT INTO {_BALANCES} SELECT %s, %s, * FROM unnest(%s::bytea[], %s::bigint[])"
-    for start in range(0, len(values), CHUNK):
-        units, parts = zip(*values[start : start + CHUNK], strict=True)
+    put = f"INSERT INTO {_BALANCE_COLUMNS} SELECT %s, %s, * FROM unnest(%s::bytea[], %s::bigint[])"
+    for start in range(0, len(values), HASHES_PER_QUERY):
+        units, parts = zip(*values[start : start + HASHES_PER_QUERY], strict=True)
         each = (account, window, _array(units), f"{{{','.join(map(str, parts))}}}")
-        connection.exec_driver_sql(f"{put} {_REPLACED}", each)
+        connection.exec_driver_sql(f"{put} {_UPSERT}", each)
 
 
-def _rows_of(
+def _balance_rows(
     connection: sa.Connection, account: str, window: str, asked: list[bytes]
 ) -> Iterable[Any]:
     """Return the balances of units.
@@ -186,26 +196,28 @@ def _array(units: Iterable[bytes]) -> str:
     return "{" + ",".join(f'"\\\\x{unit.hex()}"' for unit in units) + "}"
 
 
-def _put_total(
+def _update_summary(
     connection: sa.Connection,
     account: str,
     window: str,
     period: str,
-    before: Parts,
-    after: Parts,
+    before: PicoEpsilons,
+    after: PicoEpsilons,
     budget: int | None,
 ) -> None:
-    known = total(connection, account, window, period)
-    line = _line(budget)
-    more = Total(
+    known = window_summary(connection, account, window, period)
+    line = _exhaustion_level(budget)
+    more = WindowSummary(
         max(known.largest, int(after.max(initial=0))),
         known.units + int(((before == 0) & (after > 0)).sum()),
         known.exhausted + int(((before < line) & (after >= line)).sum()),
     )
-    _put(connection, account, window, period, more)
+    _write_summary(connection, account, window, period, more)
 
 
-def _put(connection: sa.Connection, account: str, window: str, period: str, what: Total) -> None:
+def _write_summary(
+    connection: sa.Connection, account: str, window: str, period: str, what: WindowSummary
+) -> None:
     made = _insert(connection, totals)
     values = {"largest": what.largest, "units": what.units, "exhausted": what.exhausted}
     keys = [totals.c.account, totals.c.window, totals.c.period]
@@ -213,13 +225,13 @@ def _put(connection: sa.Connection, account: str, window: str, period: str, what
     connection.execute(put.on_conflict_do_update(index_elements=keys, set_=values))
 
 
-def _line(budget: int | None) -> int:
-    """Return the balance at which a unit is exhausted; none is without a budget."""
+def _exhaustion_level(budget: int | None) -> int:
+    """Return the balance at which a unit is exhausted; unreachable without a budget."""
     return 2**63 - 1 if budget is None else budget
 
 
 def _insert(connection: sa.Connection, table: sa.Table) -> Any:  # noqa: ANN401  a dialect's own
-    """Return the database's insert that can update what is there."""
+    """Return the database's own INSERT, which can update existing rows."""
     from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415  the one in use
 
     made: Any = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert

@@ -1,9 +1,9 @@
-"""Units of privacy as the book knows them: keyed hashes of ids, and what each loses.
+"""Privacy units in the ledger: keyed hashes of their ids, and the loss of each.
 
-An id never enters the book. What enters is BLAKE2b of the id (its canonical text, which
+An id never enters the ledger. What enters is BLAKE2b of the id (its canonical text, which
 `records.units` defines; for a user-day or user-week, its period after a separator) under the
-holder's key, cut to 16 bytes. Without the key nobody can tell whether an id is in the book; under
-another key every unit would look new, so the book pins the key's fingerprint. Of a million units
+holder's key, cut to 16 bytes. Without the key nobody can tell whether an id is in the ledger; under
+another key every unit would look new, so the ledger pins the key's fingerprint. Of a million units
 two share a hash with probability below 10^-26; they would then be charged together, which is safe.
 """
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-PARTS = 10**12
-"""A loss is kept as a whole number of parts of one epsilon."""
+PICO_EPSILON = 10**12
+"""Losses are kept as whole multiples of 10^-12 epsilon: this many make epsilon 1."""
 
-MOST = 2**62
-"""Parts that a unit may have lost at most, so that no sum of two leaves 64 bits."""
+MAX_PICO_EPSILON = 2**62
+"""Largest loss of a unit, in pico-epsilon: the sum of two such losses fits 64 bits."""
 
-SIZE = 16
+HASH_BYTES = 16
 """Bytes of a hash."""
 
 NORMALISATION = "canonical text 1, then 0x1f and the period; blake2b, 16 bytes"
-"""How an id becomes a hash; pinned by the book. The number is that of `CANONICAL_IDS`."""
+"""Scheme that turns an id into a hash; pinned by the ledger. Its number is `CANONICAL_IDS`."""
 
 KEY_BYTES = 32
-SHORTEST_KEY = 16
+MIN_KEY_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Key:
     secret: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not SHORTEST_KEY <= len(self.secret) <= hashlib.blake2b.MAX_KEY_SIZE:
+        if not MIN_KEY_BYTES <= len(self.secret) <= hashlib.blake2b.MAX_KEY_SIZE:
             raise InputError(
-                f"a ledger's key has {SHORTEST_KEY} to {hashlib.blake2b.MAX_KEY_SIZE} bytes."
+                f"a ledger's key has {MIN_KEY_BYTES} to {hashlib.blake2b.MAX_KEY_SIZE} bytes."
             )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -63,7 +63,7 @@ class Key:
 
     @property
     def fingerprint(self) -> str:
-        """What tells one key from another, and says nothing else about it."""
+        """Short digest that identifies the key and reveals nothing else about it."""
         return hashlib.blake2b(
             b"hexveil", key=self.secret, digest_size=8, person=b"key"
         ).hexdigest()
@@ -94,13 +94,13 @@ def read_key(path: Path) -> Key:
 def _check_rights(path: Path) -> None:
     """Refuse a key that others can read; a group may read one that root put there for it."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return  # reading it tells why
     if not hasattr(os, "geteuid"):
         return
-    given_by_root = found.st_uid == 0 != os.geteuid()
-    if found.st_mode & (0o037 if given_by_root else 0o077):
+    owned_by_root = status.st_uid == 0 != os.geteuid()
+    if status.st_mode & (0o037 if owned_by_root else 0o077):
         raise InputError(
             f"{path} can be read or changed by others: whoever has the key can tell which ids are "
             f"in the ledger. Take the rights of others away: chmod 600 {shlex.quote(str(path))}"
@@ -113,7 +113,7 @@ def make_key(path: Path) -> Key:
     try:
         if path.exists():
             raise InputError(f"{path} exists; a key is never overwritten.")
-        # On the disk when this returns: a book that pins the key must not outlive it.
+        # Durable when this returns: a ledger that pins the key must not outlive it.
         atomic_files.write(path, key.secret.hex().encode() + b"\n", mode=0o600)
     except OSError as error:
         raise StorageError(
@@ -124,14 +124,14 @@ def make_key(path: Path) -> Key:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Losses:
-    """What each unit of one release loses, sorted by hash. Public but for who the units are.
+    """Losses of the units of one release, sorted by hash; only the units' identities are private.
 
     Attributes
     ----------
     hashes : list of bytes, length n_units
         Distinct.
     parts : ndarray of int64, shape (n_units,)
-        In parts of 10^-12 epsilon, above 0.
+        In units of 10^-12 epsilon, above 0.
     period : ndarray of int64, shape (n_units,)
         Which of `periods` a unit is of.
     periods : tuple of str
@@ -139,44 +139,49 @@ class Losses:
     """
 
     hashes: list[bytes]
-    parts: NDArray[np.int64]
+    pico_epsilons: NDArray[np.int64]
     period: NDArray[np.int64]
     periods: tuple[str, ...] = ("",)
 
     def __post_init__(self) -> None:
-        sizes = {len(self.hashes), self.parts.size, self.period.size}
+        sizes = {len(self.hashes), self.pico_epsilons.size, self.period.size}
         if len(sizes) != 1 or not all(map(operator.lt, self.hashes, self.hashes[1:])):
             raise InputError("losses need one part and period for each of some sorted hashes.")
-        if self.parts.size and not 0 < self.parts.min() <= self.parts.max() <= MOST:
-            raise InputError(f"losses must be above 0 and at most epsilon {MOST // PARTS}.")
+        if (
+            self.pico_epsilons.size
+            and not 0 < self.pico_epsilons.min() <= self.pico_epsilons.max() <= MAX_PICO_EPSILON
+        ):
+            raise InputError(
+                f"losses must be above 0 and at most epsilon {MAX_PICO_EPSILON // PICO_EPSILON}."
+            )
 
     def __repr__(self) -> str:
         return f"Losses(n_units={len(self.hashes)})"
 
     @property
     def largest(self) -> int:
-        """What the most exposed unit loses, in parts."""
-        return int(self.parts.max(initial=0))
+        """Largest loss of a unit, in pico-epsilon."""
+        return int(self.pico_epsilons.max(initial=0))
 
-    def blob(self) -> bytes:
-        """Return hashes, losses and periods as bytes: what the book keeps and chains."""
-        numbers = self.parts.astype("<i8").tobytes() + self.period.astype("<i4").tobytes()
+    def to_bytes(self) -> bytes:
+        """Serialize hashes, losses and periods, as the ledger stores and hashes them."""
+        numbers = self.pico_epsilons.astype("<i8").tobytes() + self.period.astype("<i4").tobytes()
         return b"".join(self.hashes) + numbers
 
 
-def of_blob(blob: bytes, periods: Sequence[str]) -> Losses:
-    """Return the losses that a blob holds; ValueError if it is none."""
-    each = SIZE + 8 + 4
-    size, rest = divmod(len(blob), each)
-    if rest:
+def losses_from_bytes(content: bytes, periods: Sequence[str]) -> Losses:
+    """Deserialize losses; ValueError if these bytes hold none."""
+    entry_bytes = HASH_BYTES + 8 + 4
+    size, remainder = divmod(len(content), entry_bytes)
+    if remainder:
         raise ValueError("not a table of losses")
-    hashes = [blob[k : k + SIZE] for k in range(0, size * SIZE, SIZE)]
-    parts = np.frombuffer(blob, "<i8", size, size * SIZE).astype(np.int64)
-    period = np.frombuffer(blob, "<i4", size, size * (SIZE + 8)).astype(np.int64)
+    hashes = [content[k : k + HASH_BYTES] for k in range(0, size * HASH_BYTES, HASH_BYTES)]
+    parts = np.frombuffer(content, "<i8", size, size * HASH_BYTES).astype(np.int64)
+    period = np.frombuffer(content, "<i4", size, size * (HASH_BYTES + 8)).astype(np.int64)
     return Losses(hashes, parts, period, tuple(periods))
 
 
-def losses_of(
+def hash_losses(
     ids: Sequence[bytes],
     losses: NDArray[np.float64],
     key: Key,
@@ -199,42 +204,42 @@ def losses_of(
         The day or week of each unit.
     """
     labels = [""] * len(ids) if periods is None else periods
-    parts = parts_up(losses, most)
+    pico_epsilons = to_pico_epsilons(losses, most)
     names = sorted(set(labels))
     number = {name: k for k, name in enumerate(names)}
     period = np.fromiter((number[label] for label in labels), np.int64, len(labels))
-    losing = [bool(part) for part in parts]
+    losing = [bool(part) for part in pico_epsilons]
     kept = compress(zip(ids, labels, strict=True), losing)
-    blob = b"".join(_hashed(kept, {name: name.encode() for name in names}, key))
+    blob = b"".join(_hash_units(kept, {name: name.encode() for name in names}, key))
     # As two big-endian numbers hashes are in the order of their bytes.
     halves = np.frombuffer(blob, ">u8").reshape(-1, 2)
     order = np.lexsort((halves[:, 1], halves[:, 0]))
-    first = np.flatnonzero(_changes(halves[order]))
-    hashes = [blob[SIZE * k : SIZE * (k + 1)] for k in order[first].tolist()]
-    added = np.add.reduceat(parts[losing][order], first) if first.size else parts[:0]
+    first = np.flatnonzero(_differs_from_previous(halves[order]))
+    hashes = [blob[HASH_BYTES * k : HASH_BYTES * (k + 1)] for k in order[first].tolist()]
+    added = np.add.reduceat(pico_epsilons[losing][order], first) if first.size else pico_epsilons[:0]
     return Losses(hashes, added, period[losing][order][first], tuple(names) or ("",))
 
 
-def _hashed(
+def _hash_units(
     units: Iterable[tuple[bytes, str]], labels: Mapping[str, bytes], key: Key
 ) -> Iterator[bytes]:
     """Yield the hash of each unit."""
-    copy = hashlib.blake2b(key=key.secret, digest_size=SIZE, person=b"unit").copy
+    copy = hashlib.blake2b(key=key.secret, digest_size=HASH_BYTES, person=b"unit").copy
     for user, label in units:
         one = copy()
         one.update(b"%b\x1f%b" % (user, labels[label]))
         yield one.digest()
 
 
-def _changes(rows: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _differs_from_previous(rows: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return whether each row differs from the one before."""
     new = np.ones(len(rows), dtype=np.bool_)
     new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
     return new
 
 
-def parts_up(losses: NDArray[np.float64], most: Fraction) -> NDArray[np.int64]:
-    """Return losses in whole parts, rounded up, none above what none can lose.
+def to_pico_epsilons(losses: NDArray[np.float64], most: Fraction) -> NDArray[np.int64]:
+    """Round losses up to whole pico-epsilons, at most the largest possible loss.
 
     Examples
     --------
@@ -242,10 +247,13 @@ def parts_up(losses: NDArray[np.float64], most: Fraction) -> NDArray[np.int64]:
     >>> parts_up(np.array([0.0, 0.5, 1.0]), Fraction(1)).tolist()
     [0, 500000000001, 1000000000000]
     """
-    top = -(-most.numerator * PARTS // most.denominator)
-    if top > MOST:
-        raise InputError(f"no ledger takes a loss above epsilon {MOST // PARTS}; plan with less.")
+    top = -(-most.numerator * PICO_EPSILON // most.denominator)
+    if top > MAX_PICO_EPSILON:
+        raise InputError(
+            f"no ledger takes a loss above epsilon {MAX_PICO_EPSILON // PICO_EPSILON}; plan with "
+            "less."
+        )
     # The product is off by half an ulp: the next double is not below the true one.
-    raised = np.ceil(np.nextafter(losses * float(PARTS), np.inf))
-    whole = np.minimum(raised, float(MOST)).astype(np.int64)
+    raised = np.ceil(np.nextafter(losses * float(PICO_EPSILON), np.inf))
+    whole = np.minimum(raised, float(MAX_PICO_EPSILON)).astype(np.int64)
     return np.where(losses > 0, np.minimum(whole, top), 0)

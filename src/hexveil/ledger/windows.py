@@ -1,4 +1,4 @@
-"""Windows of a budget: for ever, or a refill with each day or month.
+"""Windows of a budget: the lifetime, or a refill with each day or month.
 
 The clock is the machine's, in UTC, but never goes back: an event happens at the time of the one
 before it, at the earliest. So setting the clock back refills nothing.
@@ -18,15 +18,15 @@ _LETTERS = {"lifetime": 0, "month": 7, "day": 10}
 
 
 def check(window: str) -> Window:
-    """Return the window; refuse another word."""
+    """Return a valid window; refuse any other text."""
     if window not in get_args(Window):
-        known = ", ".join(get_args(Window))
-        raise InputError(f"window must be one of {known}, got {window!r}.")
+        choices = ", ".join(get_args(Window))
+        raise InputError(f"window must be one of {choices}, got {window!r}.")
     return window  # type: ignore[return-value]  # checked
 
 
 def label(window: str, at: str) -> str:
-    """Return which window a moment is in; the empty text for ever.
+    """Return the window that contains a moment; the empty text for a lifetime.
 
     Examples
     --------
@@ -36,8 +36,8 @@ def label(window: str, at: str) -> str:
     return at[: _LETTERS[window]]
 
 
-def now(last: str | None, clock: datetime | None = None) -> str:
-    """Return the time of the next event: the clock's, or the last event's if that is later.
+def now(previous: str | None, clock: datetime | None = None) -> str:
+    """Return the time of the next event: the clock's, or the previous event's if that is later.
 
     Examples
     --------
@@ -45,4 +45,4 @@ def now(last: str | None, clock: datetime | None = None) -> str:
     '2026-11-20T09:00:00Z'
     """
     read = (clock or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return max(read, last or read)
+    return max(read, previous or read)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.ledger import Ledger, losses_of
+from hexveil.ledger import Ledger, hash_losses
 from hexveil.mechanisms import (
     clipped_mean,
     clipped_variance,
@@ -275,7 +275,7 @@ def _drawn(
         booked = plan.losses()
         booking = book.reserve(
             name,
-            losses_of(units.ids(), booked, book.key, most=plan.epsilon, periods=units.periods()),
+            hash_losses(units.ids(), booked, book.key, most=plan.epsilon, periods=units.periods()),
             unit=unit_of(dataset.public),
             facts=request,
             plan=book.plan_of(name) or encoding.encode(plan),

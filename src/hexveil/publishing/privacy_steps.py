@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.rational import decimal_text
-from hexveil.ledger.unit_losses import PARTS
+from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.planning.clipping_range.private_range import to_value_units
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
@@ -100,7 +100,7 @@ def _coarse(rest: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]
 
 def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:
     """Return a private step, and what it costs whom it costs most, rounded up."""
-    up = Fraction(math.ceil(epsilon * PARTS), PARTS)
+    up = Fraction(math.ceil(epsilon * PICO_EPSILON), PICO_EPSILON)
     return {"step": name, "epsilon": decimal_text(up), "share": float(epsilon / spent)}
 
 

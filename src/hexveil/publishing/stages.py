@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.base.errors import HexveilError, StorageError
-from hexveil.ledger.storage.draw_lock import uninterrupted
+from hexveil.ledger.storage.draw_lock import defer_interrupts
 from hexveil.mechanisms import noise
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Drawing:
         if stored is not None:
             return fitting(stored, stage)
         draw = stage.measure()
-        with uninterrupted():
+        with defer_interrupts():
             entry = self._ledger.begin_draw(self._request, stage.name, stage.entries)
             try:
                 result = draw()

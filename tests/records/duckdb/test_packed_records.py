@@ -46,7 +46,7 @@ def sorting(at_once=10**6, fewest=1):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed_records, "MIN_RECORDS", fewest)
-        patch.setattr(session, "SORTED", at_once / MEMORY)
+        patch.setattr(session, "SORTABLE_PER_BYTE", at_once / MEMORY)
         patch.setattr(counting, "pack", kept)
         yield found
 
@@ -123,12 +123,12 @@ def test_sums_of_many_records_are_cut_between_pairs(monkeypatch):
 
 def test_parts_leave_the_room_of_their_records(monkeypatch):
     """What is kept of a part while others are sorted is no view of all its records."""
-    parts, ordered = [], packed_records.in_order
+    parts, ordered = [], packed_records.merge_sorted
     monkeypatch.setattr(
         packed_records, "merge_sorted", lambda p, *a: (parts.extend(p), ordered(p, *a))[1]
     )
     kept = []
-    real = packed_records.summed
+    real = packed_records.sum_pairs
     monkeypatch.setattr(
         packed_records, "sum_pairs", lambda r, *a, **k: (kept.append(r), real(r, *a, **k))[1]
     )
@@ -278,7 +278,7 @@ def test_records_that_change_while_read_are_refused(monkeypatch):
 @pytest.mark.parametrize("end", ["least", "largest"])
 def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeypatch):
     """A slot, day, week or value that its bits were not made for is in no other's place."""
-    given_layout = packed_records.layout_of
+    given_layout = packed_records.make_layout
     step = {"slot": 3600, "unit": 1, "quanta": 45_000}[name]
 
     def narrower(field):

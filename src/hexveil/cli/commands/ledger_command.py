@@ -67,7 +67,7 @@ def engine_of(run: Run) -> inspection.Engine:
     """Open the run's existing ledger for inspection."""
     assert run.ledger.url is not None  # noqa: S101  asked
     with contextlib.chdir(run.folder):
-        return inspection.existing(run.ledger.url)
+        return inspection.connect_existing(run.ledger.url)
 
 
 def open_ledger(run: Run, dataset: str | None) -> Ledger:
@@ -130,7 +130,7 @@ def show(location: Where, *, dataset: Dataset = None, as_json: AsJson = False) -
     engine = engine_of(run)
     summary, name = (
         inspection.overview(engine, run.ledger.dataset),
-        ledger_text.relative_path(inspection.where(engine)),
+        ledger_text.relative_path(inspection.describe_address(engine)),
     )
     echo(
         ledger_text.overview_lines(summary, name),
@@ -153,7 +153,7 @@ def history(
     run = run_for(location, dataset=dataset)
     events = inspection.history(engine_of(run), run.ledger.dataset, limit=limit)
     lines = [ledger_text.event_line(event) for event in events] or ["No events yet."]
-    echo(lines, [exporting.row(event) for event in events], as_json=as_json)
+    echo(lines, [exporting.event_row(event) for event in events], as_json=as_json)
 
 
 @app.command(
@@ -232,13 +232,13 @@ def resolve(
     waiting = inspection.unresolved(engine_of(run), run.ledger.dataset)
     start = give_back if abandon is None else abandon
     if start is None:
-        rows = [exporting.row(event) for event in waiting]
+        rows = [exporting.event_row(event) for event in waiting]
         echo(ledger_text.waiting_lines(waiting), rows, as_json=as_json)
         return
     event = matching_release(waiting, start)
     book = open_ledger(run, event.dataset)
     if abandon is None:
-        book.give_back(event.request)
+        book.cancel(event.request)
         state, outcome = "returned", "given back: it costs nothing"
     else:
         book.abandon(event.request)

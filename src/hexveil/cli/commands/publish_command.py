@@ -333,7 +333,7 @@ def projection(account: dict[str, Any], dataset: Dataset, plan: Plan, day: str) 
 def _known_spend(account: dict[str, Any]) -> Spend | None:
     """Return the spending in an existing ledger; a dry run creates none."""
     try:
-        engine = inspection.existing(account["url"])
+        engine = inspection.connect_existing(account["url"])
         (summary,) = inspection.overview(engine, account["dataset"]).accounts
     except InputError:
         return None

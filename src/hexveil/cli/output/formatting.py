@@ -54,7 +54,7 @@ def spent(spend: Spend) -> str:
         return f"nothing of {decimal_text(spend.budget)} is spent, now or in the lifetime."
     return (
         f"spent{this} {price(float(spend.window))} of {decimal_text(spend.budget)}, "
-        f"{at_least(float(spend.left))} left; lifetime total at most {price(ever)} "
+        f"{at_least(float(spend.remaining))} left; lifetime total at most {price(ever)} "
         f"(probability factor {factor(ever)})."
     )
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
-from hexveil.ledger.unit_losses import PARTS
+from hexveil.ledger.unit_losses import PICO_EPSILON
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.ledger.accounts import Account, Spend
     from hexveil.ledger.events import Event
-    from hexveil.ledger.inspection import Overview, Standing
+    from hexveil.ledger.inspection import Overview, AccountStatus
 
 KEEP = (
     "Ids are hashed under this key. Keep it, separate from backups of the ledger: anyone with both "
@@ -74,7 +74,7 @@ def spend_json(spend: Spend) -> dict[str, Any]:
         "window": spend.kind,
         "in": spend.label or "lifetime",
         "spent": decimal_text(spend.window),
-        "left": decimal_text(spend.left),
+        "left": decimal_text(spend.remaining),
         "lifetime": decimal_text(spend.lifetime),
         "units": spend.units,
         "exhausted": spend.exhausted,
@@ -106,7 +106,7 @@ def overview_lines(summary: Overview, location: str) -> list[str]:
     return lines if summary.accounts else [*lines, "", *formatting.wrapped("Account", "none yet")]
 
 
-def standing_lines(status: Standing) -> list[str]:
+def standing_lines(status: AccountStatus) -> list[str]:
     """Return lines about an account; the window's number always with the lifetime's."""
     spend, this = status.spend, f" in {status.spend.label}" if status.spend.label else ""
     states = ", ".join(f"{many:,} {state}" for state, many in status.releases.items())
@@ -118,7 +118,7 @@ def standing_lines(status: Standing) -> list[str]:
         ),
         *formatting.wrapped("Budget", budget_words(status.account)),
         *formatting.wrapped("Spent", f"{loss(spend.window)}{this}, by the most exposed unit"),
-        *formatting.wrapped("Left", f"{formatting.at_least(float(spend.left))}, for every unit"),
+        *formatting.wrapped("Left", f"{formatting.at_least(float(spend.remaining))}, for every unit"),
         *formatting.wrapped("Lifetime total", ever),
         *formatting.wrapped("Units", units),
         *formatting.wrapped("Releases", states or "none"),
@@ -150,7 +150,7 @@ def _about(event: Event) -> str:
     """Return the first characters of the request and the details of an event."""
     details = [event.request[:16]] if event.request else []
     if "parts" in event.body:
-        details.append(f"epsilon {formatting.price(event.body['parts'] / PARTS)}")
+        details.append(f"epsilon {formatting.price(event.body['pico_epsilon'] / PICO_EPSILON)}")
     if "budget" in event.body:
         details.append(f"epsilon {event.body['budget']}")
     if event.kind == "unit":

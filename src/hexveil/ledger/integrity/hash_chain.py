@@ -1,8 +1,8 @@
-"""The chain over the book's events: each hash covers its event and the hash before it.
+"""Hash chain over the ledger's events: each hash covers its event and the previous hash.
 
-So a change, a removal or a new order of events is noticed by whoever holds a later hash: the book
-itself by recomputing, a recipient through the receipt in a release's folder. A book that is put
-back to an older state still hangs together; only a receipt of a later event shows that it did.
+So a change, a removal or a new order of events is detected by whoever holds a later hash: the
+ledger itself by recomputing, a recipient through the receipt in a release folder. A ledger that is
+restored to an older state is still consistent; only a receipt of a later event proves the rollback.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-START = "0" * 64
-"""Before the first event."""
+GENESIS_HASH = "0" * 64
+"""The hash before the first event."""
 
-COVERED = ("entry", "account", "dataset", "request", "kind", "at", "body")
-"""Fields of an event that stand in its hash as they are; `units` as a digest."""
+HASHED_FIELDS = ("entry", "account", "dataset", "request", "kind", "at", "body")
+"""Fields of an event that its hash covers as they are; `units` is covered by its digest."""
 
 
-def canonical(body: Mapping[str, Any]) -> str:
-    """Return JSON that is the same for the same contents."""
+def canonical_json(body: Mapping[str, Any]) -> str:
+    """Serialize to JSON with sorted keys: equal contents give equal text."""
     return json.dumps(dict(body), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def link(before: str, event: Mapping[str, Any]) -> str:
-    """Return the hash of an event that follows a hash.
+def chain_hash(previous: str, event: Mapping[str, Any]) -> str:
+    """Return the hash of an event, chained to the previous hash.
 
     Parameters
     ----------
-    before : str
-        Hash of the event before, or `START`.
+    previous : str
+        Hash of the previous event, or `START`.
     event : mapping
         The fields of `COVERED`, and `units` (bytes or None).
     """
-    parts = {name: event[name] for name in COVERED}
-    parts["units"] = _digest(event["units"])
-    return hashlib.sha256(f"{before}\n{canonical(parts)}".encode()).hexdigest()
+    fields = {name: event[name] for name in HASHED_FIELDS}
+    fields["units"] = _digest(event["units"])
+    return hashlib.sha256(f"{previous}\n{canonical_json(fields)}".encode()).hexdigest()
 
 
 def _digest(content: bytes | None) -> str | None:

@@ -1,7 +1,7 @@
-"""Whether what a release rests on is what was written: checked before noise may be drawn.
+"""Soundness of a ledger's file, checked before noise may be drawn.
 
 A damaged index or page can hide a request that was paid for, or part of what happened to it; then
-the same request would draw a second table. So every look at a request recomputes the chain hashes
+the same request would draw a second table. So every read of a request recomputes the chain hashes
 of its events, and a reservation, the one door to a draw, checks the whole file besides: SQLite
 compares indexes with tables and accounts for every page (half a second for 10^5 events), and a
 server is asked again without its indexes.
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from hexveil.ledger.events import Event
 
-FIRST = "reserved"
-"""Kind of every request's first event."""
-MOST = 20
-"""Problems of one file that are told."""
-_BY_INDEX = ("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan")
+FIRST_KIND = "reserved"
+"""Kind of the first event of every request."""
+MAX_PROBLEMS = 20
+"""Largest number of problems reported of a file."""
+_INDEX_SETTINGS = ("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan")
 
 
 def check_links(connection: sa.Connection, rows: Sequence[Any]) -> None:
-    """Refuse a request's events whose hashes do not cover them and the events before them.
+    """Refuse a request's events unless each hash covers its event and the previous one.
 
     Parameters
     ----------
@@ -44,23 +44,27 @@ def check_links(connection: sa.Connection, rows: Sequence[Any]) -> None:
     """
     if not rows:
         return
-    if rows[0].kind != FIRST:
+    if rows[0].kind != FIRST_KIND:
         raise _damaged(f"what happened before entry {rows[0].entry} is missing")
-    before = {row.entry - 1 for row in rows if isinstance(row.entry, int)}
-    asked = sa.select(events.c.entry, events.c.chain).where(events.c.entry.in_(before))
-    hashes = {0: hash_chain.START} | {row.entry: row.chain for row in connection.execute(asked)}
+    previous = {row.entry - 1 for row in rows if isinstance(row.entry, int)}
+    query = sa.select(events.c.entry, events.c.chain).where(events.c.entry.in_(previous))
+    hashes = {0: hash_chain.GENESIS_HASH} | {
+        row.entry: row.chain for row in connection.execute(query)
+    }
     for row in rows:
-        if not _linked(row, hashes):
+        if not _is_linked(row, hashes):
             raise _damaged(f"entry {row.entry} is not what was written")
 
 
-def check(connection: sa.Connection, dataset: str, request: str, known: Iterable[Event]) -> None:
-    """Refuse to draw where the ledger may hold more of a request than was found by its index.
+def check_request(
+    connection: sa.Connection, dataset: str, request: str, indexed: Iterable[Event]
+) -> None:
+    """Refuse to draw if the ledger may contain events of a request that its index does not find.
 
     Parameters
     ----------
-    known : iterable of Event
-        What was found, its hashes checked.
+    indexed : iterable of Event
+        The events found by the index, their hashes checked.
 
     Raises
     ------
@@ -70,8 +74,8 @@ def check(connection: sa.Connection, dataset: str, request: str, known: Iterable
     if connection.dialect.name == "sqlite":
         check_file(connection)
         return
-    found = _scanned(connection, dataset, request)
-    if found != [event.entry for event in known]:
+    scanned = _scan_entries(connection, dataset, request)
+    if scanned != [event.entry for event in indexed]:
         raise _damaged(f"the index {_index()} does not agree with its table; REINDEX mends it")
 
 
@@ -83,47 +87,47 @@ def check_file(connection: sa.Connection) -> None:
     StorageError
         If SQLite's own check finds a problem.
     """
-    for problem in problems(connection, most=1):
+    for problem in find_problems(connection, limit=1):
         raise _damaged(problem)
 
 
-def problems(connection: sa.Connection, *, most: int = MOST) -> tuple[str, ...]:
-    """Return what SQLite's own check finds wrong with a ledger's file; nothing of a server's."""
+def find_problems(connection: sa.Connection, *, limit: int = MAX_PROBLEMS) -> tuple[str, ...]:
+    """Return the problems that SQLite's integrity check finds; none for a server."""
     if connection.dialect.name != "sqlite":
         return ()
     try:
-        rows = connection.exec_driver_sql(f"PRAGMA integrity_check({most})").all()
+        rows = connection.exec_driver_sql(f"PRAGMA integrity_check({limit})").all()
     except sa.exc.DatabaseError as error:
-        return (reason(error),)
-    told = "\n".join(str(row[0]) for row in rows).splitlines()
-    return tuple(line.rstrip(".") for line in told if line != "ok" and not line.startswith("***"))
+        return (error_reason(error),)
+    lines = "\n".join(str(row[0]) for row in rows).splitlines()
+    return tuple(line.rstrip(".") for line in lines if line != "ok" and not line.startswith("***"))
 
 
-def reason(error: sa.exc.SQLAlchemyError) -> str:
-    """Return why a database refused; of a server's words only the first line, which quotes none."""
+def error_reason(error: sa.exc.SQLAlchemyError) -> str:
+    """Return a database's reason to refuse; of a server its first line, which quotes no row."""
     lines = str(getattr(error, "orig", None) or "").splitlines()
     return lines[0] if lines else type(error).__name__
 
 
-def _linked(row: Any, hashes: dict[int, str]) -> bool:  # noqa: ANN401  rows have the types of their columns
+def _is_linked(row: Any, hashes: dict[int, str]) -> bool:  # noqa: ANN401  rows have the types of their columns
     """Return whether a row's hash covers it and the one before; False if it cannot be read."""
     try:
-        return bool(hash_chain.link(hashes[row.entry - 1], row._asdict()) == row.chain)
+        return bool(hash_chain.chain_hash(hashes[row.entry - 1], row._asdict()) == row.chain)
     except (KeyError, TypeError, ValueError, AttributeError):
         return False
 
 
-def _scanned(connection: sa.Connection, dataset: str, request: str) -> list[int]:
+def _scan_entries(connection: sa.Connection, dataset: str, request: str) -> list[int]:
     """Return the entries of a request, found without an index."""
-    for setting in _BY_INDEX:
+    for setting in _INDEX_SETTINGS:
         connection.exec_driver_sql(f"SET LOCAL {setting} = off")
-    asked = sa.select(events.c.entry).where(
+    query = sa.select(events.c.entry).where(
         (events.c.dataset == dataset) & (events.c.request == request)
     )
-    found = sorted(connection.execute(asked).scalars())
-    for setting in _BY_INDEX:
+    entries = sorted(connection.execute(query).scalars())
+    for setting in _INDEX_SETTINGS:
         connection.exec_driver_sql(f"SET LOCAL {setting} TO DEFAULT")
-    return found
+    return entries
 
 
 def _index() -> str:

@@ -1,8 +1,8 @@
-"""Whether a book hangs together: its chain, the order of its events, and every sum made of them.
+"""Verification of a ledger: its hash chain, the order of its events, every sum derived from them.
 
 All events are walked once and everything that is derived from them is made anew beside the tables:
 budgets, data sets, the balance of each unit in each window, totals. What differs is named by entry
-or by table; of units only a number is said. A book that was put back whole to an older state is
+or by table; of units only a number is said. A ledger that was restored whole to an older state is
 sound by itself: only a receipt of a later event shows that it was (`chain`).
 """
 
@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from hexveil.base.errors import StorageError
 from hexveil.ledger import journal, windows
 from hexveil.ledger.integrity import hash_chain, soundness
-from hexveil.ledger.integrity.replay import Replay
+from hexveil.ledger.integrity.replay import LedgerReplay
 from hexveil.ledger.storage import tables
 from hexveil.ledger.storage.databases import transaction
 
@@ -31,7 +31,7 @@ BATCH = 200
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a walk through a book found.
+    """Result of a verification.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Verdict:
     head : str
         Chain hash of the last.
     problems : tuple of str
-        A sentence each; empty for a book that hangs together.
+        A sentence each; empty for a consistent ledger.
     """
 
     entries: int
@@ -49,24 +49,24 @@ class Verdict:
 
 
 def verify(engine: sa.Engine) -> Verdict:
-    """Return what a walk through all of a book's events finds; the book is locked for as long.
+    """Verify all events and sums of a ledger, which is locked meanwhile.
 
     Raises
     ------
     StorageError
         If the database cannot be used.
     """
-    walk, replay, kept = _Walk(), Replay(), _Kept()
+    walk, replay, kept = _ChainWalk(), LedgerReplay(), _StoredRows()
     with transaction(engine) as connection:
-        damage = [f"The file is damaged: {one}." for one in soundness.problems(connection)]
+        damage = [f"The file is damaged: {one}." for one in soundness.find_problems(connection)]
         sums: tuple[str, ...] = ()
         try:
-            _follow(connection, walk, replay, kept)
+            _walk_events(connection, walk, replay, kept)
             sums = (
                 *kept.problems(connection),
-                *_facts(connection, replay),
-                *_balances(connection, replay),
-                *_totals(connection, replay),
+                *_check_accounts(connection, replay),
+                *_check_balances(connection, replay),
+                *_check_summaries(connection, replay),
             )
         except _UNREADABLE as error:
             if not damage and isinstance(error, sa.exc.SQLAlchemyError):
@@ -76,33 +76,35 @@ def verify(engine: sa.Engine) -> Verdict:
 
 
 _UNREADABLE = (sa.exc.SQLAlchemyError, TypeError, ValueError, KeyError, OverflowError)
-"""What a damaged row can raise: its columns may hold anything."""
+"""Errors that a damaged row can raise: its columns may hold anything."""
 
 
-def _follow(connection: sa.Connection, walk: _Walk, replay: Replay, kept: _Kept) -> None:
-    """Walk through the events, oldest first."""
+def _walk_events(
+    connection: sa.Connection, walk: _ChainWalk, replay: LedgerReplay, kept: _StoredRows
+) -> None:
+    """Replay the events, oldest first."""
     for row in _rows(connection):
         walk.step(row)
         body = _body(row)
         if body is None:
-            replay.problem(row.entry, "is damaged: it cannot be read")
+            replay.report(row.entry, "is damaged: it cannot be read")
         else:
-            replay.follow(row, body)
+            replay.apply(row, body)
             kept.follow(row, body)
 
 
-class _Walk:
-    """The chain and the clock along the events; goes on from what stands there after a break."""
+class _ChainWalk:
+    """The chain and the clock along the events; after a break it continues from the stored row."""
 
     def __init__(self) -> None:
-        self.entries, self.entry, self.at, self.chain = 0, 0, "", hash_chain.START
+        self.entries, self.entry, self.at, self.chain = 0, 0, "", hash_chain.GENESIS_HASH
         self.problems: list[str] = []
 
     def step(self, row: Any) -> None:  # noqa: ANN401  rows have the types of their columns
         """Check that an event follows the one before."""
         if row.entry != self.entry + 1:
-            self.problems.append(_gap(self.entry, row.entry))
-        elif hash_chain.link(self.chain, row._asdict()) != row.chain:
+            self.problems.append(_gap_text(self.entry, row.entry))
+        elif hash_chain.chain_hash(self.chain, row._asdict()) != row.chain:
             self.problems.append(
                 f"Entry {row.entry} is not what was written: its hash does not cover it and the "
                 "entry before."
@@ -113,7 +115,7 @@ class _Walk:
         self.entry, self.at, self.chain = row.entry, row.at, row.chain
 
 
-class _Kept:
+class _StoredRows:
     """Results and plans that the events name, against those that stand in their tables."""
 
     def __init__(self) -> None:
@@ -121,42 +123,42 @@ class _Kept:
         self._plans: set[str] = set()
 
     def follow(self, row: Any, body: dict[str, Any]) -> None:  # noqa: ANN401  a row of events
-        """Take in what the next event says of them."""
+        """Note the rows that the next event stores."""
         if row.kind == "marked":
-            self._rows[row.entry] = (_whole(body.get("entries")), None, row.entry)
+            self._rows[row.entry] = (_to_count(body.get("entries")), None, row.entry)
         elif row.kind == "measured":
-            at = _whole(body.get("row"))
+            at = _to_count(body.get("row"))
             self._rows[at] = (self._rows.get(at, (0, None, 0))[0], body.get("digest"), row.entry)
         elif row.kind == "reserved":
             self._plans.add(str(body.get("plan")))
 
     def problems(self, connection: sa.Connection) -> Iterator[str]:
-        """Yield what is missing or was changed."""
+        """Yield rows that are missing or were changed."""
         there = set(connection.execute(sa.select(tables.journal.c.entry)).scalars())
         for at in sorted(there | self._rows.keys()):
-            row, known = journal.row_of(connection, at), self._rows.get(at)
+            row, known = journal.read_row(connection, at), self._rows.get(at)
             if known is None:
                 yield f"The result {at} belongs to no entry."
                 continue
             entries, said, entry = known
-            empty = bytes(journal.WIDTH * entries)
+            empty = bytes(journal.ENTRY_BYTES * entries)
             said = said or journal.digest(empty)
             if row is None or len(row) != len(empty) or journal.digest(row) != said:
                 yield f"The result of entry {entry} is not what was stored."
         names = set(connection.execute(sa.select(tables.plans.c.digest).distinct()).scalars())
         for name in sorted(names | self._plans):
             try:
-                journal.plan(connection, name)
+                journal.load_plan(connection, name)
             except StorageError:
                 yield f"The plan {name[:16]} is not what was booked."
 
 
-def _whole(said: object) -> int:
+def _to_count(said: object) -> int:
     """Return a number that an event names; zero where it is none."""
     return max(said, 0) if isinstance(said, int) else 0
 
 
-def _gap(before: int, after: int) -> str:
+def _gap_text(before: int, after: int) -> str:
     first, last = before + 1, after - 1
     if first > last:
         return f"Entry {after} does not follow entry {before}."
@@ -186,8 +188,8 @@ def _body(row: Any) -> dict[str, Any] | None:  # noqa: ANN401  rows have the typ
     return body if isinstance(body, dict) else None
 
 
-def _facts(connection: sa.Connection, replay: Replay) -> Iterator[str]:
-    """Yield accounts and data sets that are not what the events say."""
+def _check_accounts(connection: sa.Connection, replay: LedgerReplay) -> Iterator[str]:
+    """Yield accounts and data sets that differ from the events."""
     stand = {row.account: row._asdict() for row in connection.execute(sa.select(tables.accounts))}
     said = {name: {"account": name} | one.facts for name, one in replay.accounts.items()}
     for name in sorted(stand.keys() | said.keys()):
@@ -199,8 +201,8 @@ def _facts(connection: sa.Connection, replay: Replay) -> Iterator[str]:
             yield f"The data set {name!r} does not spend from the account that the events say."
 
 
-def _balances(connection: sa.Connection, replay: Replay) -> Iterator[str]:
-    """Yield how many units' balances are not the sum of what was booked."""
+def _check_balances(connection: sa.Connection, replay: LedgerReplay) -> Iterator[str]:
+    """Yield the number of balances, per account and window, that differ from the bookings."""
     of = tables.balances
     rows = connection.execute(sa.select(of).order_by(of.c.account, of.c.window))
     wrong: dict[tuple[str, str], int] = {}
@@ -223,8 +225,8 @@ def _balances(connection: sa.Connection, replay: Replay) -> Iterator[str]:
             )
 
 
-def _totals(connection: sa.Connection, replay: Replay) -> Iterator[str]:
-    """Yield windows whose totals are not those of their balances."""
+def _check_summaries(connection: sa.Connection, replay: LedgerReplay) -> Iterator[str]:
+    """Yield windows with totals that differ from their balances."""
     stand = {
         (row.account, row.window, row.period): (row.largest, row.units, row.exhausted)
         for row in connection.execute(sa.select(tables.totals))

@@ -1,7 +1,7 @@
-"""The book's databases: an SQLite file, PostgreSQL by URL, memory for trying things out.
+"""Databases of the ledger: an SQLite file, PostgreSQL by URL, or memory for experiments.
 
-Every transaction takes the book's one write lock at its start, so that what is read in it stays
-true until it is committed: SQLite's own (BEGIN IMMEDIATE), or in PostgreSQL an advisory lock of
+Every transaction takes the ledger's one write lock at its start, so that its reads stay
+valid until it is committed: SQLite's own (BEGIN IMMEDIATE), or in PostgreSQL an advisory lock of
 the transaction. A commit that returned survives a power cut: WAL with full sync in SQLite; in
 PostgreSQL synchronous_commit is asked for.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Engine = sa.Engine
-"""What reaches a book."""
+"""Connection to a ledger's database."""
 
 _SLICE = 0.2
 """Seconds that SQLite itself waits for another writer: meanwhile it hears no interruption."""
@@ -39,14 +39,14 @@ LOCK = 0x686578_7665696C
 """Number of the advisory lock in PostgreSQL: "hexveil" in ASCII."""
 
 _SECRET = ("password", "sslpassword", "passfile")
-"""What an address may say behind its question mark, and no message repeats."""
+"""Query parameters of an address that no message may repeat."""
 
 MEMORY = "memory://"
-"""A book that forgets, for trying things out; nothing can be released with it."""
+"""A ledger in memory, for experiments; nothing can be released with it."""
 
 
 def connect(url: str | Path) -> sa.Engine:
-    """Return an engine for a book, its tables made if they are not there.
+    """Connect to a ledger; create its tables if they are missing.
 
     Raises
     ------
@@ -60,33 +60,35 @@ def connect(url: str | Path) -> sa.Engine:
     with transaction(engine) as connection:
         if not _check_tables(connection):
             metadata.create_all(connection)
-    _must_stay(engine)
+    _refuse_missing_file(engine)
     return engine
 
 
-def existing(url: str | Path) -> sa.Engine:
-    """Return an engine for a book that is there; nothing is made.
+def connect_existing(url: str | Path) -> sa.Engine:
+    """Connect to an existing ledger; create nothing.
 
     Raises
     ------
     InputError
-        If there is no book, or the address is none.
+        If there is no ledger, or the address is none.
     StorageError
         If it cannot be reached.
     """
     engine = _engine(url)
-    there = engine.dialect.name != "sqlite" or Path(engine.url.database or "").is_file()
-    if there:
+    exists = engine.dialect.name != "sqlite" or Path(engine.url.database or "").is_file()
+    if exists:
         with transaction(engine) as connection:
-            there = _check_tables(connection)
-    if not there:
-        raise InputError(f"there is no ledger {where(engine)}; hexveil ledger init makes one.")
-    _must_stay(engine)
+            exists = _check_tables(connection)
+    if not exists:
+        raise InputError(
+            f"there is no ledger {describe_address(engine)}; hexveil ledger init makes one."
+        )
+    _refuse_missing_file(engine)
     return engine
 
 
-def where(engine: sa.Engine) -> str:
-    """Return how messages name a book: a file's path, or a server's address without a password."""
+def describe_address(engine: sa.Engine) -> str:
+    """Return a ledger's name for messages: a file's path, or an address without its password."""
     if engine.dialect.name == "sqlite":
         return str(engine.url.database or "in memory")
     shown = engine.url.set(drivername="postgresql").difference_update_query(_SECRET)
@@ -103,16 +105,17 @@ def transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
         if is_interruption(error):
             raise KeyboardInterrupt from None
         raise StorageError(
-            f"the ledger {where(engine)} cannot be used ({soundness.reason(error)}); nothing was "
-            "published. Check that it can be reached and who else uses it, then try again."
+            f"the ledger {describe_address(engine)} cannot be used "
+            f"({soundness.error_reason(error)}); nothing was published. Check that it can be "
+            "reached and who else uses it, then try again."
         ) from None
     except HexveilError:
         raise
     except UnicodeDecodeError:
         # The driver's, of a message that quotes a damaged schema.
         raise StorageError(
-            f"the ledger {where(engine)} is damaged: its schema is not text; nothing was "
-            "published. Restore it from a copy."
+            f"the ledger {describe_address(engine)} is damaged: its schema is not text; nothing "
+            "was published. Restore it from a copy."
         ) from None
     except (LookupError, TypeError, ValueError, ArithmeticError, MemoryError):
         # A damaged row can hold anything; in a sound file the error is the program's own.
@@ -126,7 +129,7 @@ def _engine(url: str | Path) -> sa.Engine:
     if text == MEMORY:
         return _memory()
     try:
-        address = _parsed(text) if "://" in text else _file_address(Path(url))
+        address = _parse_url(text) if "://" in text else _file_address(Path(url))
         if address.get_backend_name() == "postgresql":
             return _server(address)
         if address.get_backend_name() == "sqlite":
@@ -146,7 +149,7 @@ def _engine(url: str | Path) -> sa.Engine:
     )
 
 
-def _parsed(text: str) -> sa.URL:
+def _parse_url(text: str) -> sa.URL:
     try:
         return sa.make_url(text)
     except ValueError as error:  # a port that is no number, half a pair of brackets
@@ -165,7 +168,7 @@ def _file(address: sa.URL) -> sa.Engine:
     name = address.database or ""
     if not name or name.startswith((":memory:", "file:")):
         raise InputError("a ledger must be a file, for memory forgets what was spent; name one.")
-    path, patience = Path(name).absolute(), timeouts.patience()
+    path, patience = Path(name).absolute(), timeouts.read_timeouts()
     _check_file(path)
     engine = sa.create_engine(address.set(database=str(path)), poolclass=NullPool)
 
@@ -214,7 +217,7 @@ def _make_private(engine: sa.Engine) -> None:
         ) from None
 
 
-def _must_stay(engine: sa.Engine) -> None:
+def _refuse_missing_file(engine: sa.Engine) -> None:
     """Refuse a file that is gone: SQLite would make an empty one in its place."""
     if engine.dialect.name != "sqlite" or not engine.url.database:
         return
@@ -232,21 +235,21 @@ def _server(address: sa.URL) -> sa.Engine:
     """Return an engine for PostgreSQL."""
     from hexveil.ledger.storage import postgresql  # noqa: PLC0415  an extra
 
-    patience = timeouts.patience()
+    patience = timeouts.read_timeouts()
     driver = address.set(drivername="postgresql+psycopg")
-    options = postgresql.settings(patience)
+    options = postgresql.connection_parameters(patience)
     # Under a stricter level, which a server may be set to, what is read would date from before the
     # wait for the lock.
     engine = sa.create_engine(driver, poolclass=NullPool, isolation_level="READ COMMITTED")
 
     @event.listens_for(engine, "do_connect")
-    def _open(_dialect, _record, _given, named) -> object:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        return postgresql.open_connection(patience, options | named)
+    def _open(_dialect, _record, _arguments, parameters) -> object:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        return postgresql.open_connection(patience, options | parameters)
 
     @event.listens_for(engine, "begin")
     def _lock(connection: sa.Connection) -> None:
         connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-        for limit in postgresql.limits(patience):
+        for limit in postgresql.timeout_statements(patience):
             connection.exec_driver_sql(limit)
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
 
@@ -254,13 +257,13 @@ def _server(address: sa.URL) -> sa.Engine:
 
 
 def _memory() -> sa.Engine:
-    """Return an engine whose book is gone with it; its one connection is used by turns."""
+    """Return an engine for a ledger in memory, with a single connection that is shared."""
     engine = sa.create_engine(
         "sqlite://",
         poolclass=QueuePool,
         pool_size=1,
         max_overflow=0,
-        pool_timeout=timeouts.patience().lock,
+        pool_timeout=timeouts.read_timeouts().lock,
         connect_args={"check_same_thread": False},
     )
 
@@ -276,7 +279,7 @@ def _memory() -> sa.Engine:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse what cannot be a ledger file before SQLite touches it."""
+    """Refuse a path that cannot be a ledger file, before SQLite touches it."""
     try:
         if path.is_dir():
             raise InputError(f"the ledger {path} is a folder; name a file.")
@@ -309,25 +312,25 @@ def _check_tables(connection: sa.Connection) -> bool:
     StorageError
         If some are missing: new ones in their place would forget what was spent.
     """
-    found = set(sa.inspect(connection).get_table_names())
-    ours = {name for name in found if name.startswith("hexveil_")}
+    tables = set(sa.inspect(connection).get_table_names())
+    ours = {name for name in tables if name.startswith("hexveil_")}
     old = ours - set(metadata.tables)
     if old:
         raise InputError(
-            f"{where(connection.engine)} is the ledger of an earlier version ({min(old)}); begin a "
-            "new one, with the budget less what the old one spent."
+            f"{describe_address(connection.engine)} is the ledger of an earlier version "
+            f"({min(old)}); begin a new one, with the budget less the spend of the old one."
         )
-    if connection.dialect.name == "sqlite" and found - ours:
+    if connection.dialect.name == "sqlite" and tables - ours:
         raise InputError(
-            f"{where(connection.engine)} is the database of another program, not a ledger; name "
-            "another file."
+            f"{describe_address(connection.engine)} is the database of another program, not a "
+            "ledger; name another file."
         )
-    missing = set(metadata.tables) - found if ours else set()
+    missing = set(metadata.tables) - tables if ours else set()
     if missing or (not ours and _has_content(connection)):
         lacks = f"the table {min(missing)}" if missing else "its tables"
         raise StorageError(
-            f"the ledger {where(connection.engine)} is damaged: it lacks {lacks}; nothing was "
-            "published. Restore it from a copy."
+            f"the ledger {describe_address(connection.engine)} is damaged: it lacks {lacks}; "
+            "nothing was published. Restore it from a copy."
         )
     return bool(ours)
 

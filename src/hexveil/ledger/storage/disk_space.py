@@ -1,7 +1,7 @@
-"""Room on the disk for a stage's result, held from before its draw until it is stored.
+"""Disk space for a stage's result, reserved from before its draw until it is stored.
 
-Without it a disk, a quota or a limit on files could have room for the event that a draw begins, and
-none for its result: the draw would be lost for its size alone, and paid for twice.
+Otherwise a disk, a quota or a limit on file sizes could have room for the event that begins a draw,
+but not for its result: the draw would be lost for its size alone, and paid for twice.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import StorageError
-from hexveil.ledger.journal import WIDTH
-from hexveil.ledger.storage.databases import where
+from hexveil.ledger.journal import ENTRY_BYTES
+from hexveil.ledger.storage.databases import describe_address
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -24,8 +24,8 @@ MARGIN = 2**18
 _BLOCK = bytes(2**20)
 
 
-class Room:
-    """A nameless file beside a ledger, whose size is room for something else.
+class ReservedSpace:
+    """An unnamed file beside a ledger that reserves space on its disk.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class Room:
 
     def __init__(self, folder: Path, size: int) -> None:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-            left = size
-            while left > 0:  # written: a file of holes has no room
-                left -= file.write(_BLOCK[:left])
+            missing = size
+            while missing > 0:  # written out: a sparse file reserves nothing
+                missing -= file.write(_BLOCK[:missing])
             self.number = os.dup(file.fileno())
         self._free = weakref.finalize(self, os.close, self.number)
 
@@ -56,8 +56,8 @@ class Room:
         self._free()
 
 
-def hold(engine: sa.Engine, entries: int) -> Room | None:
-    """Return room beside an SQLite ledger, as large as its log can get; None elsewhere.
+def reserve_space(engine: sa.Engine, entries: int) -> ReservedSpace | None:
+    """Reserve space beside an SQLite ledger, as large as its log can get; None elsewhere.
 
     SQLite's log takes the row twice, empty and filled, and begins behind what could not be moved
     into the ledger before.
@@ -71,13 +71,13 @@ def hold(engine: sa.Engine, entries: int) -> Room | None:
         return None
     ledger = Path(engine.url.database).resolve()  # where SQLite has its log
     log = ledger.with_name(f"{ledger.name}-wal")
-    row = WIDTH * entries
+    row = ENTRY_BYTES * entries
     try:
         size = 2 * (row + row // 50) + MARGIN + (log.stat().st_size if log.exists() else 0)
-        return Room(ledger.parent, size)
+        return ReservedSpace(ledger.parent, size)
     except OSError as error:
         raise StorageError(
-            f"beside the ledger {where(engine)} is no room for what would be drawn "
+            f"beside the ledger {describe_address(engine)} is no room for what would be drawn "
             f"({error.strerror}), so nothing was drawn. Make room, then try again; it costs "
             "nothing more."
         ) from None

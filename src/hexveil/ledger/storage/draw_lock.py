@@ -1,9 +1,9 @@
-"""One process at a time draws from a ledger; whoever waits then finds what was drawn.
+"""Exclusive draws: one process at a time draws noise for the requests of a ledger.
 
-The lock goes when its process ends, however it ends. So a stage that was begun and has no result,
-seen by the holder of the lock, was begun by a process that is gone, and its draw is lost. The lock
-spares a second payment and guards nothing: a result is stored only by the booking that began it.
-Interrupts wait until a draw that was begun is stored, for the same reason.
+The lock is released when its process ends, however it ends. So if the holder of the lock sees a
+stage that began and has no result, the process that began it is gone and its draw is lost. The lock
+avoids a second payment; it is not needed for privacy: a result is stored only by the booking that
+began it. Interrupts are deferred until a draw that began is stored, for the same reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import StorageError
-from hexveil.ledger.storage.databases import where
+from hexveil.ledger.storage.databases import describe_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
 if sys.platform != "win32":
     import fcntl
 
-PATIENCE = 900.0
+MAX_WAIT = 900.0
 """Seconds to wait for another process's draw."""
-_LOOK = 0.02
+_RETRY_INTERVAL = 0.02
 _LOCK = 0x686578_64726177
 """Number of the advisory lock in PostgreSQL."""
-_TOO_LONG = "55P03"
-"""What PostgreSQL calls a lock that was not to be had in time."""
+_LOCK_NOT_AVAILABLE = "55P03"
+"""PostgreSQL's code of a lock that was not available in time."""
 _IN_MEMORY = threading.RLock()
 _DEFERRED = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 @contextlib.contextmanager
-def alone(engine: sa.Engine) -> Iterator[None]:
-    """Hold the ledger's lock on drawing.
+def exclusive_draw(engine: sa.Engine) -> Iterator[None]:
+    """Hold the ledger's draw lock.
 
     Raises
     ------
     StorageError
         If another process holds it for too long.
     """
-    held: contextlib.AbstractContextManager[Any] = _IN_MEMORY
+    lock: contextlib.AbstractContextManager[Any] = _IN_MEMORY
     if engine.dialect.name == "postgresql":
-        held = _server_lock(engine)
+        lock = _server_lock(engine)
     elif engine.url.database:
-        held = _file_lock(f"{Path(engine.url.database).resolve()}.lock")
-    with held:
+        lock = _file_lock(f"{Path(engine.url.database).resolve()}.lock")
+    with lock:
         yield
 
 
@@ -75,14 +75,14 @@ def _file_lock(name: str) -> Iterator[None]:
 
 
 def _wait_for(number: int, name: str) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + MAX_WAIT
     while True:
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
                 raise _busy(name) from None
-            time.sleep(_LOOK)
+            time.sleep(_RETRY_INTERVAL)
         except OSError:  # a disk without locks
             return
         else:
@@ -103,12 +103,12 @@ def _server_lock(engine: sa.Engine) -> Iterator[None]:
     try:
         try:
             driver.autocommit = True
-            driver.execute(f"SET lock_timeout = '{int(PATIENCE)}s'")
+            driver.execute(f"SET lock_timeout = '{int(MAX_WAIT)}s'")
             driver.execute("SET statement_timeout = 0")
             driver.execute(f"SELECT pg_advisory_lock({_LOCK})")
         except dialect.loaded_dbapi.Error as error:
-            if getattr(error, "sqlstate", None) == _TOO_LONG:
-                raise _busy(where(engine)) from None
+            if getattr(error, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
+                raise _busy(describe_address(engine)) from None
             raise _unusable(engine, error) from None
         yield
     finally:
@@ -119,33 +119,33 @@ def _server_lock(engine: sa.Engine) -> Iterator[None]:
 
 def _unusable(engine: sa.Engine, error: Exception) -> StorageError:
     return StorageError(
-        f"the ledger {where(engine)} cannot be used ({type(error).__name__}); nothing was "
-        "published. Check that it can be reached, then try again."
+        f"the ledger {describe_address(engine)} cannot be used ({type(error).__name__}); nothing "
+        "was published. Check that it can be reached, then try again."
     )
 
 
 def _busy(name: str) -> StorageError:
     return StorageError(
-        f"another process has been drawing from the ledger {name} for {PATIENCE / 60:.0f} minutes; "
+        f"another process has been drawing from the ledger {name} for {MAX_WAIT / 60:.0f} minutes; "
         "nothing was drawn here. Wait until it ends, then try again."
     )
 
 
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let interrupts wait until the body is done; they are then delivered."""
+def defer_interrupts() -> Iterator[None]:
+    """Defer interrupts until the body is done; deliver them then."""
     if threading.current_thread() is not threading.main_thread():
         yield  # interrupts reach the main thread alone
         return
     waiting: list[int] = []
-    before: dict[int, Any] = {}
+    handlers: dict[int, Any] = {}
     try:
         for number in _deferrable():
-            before[number] = signal.getsignal(number)
+            handlers[number] = signal.getsignal(number)
             signal.signal(number, lambda n, _: waiting.append(n))
         yield
     finally:
-        _restored(list(before.items()), waiting)
+        _restore_handlers(list(handlers.items()), waiting)
 
 
 def _deferrable() -> list[int]:
@@ -154,13 +154,13 @@ def _deferrable() -> list[int]:
     return [number for number in numbers if signal.getsignal(number) is not None]
 
 
-def _restored(before: list[tuple[int, Any]], waiting: list[int]) -> None:
-    """Put handlers back and deliver what waited, each once, though a handler raises."""
-    if before:
-        number, handler = before.pop()
+def _restore_handlers(handlers: list[tuple[int, Any]], waiting: list[int]) -> None:
+    """Restore signal handlers and deliver each deferred signal once, even if a handler raises."""
+    if handlers:
+        number, handler = handlers.pop()
         try:
             signal.signal(number, handler)
             if number in waiting:
                 signal.raise_signal(number)
         finally:
-            _restored(before, waiting)
+            _restore_handlers(handlers, waiting)

@@ -16,11 +16,11 @@ import psycopg
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from hexveil.ledger.storage.timeouts import Patience
+    from hexveil.ledger.storage.timeouts import Timeouts
 
 
-def settings(patience: Patience) -> dict[str, str | int]:
-    """Return parameters of a connection that the address may say otherwise."""
+def connection_parameters(patience: Timeouts) -> dict[str, str | int]:
+    """Return the default parameters of a connection, which the address may override."""
     return {
         "connect_timeout": math.ceil(patience.lock),
         "keepalives": 1,
@@ -31,8 +31,8 @@ def settings(patience: Patience) -> dict[str, str | int]:
     }
 
 
-def limits(patience: Patience) -> tuple[str, ...]:
-    """Return the statements that tell a transaction the server's own timeouts."""
+def timeout_statements(patience: Timeouts) -> tuple[str, ...]:
+    """Return the statements that set the server's own timeouts of a transaction."""
     return tuple(
         f"SET LOCAL {name} = {math.ceil(1000 * seconds)}"
         for name, seconds in (
@@ -43,13 +43,13 @@ def limits(patience: Patience) -> tuple[str, ...]:
     )
 
 
-def open_connection(patience: Patience, parameters: dict[str, Any]) -> psycopg.Connection[Any]:
+def open_connection(patience: Timeouts, parameters: dict[str, Any]) -> psycopg.Connection[Any]:
     """Return a new connection with a limit to the server's silence."""
 
     class Limited(psycopg.Connection[Any]):
-        def wait(self, gen: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401  as it overrides
+        def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  as it overrides
             try:
-                return super().wait(_limited(gen, patience.silence), *given, **named)
+                return super().wait(_with_silence_limit(gen, patience.silence), *args, **kwargs)
             except psycopg.errors.ConnectionTimeout:
                 # Whatever is asked next, a rollback too, must fail at once.
                 self.pgconn.finish()
@@ -58,20 +58,22 @@ def open_connection(patience: Patience, parameters: dict[str, Any]) -> psycopg.C
     return Limited.connect(**parameters)
 
 
-def _limited(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
+def _with_silence_limit(
+    steps: Generator[Any, Any, Any], seconds: float
+) -> Generator[Any, Any, Any]:
     """Pass on the steps of an exchange; raise ConnectionTimeout after a silence.
 
     The driver sends each step what it is ready for: nothing, at intervals, while there is silence.
     """
-    last = time.monotonic()
+    last_answer = time.monotonic()
     try:
         step = next(steps)
         while True:
             ready = yield step
             now = time.monotonic()
             if ready:
-                last = now
-            elif now - last > seconds:
+                last_answer = now
+            elif now - last_answer > seconds:
                 raise psycopg.errors.ConnectionTimeout(f"no answer in {seconds:g} s")
             step = steps.send(ready)
     except StopIteration as end:

@@ -1,6 +1,6 @@
-"""The book's tables. Events are only ever added; the others are sums that can be made anew.
+"""Tables of the ledger. Events are append-only; all other tables can be recomputed from them.
 
-Column names are those of SQL; the meaning of events is in `book`.
+Column names are those of SQL; `hexveil.ledger.events` explains the events.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ plans = sa.Table(
     sa.Column("part", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("content", sa.LargeBinary, nullable=False),
 )
-"""Plans that were booked, by their SHA-256, in parts that a database takes."""
+"""Booked plans by their SHA-256, split into chunks that every database accepts."""
 
 accounts = sa.Table(
     "hexveil_accounts",

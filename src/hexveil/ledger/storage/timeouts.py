@@ -1,4 +1,4 @@
-"""How long a ledger's database may keep a run waiting: for other writers, and for any answer."""
+"""Timeouts of a ledger's database: waiting for other writers, and for any answer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hexveil.base.errors import InputError
 
 VARIABLE = "HEXVEIL_LEDGER_TIMEOUT"
 """Environment variable with the seconds within which a server must answer."""
-ANSWER = 60.0
-LARGEST = 86_400.0
+DEFAULT_TIMEOUT = 60.0
+MAX_TIMEOUT = 86_400.0
 
 
 @dataclass(frozen=True)
-class Patience:
+class Timeouts:
     """Seconds to wait.
 
     Attributes
@@ -24,36 +24,37 @@ class Patience:
         For the answer to one statement, which the server itself is told.
     """
 
-    answer: float = ANSWER
+    answer: float = DEFAULT_TIMEOUT
 
     @property
     def lock(self) -> float:
-        """For other writers, and for a connection; less than for an answer, so that it is told."""
+        """For other writers and a connection; shorter than for an answer, to be reported."""
         return self.answer / 2
 
     @property
     def silence(self) -> float:
-        """For a server that says nothing at all: more than it takes to tell that it gave up."""
+        """For a silent server: longer than it takes the server to report its own timeout."""
         return self.answer * 1.25
 
 
-def patience() -> Patience:
-    """Return how long to wait, as HEXVEIL_LEDGER_TIMEOUT says.
+def read_timeouts() -> Timeouts:
+    """Return the timeouts that HEXVEIL_LEDGER_TIMEOUT sets.
 
     Raises
     ------
     InputError
         If it is not a number of seconds.
     """
-    said = os.environ.get(VARIABLE)
-    if not said:
-        return Patience()
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return Timeouts()
     try:
-        seconds = float(said)
+        seconds = float(text)
     except ValueError:
         seconds = math.nan
-    if not 0 < seconds <= LARGEST:
+    if not 0 < seconds <= MAX_TIMEOUT:
         raise InputError(
-            f"{VARIABLE} must be a number of seconds above 0, at most {LARGEST:.0f}, got {said!r}."
+            f"{VARIABLE} must be a number of seconds above 0 and at most {MAX_TIMEOUT:.0f}, got "
+            f"{text!r}."
         )
-    return Patience(seconds)
+    return Timeouts(seconds)

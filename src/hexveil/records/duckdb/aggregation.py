@@ -269,8 +269,8 @@ def numbered_units(session: Session) -> pa.Table:
 
 def to_units(table: pa.Table, unit: Unit) -> Units:
     """Return the ids and days of units from their keys. PRIVATE."""
-    group_keys = [name for name in table.column_names if name in ("day", "week")]
-    days = first_days(table[group_keys[0]].to_numpy().astype(np.int64), unit) if group_keys else None
+    keys = [name for name in table.column_names if name in ("day", "week")]
+    days = first_days(table[keys[0]].to_numpy().astype(np.int64), unit) if keys else None
     return Units(table["user_id"].combine_chunks(), days)
 
 

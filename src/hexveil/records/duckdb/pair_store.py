@@ -1,0 +1,188 @@
+"""PRIVATE. Counts and sums per (cell, unit of privacy), before cells are selected.
+
+Two stores answer the same questions: the engine's table of pairs, and pairs that were packed and
+sorted beside the engine (`packing`). Counting returns one of them; nothing else knows which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hexveil.records.duckdb.aggregation import ALL_CELLS, PAIRS, SELECTED_CELLS, number_units
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from hexveil.records.duckdb.aggregation import GroupKeys
+    from hexveil.records.duckdb.packing.unpacking import PackedPairs
+    from hexveil.records.duckdb.session import Session
+
+
+class PairStore(Protocol):
+    """PRIVATE. All pairs of a reading."""
+
+    @property
+    def keys(self) -> GroupKeys:
+        """The keys of pairs: of the cell and of the unit."""
+
+    def reject_counts(self) -> dict[int, int]:
+        """Return the number of records per reject reason (0: kept), repeats not counted."""
+
+    def count_single_records(self) -> tuple[int, int]:
+        """Return the number of users, and of those with a single record; in any cell."""
+
+    def largest_count(self) -> int:
+        """Return the largest number of records of a pair, in any cell."""
+
+    def create_cells(self) -> None:
+        """Create the table of all cells, with their users and records."""
+
+    def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
+        """Return cell, unit, n and the named sums of each pair in the selected cells.
+
+        Units are numbered in the order of their ids' bytes, then days; units without a selected
+        cell are numbered too.
+        """
+
+    def fetch_units(self) -> pa.Table:
+        """Return the keys of all numbered units, in order; call `fetch_pairs` first."""
+
+    def write(self, columns: str, target: str) -> None:
+        """Copy columns of the pairs of kept records to a target of SQL's COPY."""
+
+
+@dataclass(frozen=True, repr=False)
+class PairTable:
+    """PRIVATE. The pairs in the session's table of pairs.
+
+    Attributes
+    ----------
+    session : Session
+    keys : GroupKeys
+        Keys of the table of pairs.
+    """
+
+    session: Session
+    keys: GroupKeys
+
+    @property
+    def _is_kept(self) -> str:
+        # Rejected records have no cell, and the reason in place of the user.
+        return f"{next(iter(self.keys.cell))} IS NOT NULL"
+
+    def reject_counts(self) -> dict[int, int]:
+        """Return the number of records per reject reason (0: kept), repeats not counted."""
+        reason = f"CASE WHEN {self._is_kept} THEN 0 ELSE CAST(user_id AS TINYINT) END"
+        rows = self.session.rows(
+            f"SELECT {reason} AS reject_reason, CAST(sum(n) AS BIGINT) FROM {PAIRS} GROUP BY ALL"
+        )
+        return {int(str(reason)): int(str(n)) for reason, n in rows}
+
+    def count_single_records(self) -> tuple[int, int]:
+        """Return the number of users, and of those with a single record; in any cell."""
+        users, single = self.session.rows(
+            "SELECT count(*), count(*) FILTER (WHERE n = 1) FROM "
+            f"(SELECT sum(n) AS n FROM {PAIRS} WHERE {self._is_kept} GROUP BY user_id)"
+        )[0]
+        return int(str(users)), int(str(single))
+
+    def largest_count(self) -> int:
+        """Return the largest number of records of a pair, in any cell."""
+        query = f"SELECT max(n) FROM {PAIRS} WHERE {self._is_kept}"
+        return int(str(self.session.rows(query)[0][0]))
+
+    def create_cells(self) -> None:
+        """Create the table of all cells, with their users and records."""
+        names = ", ".join(self.keys.cell)
+        self.session.run(
+            f"CREATE OR REPLACE TEMP TABLE {ALL_CELLS} AS SELECT {names}, count(*) AS users, "
+            f"sum(n) AS records FROM {PAIRS} WHERE {self._is_kept} GROUP BY {names}"
+        )
+
+    def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
+        """Return cell, unit, n and the named sums of each pair in the selected cells."""
+        on_cell = " AND ".join(f"pair.{name} = selected.{name}" for name in self.keys.cell)
+        on_unit = " AND ".join(f"pair.{name} = units.{name}" for name in self.keys.unit)
+        unit_keys = ", ".join(self.keys.unit)
+        distinct = f"SELECT DISTINCT {unit_keys} FROM {PAIRS} WHERE {self._is_kept}"
+        number_units(self.session, distinct, self.keys)
+        summed = "".join(f", CAST(pair.{name} AS BIGINT) AS {name}" for name in sums)
+        return self.session.arrow(
+            "SELECT CAST(selected.cell AS INTEGER) AS cell, CAST(units.unit AS INTEGER) AS unit, "
+            f"pair.n{summed} FROM {PAIRS} pair JOIN {SELECTED_CELLS} selected ON {on_cell} "
+            f"JOIN units ON {on_unit}"
+        )
+
+    def fetch_units(self) -> pa.Table:
+        """Return the keys of all numbered units, in order; call `fetch_pairs` first."""
+        return self.session.arrow(f"SELECT {', '.join(self.keys.unit)} FROM units ORDER BY unit")
+
+    def write(self, columns: str, target: str) -> None:
+        """Copy columns of the pairs of kept records to a target of SQL's COPY."""
+        self.session.run(f"COPY (SELECT {columns} FROM {PAIRS} WHERE {self._is_kept}) {target}")
+
+
+@dataclass(frozen=True, repr=False)
+class PackedPairStore:
+    """PRIVATE. Pairs in memory, beside the engine.
+
+    Attributes
+    ----------
+    session : Session
+    keys : GroupKeys
+    packed : PackedPairs
+    """
+
+    session: Session
+    keys: GroupKeys
+    packed: PackedPairs
+
+    def reject_counts(self) -> dict[int, int]:
+        """Return the number of records per reject reason (0: kept), repeats not counted."""
+        return dict(self.packed.left_out)
+
+    def count_single_records(self) -> tuple[int, int]:
+        """Return the number of users, and of those with a single record; in any cell."""
+        return self.packed.single_records()
+
+    def largest_count(self) -> int:
+        """Return the largest number of records of a pair, in any cell."""
+        return int(self.packed.sums["n"].max())
+
+    def create_cells(self) -> None:
+        """Create the table of all cells, with their users and records."""
+        self.session.register("packed_cells", self.packed.cells)
+        self.session.run(
+            f"CREATE OR REPLACE TEMP TABLE {ALL_CELLS} AS SELECT {', '.join(self.keys.cell)}, "
+            "users, records FROM packed_cells"
+        )
+
+    def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
+        """Return cell, unit, n and the named sums of each pair in the selected cells."""
+        return self.packed.pairs(self._selected_rows(), sums)
+
+    def fetch_units(self) -> pa.Table:
+        """Return the keys of all units, in order."""
+        return self.packed.units
+
+    def write(self, columns: str, target: str) -> None:
+        """Copy columns of the pairs of kept records to a target of SQL's COPY."""
+        self.session.register("packed_pairs", self.packed.keyed())
+        self.session.run(f"COPY (SELECT {columns} FROM packed_pairs) {target}")
+        self.session.forget("packed_pairs")
+
+    def _selected_rows(self) -> NDArray[np.int64]:
+        """Return the rows of the packed table of cells that are selected."""
+        names = ", ".join(self.keys.cell)
+        # Packed cells are in the order of their keys, so that a cell's rank is its row.
+        selected = self.session.arrow(
+            f"SELECT place FROM (SELECT {names}, row_number() OVER (ORDER BY {names}) - 1 AS place "
+            f"FROM {ALL_CELLS}) JOIN {SELECTED_CELLS} USING ({names}) ORDER BY cell"
+        )
+        return np.asarray(selected["place"].to_numpy(), dtype=np.int64)

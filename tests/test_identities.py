@@ -18,7 +18,7 @@ from hexveil.ledger.unit_losses import Key, _hash_units
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.read_request import RecordColumns, ReadRequest, Rules
+from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import query_hash
 from hexveil.records.sources.versions import Versions
@@ -76,7 +76,9 @@ columns = st.fixed_dictionaries(
 
 @given(columns, columns)
 @example(RecordColumns("a", "b, time=c"), RecordColumns("a", "b", time="c"))
-@example(RecordColumns("a", "b", location="c, time=d"), RecordColumns("a", "b", location="c", time="d"))
+@example(
+    RecordColumns("a", "b", location="c, time=d"), RecordColumns("a", "b", location="c", time="d")
+)
 def test_two_mappings_of_columns_are_two_texts(one, other):
     """What is called like a role, or holds the marks between roles, is told apart."""
     assert (one.describe() == other.describe()) == (one == other)
@@ -189,7 +191,9 @@ events = st.fixed_dictionaries(
 @example({**EVENT, "dataset": "a\nb"}, {**EVENT, "dataset": "a", "request": "b"})
 def test_two_events_have_two_links(one, other):
     """The chain tells events apart in every field, and none from empty."""
-    links = [hash_chain.chain_hash(hash_chain.GENESIS_HASH, {**EVENT, **given}) for given in (one, other)]
+    links = [
+        hash_chain.chain_hash(hash_chain.GENESIS_HASH, {**EVENT, **given}) for given in (one, other)
+    ]
     assert (links[0] == links[1]) == ({**EVENT, **one} == {**EVENT, **other})
     assert hash_chain.chain_hash(links[0], {**EVENT, **one}) != links[0]
 

@@ -133,7 +133,10 @@ def test_a_refusal_says_requested_spent_left_and_exhausted(place):
     with pytest.raises(BudgetError) as refusal:
         spend(book, "s", {"a": "0.5", "b": "0.1", "c": "0.5", "d": "0.5", "new": "0.5"})
     said = str(refusal.value)
-    for part in ("0.5,", "0.7 of 'buses'", "3 of 5", "(2 with nothing left)", "no further release"):
+    for part in (
+        "costs epsilon 0.5,", "0.7 of 'buses'", "3 of 5 units", "(2 have nothing left)",
+        "cannot be in a further release",
+    ):  # fmt: skip
         assert part in said
     assert (refusal.value.requested, refusal.value.remaining) == (HALF, 0)
 

@@ -216,7 +216,9 @@ def hash_losses(
     order = np.lexsort((halves[:, 1], halves[:, 0]))
     first = np.flatnonzero(_differs_from_previous(halves[order]))
     hashes = [blob[HASH_BYTES * k : HASH_BYTES * (k + 1)] for k in order[first].tolist()]
-    added = np.add.reduceat(pico_epsilons[losing][order], first) if first.size else pico_epsilons[:0]
+    added = (
+        np.add.reduceat(pico_epsilons[losing][order], first) if first.size else pico_epsilons[:0]
+    )
     return Losses(hashes, added, period[losing][order][first], tuple(names) or ("",))
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hexveil.ledger.accounts import Account, Spend
     from hexveil.ledger.events import Event
-    from hexveil.ledger.inspection import Overview, AccountStatus
+    from hexveil.ledger.inspection import AccountStatus, Overview
 
 KEEP = (
     "Ids are hashed under this key. Keep it, separate from backups of the ledger: anyone with both "
@@ -118,7 +118,9 @@ def standing_lines(status: AccountStatus) -> list[str]:
         ),
         *formatting.wrapped("Budget", budget_words(status.account)),
         *formatting.wrapped("Spent", f"{loss(spend.window)}{this}, by the most exposed unit"),
-        *formatting.wrapped("Left", f"{formatting.at_least(float(spend.remaining))}, for every unit"),
+        *formatting.wrapped(
+            "Left", f"{formatting.at_least(float(spend.remaining))}, for every unit"
+        ),
         *formatting.wrapped("Lifetime total", ever),
         *formatting.wrapped("Units", units),
         *formatting.wrapped("Releases", states or "none"),

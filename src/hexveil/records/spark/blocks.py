@@ -115,7 +115,9 @@ def _with_sums(
     return lambda pairs, *given: work(pairs, total, squares, *given)
 
 
-def _partition(whole: WholeGroup, first: int, columns: Sequence[NDArray[Any]], others: int) -> Partition:
+def _partition(
+    whole: WholeGroup, first: int, columns: Sequence[NDArray[Any]], others: int
+) -> Partition:
     cell, user, n = (column.astype(np.int64) for column in columns)
     size = int((cell if whole == "cells" else user)[-1]) + 1
     n_cells, n_users = (size, others) if whole == "cells" else (others, size)

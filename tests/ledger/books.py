@@ -75,7 +75,7 @@ def spend(book, request, parts, *, unit="user", periods=None):
     return book.reserve(
         request,
         losses(book, parts, periods),
-        unit=unit,
+        privacy_unit=unit,
         facts={"name": request},
         plan=f"plan of {request}".encode(),
     )

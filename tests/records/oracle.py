@@ -92,7 +92,7 @@ def count(records, grid, rules):
         wall = local_second(micros, rules["timezone"])
         hexagon = h3.str_to_int(h3.latlng_to_cell(lat, lon, grid.resolution))
         pairs = cells.setdefault((hexagon, slot_of(wall, grid)), {})
-        unit = unit_of(user, wall, rules.get("unit", "user"))
+        unit = unit_of(user, wall, rules.get("privacy_unit", "user"))
         n, total, squares = pairs.get(unit, (0, 0, 0))
         k = quanta(value, *rules["scale"])
         pairs[unit] = n + 1, total + k, squares + k * k

@@ -327,7 +327,7 @@ def test_a_missing_column_is_named(missing):
     [
         ({"cells": "ward"}, "cells must be Cells"),
         ({"cells": Labels("user")}, "the label 'user' has the name"),
-        ({"unit": "month"}, "unit must be one of"),
+        ({"privacy_unit": "month"}, "unit must be one of"),
         ({"min_users": 0}, "min_users must be a whole number"),
         ({"bounds": (0, 65.0005)}, "not a multiple of the quantum"),
     ],

@@ -69,7 +69,7 @@ grids = st.builds(
 )
 rules = st.fixed_dictionaries(
     {
-        "unit": st.sampled_from(["user", "user-day", "user-week"]),
+        "privacy_unit": st.sampled_from(["user", "user-day", "user-week"]),
         "repeats": st.sampled_from(["drop", "keep"]),
         "min_users": st.sampled_from([1, 2]),
         "top": st.sampled_from([None, 1, 2]),
@@ -103,7 +103,7 @@ def read_table(source, grid, rule, **more):
         "cells": grid,
         "bounds": rule.get("bounds", (0, 90)),
         "quantum": rule.get("quantum", "0.001"),
-        "privacy_unit": rule.get("unit", "user"),
+        "privacy_unit": rule.get("privacy_unit", "user"),
         "repeats": rule.get("repeats", "drop"),
         "select": Select(**{k: rule[k] for k in chosen if k in rule}),
         "max_bad_rows": 1,

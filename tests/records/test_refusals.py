@@ -70,7 +70,7 @@ def refused(source, sentence, **more):
         ({"bounds": (0, 10**9), "quantum": "0.0000001"}, "coarser quantum"),
         ({"quantum": 0}, "quantum must be positive"),
         ({"timezone": "Europe/Warsav"}, "did you mean 'Europe/Warsaw'"),
-        ({"unit": "day"}, "unit must be one of"),
+        ({"privacy_unit": "day"}, "unit must be one of"),
         ({"repeats": "maybe"}, "repeats must be"),
         ({"max_bad_rows": 2}, "max_bad_rows must be a share"),
         ({"max_bad_rows": True}, "max_bad_rows must be a share"),
@@ -558,7 +558,7 @@ def test_sums_of_users_of_single_records_are_refused(unit, day):
         ids = [f"u{i}{day}" for i in range(30)]
         return pa.table({"cell": ["x"] * 30, "user": ids, "n": [n] * 30, "sum": [1.0] * 30})
 
-    asked = {"bounds": (0, 65), "unit": unit}
+    asked = {"bounds": (0, 65), "privacy_unit": unit}
     with pytest.raises(InputError, match="30 of 30 ids in the column 'user' have a single record"):
         from_sums(sums(1), **asked)
     assert from_sums(sums(1), **asked, accept_single_records=True).occupancy.n_users == 30

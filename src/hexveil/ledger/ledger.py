@@ -248,7 +248,13 @@ class Ledger:
         return draw_lock.exclusive_draw(self._engine)
 
     def reserve(
-        self, request: str, losses: Losses, *, unit: str, facts: Mapping[str, str], plan: bytes
+        self,
+        request: str,
+        losses: Losses,
+        *,
+        privacy_unit: str,
+        facts: Mapping[str, str],
+        plan: bytes,
     ) -> Booking:
         """Return the booking of a request; book it now unless it was booked before.
 
@@ -276,7 +282,7 @@ class Ledger:
                     check_same_booking(history, losses, plan)
                 return known
             check_rebookable(history)
-            account = self._with_unit(connection, unit)
+            account = self._with_unit(connection, privacy_unit)
             at = windows.now(events.read_head(connection).at)
             self._spend(connection, account, losses, at, again=bool(history))
             made = events.append(

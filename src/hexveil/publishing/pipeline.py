@@ -276,7 +276,7 @@ def _drawn(
         booking = book.reserve(
             name,
             hash_losses(units.ids(), booked, book.key, most=plan.epsilon, periods=units.periods()),
-            unit=unit_of(dataset.public),
+            privacy_unit=unit_of(dataset.public),
             facts=request,
             plan=book.plan_of(name) or encoding.encode(plan),
         )

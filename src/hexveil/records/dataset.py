@@ -1,4 +1,4 @@
-"""What is kept of the records: public facts, and private sums that never show themselves."""
+"""A data set: public metadata, and private sums that no repr shows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Sums:
         users: Arrays = (),
         pairs: Arrays = (),
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of the pairs and their sums: see `Dataset.map_cells`."""
+        """Map a function over the pairs and their sums, cell by cell: see `Dataset.map_cells`."""
         sums = (self.total,) if self.total_sq is None else (self.total, self.total_sq)
         others = len(cells) + len(users)
 
@@ -69,10 +69,10 @@ class Sums:
         return occupancy.map_cells(summed, cells, users, (*sums, *pairs))
 
     def close(self) -> None:
-        """Do nothing: they are here alone."""
+        """Do nothing: the sums are in memory."""
 
     def check(self, facts: PublicMetadata) -> None:
-        """Raise HexveilError unless these can be sums of the counts of such records."""
+        """Raise HexveilError unless these are feasible sums of this occupancy."""
         n = facts.occupancy.n
         if self.total.shape != n.shape or self.total.dtype != np.int64:
             raise HexveilError("sums and occupancy do not belong together.")
@@ -81,7 +81,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Records read once, into sums. `public` is all that a plan may see.
+    """Records aggregated into sums. A plan sees `public` alone.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Dataset:
     def map_cells(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of all pairs and their sums, cell by cell. PRIVATE.
+        """Map a function over all pairs and their sums, cell by cell. PRIVATE.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Dataset:
         return self.sums.map_cells(self.public.occupancy, work, cells, users, pairs)
 
     def close(self) -> None:
-        """Let Spark forget pairs that stayed there; of others nothing is kept anywhere else."""
+        """Release pairs that stayed in Spark; without any, do nothing."""
         self.sums.close()
 
     @property
@@ -130,7 +130,7 @@ class Dataset:
 
     @property
     def occupancy(self) -> Occupancy:
-        """Who reported how often where. Public."""
+        """Number of records per cell and user. Public."""
         return self.public.occupancy
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Sums of squares as exact decimals: what a query prints, and `from_sums` reads beyond a double.
+"""Sums of squares as exact decimals, for tables of sums that another system makes.
 
 A value on the lattice is k * quantum, with k whole and at most `reach` = max(|lower|, |upper|) /
 quantum in size. If the quantum is a * 10^-p, its square is a^2 k^2 * 10^-2p: a decimal of 2p
@@ -26,7 +26,7 @@ _LARGEST_SUM = 2**61
 
 @dataclass(frozen=True)
 class DecimalFormat:
-    """How the values of a lattice are written as decimals.
+    """Decimal format of the values of a lattice.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class DecimalFormat:
 
 
 def decimal_format(scale: ValueLattice) -> DecimalFormat | None:
-    """Return how values of a lattice are written as decimals; None if squares would not fit.
+    """Return the decimal format of a lattice's values; None if their squares would not fit.
 
     The square of a product of `digits` and `width` digits has at most 2 * (digits + width + 1) +
     1 by any engine's rules. Sums of less than 2^61 quanta in all, as are asked for everywhere,
@@ -83,7 +83,7 @@ def exact_squares(
     n, total : ndarray of int64, shape (n_rows,)
         Counts (public), and totals in quanta above n times the lower bound.
     scale : ValueLattice
-        One that `decimals` can write.
+        A lattice with a decimal format.
     """
     form = decimal_format(scale)
     assert form is not None  # noqa: S101  decimals were asked for
@@ -97,7 +97,7 @@ def exact_squares(
 
 
 def _without_point(written: pa.Array) -> NDArray[Any]:
-    """Return decimals without their point, as Python's whole numbers."""
+    """Return the digits of decimals as Python integers."""
     # 128 bits each, the lower half first; only the upper half has a sign.
     halves = np.frombuffer(written.buffers()[1], dtype="<i8").reshape(-1, 2)
     low, high = halves[written.offset : written.offset + len(written)].T

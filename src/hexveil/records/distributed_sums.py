@@ -1,4 +1,4 @@
-"""PRIVATE. Sums of pairs that stay elsewhere: asked for figures per cell, never fetched."""
+"""PRIVATE. Sums of distributed pairs: mapped over where they are, never fetched."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class SumsPartitionStore(Protocol):
-    """Where blocks of whole cells are, with their sums."""
+    """Store of partitions of whole cells, with their sums."""
 
     def map_sums(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterable[tuple[NDArray[Any], ...]]:
-        """Return the answers of all blocks, in the order of their cells."""
+        """Map a function over all partitions with their sums, in the order of their cells."""
 
     def close(self) -> None:
-        """Let the blocks go."""
+        """Release the partitions."""
 
 
 class DistributedSums(Sums):
-    """PRIVATE. The sums of blocks of cells; see `hexveil.model.distributed_occupancy`.
+    """PRIVATE. Sums of distributed partitions of cells; see `hexveil.model.distributed_occupancy`.
 
-    Whoever makes the blocks has checked each by `hexveil.records.dataset.check_sums`.
+    The creator of the partitions has checked each by `hexveil.records.dataset.check_sums`.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class DistributedSums(Sums):
 
     @property
     def total_sq(self) -> NoReturn:
-        """Refuse: it is not here."""
+        """Refuse: the sums are not on this machine."""
         _refuse()
 
     def __repr__(self) -> str:
@@ -64,19 +64,19 @@ class DistributedSums(Sums):
         """Whether sums of squares are kept."""
         return bool(vars(self)["_squares"])
 
-    def map_cells(self, occupancy: Occupancy, work: Callable[..., Any], *given: Arrays) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of the pairs and their sums: see `Dataset.of_cells`."""
-        cells, users, pairs = given
+    def map_cells(self, occupancy: Occupancy, work: Callable[..., Any], *arrays: Arrays) -> Any:  # noqa: ANN401  the result of the work
+        """Map a function over the pairs and their sums, cell by cell: see `Dataset.map_cells`."""
+        cells, users, pairs = arrays
         if pairs:
             _ = occupancy.cell  # refuses, and says what to do
         return concatenate_columns(vars(self)["_store"].map_sums(work, cells, users))
 
     def close(self) -> None:
-        """Let the blocks go."""
+        """Release the partitions."""
         vars(self)["_store"].close()
 
     def check(self, facts: PublicMetadata) -> None:
-        """Raise HexveilError unless the counts are elsewhere too."""
+        """Raise HexveilError unless the occupancy is distributed too."""
         if "_store" not in vars(facts.occupancy):
             raise HexveilError("sums and occupancy do not belong together.")
 

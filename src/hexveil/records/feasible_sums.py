@@ -1,10 +1,10 @@
-"""The possible sums nearest to given ones: what sums made elsewhere become on the lattice.
+"""Projection of given sums to the nearest feasible ones on the lattice.
 
-Possible means possible for n values x within the bounds. In quanta above the lower bound, with
+Feasible means attainable by n values x within the bounds. In quanta above the lower bound, with
 k = (x - lower) / quantum in [0, steps]:
 
-- a total s = sum(k) is possible from 0 to n * steps;
-- with that total, a sum of squares is possible from its least to its largest value over whole
+- a total s = sum(k) is feasible from 0 to n * steps;
+- with that total, a sum of squares is feasible from its least to its largest value over whole
   k: least where the k are as equal as can be, largest where all but one are 0 or steps.
 
 Every whole number in this range is the sum of squares of some *real* k in [0, steps] with total
@@ -12,7 +12,7 @@ s: they form a convex set that holds both ends, on which the sum of squares is c
 (Whole k may skip some numbers in between; a sensitivity is a supremum over real values.)
 
 Privacy: what a pair contributes after clamping is therefore what n values within the bounds
-would contribute, whatever was given. n is public, and clamping looks at nothing but the pair
+would contribute, whatever the input was. n is public, and clamping depends on nothing but the pair
 itself. So if all given sums of one user change, the result changes as if that user's values had
 changed within the bounds: exactly what every sensitivity here assumes. Given sums are handled
 as doubles, long sums of squares as decimals; that a double is inexact changes which possible sum
@@ -45,9 +45,9 @@ _BLOCK = 2**16
 
 
 def squares_fit(n: int, scale: ValueLattice) -> bool:
-    """Return whether no sum of squares of n values within the bounds is too large to be kept.
+    """Return whether every sum of squares of n values within the bounds fits 64 bits.
 
-    Where the largest count of a pair does not fit, no squares are kept, whatever the values are.
+    If the largest count of a pair does not fit, no squares are kept, whatever the values are.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def refuse_overflow(n: NDArray[np.int64], scale: ValueLattice) -> None:
 def project_totals(
     given: NDArray[np.float64], n: NDArray[np.int64], scale: ValueLattice
 ) -> NDArray[np.int64]:
-    """Return the possible total nearest to each given sum, in quanta above n times the lower bound.
+    """Return the feasible total nearest to each given sum, in quanta above n times the lower bound.
 
     round(sum / quantum) - n * lower / quantum, from 0 to n * steps; halves away from zero, as
     one record's value is rounded.
@@ -106,7 +106,7 @@ def project_squares(
     scale: ValueLattice,
     written: pa.Array | None = None,
 ) -> NDArray[np.int64]:
-    """Return the possible sum of squares nearest to each given one, on the lattice.
+    """Return the feasible sum of squares nearest to each given one, on the lattice.
 
     sum(k^2) = sum(x^2) / quantum^2 - n l^2 - 2 l s, where l = lower / quantum and s is the
     total, clamped to `squares_range`.
@@ -165,7 +165,7 @@ def _divide_by_quantum(
 
 
 def _round_half_away(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return each number rounded, halves away from zero, kept within +-2^62."""
+    """Round to integers, halves away from zero, clamped to +-2^62."""
     size = np.minimum(np.abs(numbers), float(_LARGEST_ROUNDED))
     below = np.floor(size)
     rounded = below + (size - below >= 0.5)

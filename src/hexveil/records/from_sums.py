@@ -1,7 +1,7 @@
-"""The other door to records: sums per (cell, user) that another system made.
+"""Read a table of sums per (cell, user) that another system made.
 
-Given sums are moved to the nearest possible ones (`hexveil.records.feasible_sums`), so that a wrong
-table can spoil the figures but not the promise. `hexveil inspect --sql` prints a query that makes
+Given sums are projected to the nearest feasible ones (`hexveil.records.feasible_sums`), so a wrong
+table can spoil the estimates but not the privacy. `hexveil inspect --sql` prints a query that makes
 such a table.
 """
 
@@ -55,7 +55,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     version: str | None = None,
     accept_single_records: bool = False,
 ) -> Dataset:
-    """Return sums made elsewhere as public facts and private sums per (cell, user).
+    """Read a table of sums as public metadata and private sums per (cell, user).
 
     The table has a row per cell and user, with the columns `user`, `n` (records), `sum` (of the
     clamped values, in value units) and perhaps `sum_sq` (of their squares about 0, in squared
@@ -160,10 +160,10 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
 
 
 def _refuse_single_records(rows: SumRows, asked: Rules) -> None:
-    """Refuse sums of which nearly every user has a single record, unless that is accepted."""
+    """Refuse sums in which nearly every user has a single record, unless that is accepted."""
     units = split_unit_ids(rows.ids, asked.privacy_unit)
     if asked.accept_single_records or (asked.privacy_unit != "user" and units.days is None):
-        return  # whose days or weeks they are is not known
+        return  # the users behind the units are not known
     user = np.asarray(units.users.dictionary_encode().indices)[rows.user]
     records = np.bincount(user, weights=rows.n)
     refuse_single_records(records.size, int((records == 1).sum()), "user")
@@ -172,7 +172,7 @@ def _refuse_single_records(rows: SumRows, asked: Rules) -> None:
 def _grouped(
     rows: SumRows, asked: Rules
 ) -> tuple[Occupancy, Sums, Units, CellTable, dict[str, int]]:
-    """Return pairs in order with their nearest possible sums, units, the used cells, and counts.
+    """Return the selected pairs with their feasible sums, units, cells, and public counts.
 
     Rows are clamped before they are added, in whole numbers: sums of possible sums are possible,
     and the order of rows does not matter.
@@ -212,12 +212,12 @@ def _grouped(
 def _nearest(
     rows: SumRows, scale: ValueLattice, largest: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return each row's nearest possible total and, if given and fit to keep, sum of squares.
+    """Return each row's nearest feasible total and, if given and small enough, sum of squares.
 
     Parameters
     ----------
     largest : int
-        Records of the pair that has most. Public.
+        Largest number of records of a pair. Public.
     """
     total = project_totals(rows.given, rows.n, scale)
     if rows.given_sq is None or not squares_fit(largest, scale):
@@ -226,7 +226,7 @@ def _nearest(
 
 
 def _used(cell: NDArray[np.int64], n: NDArray[np.int64], select: Select) -> NDArray[np.bool_]:
-    """Return which cells have enough users, and of these the ones of most records.
+    """Return which cells are selected: enough users, then the most records.
 
     Parameters
     ----------
@@ -243,13 +243,13 @@ def _used(cell: NDArray[np.int64], n: NDArray[np.int64], select: Select) -> NDAr
         records = np.add.reduceat(n, np.searchsorted(cell, np.arange(used.size)))
         enough = np.flatnonzero(used)
         # The sort is stable: of equals, the smaller cell comes first.
-        most = enough[np.argsort(-records[enough], kind="stable")[: select.top]]
-        used = np.isin(np.arange(used.size), most)
+        largest = enough[np.argsort(-records[enough], kind="stable")[: select.top]]
+        used = np.isin(np.arange(used.size), largest)
     return used
 
 
 def _changes(columns: list[NDArray[np.int64]]) -> NDArray[np.bool_]:
-    """Return whether each row differs from the one before in any column."""
+    """Return whether each row differs from the previous one in any column."""
     new = np.ones(columns[0].size, dtype=np.bool_)
     new[1:] = np.logical_or.reduce([np.diff(column) != 0 for column in columns])
     return new

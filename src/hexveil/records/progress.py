@@ -1,4 +1,4 @@
-"""A line on stderr while work takes longer than two seconds, if stderr is a terminal."""
+"""Progress line on stderr for work of more than two seconds, if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE = 2.0
-"""Seconds before anything is shown."""
+"""Seconds before the line appears."""
 _showing = threading.Lock()
 
 
 @contextmanager
-def show_progress(what: str) -> Iterator[None]:
-    """Show `what` while the body runs long; it must name the work and nothing private.
+def show_progress(activity: str) -> Iterator[None]:
+    """Show the activity while the body runs long; its text must contain nothing private.
 
-    Work within work shows nothing of its own: two lines would write over each other.
+    A nested activity shows nothing: two lines would overwrite each other.
     """
     if not sys.stderr.isatty() or not _showing.acquire(blocking=False):
         yield
         return
-    done = threading.Event()
-    line = threading.Thread(target=_show, args=(what, done), daemon=True)
+    finished = threading.Event()
+    line = threading.Thread(target=_show, args=(activity, finished), daemon=True)
     line.start()
     try:
         yield
     finally:
-        done.set()
+        finished.set()
         line.join()
         _showing.release()
 
 
-def _show(what: str, done: threading.Event) -> None:
-    if done.wait(PATIENCE):
+def _show(activity: str, finished: threading.Event) -> None:
+    if finished.wait(PATIENCE):
         return
     from rich.console import Console  # noqa: PLC0415  only loaded where it is shown
 
-    with Console(stderr=True).status(f"{what} ..."):
-        done.wait()
+    with Console(stderr=True).status(f"{activity} ..."):
+        finished.wait()

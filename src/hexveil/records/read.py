@@ -1,4 +1,4 @@
-"""The public door to records: from a file or table to counts, sums and sums of squares, once.
+"""Read records: from a file or table to counts, sums and sums of squares.
 
 Rules: DESIGN, "Rules that guard the proof". Assumption: whether a record carries a usable value
 (present, finite, a number) is public, as are its user, place and time.
@@ -56,7 +56,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     cache: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
 ) -> Dataset:
-    """Return the records of a source as public facts and private sums per (cell, user).
+    """Read the records of a source as public metadata and private sums per (cell, user).
 
     Sums are of values and of their squares, both exact. `Dataset.has_squares` says whether sums
     of squares are there: they are left out if the fullest pair's, n * (span / quantum)^2, could
@@ -155,13 +155,13 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     rules = Rules(
         scale, cells, select, privacy_unit, repeats, timezone, max_bad_rows, accept_single_records
     )
-    stated = None if isinstance(version, Mapping) or not version else quoted(str(version))
+    declared = None if isinstance(version, Mapping) or not version else quoted(str(version))
     request = ReadRequest(
         columns,
         rules,
         check_memory(memory),
         value_unit or "",
-        stated,
+        declared,
         scratch=None if scratch is None else str(place(scratch)),
     )
     if spark is not None:
@@ -170,8 +170,8 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
         return read_by_spark(spark, resolve_spark_source(source), request)
     from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
 
-    found = resolve_source(source, unpack=cache is None)
-    return read_dataset(found, replace(request, cache=resolve_cache(cache, version, source, found)))
+    files = resolve_source(source, unpack=cache is None)
+    return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
 
 
 def _check_kinds(cells: object, select: object) -> None:

@@ -1,4 +1,4 @@
-"""What is read and how: every argument of `read`, checked together before a file is opened."""
+"""The request to read records: all arguments of `read`, checked before a file is opened."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LARGEST_STEPS = 2**52
 _DEGREE = re.compile(r"([./]coordinates)?([./][01])?")
 
 
-def _holds(name: str, value: str) -> bool:
-    """Return whether the column `name` is that of the value, or has it inside."""
+def _contains(name: str, value: str) -> bool:
+    """Return whether a column is the value's column, or contains it."""
     return value == name or value.startswith(f"{name}.")
 
 
@@ -35,7 +35,7 @@ def _is_degree(location: str, value: str) -> bool:
 
 @dataclass(frozen=True)
 class RecordColumns:
-    """The configured column names; what is None was not configured."""
+    """The configured column names; None where a role has no column."""
 
     user: str
     value: str
@@ -59,8 +59,8 @@ class RecordColumns:
     def named(self) -> dict[str, str]:
         """Return the configured columns by role."""
         roles = ("user", "value", "lat", "lon", "location", "time")
-        found = ((role, getattr(self, role)) for role in roles)
-        return {role: name for role, name in found if name is not None}
+        configured = ((role, getattr(self, role)) for role in roles)
+        return {role: name for role, name in configured if name is not None}
 
     @property
     def has_place(self) -> bool:
@@ -68,7 +68,7 @@ class RecordColumns:
         return self.lat is not None or self.location is not None
 
     def describe(self) -> str:
-        """Return the mapping as one line of text, another for every other mapping."""
+        """Return the mapping as one line of text, injectively."""
         return join_pairs(self.named())
 
 
@@ -111,8 +111,8 @@ class Rules:
     @property
     def clock(self) -> str | None:
         """The time zone of slots, hours, dates and days, or None."""
-        own = self.cells.timezone if isinstance(self.cells, Cells) else None
-        return own or self.timezone
+        of_cells = self.cells.timezone if isinstance(self.cells, Cells) else None
+        return of_cells or self.timezone
 
     @property
     def naive(self) -> str | None:
@@ -154,12 +154,12 @@ class ReadRequest:
         self._check_value()
         if rules.select.box is not None and not columns.has_place:
             raise InputError("box needs places; name lat and lon, or location.")
-        for name, asked in (
+        for name, is_used in (
             ("hours", rules.select.hours is not None),
             ("dates", rules.select.dates is not None),
             (f"privacy_unit {rules.privacy_unit!r}", rules.privacy_unit != "user"),
         ):
-            if asked and (columns.time is None or rules.clock is None):
+            if is_used and (columns.time is None or rules.clock is None):
                 lacks = "time" if columns.time is None else "timezone"
                 raise InputError(f"{name} needs the local time of records; name {lacks} too.")
 
@@ -172,11 +172,11 @@ class ReadRequest:
             raise InputError("timeslots need times; name the time column or use timeslot none.")
 
     def _check_value(self) -> None:
-        """Refuse a value that is public in another role: no noise would stand before it."""
+        """Refuse a value column that is public in another role: no noise would protect it."""
         named, cells = self.columns, self.rules.cells
         public = [(role, getattr(named, role)) for role in ("user", "lat", "lon", "time")]
         public += [("label", name) for name in cells.columns] if isinstance(cells, Labels) else []
-        roles = [role for role, name in public if name is not None and _holds(name, named.value)]
+        roles = [role for role, name in public if name is not None and _contains(name, named.value)]
         if named.location is not None and _is_degree(named.location, named.value):
             roles.append("location")
         if roles:
@@ -192,7 +192,7 @@ class ReadRequest:
         return frozenset((*self.columns.named().values(), *labels))
 
     def identity(self, source: str) -> dict[str, str]:
-        """Return the public request as text: nothing here depends on a value."""
+        """Return the public request as text, independent of all values."""
         rules = self.rules
         return {
             "source": source,

@@ -1,4 +1,4 @@
-"""Which records and cells are used, said by public facts alone.
+"""Selection of records and cells by public facts.
 
 Hours, dates and box act on records before repeats are resolved; `min_users`, then `top`, act on
 cells after counting. `drop_values` is the exception that looks at values: it is asked for by name
@@ -67,11 +67,11 @@ class Select:
         """First and last local day, counted from 1970-01-01, or None."""
         if self.dates is None:
             return None
-        first, last = (date.fromisoformat(d).toordinal() for d in self.dates)
-        return first - _EPOCH, last - _EPOCH
+        start, end = (date.fromisoformat(d).toordinal() for d in self.dates)
+        return start - _EPOCH, end - _EPOCH
 
     def describe(self) -> str:
-        """Return the selection by public facts as one line of text, always written the same."""
+        """Return the selection by public facts as one line of canonical text."""
         return "; ".join(
             (
                 f"hours {'all' if self.hours is None else ','.join(map(str, self.hours))}",
@@ -102,9 +102,9 @@ def _whole(value: object, name: str) -> None:
 def _hours(given: object) -> tuple[int, ...]:
     hours: set[int] = set()
     for item in _items(given):
-        first, dash, last = str(item).strip().partition("-")
+        start, dash, end = str(item).strip().partition("-")
         try:
-            low, high = int(first), int(last if dash else first)
+            low, high = int(start), int(end if dash else start)
         except ValueError:
             low, high = -1, -1
         if not 0 <= low <= high <= 23:
@@ -127,15 +127,15 @@ def _items(given: Any) -> list[Any]:  # noqa: ANN401  whatever a caller wrote
 
 def _dates(given: object) -> tuple[str, str]:
     try:
-        first, last = (str(date.fromisoformat(str(d))) for d in _items(given))
+        start, end = (str(date.fromisoformat(str(d))) for d in _items(given))
     except ValueError:
-        first, last = "1", "0"
-    if first > last:
+        start, end = "1", "0"
+    if start > end:
         raise InputError(
             "dates must be the first and last local date, as 2024-02-19,2024-02-25 (for one day "
             f"the same twice), got {','.join(map(str, _items(given)))}."
         )
-    return first, last
+    return start, end
 
 
 def _box(given: object) -> tuple[float, float, float, float]:

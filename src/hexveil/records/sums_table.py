@@ -1,4 +1,4 @@
-"""A table of sums made elsewhere, as it is read: who, where, how often, and sums not yet checked.
+"""Rows of a table of sums that another system made, before their sums are projected.
 
 Rows that no rule could count are dropped for a public reason: malformed, or without a usable sum
 (present, finite, a number), user or cell. Counts and cells are public, so what is wrong with
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _MEMORY = "1GB"
 _LARGEST_N = 2.0**53
-_OWN = ("user", "n", "sum", "sum_sq")
+_SUMS_COLUMNS = ("user", "n", "sum", "sum_sq")
 
 
 @dataclass(frozen=True, repr=False)
 class SumRows:
-    """PRIVATE. The rows of a table of sums that can be counted, in any order.
+    """PRIVATE. The usable rows of a table of sums, in any order.
 
     Attributes
     ----------
@@ -89,8 +89,10 @@ class SumRows:
 
 
 def check_labels(grid: Cells | Labels) -> None:
-    """Refuse labels that are named like another column of a table of sums."""
-    taken = [name for name in grid.columns if name in _OWN] if isinstance(grid, Labels) else []
+    """Refuse labels with the name of another column of a table of sums."""
+    taken = (
+        [name for name in grid.columns if name in _SUMS_COLUMNS] if isinstance(grid, Labels) else []
+    )
     if taken:
         raise InputError(
             f"cells: the label {taken[0]!r} has the name of another column of sums; rename it."
@@ -98,14 +100,14 @@ def check_labels(grid: Cells | Labels) -> None:
 
 
 def cell_columns(grid: Cells | Labels) -> tuple[str, ...]:
-    """Return the names of the columns that say which cell a row is of."""
+    """Return the names of the columns that identify a row's cell."""
     if isinstance(grid, Labels):
         return grid.columns
     return ("hexagon",) if grid.seconds is None else ("hexagon", "slot")
 
 
 def read_rows(source: Files | MemoryTable, grid: Cells | Labels, places: int | None) -> SumRows:
-    """Return the rows of a table of sums that can be counted.
+    """Return the usable rows of a table of sums.
 
     Parameters
     ----------
@@ -146,7 +148,7 @@ def read_rows(source: Files | MemoryTable, grid: Cells | Labels, places: int | N
     ranks, ids = _ranked(table["user"].take(kept))
     squares = values["given_sq"][kept] if "given_sq" in values else None
     written = table["written_sq"].combine_chunks() if "written_sq" in table.column_names else None
-    columns = (*cell_columns(grid), *_OWN[: 3 if squares is None else 4])
+    columns = (*cell_columns(grid), *_SUMS_COLUMNS[: 3 if squares is None else 4])
     return SumRows(
         grid=grid,
         user=ranks,
@@ -170,7 +172,7 @@ def _fetch(
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415  the engine
 
     with Session(_MEMORY) as session:
-        relation = open_source(session, source, (*cell, *_OWN))
+        relation = open_source(session, source, (*cell, *_SUMS_COLUMNS))
         columns = _columns(session, relation, cell, places)
         named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
         table = session.arrow(f"SELECT {named} FROM ({relation.query})")
@@ -274,12 +276,12 @@ def _parsed(
     refusal: str,
     grid: Cells,
 ) -> NDArray[np.int64]:
-    """Return the number that each text means; refuse texts without one, which are public."""
+    """Return the parsed number of each text; refuse texts that have none, which are public."""
     numbers = [parse(text) for text in names.to_pylist()]
     unknown = np.array([number is None for number in numbers])
     if unknown.any():
-        said = refusal.format(bad=int(unknown[rank].sum()), rows=rank.size, grid=grid)
-        raise InputError(f"{said}; write for example {_EXAMPLES[refusal](grid)}.")
+        problem = refusal.format(bad=int(unknown[rank].sum()), rows=rank.size, grid=grid)
+        raise InputError(f"{problem}; write for example {_EXAMPLES[refusal](grid)}.")
     return np.array(numbers, dtype=np.int64)[rank]
 
 

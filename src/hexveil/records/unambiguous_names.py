@@ -26,8 +26,8 @@ def quoted(name: str) -> str:
     >>> quoted("vehicle id"), quoted("a, b"), quoted(""), quoted("not declared")
     ('vehicle id', '"a, b"', '""', '"not declared"')
     """
-    plain = name.isprintable() and name.strip() == name and name not in ("", NOT_DECLARED)
-    return name if plain and _MARKS.isdisjoint(name) else json.dumps(name)
+    is_plain = name.isprintable() and name.strip() == name and name not in ("", NOT_DECLARED)
+    return name if is_plain and _MARKS.isdisjoint(name) else json.dumps(name)
 
 
 def join_names(names: Iterable[str]) -> str:
@@ -42,7 +42,7 @@ def join_names(names: Iterable[str]) -> str:
 
 
 def join_pairs(pairs: Mapping[str, str] | Iterable[tuple[str, str]], mark: str = ", ") -> str:
-    """Join pairs into a line of key=value; a value whose key is "" stands alone.
+    """Join pairs into a line of key=value; a value with an empty key stands alone.
 
     Examples
     --------

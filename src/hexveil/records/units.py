@@ -1,4 +1,4 @@
-"""PRIVATE. Who the units of privacy are: the ids that the ledger hashes, and their days or weeks.
+"""PRIVATE. The privacy units: the ids that the ledger hashes, and their days or weeks.
 
 Ids are in their canonical text, so that one vehicle is one unit in every release, whatever type a
 column or a library gives its id:
@@ -12,11 +12,11 @@ column or a library gives its id:
 - numbers in JSON as whole numbers or floats, by whether they have a point or an exponent;
 - empty text is no id, and times and nested fields are refused.
 
-The expressions are in `records.duckdb.ids` (both engines) and `records.sql.dialects`; tables in
+The expressions are in `records.duckdb.canonical_ids` and `records.sql.dialects`; tables in
 memory are prepared in `records.sources`.
 
-That a user reported is public by the promise, but an id stands in no message, repr or file all the
-same: it leaves this type for the ledger's keyed hash alone.
+The presence of a user is public by the promise, but an id still appears in no message, repr or
+file: it leaves this type only for the ledger's keyed hash.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class Units:
 
 
 def split_unit_ids(users: pa.Array, unit: Unit) -> Units:
-    """Return units from ids that stand for a user, day or week, as the query of sums makes them.
+    """Split ids of user-days or user-weeks into users and days, as the query of sums writes them.
 
-    There an id is the user's, a blank and the first day. So the ledger knows who the same user of
-    another day is, and the same unit in records that hexveil read itself. Where one id does not
-    say its day, none is known of any.
+    There an id is the user's id, a blank and the first day. So the ledger recognises the same user
+    on another day, and the same unit in records that hexveil read itself. If any id does not
+    contain its day, no day is known.
 
     Examples
     --------
@@ -110,11 +110,11 @@ def split_unit_ids(users: pa.Array, unit: Unit) -> Units:
     days = [
         _day(text[-_DATE:], unit) if text[-_DATE - 1 : -_DATE] == " " else None for text in texts
     ]
-    known = [day for day in days if day is not None]
-    if len(known) < len(days):
+    valid = [day for day in days if day is not None]
+    if len(valid) < len(days):
         return Units(users)
     names = pa.array([text[: -_DATE - 1] for text in texts], users.type)
-    return Units(names, np.array(known, dtype=np.int64))
+    return Units(names, np.array(valid, dtype=np.int64))
 
 
 def _day(text: str, unit: Unit) -> int | None:
@@ -142,7 +142,7 @@ def first_days(keys: NDArray[np.int64], unit: Unit) -> NDArray[np.int64] | None:
 
 
 def refuse_inexact_ids(n: int, column: str) -> None:
-    """Raise InputError if ids are floats that name no vehicle exactly.
+    """Raise InputError if ids are floats that do not identify a vehicle exactly.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def refuse_inexact_ids(n: int, column: str) -> None:
 
 
 def refuse_single_records(users: int, single: int, column: str) -> None:
-    """Raise InputError if nearly every user has a single record: the column is hardly one of users.
+    """Raise InputError if nearly every user has a single record: a sign of a wrong user column.
 
     A row number, a time or a latitude makes each record a user of its own; a release would then
     protect single records of vehicles, and say that it protects vehicles.

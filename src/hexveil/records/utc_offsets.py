@@ -1,4 +1,4 @@
-"""The local clock as a public table: at which instants a time zone's offset changes.
+"""UTC offsets of a time zone as a public table of changes.
 
 One table serves every engine and agrees with `cells.starts_at_utc`, which reads the same time
 zone data. Where a wall clock shows a time twice, the first is meant; a time that the clock skips
@@ -54,7 +54,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class UtcOffsets:
-    """A step function: `first` before every step, then each step's value from its start on."""
+    """Offsets as a step function: `initial` before all changes, then each from its start on."""
 
     first: int
     steps: tuple[tuple[int, int], ...]

@@ -1,4 +1,4 @@
-"""From checked records to counts and sums per (cell, user): the pass over all records.
+"""Aggregation of validated records to counts and sums per (cell, unit): one pass.
 
 Records that a rule leaves out go through the same grouping, one group per reason, so that one
 scan gives the sums and the public counts.
@@ -38,7 +38,7 @@ MAX_PASSES = 8
 
 @dataclass(frozen=True)
 class GroupKeys:
-    """What records are grouped by: expressions and the names they get.
+    """Keys of the groups of records: SQL expressions by name.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class GroupKeys:
 def group_keys(
     session: Session, grid: Cells | Labels, unit: Unit, places: Sequence[str]
 ) -> GroupKeys:
-    """Return the grouping of kept records, whose columns are u, w and the places."""
+    """Return the keys of kept records, from their columns user_id, local_s and the places."""
     if isinstance(grid, Cells):
         # Nulls where the record is left out: the hexagon of a bad place would stop the query.
         lat, lon = (f"CASE WHEN reject_reason = 0 THEN {place} END" for place in places)
@@ -71,7 +71,7 @@ def group_keys(
 
 
 def unit_keys(unit: Unit) -> dict[str, str]:
-    """Return what tells one unit of privacy from another: the user, and the day or week."""
+    """Return the keys of a privacy unit: the user, and the day or week."""
     if unit == "user":
         return {"user_id": "user_id"}
     if unit == "user-day":
@@ -103,7 +103,7 @@ def selection_counts(everything: int, used: int, records: int) -> dict[str, int]
 
 
 def create_pairs(session: Session, query: str, grouping: GroupKeys, *, squares: bool) -> None:
-    """Make the table of pairs from checked records: the keys, n, sum and perhaps sum of squares.
+    """Create the table of pairs of validated records: keys, n, sum and perhaps sum of squares.
 
     Records that are left out have no cell, and the reason in place of the user: as wide a key as
     is needed and no wider, since this table is the largest thing in memory.
@@ -124,7 +124,7 @@ def create_pairs(session: Session, query: str, grouping: GroupKeys, *, squares: 
 
 
 def deduplicate(session: Session, source: ValidatedRecords) -> tuple[str, int]:
-    """Return the checked records with one left of each (user, time), and how many were dropped.
+    """Drop repeats of a user and time; return the query of the rest and the number dropped.
 
     Few records usually share their user and time with another. These are found by a hash first,
     before any rule; a collision, or a twin that a rule leaves out, only suspects a record
@@ -140,7 +140,7 @@ def deduplicate(session: Session, source: ValidatedRecords) -> tuple[str, int]:
 
 
 def deduplicated_query(source: ValidatedRecords, some: str = "", more: Sequence[str] = ()) -> str:
-    """Return the query of records without repeats, once these were found.
+    """Return the query of records without repeats, once the repeats are known.
 
     `some` are joins and a condition, which choose among records before anything else is done with
     them; `more` are columns that these bring.
@@ -162,7 +162,7 @@ def _hashed(source: ValidatedRecords, some: str = "") -> str:
 
 
 def _create_suspects(session: Session, source: ValidatedRecords) -> None:
-    """Make the table of hashes that more than one record has.
+    """Create the table of hashes that more than one record has.
 
     They are sorted in memory where that is possible, those of one remainder after those of
     another if they are too many at once, and grouped by the engine where not.
@@ -209,9 +209,9 @@ def _null_if_rejected(columns: dict[str, str]) -> dict[str, str]:
 
 
 def _keep_smallest(source: ValidatedRecords, query: str) -> str:
-    """Return one record of each (user, time), and `c` how many there were.
+    """Return the query of one record per (user, time), with the number of repeats `n_records`.
 
-    The one of smallest place is left, on a tie the one of smallest value.
+    The record of smallest place stays, on a tie the one of smallest value.
     """
     fields = (*source.places, "quanta")
     first = "struct_pack(" + ", ".join(f"{name} := {name}" for name in fields) + ")"
@@ -254,7 +254,7 @@ def cell_table(session: Session, grid: Cells | Labels, grouping: GroupKeys) -> C
 
 
 def number_units(session: Session, query: str, grouping: GroupKeys) -> None:
-    """Make the table of units, each of which the query has once, numbered in their order."""
+    """Create the table of units from a query of distinct units, numbered in their order."""
     names = ", ".join(grouping.unit)
     session.run(
         f"CREATE OR REPLACE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY {names}) - 1 "
@@ -277,7 +277,7 @@ def to_units(table: pa.Table, unit: Unit) -> Units:
 def to_occupancy(
     pairs: pa.Table,
 ) -> tuple[Occupancy, dict[str, NDArray[np.int64]], NDArray[np.int64]]:
-    """Return who reported how often where, the fetched sums (private), and which units are used.
+    """Return the occupancy of fetched pairs, their sums (private), and which units are used.
 
     Sums are in the order of the occupancy, whose users are the used units in theirs.
     """
@@ -299,7 +299,7 @@ def to_occupancy(
 
 
 def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the order of keys that are 0 or more, and the sorted keys.
+    """Return the sorting order of non-negative keys, and the sorted keys.
 
     Key and position are sorted as one number where they fit: sooner than by position alone.
     """

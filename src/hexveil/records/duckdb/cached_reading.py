@@ -61,7 +61,7 @@ _MADE_BY = ("hexveil", "duckdb", "h3ronpy")
 
 @dataclass(frozen=True)
 class FileGroup:
-    """Files that are read together: where the dates leave them, and their entry.
+    """Files that are read together, and their position relative to the dates.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class FileGroup:
 def count_cached(
     session: Session, source: Files, relation: Relation, request: ReadRequest, cache: Cache
 ) -> CountResult:
-    """Return the counts of all records; make the table of pairs, from the cache where it can be.
+    """Count all records, from the cache where it has an entry; create the table of pairs.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def count_cached(
 
 
 class _CachedReading:
-    """One reading: the session, the files as they lie there, and what is cached of them."""
+    """One reading of files: those with a cache entry are not read again."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class _CachedReading:
         return [FileGroup(tuple(paths)) for paths in group_overlapping(self._spans)]
 
     def _mixed(self) -> bool:
-        """Return whether the files have not all the same columns, or one is listed twice."""
+        """Return whether the files have different columns, or one is listed twice."""
         paths, part = self._source.paths, self._relation.part
         if len({stamp_file.name for stamp_file in self._stamps.values()}) < len(paths):
             return True
@@ -210,7 +210,7 @@ class _CachedReading:
 
     @cached_property
     def _spans(self) -> dict[str, TimeSpan]:
-        """First and last time of each file: as cached, or found out now."""
+        """First and last time of each file, cached or queried now."""
         known: dict[FileStamp, TimeSpan] = {}
         for entry in self._entries:
             if entry.asked == self._asked and entry.spans is not None:
@@ -251,7 +251,7 @@ class _CachedReading:
 
     @property
     def _timed(self) -> bool:
-        """Whether it matters from when to when files reach."""
+        """Whether the time span of files matters."""
         return (
             aggregation.drops_repeats(self._request) or self._request.rules.select.dates is not None
         )
@@ -265,7 +265,7 @@ class _CachedReading:
         return CacheEntry(self._asked, window, self._maker, files, spans, {}, 0)
 
     def _filled(self, group: FileGroup, wanted: CacheEntry) -> CacheEntry:
-        """Return the new entry of a group, whose records are read."""
+        """Read the records of a group and return its new entry."""
         counts = self._scanned(group.paths, self._checked if wanted.window else None)
         for path in group.paths:
             if self._stamp(path) != self._stamps[path]:
@@ -336,7 +336,7 @@ class _CachedReading:
         return stamp_file(path, self._versions.declared[self._versions.number(path)][1])
 
     def _look_at(self, paths: Sequence[str]) -> None:
-        """Let the queries see the records of some files."""
+        """Point the queries at the records of some files."""
         part = self._relation.part
         query = self._relation.query if part is None else part(paths)
         self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {query}")

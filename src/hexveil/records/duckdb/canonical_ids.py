@@ -39,7 +39,7 @@ class CanonicalId:
 
 
 def canonical_id(ref: ColumnRef, document: JsonDocument | None) -> CanonicalId:
-    """Return the id in a field.
+    """Return the expressions of the canonical id in a field.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def canonical_id(ref: ColumnRef, document: JsonDocument | None) -> CanonicalId:
     if kind.name in ("time", "naive time"):
         raise InputError(
             f"user: the column {ref.column!r} holds times, which are no ids; name the column "
-            "that says whose a record is."
+            "that identifies the user of a record."
         )
     if kind.float_bits:
         return _float_id(typed_column(ref), kind.float_bits)
@@ -75,7 +75,7 @@ def _float_id(number: str, bits: int) -> CanonicalId:
 
 
 def _json_id(document: JsonDocument, path: tuple[str | int, ...]) -> CanonicalId:
-    """Return the id at a path in JSON, where each number has a type of its own."""
+    """Return the id at a path in JSON, in which each number has its own type."""
     found, is_float = document(path), document.written_as_float(path)
     number = _float_id(f"TRY_CAST({found} AS DOUBLE)", JSON_FLOAT_BITS)
     return CanonicalId(
@@ -85,7 +85,7 @@ def _json_id(document: JsonDocument, path: tuple[str | int, ...]) -> CanonicalId
 
 
 def _strip_zeros(decimal: str) -> str:
-    """Return a decimal's text without zeros that end its fraction."""
+    """Return a decimal's text without trailing zeros of its fraction."""
     return (
         f"CASE WHEN contains({decimal}, '.') THEN rtrim(rtrim({decimal}, '0'), '.') "
         f"ELSE {decimal} END"

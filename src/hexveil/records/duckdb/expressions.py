@@ -1,4 +1,4 @@
-"""SQL expressions over one record: text, numbers, instants, offsets. Every cast may fail softly."""
+"""SQL expressions over one record: text, numbers, instants, offsets. A failed cast is null."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def number_literal(value: float) -> str:
 
 
 class JsonDocument(Protocol):
-    """JSON documents, as expressions of what stands at a path in them."""
+    """Expressions of the values at paths in JSON documents."""
 
     def __call__(self, path: Path) -> str:
         """Return the expression of the text at a path."""
@@ -50,7 +50,7 @@ class JsonDocument(Protocol):
 
 
 class JsonFields:
-    """Texts in JSON documents, by their paths: extracted together, as each parses the document.
+    """Texts at paths in JSON documents, extracted together: each extraction parses the document.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def _from_text(found: str, naive: str | None) -> Instant:
 
 
 def is_common_time(found: str) -> str:
-    """Return whether text is a time like 2024-02-19T10:11:12Z of this century, or is no time.
+    """Return the test for times like 2024-02-19T10:11:12Z of this century.
 
     What of it the engine reads as a time is `OFFSET_TEXT`, and sooner known than by that. The
     engine alone would take white space before the hour, and seconds that end in a point.
@@ -288,7 +288,7 @@ def from_wall(wall: str, naive: str) -> str:
 
 
 def typed_column(ref: ColumnRef) -> str:
-    """Return the column and the part of its path that its declared type knows."""
+    """Return the column and the leading part of its path that its declared type covers."""
     found = identifier(ref.column)
     for step in ref.path[: ref.parsed]:
         found += f"[{step + 1}]" if isinstance(step, int) else f"[{literal(step)}]"

@@ -1,4 +1,4 @@
-"""Work of the engine that an interruption ends.
+"""Engine work that an interruption ends.
 
 Python takes signals in its main thread, between steps of its own, and a query can be one step of
 minutes. So the engine works in another thread while the main thread waits for it.
@@ -19,10 +19,10 @@ _AGAIN = 0.05
 
 
 def run(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
-    """Return what `work` returns.
+    """Run work of the engine and return its result.
 
-    Interrupted meanwhile, `interrupt` is called until the work ends; then KeyboardInterrupt is
-    raised. Only the main thread is ever interrupted: from another the work is just done.
+    If the run is interrupted, `interrupt` is called until the work ends; then KeyboardInterrupt is
+    raised. Only the main thread is ever interrupted; from another thread the work just runs.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()

@@ -1,4 +1,4 @@
-"""One reading, from an opened source to a data set: check, count, choose cells, fetch sums."""
+"""One reading, from a source to a data set: validate, count, select cells, fetch sums."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
-    """Return the records of a source as counts, sums and, unless they could overflow, squares.
+    """Read a source into counts, sums and, unless they could overflow, sums of squares.
 
     Raises
     ------
@@ -70,12 +70,12 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
         pairs = stored.fetch_pairs(named)
         units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     # The engine's memory is free before the pairs are put in order.
-    occupancy, found, used_units = aggregation.to_occupancy(pairs)
+    occupancy, sums, used_units = aggregation.to_occupancy(pairs)
     counts = rule_counts(request, left_out, repeats)
     counts.update(aggregation.selection_counts(everything, used, int(occupancy.n.sum())))
     facts = public_metadata(source.shown, request, occupancy, cells, counts)
     facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
-    private = Sums(found[aggregation.TOTAL], found.get(aggregation.SQUARES))
+    private = Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES))
     return Dataset(facts, private, units.take(used_units))
 
 
@@ -86,7 +86,7 @@ def public_metadata(
     cells: CellTable,
     counts: Mapping[str, int],
 ) -> PublicMetadata:
-    """Return what is public of a reading, without a way to count again."""
+    """Return the public metadata of a reading, without a way to count again."""
     return PublicMetadata(
         occupancy=occupancy,
         cells=cells,
@@ -102,14 +102,14 @@ def public_metadata(
 def rule_counts(request: ReadRequest, left_out: Mapping[int, int], repeats: int) -> dict[str, int]:
     """Return how many records each public rule left out, in the order of the rules."""
     select = request.rules.select
-    asked = {
+    is_used = {
         DROPPED: bool(select.drop_values),
         HOURS: select.hours is not None,
         DATES: select.dates is not None,
         BOX: select.box is not None,
     }
     counts = {"records read": sum(left_out.values())}
-    for reason in (*UNUSABLE, *(reason for reason, used in asked.items() if used)):
+    for reason in (*UNUSABLE, *(reason for reason, used in is_used.items() if used)):
         counts[REASONS[reason]] = left_out.get(reason, 0)
     if aggregation.drops_repeats(request):
         counts["repeats of a user and time"] = repeats

@@ -1,4 +1,4 @@
-"""Why records cannot be used, said in one sentence from public counts.
+"""Refusals of unusable records, each one sentence from public counts.
 
 Called when too many records, or all, were left out. Public are: how many records each rule left
 out, and the places and times of records. No value, id or row is ever shown.

@@ -1,4 +1,4 @@
-"""Counting the same records again on other grids: what capacity asks. No value is read.
+"""Count the same records on other grids, for capacity tables; no value is read.
 
 The places, times and users that stay after the rules are put in a temporary table once; then one
 scan per resolution counts them in slots of the finest length asked, and every timeslot adds up
@@ -50,7 +50,7 @@ class DuckDBRegridder:
     def __call__(
         self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
     ) -> tuple[PublicMetadata | None, ...]:
-        """Return the public facts on each grid; None where no cell is left after selection."""
+        """Return the public metadata on each grid; None if no cell is left after selection."""
         rules = replace(self.request.rules, privacy_unit=privacy_unit)
         request = replace(self.request, rules=rules)
         refuse_slots(grids, request)
@@ -89,7 +89,7 @@ class DuckDBRegridder:
     def _count_fine(
         self, session: Session, request: ReadRequest, grids: list[Cells | Labels]
     ) -> None:
-        """Count by all labels, or in slots of which every asked timeslot is a multiple."""
+        """Count by all labels, or in slots that divide every requested timeslot."""
         grouping = fine_keys(session, request, grids)
         columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.items())
         session.run(
@@ -101,7 +101,7 @@ class DuckDBRegridder:
 def metadata_on_grid(
     session: Session, request: ReadRequest, facts: PublicMetadata, grid: Cells | Labels
 ) -> PublicMetadata | None:
-    """Return the public facts on a grid from the table of fine counts; None without a cell."""
+    """Return the public metadata on a grid from the fine counts; None without a cell."""
     unit = {name: name for name in aggregation.unit_keys(request.rules.privacy_unit)}
     if isinstance(grid, Cells):
         cell = {"hexagon": "hexagon"}
@@ -147,15 +147,15 @@ def refuse_slots(grids: tuple[Cells | Labels, ...], request: ReadRequest) -> Non
 
 
 def group_by_fine_grid(grids: tuple[Cells | Labels, ...]) -> list[list[Cells | Labels]]:
-    """Return the grids in parts, each of which is added up from one count."""
+    """Group the grids by the fine count from which they are added up."""
     fine = dict.fromkeys(_fine(grid) for grid in grids)
-    return [[grid for grid in grids if _fine(grid) == one] for one in fine]
+    return [[grid for grid in grids if _fine(grid) == key] for key in fine]
 
 
 def fine_keys(
     session: Session, request: ReadRequest, grids: list[Cells | Labels]
 ) -> dict[str, str]:
-    """Return what kept records are counted by for grids that are alike."""
+    """Return the keys of the fine count for a group of grids."""
     keys = aggregation.unit_keys(request.rules.privacy_unit)
     if isinstance(request.rules.cells, Labels):
         return keys | {place: place for place in _places(request.rules.cells)}
@@ -163,12 +163,12 @@ def fine_keys(
 
 
 def _fine(grid: Cells | Labels) -> tuple[int, str | None] | None:
-    """Return what grids have in common that are added up from one count; None for labels."""
+    """Return the key of a grid's fine count: resolution and time zone; None for labels."""
     return (grid.resolution, grid.timezone) if isinstance(grid, Cells) else None
 
 
 def _places(read: Labels) -> list[str]:
-    """Return the names that the labels have in the checked query."""
+    """Return the names of the labels in the validating query."""
     return [f"place{i}" for i in range(len(read.columns))]
 
 

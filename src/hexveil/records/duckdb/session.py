@@ -1,4 +1,4 @@
-"""One private DuckDB connection: its limits, its scratch folder, its errors in our words.
+"""One private DuckDB connection: its limits, its scratch folder, its translated errors.
 
 DuckDB's own messages may quote rows, so none is ever passed on. The connection is always closed:
 an open one with a Python function on it reports leaks at exit.
@@ -33,7 +33,7 @@ _MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", re.IGNORECASE)
 SMALLEST_MEMORY = 64 * 10**6
 LARGEST_MEMORY = 10**15
 SORTABLE_PER_BYTE = 0.5 / 8
-"""Whole numbers that may be sorted in memory at once per byte that may be used: half of it."""
+"""Integers of 8 bytes that may be sorted per byte of the memory limit: half of it."""
 ENGINE_RESERVE = 500 * 10**6
 """Bytes that the engine keeps while numbers are sorted beside it, if it had as many."""
 _BATCH = 1 << 17
@@ -82,7 +82,7 @@ class Session:
             self._close = opened.pop_all().close
         self._pixels: dict[int, PixelLookup] = {}
         self.sortable = int(memory_size(memory) * SORTABLE_PER_BYTE)
-        """How many whole numbers may be sorted in memory at once."""
+        """Integers that may be sorted in memory at once."""
 
     def __enter__(self) -> Self:
         return self
@@ -103,7 +103,7 @@ class Session:
         self._translate_errors(lambda: self._connection.register(name, table))
 
     def forget(self, name: str) -> None:
-        """Take a table in memory its name again, and with it its room."""
+        """Remove the name of a table in memory, which frees it."""
         self._translate_errors(lambda: self._connection.unregister(name))
 
     def hexagon(self, lat: str, lon: str, resolution: int) -> str:
@@ -140,20 +140,20 @@ class Session:
 
     @contextmanager
     def sharing(self) -> Iterator[None]:
-        """Leave half of the memory to what is sorted beside the engine, which spills sooner."""
-        kept = max(self._memory / 2, min(self._memory, ENGINE_RESERVE))
-        self.run(f"SET memory_limit='{int(kept)}B'")
+        """Lower the engine's memory limit by half, for numbers that are sorted beside it."""
+        reserve = max(self._memory / 2, min(self._memory, ENGINE_RESERVE))
+        self.run(f"SET memory_limit='{int(reserve)}B'")
         yield
         # Not after a failure: the engine may be beyond use, and would hide what it was.
         self.run(f"SET memory_limit='{int(self._memory)}B'")
 
-    def repeated(self, query: str, most: int) -> NDArray[np.uint64] | None:
-        """Return what a query's only column, whole numbers, holds more than once.
+    def repeated(self, query: str, limit: int) -> NDArray[np.uint64] | None:
+        """Return the integers that occur more than once in a query's only column.
 
-        None if it has more than `most` rows: they would not fit.
+        None if it has more than `limit` rows: they would not fit.
         """
         with self.sharing():
-            found = self._translate_errors(lambda: self._column(query, most))
+            found = self._translate_errors(lambda: self._column(query, limit))
         if found is None:
             return None
         found.sort()
@@ -170,7 +170,7 @@ class Session:
         return {column[0]: column[1] for column in found}
 
     def _translate_errors(self, work: Callable[[], T]) -> T:
-        """Do some work of the engine; failures in our words, interruptions at once."""
+        """Run work of the engine: failures translated, interruptions immediate."""
         return _translate_errors(
             lambda: interruptible_queries.run(work, self._connection.interrupt)
         )
@@ -178,15 +178,15 @@ class Session:
     def _execute(self, query: str) -> duckdb.DuckDBPyConnection:
         return self._translate_errors(lambda: self._connection.execute(query))
 
-    def _column(self, query: str, most: int) -> NDArray[np.uint64] | None:
-        """Return a query's only column; None if it has more than `most` rows."""
-        seen, size = np.empty(most, dtype=np.uint64), 0
+    def _column(self, query: str, limit: int) -> NDArray[np.uint64] | None:
+        """Return a query's only column; None if it has more than `limit` rows."""
+        numbers, size = np.empty(limit, dtype=np.uint64), 0
         for batch in self._connection.sql(query).to_arrow_reader(_BATCH):
-            if size + len(batch) > most:
+            if size + len(batch) > limit:
                 return None
-            seen[size : size + len(batch)] = batch.column(0).to_numpy()
+            numbers[size : size + len(batch)] = batch.column(0).to_numpy()
             size += len(batch)
-        return seen[:size]
+        return numbers[:size]
 
 
 def _connection(memory: str, threads: int | None, folder: str) -> duckdb.DuckDBPyConnection:
@@ -240,7 +240,7 @@ _FAILURES = {
 
 
 def _translate_errors(work: Callable[[], T]) -> T:
-    """Return what some work of the engine returns, or raise its failure in our words.
+    """Run work of the engine and return its result; translate its failures.
 
     Raised outside of the handler: else the engine's error, which may quote rows, would hang on
     ours as its context, for any program that reports errors to find.
@@ -253,7 +253,7 @@ def _translate_errors(work: Callable[[], T]) -> T:
 
 
 def _translate(error: duckdb.Error) -> HexveilError:
-    """Return the error that says the same without a word of DuckDB's, which may quote rows."""
+    """Return our error for a failure of DuckDB; its own text may quote rows."""
     text = str(error)
     if isinstance(error, duckdb.OutOfMemoryException):
         return StorageError(

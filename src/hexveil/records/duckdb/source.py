@@ -353,7 +353,7 @@ def _check_same(
     names: Sequence[set[str]],
     configured: Collection[str] = (),
 ) -> None:
-    """Refuse files whose columns differ, unless the caller listed them one by one."""
+    """Refuse files with different columns, unless the caller listed them one by one."""
     if source.listed:
         return
     for path, found, own in zip(source.paths, columns, names, strict=True):

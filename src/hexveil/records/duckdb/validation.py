@@ -1,4 +1,4 @@
-"""The rules a record passes before it is counted, as one query; each drop has a public reason.
+"""The rules that a record passes before it is counted, as one query; rejects have a public reason.
 
 Order (DESIGN, "Rules that guard the proof"): records that are malformed, or without a usable
 value, user, time or place (records whose id is an inexact float are counted apart, and refused);
@@ -50,20 +50,20 @@ REASONS = (
     "outside the dates",
     "outside the box",
 )
-"""Why a record is left out, in the order of the rules; the number is its place in this list."""
+"""Reject reasons, in the order of the rules; the index is the reason's number."""
 UNPARSABLE, NO_VALUE, NO_USER, INEXACT_USER, NO_TIME, NO_PLACE = range(1, 7)
 DROPPED, HOURS, DATES, BOX = range(7, 11)
 UNUSABLE = (UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE)
 """Reasons that may cover some records; a single one with an inexact id is refused."""
 INTEGER_KEY_PREFIX = "whole_"
-"""What the name of a column of whole numbers begins with, whose text is another column."""
+"""Prefix of an integer column that stands for a text column: equal integers, equal texts."""
 PARSED = "parsed_records"
 """Temporary table: records that were text, parsed once."""
 
 
 @dataclass(frozen=True)
 class ValidatedRecords:
-    """The checked records of one relation.
+    """The validated records of one relation.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class ValidatedRecords:
 def validate_records(
     session: Session, relation: Relation, request: ReadRequest, *, parse: bool = False
 ) -> ValidatedRecords:
-    """Return the query that checks every record of a relation.
+    """Return the query that validates every record of a relation.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class _RawColumns:
         }
 
     def _twin(self, name: str, ref: ColumnRef) -> dict[str, str]:
-        """Return the whole number whose text a column is, if it is one's."""
+        """Return the integer column behind a text, if the source has one."""
         found = None if self._document else whole_number(ref)
         return {} if found is None else {INTEGER_KEY_PREFIX + name: found}
 
@@ -232,11 +232,11 @@ class _RawColumns:
         return columns
 
     def key(self, name: str) -> str:
-        """Return the column that says whether a text is there: its whole number, if it has one."""
+        """Return the column that is null where a text is: its integer column, if it has one."""
         return INTEGER_KEY_PREFIX + name if INTEGER_KEY_PREFIX + name in self.twins else name
 
     def _instants(self, query: str) -> str:
-        """Put the instant in place of what it follows from: a step of its own, computed once."""
+        """Replace UTC and wall-clock times by the instant: a separate step, computed once."""
         naive = self._request.rules.naive
         if self._request.columns.time is None:
             return query
@@ -254,7 +254,7 @@ class _RawColumns:
 
 
 def _reject_reason(request: ReadRequest, raw: _RawColumns) -> str:
-    """Return the number of the first rule that leaves a record out, 0 if none does."""
+    """Return the number of the first rule that rejects a record, 0 if none does."""
     tests = [
         (UNPARSABLE, "malformed"),
         (NO_VALUE, "value IS NULL OR NOT isfinite(value)"),

@@ -59,7 +59,7 @@ class TimeSpan:
 
 @dataclass(frozen=True)
 class FileStamp:
-    """What tells a file, as it is declared and as it lies on the disk.
+    """Identity of a file: its path, declared version, size and time of change.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class FileStamp:
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """The head of an entry: of which files, for which question, and its public counts.
+    """Head of an entry: its files, its query, and its public counts.
 
     Attributes
     ----------
@@ -126,14 +126,14 @@ class CacheEntry:
 
 @dataclass(frozen=True)
 class Cache:
-    """Where sums are cached, and under which declared versions."""
+    """A cache folder, with the declared versions of files."""
 
     folder: Path
     versions: Versions
 
 
 def resolve_cache(cache: object, version: object, given: object, source: object) -> Cache | None:
-    """Return where sums of a source are cached; None if they are not.
+    """Return the cache of a source; None without one.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def _could_contain(source: str, cache: str) -> bool:
 
 
 class CacheFolder:
-    """PRIVATE. A cache folder that is there and safe to use."""
+    """PRIVATE. An existing cache folder that is safe to use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -224,7 +224,7 @@ class CacheFolder:
         return [e for path, e in found if e is not None and path.name == e.key + HEAD]
 
     def whole(self, entry: CacheEntry) -> bool:
-        """Return whether the table of an entry is what its head says."""
+        """Return whether the table of an entry matches its head."""
         return not entry.table or _digest(self._folder / entry.table) == entry.digest
 
     def table(self, entry: CacheEntry) -> str:
@@ -232,7 +232,7 @@ class CacheFolder:
         return str(self._folder / entry.table)
 
     def put(self, entry: CacheEntry, write: Callable[[str], None] | None) -> CacheEntry:
-        """Keep an entry whose table `write` writes to a path; return it, with its table.
+        """Store an entry with the table that `write` writes to a path; return the entry.
 
         What it replaces is removed. If another process was faster, its entry stands.
         """
@@ -258,7 +258,7 @@ class CacheFolder:
         return stands
 
     def _clean(self, kept: CacheEntry) -> None:
-        """Remove what an entry replaces, and tables of no head. Only under the lock."""
+        """Remove superseded entries and orphaned tables. Only under the lock."""
         named = set()
         for path in list(self._folder.iterdir()):
             if path.name.endswith(HEAD) and path.name != kept.key + HEAD:
@@ -275,7 +275,7 @@ class CacheFolder:
 
 
 def stamp_file(path: str, version: str) -> FileStamp:
-    """Return what tells a file now."""
+    """Return the current identity of a file."""
     try:
         found = os.stat(path)  # noqa: PTH116  as the engine opens it
         full = os.path.realpath(path)
@@ -368,7 +368,7 @@ def _safe(found: os.stat_result) -> bool:
 
 
 @contextlib.contextmanager
-def _translate_errors(what: str) -> Iterator[None]:
+def _translate_errors(action: str) -> Iterator[None]:
     """Raise the system's refusal as a sentence."""
     try:
         yield
@@ -377,5 +377,6 @@ def _translate_errors(what: str) -> Iterator[None]:
     except OSError as error:
         why = atomic_files.reason(error)
         raise StorageError(
-            f"the cache folder cannot be {what} ({why}); free space or name another, and run again."
+            f"the cache folder cannot be {action} ({why}); free space or name another, and run "
+            "again."
         ) from None

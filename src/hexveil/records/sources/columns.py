@@ -1,4 +1,4 @@
-"""Where each configured column is found in a source: names, paths into nested fields, places.
+"""Resolution of configured columns: names, paths into nested fields, places.
 
 One dotted name may mean three things, tried in this order: a column of exactly that name, a path
 into a nested field, and a path into a column that holds JSON text. A place in one field is in
@@ -22,7 +22,7 @@ TypeName = Literal[
 
 @dataclass(frozen=True)
 class ColumnType:
-    """What a column or field holds, by its declared type.
+    """Declared type of a column or field.
 
     Attributes
     ----------

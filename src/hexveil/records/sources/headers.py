@@ -123,7 +123,7 @@ def first_line(path: str, among: Sequence[str] = ()) -> FirstLine:
 
 
 def _unnamed(shown: str, lines: Sequence[Sequence[str]] | None) -> InputError:
-    """Return the error of a file whose first line names no columns."""
+    """Return the error of a file without column names in its first line."""
     if lines is None:
         return InputError(f"source: {shown} is not a readable CSV file in UTF-8.")
     if not lines or not any(lines[0]):

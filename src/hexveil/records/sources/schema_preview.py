@@ -19,7 +19,7 @@ _MEMORY = "500MB"
 
 @dataclass(frozen=True)
 class SourceSchema:
-    """What a source's columns are called and hold.
+    """Names and types of a source's columns.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ def inspect_schema(
 
 
 def _refuse_doubtful(path: str, among: Sequence[str], known: Collection[str]) -> None:
-    """Refuse a CSV file whose first line may be a record."""
+    """Refuse a CSV file if its first line may be a record."""
     fields = first_line(path, among).fields
     if not is_confirmed(fields, known) and not has_header(path):
         shown = safe_path(path, among)

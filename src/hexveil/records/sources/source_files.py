@@ -1,4 +1,4 @@
-"""What a source is: files of one kind, or a table in memory. Found, named, not yet read.
+"""Resolution of a source: files of one kind, or a table in memory; nothing is read yet.
 
 Only names and the first bytes of files are looked at here; packed files are unpacked once, for
 only their end tells whether they are whole.
@@ -84,7 +84,7 @@ class MemoryTable:
 
 @dataclass(frozen=True, repr=False)
 class Frame:
-    """PRIVATE. A Spark DataFrame, of which nothing is read yet; its repr shows nothing of it."""
+    """PRIVATE. A Spark DataFrame that is not read yet; its repr shows nothing of it."""
 
     data: Any
     shown: str = FRAME_NAME
@@ -141,7 +141,7 @@ def is_spark(thing: object, kind: str) -> bool:
 
 
 def resolve_spark_source(source: object) -> Files | MemoryTable | Frame | Remote:
-    """Return what the caller's source stands for, where Spark reads it.
+    """Resolve the caller's source for Spark.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def _refuse_name_of_table(source: object) -> None:
 
 
 def resolve_source(source: object, *, unpack: bool = True) -> Files | MemoryTable:
-    """Return what the caller's source stands for.
+    """Resolve the caller's source.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def _matching_files(name: str) -> list[str]:
 
 
 def _refuse_tables(folder: Path) -> None:
-    """Refuse a folder whose files are not all records now: a table's log says which are."""
+    """Refuse the folder of a Delta or Iceberg table: its log says which files count."""
     for kind, sign in (("Delta", "_delta_log"), ("Iceberg", "metadata/version-hint.text")):
         if (folder / sign).exists():
             raise InputError(
@@ -332,7 +332,7 @@ def check_compressed(path: str, among: Sequence[str]) -> None:
 
 
 def _open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
-    """Return what some work with a file returns, or raise what goes wrong as a sentence.
+    """Return the result of work with a file; raise its failure as a sentence.
 
     The system's error holds the full path, so it is not kept as the context of ours.
     """

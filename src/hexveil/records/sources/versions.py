@@ -1,4 +1,4 @@
-"""The version of records, as their holder declares it: one for all files, or one for each.
+"""Declared versions of records: one for all files, or one per file.
 
 What is cached is trusted as long as this declaration says that a file is the same; so it is part
 of what is published (`data.version` of a manifest).
@@ -43,7 +43,7 @@ class Versions:
 
     @classmethod
     def of(cls, version: object) -> Versions:
-        """Return what a caller declared."""
+        """Return the versions that a caller declared."""
         pairs = list(version.items()) if isinstance(version, Mapping) else [("", version)]
         if not pairs or not all(_is_text(text) for _, text in pairs):
             raise InputError(
@@ -65,7 +65,7 @@ class Versions:
         )
 
     def describe(self, used: Iterable[int]) -> str:
-        """Return as a line what was declared of the files that are used."""
+        """Return the declared versions of the used files as a line."""
         return join_pairs((self.declared[number] for number in sorted(set(used))), "; ")
 
 

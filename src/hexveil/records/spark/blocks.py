@@ -1,4 +1,4 @@
-"""What tasks do with blocks of pairs: pack them, and answer questions about them.
+"""Tasks over blocks of pairs: pack them, and map functions over them.
 
 A block travels as bytes, so that Spark keeps it as one value and numpy reads it where it lies.
 Nothing of a block is in an error.
@@ -59,7 +59,7 @@ def pack_task(whole: WholeGroup, scale: ValueLattice) -> Callable[[pa.Table], pa
 
 
 def map_task(whole: WholeGroup, others: int, given: Callable[[], Given], *, sums: bool) -> Any:  # noqa: ANN401
-    """Return the work of a task that answers a question about its blocks.
+    """Return the work of a task that maps a function over its blocks.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def unpack_arrays(found: bytes) -> tuple[NDArray[Any], ...]:
 
 
 def _digest(pairs: bytes, sums: bytes) -> bytes:
-    """Return what tells whether a block was made of the same records again."""
+    """Return the digest that shows whether a block was rebuilt from the same records."""
     found = hashlib.blake2b(pairs, digest_size=16)
     found.update(sums)
     return found.digest()
@@ -143,7 +143,7 @@ def _from_bytes(packed: bytes) -> list[NDArray[Any]]:
 
 
 def _catch_errors(work: Callable[[], Any]) -> Any:  # noqa: ANN401  whatever the work returns
-    """Return what the work returns; of a failure only that there was one may be known."""
+    """Return the result of the work; a failure reveals nothing but that it happened."""
     try:
         return work()
     except Exception:  # noqa: BLE001, S110  its words could hold a value

@@ -1,4 +1,4 @@
-"""Records counted and summed by Spark: pairs that stay there, what fits on the driver here."""
+"""Records counted and summed by Spark: pairs stay there, cells and units are on the driver."""
 
 from __future__ import annotations
 

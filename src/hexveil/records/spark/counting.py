@@ -1,4 +1,4 @@
-"""One reading by Spark: check, count and sum in tasks, choose cells and number units here."""
+"""One reading by Spark: tasks validate, count and sum; the driver selects cells."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def count_groups(
 def deduplicate_by_user(
     there: TaskRecords, made: pa.Schema, how: tasks.TaskGrouping | None
 ) -> DataFrame:
-    """Return what tasks make of kept records, all of a user in one task, without repeats.
+    """Drop repeats, all records of a user in one task; count or list the rest.
 
     A pair is of one user, so that its counts and sums are then whole.
     """
@@ -138,7 +138,7 @@ def _tally_schema(grouping: aggregation.GroupKeys, *, squares: bool) -> pa.Schem
 
 @contextmanager
 def persisted(frame: DataFrame) -> Iterator[DataFrame]:
-    """Keep what a frame's tasks made while the body runs, which asks for it more than once."""
+    """Persist a frame while the body runs, which uses it more than once."""
     stored = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield stored
@@ -148,7 +148,7 @@ def persisted(frame: DataFrame) -> Iterator[DataFrame]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Summary:
-    """What is known of all cells: their users and records, and what was left out. Public."""
+    """Summary of all cells: their users and records, and the rejects. Public."""
 
     cells: pa.Table
     left_out: dict[int, int]
@@ -241,7 +241,7 @@ _SMALL = 2**26
 
 
 class DistributedQueries(Session):
-    """Runs a query of counts on all records: what is wrong with them is found out by tasks.
+    """Session that runs a query of counts on all records, in tasks.
 
     It stands where refusals look for the session that has the records.
     """

@@ -1,4 +1,4 @@
-"""A data set whose pairs stay in Spark, in blocks; cells and users are on the driver.
+"""A data set with its pairs in Spark, in blocks; cells and users are on the driver.
 
 Blocks are kept in Spark's memory and on executors' disks, or checkpointed where the session has a
 folder for that. A block that is lost with its executor is made again from the records; should these
@@ -129,7 +129,7 @@ class BlockStore:
         return (blocks.unpack_arrays(found) for found in rows["found"].to_pylist())
 
     def _check(self, whole: WholeGroup, digests: dict[int, bytes]) -> None:
-        """Refuse blocks that are not what they were when they were first asked."""
+        """Refuse blocks that changed since they were first mapped over."""
         if self._digests.setdefault(whole, digests) != digests:
             raise StorageError(_CHANGED)
 

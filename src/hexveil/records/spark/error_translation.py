@@ -1,4 +1,4 @@
-"""Failures of Spark in our words: its messages may quote records, so none is passed on."""
+"""Translation of Spark's failures: its messages may quote records, so none is passed on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def translate_errors(work: Callable[[], T]) -> T:
-    """Return what some work of Spark returns, or raise its failure in our words.
+    """Run work of Spark and return its result; translate its failures.
 
     Raised outside of the handler: else Spark's error would hang on ours as its context.
     """

@@ -29,13 +29,13 @@ def column(name: str) -> Column:
 
 
 def map_batches(frame: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
-    """Return what tasks make of a frame's rows; nothing is run yet."""
+    """Map a task over a frame's batches of rows; nothing runs yet."""
     shape = ", ".join(f"{field.name} {_NAMES[field.type]}" for field in schema)
     return frame.mapInArrow(work, shape)
 
 
 def with_arrow_types(frame: DataFrame) -> DataFrame:
-    """Return a frame whose columns all reach a task as Arrow: as text where Arrow has no such type.
+    """Cast columns that Arrow has no type for to text, so that every column reaches a task.
 
     A variant is text too, which is then JSON like any other.
     """

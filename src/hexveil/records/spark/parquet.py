@@ -95,7 +95,7 @@ def _exists(spark: SparkSession, path: str) -> bool:
 def _folders(
     session: Session, relation: Relation, paths: Sequence[str], names: Sequence[str]
 ) -> dict[str, tuple[object, ...]]:
-    """Return what the names of each file's folders say, as DuckDB reads them."""
+    """Return the key=value columns of each file's folders, as DuckDB reads them."""
     if not names or relation.part is None:
         return {}
     columns = ", ".join(map(identifier, names))
@@ -112,7 +112,7 @@ def _with_folders(
     folders: dict[str, tuple[object, ...]],
     names: Sequence[str],
 ) -> DataFrame:
-    """Return the files' rows, each with what its folders' names say."""
+    """Join the files' rows with the columns of their folders."""
     if not folders:
         return frame
     frame = frame.withColumn(_PATH, F.col("_metadata.file_path"))

@@ -1,4 +1,4 @@
-"""Counting the same records again on other grids, by Spark's tasks: what capacity asks.
+"""Count the same records on other grids with Spark, for capacity tables.
 
 Kept records are listed once. Counts on the finest grids come to the driver, where they are added up
 as the DuckDB engine does; so there may be as many as pairs are fetched to the driver, no more.

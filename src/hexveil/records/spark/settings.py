@@ -1,4 +1,4 @@
-"""Settings of a Spark session that say how hexveil reads there."""
+"""hexveil's settings of a Spark session."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASK_MEMORY = "spark.hexveil.taskMemory"
-"""What DuckDB may use in one task; it is not part of what Spark gives to Java."""
+"""DuckDB's memory limit per task; it is not part of Spark's memory for Java."""
 ON_DRIVER = "spark.hexveil.pairsOnDriver"
 """Up to how many pairs are fetched to the driver; more stay in Spark."""
 _DEFAULTS = {TASK_MEMORY: "256MB", ON_DRIVER: str(2**25)}
 
 
 def task_memory(engine: SparkSession) -> str:
-    """Return what DuckDB may use in one task."""
+    """Return DuckDB's memory limit per task."""
     return check_memory(_setting(engine, TASK_MEMORY))
 
 

@@ -1,11 +1,11 @@
-"""What a task does on an executor: DuckDB on its part of the records, Arrow batches in and out.
+"""Spark tasks: DuckDB on a partition of the records, Arrow batches in and out.
 
 A task opens one private DuckDB connection, and closes it; what is learnt of hexagons, which is
 nobody's, stays for the next task of the process.
 Nothing of a record is in an error: the engine's own words never leave `Session`, and what it says
 of a malformed source goes to the driver as a row of its own, a sentence.
 
-Rows that a task makes hold, beside the keys and sums of records: `why`, which is 0 for records that
+Rows that a task makes hold, beside keys and sums: `reject_reason`, which is 0 for records that
 are kept, or the number of the rule that left out `n` of them, or `REPEATS` or `FAILED`; and `note`,
 the sentence of a failure.
 """
@@ -69,7 +69,7 @@ class TaskInput:
 
 @dataclass(frozen=True)
 class TaskGrouping:
-    """What records are counted by, so that a task can make its own `sums.Keys`.
+    """Description of the keys of records, from which a task builds its own `GroupKeys`.
 
     Attributes
     ----------
@@ -87,12 +87,12 @@ class TaskGrouping:
     squares: bool
 
     def keys(self, session: Session) -> aggregation.GroupKeys:
-        """Return what records are grouped by."""
+        """Return the keys of records."""
         return aggregation.group_keys(session, self.grid, self.unit, self.places)
 
 
 class _Session(Session):
-    """PRIVATE. A connection of one thread, which shares what its process has learnt of hexagons."""
+    """PRIVATE. A connection of one thread, which shares its process's lookup of hexagons."""
 
     def __init__(self, memory: str) -> None:
         super().__init__(memory, threads=1)
@@ -234,7 +234,7 @@ def _run_query(
     schema: pa.Schema | None,
     batches: Batches,
 ) -> Batches:
-    """Yield what a query makes of a task's records, in the shape of `schema` if that is given."""
+    """Yield the result of a query on a task's records, with the columns of `schema` if given."""
     with _Session(given.memory) as session:
         query, parts = statement(session), 0
         for _ in _feed(session, given, batches):
@@ -311,7 +311,7 @@ def _reject_rows(schema: pa.Schema, counts: Mapping[int, int]) -> Batches:
 
 
 def catch_errors(work: Work, schema: pa.Schema, batches: Batches) -> Batches:
-    """Yield what a task makes; a failure becomes a row or an error without anything private.
+    """Yield a task's batches; a failure becomes a row or an error without private content.
 
     What is wrong with the source stays so if the task is tried again: it is told as a row. Other
     failures may pass, so that Spark tries again; their cause, which may quote records, is cut off.

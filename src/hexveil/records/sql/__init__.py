@@ -1,4 +1,4 @@
-"""The query that makes sums elsewhere: what `hexveil inspect --sql` prints."""
+"""The query that makes a table of sums, printed by `hexveil inspect --sql`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In what four dialects of SQL differ, for the one query that makes sums elsewhere.
+"""Differences of four SQL dialects, for the query that makes a table of sums.
 
 Templates hold `{x}` and the like. A local wall clock is whole seconds since 1970 on that clock,
 so that flooring to slots is the same arithmetic everywhere.
@@ -20,7 +20,7 @@ StartName = Literal["calendar", "pooled", "day"]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one engine writes what the query needs.
+    """SQL syntax of one engine, as far as the query needs it.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Dialect:
         return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
 
     def id_kind(self, x: str) -> str:
-        """Return what kind of id a column holds, by its type.
+        """Return the expression of the kind of id in a column, by its type.
 
         Of a float the whole number below which its whole numbers are exact, 0 of a decimal, and
         null of all others.

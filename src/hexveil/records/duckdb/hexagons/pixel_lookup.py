@@ -139,7 +139,7 @@ class PixelLookup:
         return number, rest, computed
 
     def _place(self, row: Places, column: Places) -> tuple[Places, Places]:
-        """Return where tiles stand in the hash table, and what tells those of one place apart."""
+        """Return each tile's place in the hash table, and the tag that identifies it there."""
         place = row * np.uint32(251)
         place += column
         place &= np.uint32(_TABLE - 1)

@@ -1,4 +1,4 @@
-"""What stands in the pixels of a tile, with the proof that it is exact.
+"""Codes of the pixels of a tile, with the proof that they are exact.
 
 A square is a rectangle of degrees, about an H3 edge / 8 across. Let the 16 corners of the block of
 3 x 3 squares around it lie in the hexagons of a set S. Then so does the whole square. For any other
@@ -66,7 +66,7 @@ _SPREADING = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, eq=False)
 class BorderLines:
-    """What codes of pixels stand for; made anew when it grows, so that threads see whole ones.
+    """Meaning of pixel codes; replaced as a whole when it grows, so that threads see no half.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class BorderLines:
 
     @classmethod
     def empty(cls) -> BorderLines:
-        """Return what stands for nothing but code 0."""
+        """Return the meaning of code 0 alone."""
         none = np.zeros(1, dtype=np.int32)
         return cls(none, none, np.zeros((3, 1)))
 
@@ -151,7 +151,7 @@ class Raster:
         self._line_of: dict[int, int] = {}
 
     def codes(self, tiles: NDArray[np.int64]) -> Codes:
-        """Return the code of each pixel of tiles, and keep what the codes stand for."""
+        """Return the code of each pixel of tiles, and remember its meaning."""
         lines = self._resolution <= FINEST_LINES
         size = 2 if lines else 1
         row, column = (tiles >> 32) * TILE, (tiles & 0xFFFFFFFF) * TILE
@@ -252,7 +252,7 @@ class Raster:
 
 @dataclass(frozen=True, eq=False)
 class _Squares:
-    """Squares whose blocks lie in two or three hexagons.
+    """Squares with blocks in two or three hexagons.
 
     Attributes
     ----------
@@ -271,7 +271,7 @@ class _Squares:
 
 
 def _squares(corner: Codes, low: Codes, high: Codes) -> _Squares:
-    """Return those of all squares; `low` and `high` are the ends of what is in each block."""
+    """Return the shared squares; `low` and `high` are the extreme hexagons of each block."""
     tile, row, column = np.nonzero(low != high)
     low, high = low[tile, row, column][:, None], high[tile, row, column][:, None]
     four = np.arange(4)

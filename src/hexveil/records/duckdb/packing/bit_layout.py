@@ -1,4 +1,4 @@
-"""How kept records are packed into whole numbers: which field stands where, and what numbers it.
+"""Bit layout of kept records packed into integers.
 
 From the highest bits to the lowest: the hexagon and the slot, or the labels; the user; the day or
 week if a unit has one; the value in quanta. Slots, days and values are counted from their least,
@@ -32,7 +32,7 @@ COMBINATION = "combination"
 
 @dataclass(frozen=True)
 class Field:
-    """A whole number within a packed one.
+    """An integer field of a packed record.
 
     Attributes
     ----------
@@ -50,17 +50,17 @@ class Field:
 
     @property
     def bits(self) -> int:
-        """Bits that the largest needs."""
+        """Number of bits of the largest value."""
         return ((self.largest - self.least) // self.step).bit_length()
 
     def read(self, packed: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the numbers again from their counts of steps."""
+        """Decode the values of the field."""
         return packed.astype(np.int64) * self.step + self.least
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What is packed, from high to low: hexagon, cell fields, user, unit fields, value."""
+    """Fields of a packed record, from high to low bits: hexagon, cell, user, unit, value."""
 
     cell: tuple[Field, ...]
     unit: tuple[Field, ...]
@@ -105,7 +105,7 @@ class Layout:
 def make_layout(
     session: Session, source: ValidatedRecords, grouping: GroupKeys, rules: Rules
 ) -> Layout | None:
-    """Return how records are packed; None if no record has a time, where they have any."""
+    """Return the layout of records; None if it needs times and no record has one."""
     users = _number(session, source, USERS, {"user_id": "user_id"}, "number")
     labels = _number_labels(session, source) if source.labelled else ()
     clocked = {n: e for n, e in grouping.all.items() if n in ("slot", "day", "week")}
@@ -142,7 +142,7 @@ def _number_labels(session: Session, source: ValidatedRecords) -> tuple[Field, .
 def _number(
     session: Session, source: ValidatedRecords, table: str, named: dict[str, str], number: str
 ) -> int:
-    """Make a table of the distinct texts of raw columns, in order; return how many there are.
+    """Create a table of the distinct texts of raw columns, in order; return their number.
 
     Whole numbers are told apart in place of their texts, and stand beside them.
     """
@@ -164,12 +164,12 @@ def _number(
 
 
 def key_column(source: ValidatedRecords, name: str) -> str:
-    """Return the column that tells a raw column's texts apart: the text, or its whole number."""
+    """Return the column that identifies a raw column's texts: the text, or its integer."""
     return INTEGER_KEY_PREFIX + name if INTEGER_KEY_PREFIX + name in source.twins else name
 
 
 def join_numbers(source: ValidatedRecords) -> str:
-    """Return how checked records find the numbers of their users and labels."""
+    """Return the joins that give records the numbers of their users and labels."""
     found = f" LEFT JOIN {USERS} USING ({key_column(source, 'user_id')})"
     if not source.labelled:
         return found

@@ -1,4 +1,4 @@
-"""Counts and sums per (cell, unit) by sorting: each kept record is packed into one whole number.
+"""Counts and sums per (cell, unit) by sorting records that are packed into integers.
 
 Which field stands where: `layout`. Hexagons are numbered as they are met and then renumbered in
 their order. Nothing is hashed or rounded, so equal numbers are equal records, and sorted numbers
@@ -68,7 +68,7 @@ PLACES = 1 << 15
 def pack(
     session: Session, source: ValidatedRecords, grouping: GroupKeys, rules: Rules, *, alone: bool
 ) -> PackedPairs | None:
-    """Return the pairs of checked records; None where the engine had better group them.
+    """Return the pairs of validated records; None if the engine should group them.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def pack(
 def _user_ranges(
     session: Session, source: ValidatedRecords, records: int
 ) -> list[_UserRange] | None:
-    """Return the users whose records are sorted at once; None if one user's are too many."""
+    """Split users into ranges that are sorted at once; None if one user has too many records."""
     most = session.sortable
     if records <= most:
         return [_UserRange(0, 0, records, last=True)]
@@ -133,7 +133,7 @@ def _user_ranges(
 
 @dataclass(frozen=True)
 class _UserRange:
-    """Users by their numbers, from `first` to before `end`, and how many records they have.
+    """A range of user numbers, from `first` to before `end`, with its number of records.
 
     The part that is first and last has all users.
     """
@@ -145,7 +145,7 @@ class _UserRange:
 
 
 def _query(source: ValidatedRecords, layout: Layout, part: _UserRange, *, alone: bool) -> str:
-    """Return the query of kept records' places, and what is packed below their hexagon.
+    """Return the query of kept records: their places, and the bits below their hexagon.
 
     Of a part of the users; records that are left out are in the first part, the reason below 0,
     and so are those of users whom nobody knows, which are null. Where records are left `alone`,
@@ -168,7 +168,7 @@ def _query(source: ValidatedRecords, layout: Layout, part: _UserRange, *, alone:
 
 
 class _PairBuilder:
-    """The pairs of records, added part by part.
+    """Builder of the pairs, one range of users after another.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class _PairBuilder:
         self._hexagons_in_order: Numbers | None = None
 
     def add(self, session: Session, query: str, part: _UserRange) -> bool:
-        """Add up some users' records; return whether their hexagons fit."""
+        """Sum the records of a range of users; return whether their hexagons fit."""
         records, size = np.empty(part.records, dtype=np.uint64), 0
         for batch in session.stream(query):
             for start in range(0, len(batch), PLACES):
@@ -202,7 +202,7 @@ class _PairBuilder:
         return True
 
     def _sort(self, records: Numbers, *, only: bool) -> None:
-        """Add up kept records, in whose room the pairs are put; `only` if there are no others."""
+        """Sum kept records in place; `only` if there are no other ranges of users."""
         if only and self._pixels is not None:
             self._hexagons_in_order = renumber(records, self._layout.below, self._hexagons)
         records.sort()

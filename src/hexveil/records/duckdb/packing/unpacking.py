@@ -1,4 +1,4 @@
-"""From sorted numbers, each a packed record, to the table of pairs in order.
+"""Decode sorted, packed records to the table of pairs.
 
 What is made is as large as the pairs are many, and a system takes longer to hand out memory than to
 fill it: so the numbers of pairs stand in the room of the records they are made of, everything else
@@ -46,8 +46,8 @@ class PackedPairs:
     cell, unit : ndarray of int64, shape (n_pairs,)
         Rows of `cells` and `units`.
     sums : mapping of str to ndarray of int64
-        `n`, `q` and perhaps `qq` of each pair. These may have overflowed where sums of as many
-        values, or of their squares, could: those are refused, or not used.
+        `n`, `total` and perhaps `total_sq` of each pair. Where sums of as many values, or of
+        their squares, could overflow, these may have: they are refused, or not used.
     left_out : dict of int to int
         Per reason (0: kept) how many records it covers.
     """
@@ -122,7 +122,7 @@ class PairSums:
     sums: dict[str, Whole]
 
     def apart(self) -> PairSums:
-        """Return the same in room of its own, without what is left of the records'."""
+        """Return a copy, which frees the memory of the records."""
         return PairSums(self.pair.copy(), {name: sums.copy() for name, sums in self.sums.items()})
 
 
@@ -139,7 +139,7 @@ def renumber(packed: Numbers, below: int, names: Numbers) -> Numbers:
 
 
 def sum_pairs(records: Numbers, value_bits: int, *, squares: bool) -> PairSums:
-    """Return counts and sums of the pairs of sorted records, in whose room they are put."""
+    """Sum sorted records to pairs, in place: the pairs overwrite the records."""
     value, mask = np.uint64(value_bits), _mask(value_bits)
     # Room for a pair per record, of which the system gives what is written to.
     names = ("n", "total", "total_sq") if squares else ("n", "total")
@@ -217,7 +217,7 @@ def _units(session: Session, units: Numbers, layout: Layout) -> pa.Table:
 
 
 def _columns(fields: Sequence[Field], packed: Numbers) -> tuple[dict[str, Any], Numbers]:
-    """Return the fields that are the lowest of packed numbers, and what is above them."""
+    """Decode the lowest fields of packed integers; return them and the remaining high bits."""
     columns: dict[str, Any] = {}
     for field in reversed(fields):
         columns[field.name] = field.read(packed & _mask(field.bits))
@@ -243,7 +243,7 @@ def _units_of(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
 
 
 def _run_starts(ordered: Numbers) -> Whole:
-    """Return where each distinct one of sorted numbers, of which there are some, first is."""
+    """Return the first position of each distinct value in a sorted, non-empty array."""
     differs = np.empty(ordered.size, dtype=np.bool_)
     differs[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=differs[1:])

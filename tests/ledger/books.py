@@ -70,12 +70,12 @@ def _hash(book, name, periods, number):
     return one.hashes[0]
 
 
-def spend(book, request, parts, *, unit="user", periods=None):
+def spend(book, request, parts, *, privacy_unit="user", periods=None):
     """Reserve a request whose units lose so much."""
     return book.reserve(
         request,
         losses(book, parts, periods),
-        privacy_unit=unit,
+        privacy_unit=privacy_unit,
         facts={"name": request},
         plan=f"plan of {request}".encode(),
     )

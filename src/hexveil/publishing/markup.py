@@ -53,6 +53,7 @@ def escaped(text: str) -> str:
     a&#124;b &lt;i&gt; \*c\* file_name
     """
     safe = "".join(_ENTITIES.get(letter, letter) for letter in clean(text))
+    # Entities first: the escapes below add no character that they would escape again.
     safe = _SPECIAL.sub(lambda match: f"\\{match[0]}", safe)
     safe = _LINK.sub(lambda match: f"&#{ord(match[0])};", safe)
     return _OPENING.sub(_without_opening, safe)
@@ -134,6 +135,7 @@ class DocumentTable:
     def to_markdown(self) -> str:
         """Return it as Markdown."""
         head, *rows = ([escaped(cell) for cell in row] for row in (self.head, *self.rows))
+        # The rule is markup of the table, and no cell.
         lines = (head, ["---"] * len(self.head), *rows)
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -221,6 +223,7 @@ def parse(text: str) -> DocumentSection:
     >>> document.blocks, document.sections[0].blocks
     ((Paragraph(text='b c'),), (BulletList(items=('e', 'f')),))
     """
+    # A value has no line break, so only the template separates blocks.
     blocks = [block for block in re.split(r"\n[ \t]*(?:\n[ \t]*)+", text.strip()) if block]
     section, remaining = _parse_section(blocks)
     if remaining:
@@ -259,6 +262,7 @@ def _parse_block(block: str) -> Block:
         items = "\n".join(lines)[2:].split("\n- ")
         return BulletList(tuple(unescaped(_one_line(item)) for item in items))
     if lines[0].startswith("|"):
+        # The second line is the rule between head and rows.
         head, _, *rows = ([unescaped(cell.strip()) for cell in _cells(line)] for line in lines)
         return DocumentTable(tuple(head), tuple(map(tuple, rows)))
     text = _one_line(block)

@@ -29,6 +29,7 @@ def readme(table: pa.Table, manifest: dict[str, Any], *, mapped: bool) -> str:
     """
     dataset, plan = manifest["dataset"], manifest["plan"]
     guarantee, cells = manifest["guarantee"], table.num_rows
+    # Cells are compared with a constant by their mean alone.
     means = plan["statistics"][0] == "mean"
     values = {
         "heading": format_heading(plan["statistics"], dataset["value"]),

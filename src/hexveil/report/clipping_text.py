@@ -25,6 +25,7 @@ _TEMPLATE = "clipping.txt"
 
 def get_step(steps: Sequence[Step], name: str) -> Step | None:
     """Return the privacy step of a name; None if there is none."""
+    # A manifest has each step at most once: verification checks that.
     return next((step for step in steps if step["step"] == name), None)
 
 
@@ -39,6 +40,7 @@ def get_strategy(steps: Sequence[Step]) -> str | None:
     """
     if get_step(steps, "clipping_range") is None:
         return None
+    # One range alone has no residuals: its averages are clipped once.
     residuals = get_step(steps, "residual_scale")
     return "single_stage" if residuals is None else str(residuals["strategy"])
 
@@ -75,10 +77,12 @@ def describe_steps(steps: Sequence[Step], amount: FormatAmount) -> list[str]:
     strategy = get_strategy(steps)
     if strategy is None:
         return []
+    # A release clipped to public bounds has a single step, which its epsilon describes already.
     return [_describe_step(step, strategy, amount) for step in steps]
 
 
 def _describe_step(step: Step, strategy: str, amount: FormatAmount) -> str:
+    # A dossier reads manifests of strangers: their decimal text may be too large for a double.
     epsilon = float(to_fraction(step["epsilon"], "the epsilon of a step"))
     quantile = float(to_fraction(step.get("quantile", "0"), "the quantile of residuals"))
     return render_sentence(

@@ -37,7 +37,9 @@ def policy(scripts: Iterable[str], style: str) -> str:
         "default-src": "'none'",
         "script-src": " ".join(map(_hash, scripts)),
         "style-src": _hash(style),
+        # The icon is an empty data address; the map library draws patterns through blobs.
         "img-src": "data: blob:",
+        # These two do not fall back to default-src, so they are forbidden by name.
         "base-uri": "'none'",
         "form-action": "'none'",
     }

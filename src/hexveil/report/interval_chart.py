@@ -38,11 +38,13 @@ class Chart:
 
 def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
     """Return the chart, or None where there are hexagons or too many cells to draw."""
+    # More bars than that are no overview any more: the table has them all.
     if "hexagon" in table.column_names or table.num_rows > MAX_CELLS:
         return None
     value = np.asarray(table[f"{view.statistic}_raw"].to_numpy(), dtype=np.float64)
     low, high = view.bound_limits(table)
     axis_start, axis_end = float(min(low.min(), value.min())), float(max(high.max(), value.max()))
+    # A single constant has an axis without length.
     width = (axis_end - axis_start) or 1.0
     names = [_name(table, view, row) for row in range(table.num_rows)]
     qualities = table[f"{view.statistic}_quality"].to_pylist()
@@ -55,6 +57,7 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
             start=_percent(low[i] - axis_start, width),
             width=_percent(high[i] - low[i], width),
         )
+        # Stable, so that equal input gives an equal page.
         for i in np.argsort(-value, kind="stable")
     )
     return Chart(bars, view.amount(axis_start), view.amount(axis_end))

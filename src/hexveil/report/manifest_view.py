@@ -63,6 +63,7 @@ class ManifestView:
             numbers = table[f"{self.statistic}_{key}"].to_numpy()
             return np.asarray(numbers, dtype=np.float64)
 
+        # Without smoothing, the table has the limits by the bound already.
         if f"{self.statistic}_smoothed" not in table.column_names:
             return column("low"), column("high")
         raw, bound, span = column("raw"), column("bound95"), self.upper - self.lower
@@ -165,6 +166,7 @@ class ManifestView:
         """
         plan = self.manifest["plan"]
         error = plan.get(key)
+        # Errors of mean and variance are in different units, so their sum has none.
         if self.statistic == "sd" or (plan.get("request") or {}).get("error") == "sum":
             return None
         error = error.get(self.statistic) if isinstance(error, dict) else error
@@ -176,6 +178,7 @@ class ManifestView:
 
     def amount_up(self, number: float) -> str:
         """Return a number rounded up, with its unit: bounds must not be understated."""
+        # A hair of tolerance: 0.3 * 10 is 3.0000000000000004, which is not to be shown as 0.4.
         scale = 10.0**self.decimals
         return self.amount(math.ceil(number * scale - 1e-6) / scale)
 
@@ -221,6 +224,7 @@ def format_rounded_up(number: float, digits: int = 3) -> str:
     """Return a positive number rounded up to significant digits, without exponent."""
     if not math.isfinite(number) or number <= 0:
         return "unlimited" if number > 0 else str(number)
+    # The digits after the point follow from the size: large numbers keep all of theirs.
     places = max(0, digits - 1 - math.floor(math.log10(number)))
     scale = 10.0 ** (digits - 1 - math.floor(math.log10(number)))
     return f"{math.ceil(number * scale - 1e-9) / scale:,.{places}f}"

@@ -64,6 +64,7 @@ def render(
     if data["map"]:
         item = figure.map_item(data["colour"]["low"], data["colour"]["high"], _width(data["map"]))
     legend, chart = _legend(data["colour"], view), interval_chart(table, view)
+    # The policy allows one style element and no style attribute: positions are rules of it.
     style = _asset("page.css") + _placement_rules(legend, chart)
     scripts = _scripts(with_map=item is not None)
     values = page_text.template_values(table, view) | {
@@ -85,6 +86,7 @@ def render(
 
 
 def _check(table: pa.Table, view: ManifestView) -> None:
+    # A standard deviation has no noise of its own, so it has neither scale nor bias.
     numbers = _NUMBERS if view.statistic == "sd" else (*_NUMBERS, "scale", "bias")
     needed = (*_COUNTS, *(f"{view.statistic}_{key}" for key in numbers))
     missing = [column for column in needed if column not in table.column_names]
@@ -133,6 +135,7 @@ def _placement_rules(legend: Mapping[str, Any], chart: Chart | None) -> str:
 
 def _scripts(*, with_map: bool) -> list[str]:
     """Return the text of each script: the map's library after its style sheets, and the page's."""
+    # Labels have no map: their page carries no map library, and is a tenth as long.
     names = ("page.js", "map.js", "table.js") if with_map else ("page.js", "table.js")
     page_script = "\n".join(_asset(name) for name in (*names, "start.js"))
     libraries = [_asset("sheets.js"), figure.scripts()] if with_map else []

@@ -68,6 +68,8 @@ def template_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
 def qualities(table: pa.Table, view: ManifestView) -> list[dict[str, Any]]:
     """Return each quality grade with its number of cells."""
     grades = table[f"{view.statistic}_quality"].to_pylist()
+    # Only a private range can cut cells off: otherwise the legend would explain a grade that no
+    # cell can have.
     names = ["good", "caution", clipping_text.CUT_OFF, "noise"]
     if view.clipping_range is None:
         names.remove(clipping_text.CUT_OFF)
@@ -93,6 +95,7 @@ def _clipping(view: ManifestView) -> dict[str, Any]:
     strategy = clipping_text.get_strategy(view.steps)
     if strategy is None:
         return {"strategy": "", "clipped_averages": "", "privacy_steps": []}
+    # The page formats averages with its own digits; ranges of squares are in value units.
     squares = view.statistic != "mean"
 
     def amount(number: float) -> str:
@@ -114,6 +117,8 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, str]:
     return {
         "planned_error": "" if error is None else view.amount_up(error),
         "largest_error": "" if largest is None else view.amount_up(largest),
+        # A planned error is a bound where bias is worst-case, and a prediction under a private
+        # range.
         "error_model": {None: "bound", "cell_residuals": "declipped"}.get(strategy, "predicted"),
         "bounds_text": f"{view.lower:g} to {with_unit(f'{view.upper:g}', view.value_unit)}",
         "median_bound": view.amount_up(float(np.median(bound))),
@@ -135,6 +140,7 @@ def _quartiles(table: pa.Table, view: ManifestView, key: str) -> str:
     if view.statistic == "sd":
         return ""
     numbers = _column(table, view, key)
+    # Rounded up, because they are limits: a smaller scale would understate the noise.
     low, middle, high = (view.amount_up(float(np.quantile(numbers, q))) for q in (0, 0.5, 1))
     return low if low == high else f"{low} to {high}, median {middle}"
 

@@ -33,6 +33,7 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 def script_json(value: object) -> str:
     """Return JSON that can stand inside a script element whatever text it holds."""
+    # Escapes of JSON for what could end the script element, or a line in old readers.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -70,6 +71,7 @@ def colour_range(table: pa.Table, statistic: str = "mean") -> tuple[float, float
     """Return the ends of the colour scale: the values that are not noise, over all slots."""
     value = np.asarray(table[f"{statistic}_raw"].to_numpy(), dtype=np.float64)
     usable = np.isfinite(value)
+    # Noise is drawn faintly and would stretch the scale; with nothing but noise, all cells count.
     is_shown = usable & (np.array(table[f"{statistic}_quality"].to_pylist()) != "noise")
     numbers = value[is_shown if is_shown.any() else usable]
     if not numbers.size:
@@ -121,6 +123,7 @@ def _coded(
     """Return the distinct texts and, per row, the index of its text."""
     if texts is None:
         return [], None
+    # Slots in order of time; hexagons in order of the table.
     distinct = sorted(set(texts)) if in_order else list(dict.fromkeys(texts))
     index = {text: i for i, text in enumerate(distinct)}
     return distinct, [index[text] for text in texts]
@@ -193,6 +196,7 @@ def _context(
     projection: Projection, rings: Sequence[Sequence[int]], context: dict[str, Any]
 ) -> list[list[int]]:
     """Return the public lines near the map, thinned until the page can carry them."""
+    # Lines far from the map are left out: a country of streets would not fit into the page.
     corners = np.concatenate([np.array(ring).reshape(-1, 2) for ring in rings])
     low, high = corners.min(axis=0), corners.max(axis=0)
     margin = np.maximum(high - low, np.max(high - low) / 4)

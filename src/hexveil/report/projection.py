@@ -70,6 +70,7 @@ def centred_projection(rings: Sequence[Ring]) -> Projection:
     lat = math.degrees(math.asin(math.tanh((low + high) / 2)))
     height = min(max(y for _, y in ring) - min(y for _, y in ring) for ring in rings)
     metres = math.radians(height) * EARTH
+    # A unit is at most a two-hundredth of a hexagon, so that rounding to it is invisible.
     unit = 10.0 ** math.floor(math.log10(max(metres, 1e-6) / 200))
     return Projection((min(lons) + max(lons)) / 2, lat, unit)
 
@@ -101,6 +102,7 @@ def _unwound(ring: Ring) -> Ring:
 
 def _widest_gap(middles: Sequence[float]) -> float:
     """Return the longitude in the middle of the widest empty band."""
+    # The widest empty band is where the map is cut: no data lie across its edge.
     sorted_lons = np.sort(np.mod(middles, 360.0))
     gaps = np.diff(np.append(sorted_lons, sorted_lons[0] + 360.0))
     widest = int(np.argmax(gaps))

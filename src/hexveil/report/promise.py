@@ -45,6 +45,7 @@ def promise(
     Compared with the release that would have been published had the values of one user on one day
     been anything else, the probability of any outcome differs by a factor of at most 2.72.
     """
+    # Without an epsilon the sentence states the formula, for pages that explain the promise.
     factor = "formula" if epsilon is None else _limit(probability_factor(epsilon))
     return render_sentence(
         _TEMPLATE,
@@ -107,6 +108,7 @@ def probability_factor(epsilon: Fraction) -> float:
     if not epsilon:
         return 1.0  # nothing is read, so this is exact
     try:
+        # exp is accurate to one unit in the last place: the next double is an upper bound.
         return math.nextafter(math.exp(round_up(epsilon)), math.inf)
     except OverflowError:
         return math.inf
@@ -127,6 +129,7 @@ def _limit(factor: float | None) -> str:
     """Return a factor rounded up, as text; "none" where no double holds it."""
     if factor is None or not math.isfinite(factor):
         return "none"
+    # Beyond 15 digits a plain number would claim an accuracy that a double does not have.
     if factor >= 1e15:
         return f"{Decimal(factor).normalize(_THREE_UP):.2e}"
     places = max(0, 2 - math.floor(math.log10(factor)))

@@ -69,6 +69,7 @@ def group_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> tuple[R
         ]
         period = float(_DAY) if start.size and start.min() >= 0 and start.max() < _DAY else None
         effects += _smooth_axis("near in time", start.astype(np.float64), period)
+    # Neighbours are hexagons; effects are labelled by their index among those of the map.
     labels = np.searchsorted(np.unique(index), hexagons.neighbours(index))
     edges = correlate_across_edges("neighbouring hexagons", same, labels)
     return drop_uninformative([*effects, *([edges] if edges else [])])
@@ -94,6 +95,7 @@ def group_labels(columns: Mapping[str, Sequence[str]]) -> tuple[RandomEffect, ..
         raise InputError("every column of labels must have one label per cell.")
     codes = {name: _codes(np.asarray(labels, dtype=str)) for name, labels in columns.items()}
     effects = [RandomEffect(f"same {name}", code) for name, code in codes.items()]
+    # With two columns a pair of labels is the cell itself, and explains nothing.
     if len(codes) > 2:
         effects += [
             RandomEffect(f"same {column} and {partner}", _pairs(codes[column], codes[partner]))
@@ -102,6 +104,7 @@ def group_labels(columns: Mapping[str, Sequence[str]]) -> tuple[RandomEffect, ..
     for name, labels in columns.items():
         place = _numbers(labels)
         if place is not None:
+            # Hours of a day form a circle: 23 is next to 0.
             clock = "hour" in name.lower() and place.min() >= 0 and place.max() < 24
             effects += _smooth_axis(f"near in {name}", place, 24.0 if clock else None)
     return drop_uninformative(effects)
@@ -128,6 +131,7 @@ def group_user_counts(effective_users: ArrayLike) -> tuple[RandomEffect, ...]:
 
 def _parents(index: NDArray[np.uint64]) -> list[tuple[str, NDArray[np.uint64]]]:
     """Return the hexagons one and two resolutions up, named, as far as there are any."""
+    # Resolution and mode are bits of an H3 index; see its specification.
     level = (index >> np.uint64(52)) & np.uint64(15)
     mode = index >> np.uint64(59)
     if index.ndim != 1 or np.any(mode != 1):

@@ -98,6 +98,7 @@ def estimate_declipped(
     >>> estimate_declipped([seen], 1.0).estimate.round(1)  # the half width is 1
     array([-0.8,  0.8])
     """
+    # One s for all cells: with two observations per cell the evidence determines it well.
     if fit_sd:
         within_cell_sd = (
             max(
@@ -140,6 +141,7 @@ def _evidence(observations: Sequence[NoisyObservation], guess: float, multiple: 
         )
         grid = np.broadcast_to(theta, (block[0].noisy.size, theta.size))
         log_density = _log_posterior(block, grid, guess * multiple, prior)
+        # Subtracted before exp, or densities of hundreds of scales underflow.
         largest = log_density.max(axis=1)
         log_evidence += float(
             (largest + np.log(np.exp(log_density - largest[:, None]).sum(axis=1))).sum()
@@ -161,6 +163,7 @@ def _posterior(
         weight = np.exp(log_density - log_density.max(axis=1, keepdims=True))
         weight /= weight.sum(axis=1, keepdims=True)
         mean = (weight * grid).sum(axis=1)
+        # A grid of steps adds the variance of a uniform number within a step.
         step = grid[:, 1] - grid[:, 0]
         sd = np.sqrt((weight * (grid - mean[:, None]) ** 2).sum(axis=1) + step**2 / 12.0)
     return mean, sd
@@ -190,6 +193,7 @@ def _blocks(
 ) -> list[tuple[list[NoisyObservation], tuple[float, float]]]:
     """Return blocks of cells, each with the prior mean and deviation of θ over all cells."""
     widest = observations[0]
+    # Variance between cells is that of the numbers without the noise, floored by the range.
     noise = 2.0 * float((widest.scale**2).mean())
     signal_variance = float(widest.noisy.var()) - noise
     prior = (

@@ -84,8 +84,10 @@ def half_distinguishable_factor(
         As for `distinguishable_share`.
     """
     low, high = -math.log(_MAX_FACTOR), math.log(_MAX_FACTOR)
+    # Constants are never distinguishable: a map of mostly constants has no such factor.
     if distinguishable_share(math.exp(high), signal_variance, scale, bias_sd) < 0.5:
         return None
+    # The share rises with the factor, so bisection in its logarithm finds the place.
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2.0
         is_enough = distinguishable_share(math.exp(middle), signal_variance, scale, bias_sd) >= 0.5

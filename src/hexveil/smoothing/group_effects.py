@@ -127,6 +127,7 @@ class Design:
             if self.eliminated is None
             else eliminated_precision + weights[self.eliminated] / s[self.eliminated]
         )
+        # Block elimination: the largest independent effect has a diagonal block, inverted for free.
         regression = self._regression(p, eliminated_precision)
         finite_precision = np.where(np.isinf(eliminated_precision), 0.0, eliminated_precision)[
             :, None
@@ -134,6 +135,7 @@ class Design:
         covariance = np.linalg.inv(
             self._dense(p, s, weights) - _array(regression.T @ (regression * finite_precision))
         )
+        # Rounding makes the inverse slightly unsymmetric; variances read it both ways.
         covariance = (covariance + covariance.T) / 2.0
         eliminated_sums = np.bincount(self.eliminated_label, p * y, self.n_eliminated)
         dense_sums = np.zeros(self.n_dense)
@@ -155,6 +157,7 @@ class Design:
         """Return the eliminated effect's regression on the dense ones; sparse where large."""
         n = self.columns.shape[1]
         shape = (self.n_eliminated, self.n_dense)
+        # A sparse product costs more than a dense one on a small map.
         if self.n_eliminated * self.n_dense <= _MAX_DENSE_REGRESSION:
             products = np.bincount(self.crossed, np.repeat(p, n), self.n_eliminated * self.n_dense)
             return products.reshape(shape) / eliminated_precision[:, None]
@@ -187,6 +190,7 @@ class Design:
         if self.eliminated is None:
             return inside, np.zeros(1)
         order = np.argsort(self.eliminated_label, kind="stable")
+        # Slices, so that memory does not grow with the number of eliminated labels.
         step = max(1, _MAX_SLICE_NUMBERS // self.n_dense)
         eliminated_variance = 1.0 / eliminated_precision
         for start in range(0, self.n_eliminated, step):

@@ -67,9 +67,11 @@ class ClippingRange:
         max_excess = _MAX_EXCESS_SD * self.within_cell_sd
         low = self.lower - max_excess if math.isfinite(self.lower) else float(clipped.min())
         high = self.upper + max_excess if math.isfinite(self.upper) else float(clipped.max())
+        # Both ends infinite, or all numbers equal: nothing to invert.
         if not low < high:
             return clipped
         average = np.linspace(low, high, _GRID_POINTS)
+        # Clipping is monotone in the average, so interpolation inverts it.
         return np.asarray(np.interp(clipped, self.expected_clipped(average), average))
 
 
@@ -97,5 +99,6 @@ def skewness_bias(quantile: float, widening: float) -> float:
 def _expected_excess(margin: Floats, within_cell_sd: float) -> Floats:
     """Return the expected excess of a Laplace variate over a margin."""
     scale = max(within_cell_sd, 1e-300) / math.sqrt(2.0)
+    # Clamped exponent: exp(-700) is the smallest that a double holds well.
     tail = scale / 2.0 * np.exp(-np.minimum(np.abs(margin) / scale, 700.0))
     return np.asarray(tail + np.maximum(-margin, 0.0))

@@ -65,6 +65,7 @@ def drop_uninformative(effects: list[RandomEffect]) -> tuple[RandomEffect, ...]:
     informative: list[RandomEffect] = []
     splits: set[bytes] = set()
     for effect in effects:
+        # Equal splits explain the same: their variances could not be told apart.
         split = _split(effect.label).tobytes()
         smooth = effect.correlation is not None
         if effect.informative and (smooth or split not in splits):
@@ -99,6 +100,7 @@ def correlate_along_axis(
     if places.size > MAX_CORRELATED_LABELS:
         return None
     distance = np.abs(places[:, None] - places[None, :])
+    # On a circle the shorter way counts.
     if period is not None:
         distance = np.minimum(distance, period - distance)
     return RandomEffect(name, label.astype(np.int64), np.exp(-distance / correlation_length))
@@ -130,9 +132,11 @@ def correlate_across_edges(name: str, label: ArrayLike, pairs: ArrayLike) -> Ran
     row, column = np.searchsorted(labels, ends).T
     adjacency = np.zeros((labels.size, labels.size))
     adjacency[row, column] = adjacency[column, row] = 1.0
+    # The identity keeps the precision invertible, also where the map falls apart.
     precision = np.diag(1.0 + adjacency.sum(axis=1)) - adjacency
     covariance = np.linalg.inv(precision)
     sd = np.sqrt(np.diag(covariance))
+    # Scaled to unit variances, so that one fitted variance fits the whole effect.
     return RandomEffect(name, index.astype(np.int64), covariance / np.outer(sd, sd))
 
 

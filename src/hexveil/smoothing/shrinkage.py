@@ -141,15 +141,18 @@ def smooth(  # noqa: PLR0913  a public door, most of it by keyword
     effects = drop_uninformative(list(groupings))
     if any(effect.label.size != y.size for effect in effects):
         raise InputError(f"every effect must label the map's {y.size} cells.")
+    # Constants carry no information: two noisy numbers are needed to estimate any variance.
     if np.count_nonzero(b) < 2:
         return _without_smoothing(y, b, t, low, high)
     design = Design(effects, y.size)
     centre, unit = _centre_and_unit(y[b > 0], b[b > 0])
+    # Centred and scaled to about one, as the priors of the fit assume.
     z = np.where(b > 0, (y - centre) / unit, 0.0)
     fitted = fit_model(design, z, b / unit, prior_width)
     points = _widen_for_bias(
         centre + unit * posterior_quantiles(fitted, z, b / unit, prior_width), t, clipping_range
     )
+    # True numbers cannot lie beyond the bounds: clamping narrows intervals at no risk.
     points = np.clip(points, low[:, None], high[:, None])
     fitted_names = [effects[k].name for k in design.fits]
     left_out = [effect.name for k, effect in enumerate(effects) if k not in design.fits]
@@ -227,6 +230,7 @@ def _checked(
 def _centre_and_unit(y: Floats, b: Floats) -> tuple[float, float]:
     """Return the map's centre and unit: its median, and its usual deviation or noise."""
     centre = float(np.median(y))
+    # Median deviations, because outliers must not set the scale.
     usual_deviation = 1.5 * float(np.median(np.abs(y - centre))) or float(np.std(y))
     return centre, max(usual_deviation, float(np.median(b)) / 10.0)
 

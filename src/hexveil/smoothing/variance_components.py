@@ -85,6 +85,7 @@ def fit_model(design: Design, y: Floats, scale: Floats, prior_width: Floats) -> 
         excess, expected = excess / own_variance, expected / own_variance
         expected_effects = (design.sizes - effects.variance_energy / variances) / variances
         previous = np.append(variances, own_variance)
+        # All variances move together: one after the other would take several solves a step.
         updated = _step_variances(
             np.append(effects.energy / variances**2, excess),
             np.append(expected_effects, expected),
@@ -143,6 +144,7 @@ def _score_sums(misfit: Floats, scale: Floats, own_variance: Floats) -> tuple[Fl
         inverse = 1.0 / (size + noise)
         square = misfit[rows, None, None] * inverse
         weight = share + 0.5 * np.log(inverse) - 0.5 * square
+        # Subtracted before exp, or densities of far cells underflow.
         weight = np.exp(weight - weight.max(axis=(1, 2), keepdims=True))
         weight *= inverse / weight.sum(axis=(1, 2), keepdims=True)
         precision[rows] = weight.sum(axis=(1, 2))

@@ -93,6 +93,7 @@ class Archive:
         StorageError
             If a pointer or the release's manifest is there and cannot be read.
         """
+        # The folder's name can be a digest: the manifest of its newest release names the data set.
         newest = self.current()
         if newest is None:
             return None
@@ -139,6 +140,7 @@ class Archive:
         """Store the last ledger event of any release here, which reveals an older ledger."""
         with self._locked():
             previous = self._read_json(self._path(LEDGER), _LEDGER_NOTE, LedgerPosition.parse)
+            # Never backwards: an older ledger must stay detectable.
             if previous is None or previous.entry < ledger_position.entry:
                 self._write(self._path(LEDGER), to_json(ledger_position))
 
@@ -214,6 +216,8 @@ class Archive:
             return
         place = Path(self._path(release.path))
         new, old = atomic_files.temporary_name(place), atomic_files.temporary_name(place)
+        # Written before the lock: drawing files takes long, and other days may be published
+        # meanwhile.
         write(new)
         with self._locked(), self._translate_errors():
             place.rename(old)
@@ -246,6 +250,7 @@ class Archive:
                 f"{place} is there without its {receipt.NAME}, so it is not whole; move it away, "
                 "and publish again."
             )
+        # Checked here so that nothing is booked for a folder that cannot be written.
         check_writable(place)
 
     def write_release(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
@@ -299,6 +304,7 @@ class Archive:
         """Write the data set's pointer if it does not name this release or a later day."""
         with self._locked():
             newest = self.current()
+            # Days can be published in any order: late ones must not become the newest.
             if newest is None or (newest.day <= release.day and newest != release):
                 self._write(self._path(LATEST), to_json(release))
 
@@ -359,6 +365,7 @@ def open_archive(address: str, dataset: str, scratch: str | None = None) -> Arch
         If the folder holds releases of another data set, or cannot be looked up.
     """
     files, root = _open_file_system(address)
+    # Folders of the older rule stay in use: their addresses were published.
     older = _UNSAFE.sub("-", dataset).strip(".-") or "dataset"
     name_by_rule = folder_name(dataset)
     for name in (older, name_by_rule) if len(older) <= _MAX_NAME else (name_by_rule,):

@@ -34,9 +34,11 @@ def folder_name(dataset: str) -> str:
     >>> folder_name("Автобусы")
     'avtobusyr--f18d2caddf1d5376e373'
     """
+    # A plain name that looks like a digested one could be the folder of another data set.
     is_reserved = _DIGESTED.fullmatch(dataset) or _RESERVED.fullmatch(dataset)
     if _PLAIN.fullmatch(dataset) and not is_reserved:
         return dataset
+    # Half characters are names too: "surrogatepass" gives them bytes of their own.
     digest = hashlib.sha256(dataset.encode("utf-8", "surrogatepass")).hexdigest()[:20]
     return f"{_readable(dataset)}--{digest}"
 
@@ -53,6 +55,7 @@ def _transliterate(letter: str) -> str:
         return letter
     if unicodedata.combining(letter):
         return ""
+    # Unicode names spell the sound of a letter last: CYRILLIC SMALL LETTER BE.
     *_, called, sound = ("", "", *unicodedata.name(letter, "").lower().split())
     if called != "letter" or not sound.isalpha():
         return "-" if not letter.isalpha() else ""

@@ -30,4 +30,5 @@ def dossier(folder: Path) -> DocumentSection:
     StorageError
         If the disk fails.
     """
+    # The facts are checked first: nobody signs a text made from a changed manifest.
     return document("dossier.md", template_values(release_facts.read_facts(folder)))

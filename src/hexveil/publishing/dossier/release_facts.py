@@ -81,6 +81,7 @@ def read_facts(folder: Path) -> ReleaseFacts:
     """
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; name a release folder.")
+    # Read once: the checksum must be of the very bytes that are parsed.
     content = _read_file(folder / NAME)
     if content is None:
         raise InputError(f"{folder} has no {NAME}, so it is no release; name another.")
@@ -90,6 +91,7 @@ def read_facts(folder: Path) -> ReleaseFacts:
     has_receipt = _check_receipt(folder, checksum)
     check_manifest(manifest, folder / NAME)
     _check_consistency(manifest, folder / NAME)
+    # Cleaned last: comparisons above are of the text as it is written.
     return ReleaseFacts(_clean_json(manifest), checksum, has_receipt)
 
 
@@ -141,6 +143,7 @@ def _check_consistency(manifest: Json, path: Path) -> None:
     guarantee, losses = manifest["guarantee"], manifest["losses"]
     loss = Fraction(guarantee["epsilon_spent"])
     factor = guarantee["probability_factor"]
+    # JSON has no infinity: a factor beyond all doubles is null.
     stated = math.inf if factor is None else factor
     if not math.isclose(stated, probability_factor(loss), rel_tol=TOLERANCE):
         raise InputError(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Check = Callable[[Any], bool]
 
+# Bounded, because int() of a very long text takes quadratic time.
 _EXACT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400}|/[0-9]{1,400})?")
 _STATISTICS = {"mean", "variance", "sd"}
 
@@ -37,6 +38,7 @@ def _are_texts(value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
+    # A bool is an int in Python, and no count in JSON.
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
@@ -123,6 +125,7 @@ def _are_steps(value: object) -> bool:
     if not isinstance(value, list) or not all(map(_is_step, value)):
         return False
     names = tuple(step["step"] for step in value)
+    # Constants have no step, public bounds one, a single private range two.
     if names in ((), ("cells",), ("clipping_range", "cells")):
         return True
     strategies = [

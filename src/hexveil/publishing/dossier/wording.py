@@ -37,6 +37,7 @@ def template_values(facts: ReleaseFacts) -> dict[str, Any]:
     """Return everything that the dossier's template names."""
     manifest, loss = facts.manifest, facts.loss
     dataset, rules = manifest["dataset"], manifest["rules"]
+    # Constants lose nothing, however often: one row says it.
     repeated = [_at_loss(times, loss) for times in (1, *SPANS[facts.unit]) if times == 1 or loss]
     unit = f" ({dataset['value_unit']})" if dataset["value_unit"] else ""
     return {
@@ -52,6 +53,7 @@ def template_values(facts: ReleaseFacts) -> dict[str, Any]:
         "exact_counts": exact_counts(),
         "in_common": in_common(),
         "repeated": repeated,
+        # A month, or a quarter of a year of weeks: the span that the public notice names.
         "longest": repeated[2] if loss else {},
         "losses": {key: format_rounded_up(manifest["losses"][key], 4) for key in LOSSES},
         "bounds": manifest["bounds"]
@@ -105,6 +107,7 @@ def insider_certainty(factor: float) -> str:
     if factor >= CERTAIN:
         return ""
     share = Fraction(factor) / (1 + Fraction(factor))
+    # Rounded up, because it limits what an insider can learn.
     return decimal_text(Fraction(math.ceil(share * 1000), 10))
 
 

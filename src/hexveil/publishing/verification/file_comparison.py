@@ -53,6 +53,7 @@ def compare_csv(folder: Path, table: pa.Table) -> Iterator[str]:
     expected = io.BytesIO()
     pa.csv.write_csv(guarded, expected)
     content = untrusted_files.read_content(folder / "cells.csv")
+    # Bytes first: parsing is slower, and only needed for another spelling.
     if content == expected.getvalue():
         return
     head = expected.getvalue().partition(b"\n")[0]
@@ -69,6 +70,7 @@ def _has_rows(content: bytes, expected: pa.Table) -> bool:
     types = {field.name: field.type for field in expected.schema}
     options = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
     parsing = pa.csv.ParseOptions(newlines_in_values=True)
+    # Threads would read rows out of order where a quoted text has line breaks.
     in_order = pa.csv.ReadOptions(use_threads=False)
     table = pa.csv.read_csv(pa.BufferReader(content), in_order, parsing, options)
     return table.column_names == expected.column_names and all(
@@ -174,6 +176,7 @@ def _needed_columns(manifest: Json) -> tuple[str, ...]:
 
 def check_places(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield cells that differ from the manifest's, and hexagons with another's outline."""
+    # Order matters: the manifest lists scales and biases by position.
     names = table["cell"].to_pylist()
     if names != [cell["cell"] for cell in manifest["cells"]]:
         yield "cells.parquet does not have the cells of manifest.json, in that order."
@@ -247,6 +250,7 @@ def _check_derived(
         if not _is_close(_column(table, f"{name}_error"), statistic.bias + statistic.scale):
             yield f"{name}_error is not bias and scale."
         has_noise = statistic.scale > 0
+        # Grades follow from the public bound, so they can be recomputed.
         flags = np.array(quality(statistic.bound95, high - low, has_noise))
         # A constant has its own rule for cells whose statistic is known beforehand.
         if (flags != table[f"{name}_quality"].to_numpy())[has_noise].any():

@@ -83,6 +83,7 @@ def parse_footer(data: bytes) -> tuple[int, list[int], list[Chunk]]:
         for group, rows in zip(groups, counts, strict=True)
         for column in _get_structs(group, 1)
     ]
+    # A schema element without children (field 5) is a column.
     leaves = sum(5 not in element for element in _get_structs(fields, 2))
     if len(chunks) != leaves * len(groups):
         raise ValueError("a group that lacks a column")
@@ -133,6 +134,7 @@ def read_pages(file: BinaryIO, start: int, size: int, max_pages: int) -> Iterato
         if remaining < 0:
             raise ValueError("more pages than their rows need")
         file.seek(position)
+        # The size of a header is not known before it is read: a prefix must hold it whole.
         header = _Header(file.read(MAX_HEADER))
         page = _parse_page(header.struct())
         yield page
@@ -167,6 +169,7 @@ class _Header:
 
     def struct(self, depth: int = 0) -> Numbers:
         """Return the whole numbers of a struct by their field, structs inside it likewise."""
+        # Thrift nests without limit; headers of real files nest a few levels.
         if depth > _MAX_DEPTH:
             raise ValueError("structs within structs")
         fields: Numbers = {}

@@ -180,6 +180,7 @@ def recompute_losses(stated: ReleaseStatements) -> RecomputedLosses:
     units, low = stated_losses["units"], shared * stated_losses["units"] + float(cells[0].sum())
     high = shared * units + float(cells[1].sum())
     largest = shared + float((cells[0] / stated.users).max(initial=0.0))
+    # Those who lose nothing do not lower the average of the others.
     average = low / max(units - stated_losses["at_zero"], 1)
     return RecomputedLosses(
         LossRange(low, high), LossRange(max(largest, average), shared + float(cells[2].sum()))
@@ -229,6 +230,7 @@ def _ranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> tup
 
 def _unranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> CellLimits:
     """Return the three limits of each cell by one statistic within public bounds."""
+    # Scales of variances are in squared value units.
     noise = statistic.scale / stated.span ** (1 if statistic.name == "mean" else 2)
     has_noise = (statistic.scale > 0).astype(np.float64)
     largest_share = (
@@ -324,6 +326,7 @@ def _check_losses(stated: ReleaseStatements) -> Iterator[str]:
     if (stated_losses["at_zero"] == stated_losses["units"]) != (not stated_losses["max"]):
         yield "either all units lose nothing, or one loses something."
     # Where nearly all of a cell is clipped, its bias determines the remainder badly.
+    # Rounding is relative to the rates, not to their difference, which can cancel.
     slack = TOLERANCE * (1.0 + recomputed.total.low + _sum_of_rates(stated))
     if not recomputed.total.contains(stated_losses["mean"] * stated_losses["units"], slack):
         yield (
@@ -377,6 +380,7 @@ def _check_bounds(stated: ReleaseStatements) -> Iterator[str]:
     """Yield bounds, counts and grids of cells that no release has."""
     bounds = stated.manifest["bounds"]
     low, high = (float(_fraction(bounds[end])) for end in ("lower", "upper"))
+    # Doubles suffice here: the comparisons have a tolerance.
     quantum = float(_fraction(bounds["quantum"]))
     if not (0 < quantum <= high - low) or (stated.lower < low).any() or (stated.upper > high).any():
         yield "a cell's bounds are not within those of the values."
@@ -407,7 +411,9 @@ def _is_release_grid(statistic: StatedStatistic, stated: ReleaseStatements, quan
             return _is_close(statistic.step, np.full_like(statistic.step, stated.radius**2 / SHOWN))
         return _is_close(statistic.start, stated.lower) and bool((statistic.step <= quantum).all())
     if statistic.name == "variance":
+        # The lattice of a variance is a fixed fraction of its noise scale.
         return _is_close(statistic.step, statistic.scale / STEPS)
+    # Half quanta, because the middle of the bounds may lie between two of them.
     step = np.where(has_noise, quantum / (2.0 * stated.records), 0.0)
     start = np.where(has_noise, stated.lower, stated.lower + stated.span / 2.0)
     return _is_close(statistic.step, step) and _is_close(statistic.start, start)

@@ -65,6 +65,7 @@ def open_file(path: Path) -> BinaryIO:
         If it cannot be opened.
     """
     try:
+        # Not followed and not blocking: a link or a pipe must neither redirect nor hang the check.
         handle = os.open(path, _OPEN)
     except OSError:
         if path.is_symlink():
@@ -98,6 +99,7 @@ def parse_json(data: bytes) -> Any:  # noqa: ANN401  JSON
         If lists stand in lists without an end.
     """
     n_parts = sum(data.count(mark) for mark in (b",", b"[", b"{"))
+    # Counted in bytes before parsing: afterwards the memory would be taken already.
     if n_parts > len(data) // 8 + 1000:
         raise ImplausibleError("has more lists and objects than a release has")
     text = data.decode("utf-8")
@@ -159,6 +161,7 @@ def read_table(path: Path, rows: int, texts: int) -> pa.Table:
         _check_columns(read.schema_arrow)
         table = read.read(use_threads=False)
     table.validate(full=True)
+    # Texts stay indexes until their total length is known.
     return _decode_texts(table, texts)
 
 
@@ -215,6 +218,7 @@ def expected_type(column: str) -> pa.DataType:
         return pa.binary()
     if column == "starts_at_utc":
         return TIME
+    # Label columns can have any name, and are texts.
     number = column.startswith(_STATISTICS) and column.partition("_")[2] in NUMBERS
     return pa.float64() if number else pa.string()
 

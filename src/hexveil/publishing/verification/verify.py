@@ -131,6 +131,7 @@ def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdic
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}; name a release folder.")
     with os.scandir(folder) as entries:
+        # One more than the limit suffices to refuse: a folder can have millions of files.
         names = {entry.name for entry in itertools.islice(entries, MAX_FILES + 1)}
     if "manifest.json" not in names:
         raise InputError(f"{folder} has no manifest.json, so it is no release; name another.")
@@ -140,6 +141,7 @@ def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdic
         )
     check = _FolderCheck(folder, names, reader)
     issues = check.find_problems()
+    # Figures of a folder with problems would be nobody's statement.
     described = ((), ()) if issues else check.describe_losses()
     return FolderVerdict(tuple(_shorten(issues)), *described, signature=clean(check.signature))
 
@@ -319,6 +321,8 @@ def _check_manifest(manifest: Json) -> Iterator[str]:
             f"{SCHEMA_VERSION}; use the version of hexveil that it names."
         )
         return
+    # The schema checks one cell after the other, but everything else at once: its size is limited
+    # first.
     beside_cells = [section for key, section in manifest.items() if key != "cells"]
     if _has_more_parts(beside_cells, MAX_MANIFEST_PARTS):
         yield "manifest.json says more beside its cells than a release does."
@@ -339,6 +343,7 @@ def _is_version(version: object, supported: int) -> bool:
 
 def _has_more_parts(value: Any, limit: int) -> bool:  # noqa: ANN401  JSON
     """Return whether JSON has more parts than that."""
+    # A stack instead of recursion: a stranger's JSON can nest deeply.
     waiting, count = [value], 0
     while waiting and count <= limit:
         item = waiting.pop()

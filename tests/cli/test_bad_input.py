@@ -171,23 +171,23 @@ CASES = {
     "ledger that is none": (nothing, ("--ledger", "run.toml"), "run.toml"),
     "ledger in no folder": (nothing, ("--ledger", "none/book.sqlite"), "none"),
     "unknown statistic": (nothing, ("--statistics", "median"), "statistics must be"),
-    "prior zero": (nothing, ("--baseline-error", "0"), "prior must be positive"),
-    "prior negative": (
+    "baseline error zero": (nothing, ("--baseline-error", "0"), "baseline_error must be positive"),
+    "baseline error negative": (
         nothing,
         ("--baseline-error", "-1"),
-        "prior must be positive and finite, got -1",
+        "baseline_error must be positive and finite, got -1",
     ),
-    "prior nan": (nothing, ("--baseline-error", "nan"), "prior must be a finite number"),
-    "prior inf": (nothing, ("--baseline-error", "inf"), "prior must be a finite number"),
-    "prior beyond the bounds": (
+    "baseline error nan": (nothing, ("--baseline-error", "nan"), "baseline_error must be a finite number"),
+    "baseline error inf": (nothing, ("--baseline-error", "inf"), "baseline_error must be a finite number"),
+    "baseline error beyond the bounds": (
         nothing,
         ("--baseline-error", "32.6"),
-        r"prior must be at most 32\.5, half the width of the bounds, got 32\.6",
+        r"baseline_error must be at most 32\.5, half the width of the bounds, got 32\.6",
     ),
-    "unknown intervals": (
+    "unknown clipping range": (
         nothing,
         ("--clipping-range", "some"),
-        "intervals must be one of none, global, adaptive, auto",
+        "clipping-range must be one of bounds, private, two-stage, auto",
     ),
     "share without an interval": (nothing, ("--range-share", "0.1"), "range_share goes with"),
     "share of nothing": (nothing, (*ADAPTIVE, "--range-share", "0"), "between 0 and 1, got 0"),
@@ -211,7 +211,7 @@ CASES = {
     "steps for users in one cell each": (
         nothing,
         (*ADAPTIVE, "--resolution", "3"),
-        'intervals "two-stage" compares .* no user was in two; ask for "private"',
+        'clipping_range "two-stage" compares .* no user was in two; ask for "private"',
     ),
     "steps with targets": (
         nothing,

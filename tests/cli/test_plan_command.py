@@ -64,7 +64,7 @@ def test_a_private_interval_is_said_and_released(here, call):
     step, _ = json.loads((out / "manifest.json").read_text())["plan"]["privacy_steps"]
     assert step["lower"] < step["upper"]
     wrong = call("plan", "run.toml", "--clipping-range", "some")
-    assert (wrong.code, "clipping_range" in wrong.err) == (2, True)
+    assert (wrong.code, "--clipping-range" in wrong.err) == (2, True)
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_further_private_steps_are_said_with_their_shares(here, call):
     """Of steps: their price and share, the ways, and that grids without them do not stop it."""
     run = (here / "run.toml").read_text()
     (here / "run.toml").write_text(
-        run.replace("epsilon = 1", 'epsilon = 8\nintervals = "two-stage"')
+        run.replace("epsilon = 1", 'epsilon = 8\nclipping_range = "two-stage"')
     )
     said = call("plan", "run.toml")
     assert said.code == 0, said.err

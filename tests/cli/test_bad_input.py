@@ -177,8 +177,16 @@ CASES = {
         ("--baseline-error", "-1"),
         "baseline_error must be positive and finite, got -1",
     ),
-    "baseline error nan": (nothing, ("--baseline-error", "nan"), "baseline_error must be a finite number"),
-    "baseline error inf": (nothing, ("--baseline-error", "inf"), "baseline_error must be a finite number"),
+    "baseline error nan": (
+        nothing,
+        ("--baseline-error", "nan"),
+        "baseline_error must be a finite number",
+    ),
+    "baseline error inf": (
+        nothing,
+        ("--baseline-error", "inf"),
+        "baseline_error must be a finite number",
+    ),
     "baseline error beyond the bounds": (
         nothing,
         ("--baseline-error", "32.6"),

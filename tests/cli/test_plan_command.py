@@ -255,7 +255,9 @@ def test_a_plan_of_constants_costs_nothing(here, call, goal):
     """Where no reading is used no factor and no month are told, and a release books nothing."""
     said = call("plan", "run.toml", *goal)
     assert said.code == 0, said.err
-    assert re.search("^Price +0 \\(epsilon\\): every cell gets a constant", said.out, re.MULTILINE)
+    assert re.search(
+        "^Price +0 \\(epsilon\\): every cell publishes a constant", said.out, re.MULTILINE
+    )
     assert "factor" not in said.out
     assert "A month" not in said.out
     done = call("release", "run.toml", *goal, "--accept-noise")
@@ -373,7 +375,9 @@ def test_the_proposal_for_machines(here, call):
     assert said["proposal"].startswith(f"proposed: resolution {said['proposed']['resolution']}")
     assert (said["proposed"]["cells"], said["grids"]) == (3, None)
     said = json.loads(call("plan", "run.toml", "--json", "--grids").out)
-    assert {one["unit"] for one in said["grids"]} == {"user"}  # without a clock there are no days
+    assert {one["privacy_unit"] for one in said["grids"]} == {
+        "user"
+    }  # without a clock there are no days
     assert sum(one["proposed"] for one in said["grids"]) == 1
     said = json.loads(call("plan", "run.toml", "--json", "--no-grids").out)
     assert (said["proposal"], said["proposed"], said["grids"]) == (None, None, None)

@@ -119,7 +119,9 @@ def test_two_data_sets_are_published_side_by_side(daily, call):
 def test_days_are_published_in_steps(daily, call):
     """With the steps asked for in the run file each day is booked once and its folder verifies."""
     run = (
-        Path("run.toml").read_text().replace("epsilon = 1", 'epsilon = 1\nclipping_range = "two-stage"')
+        Path("run.toml")
+        .read_text()
+        .replace("epsilon = 1", 'epsilon = 1\nclipping_range = "two-stage"')
     )
     Path("run.toml").write_text(run)
     said = call("publish", "run.toml", "--from", DAYS[0], "--to", DAYS[1], "--json")

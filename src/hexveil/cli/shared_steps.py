@@ -111,7 +111,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "cells": support.cells,
         "users": support.users,
         "records": int(plan.occupancy.n.sum()),
-        "epsilon_asked": float(plan.asked),
+        "epsilon_requested": float(plan.asked),
         "epsilon": float(plan.epsilon),
         "l0_epsilon": float(plan.l0_epsilon),
         "method": plan.method,

@@ -126,7 +126,8 @@ def test_bad_arguments_are_refused_in_a_sentence():
         theory.truncation_variance_bias([0, 0], [2, 1], 1.0)
     with pytest.raises(InputError, match="weights needs one finite number for each of the 2"):
         theory.linear_bias([1.0], [2, 1], 1.0)
-    with pytest.raises(InputError, match=r"within \[0, 1.0\]"):
-        theory.clipping_bias([0.6], [0.5], 1.0)
+    for lower, upper in (([0.6], [0.5]), ([0.1, -0.1], [0.5, 0.5]), ([0.1, 0.1], [0.5, 1.1])):
+        with pytest.raises(InputError, match=r"within \[0, 1.0\]"):
+            theory.clipping_bias(lower, upper, 1.0)
     with pytest.raises(InputError, match='offset must be None or "best"'):
         theory.linear_bias([0.5, 0.5], [2, 1], 1.0, offset="worst")

@@ -1,0 +1,139 @@
+"""Losses of (cell, user) pairs, by hand: three users in three cells, the last without noise."""
+
+import numpy as np
+import pytest
+
+from hexveil.accounting import pair_losses as module
+from hexveil.accounting.pair_losses import (
+    VARIANCE_LATTICE,
+    LossParameters,
+    clipped_by_caps,
+    composed_losses,
+    count_charged_cells,
+    max_pair_loss,
+    pair_losses,
+    record_shares,
+    sum_per_cell,
+    sum_per_user,
+    sum_squares_per_user,
+    user_losses,
+)
+from hexveil.model.occupancy import CellSlice
+
+PAIRS = CellSlice(
+    cell=np.array([0, 0, 1, 1, 2, 2]),
+    user=np.array([0, 1, 0, 2, 1, 2]),
+    n=np.array([3, 1, 2, 2, 1, 1]),
+    n_cells=3,
+    n_users=3,
+    start=np.array([0, 2, 4, 6]),
+)
+TOTAL = np.array([4, 4, 2])
+FACTOR = np.array([1.0, 0.5, 1.0])
+ALL, NONE = np.ones(3, dtype=bool), np.zeros(3, dtype=bool)
+MEAN = LossParameters(
+    total=TOTAL,
+    kept=np.array([2, 2, 1]),
+    noise=np.array([4.0, 8.0, 0.0]),
+    steps=np.zeros(3),
+    variance_kept=np.zeros(3, dtype=np.int64),
+    variance_noise=np.zeros(3),
+    whole=NONE,
+    variance_whole=NONE,
+    mean_live=ALL,
+    variance_live=NONE,
+)
+MEAN_LOSSES = [0.5, 0.125, 0.25, 0.25, 0.0, 0.0]
+VARIANCE = MEAN._replace(
+    variance_kept=np.array([3, 2, 1]),
+    variance_noise=np.array([0.5, 0.25, 0.0]),
+    variance_whole=np.array([True, False, False]),
+    mean_live=NONE,
+    variance_live=ALL,
+)
+EXACTLY = {"rel": 0, "abs": 1e-15}
+
+
+@pytest.fixture(params=[1, 4, 1 << 20])
+def blocks(request, monkeypatch):
+    """Compute so many pairs at a time."""
+    monkeypatch.setattr(module, "BLOCK_PAIRS", request.param)
+
+
+@pytest.mark.usefixtures("blocks")
+def test_a_mean_costs_the_records_kept_over_its_noise():
+    """The loss is f min(m, t) / noise, and nothing in a cell without noise, which publishes a constant."""
+    assert pair_losses(PAIRS, *MEAN, FACTOR).tolist() == MEAN_LOSSES
+
+
+def test_parts_of_records_are_kept_in_whole_quanta():
+    """Half a record of three quanta is one quantum."""
+    losses = pair_losses(PAIRS, *MEAN._replace(steps=np.full(3, 3.0)), FACTOR)
+    assert losses.tolist() == pytest.approx([0.5, 1 / 12, *MEAN_LOSSES[2:]], **EXACTLY)
+
+
+@pytest.mark.usefixtures("blocks")
+def test_a_dropped_pair_costs_nothing():
+    """Nothing of it is read; all other pairs cost the same."""
+    dropped = np.array([False, False, True, False, False, False])
+    losses = pair_losses(PAIRS, *MEAN, FACTOR, dropped)
+    assert losses.tolist() == [0.5, 0.125, 0.0, 0.25, 0.0, 0.0]
+
+
+def test_a_variance_costs_its_sensitivity_over_its_noise():
+    """Exact where nothing is put at the middle, else by share; each user pays for the lattice."""
+    losses = pair_losses(PAIRS, *VARIANCE, FACTOR)
+    plain = [0.25 / 0.5, 3 / 16 / 0.5, 0.25 / 0.25, 0.25 / 0.25]
+    expected = [*(loss + VARIANCE_LATTICE for loss in plain), 0.0, 0.0]
+    assert losses.tolist() == pytest.approx(expected, **EXACTLY)
+
+
+@pytest.mark.parametrize(
+    ("noise", "joint"),
+    [
+        # b = 1, c = 1/2: both are moved most by all three records, z = 3/4.
+        (4.0, 0.75 + 0.75 * 0.25 / 0.5),
+        # b = 4: z = (1 + c/b) / 2 = 9/16 costs most.
+        (16.0, 0.5625 / 4 + 0.5625 * 0.4375 / 0.5),
+    ],
+)
+def test_who_has_more_than_half_of_a_cell_moves_mean_and_variance_together(noise, joint):
+    """Not both by their most; where something is put at the middle, the sum is charged."""
+    first = np.array([True, False, False])
+    asked = VARIANCE._replace(
+        kept=np.array([3, 2, 1]), noise=np.array([noise, 8.0, 0.0]), mean_live=ALL, whole=first
+    )
+    losses = pair_losses(PAIRS, *asked, np.ones(3))
+    assert losses[0] == pytest.approx(joint + VARIANCE_LATTICE, **EXACTLY)
+    assert losses[1] == pytest.approx(1 / noise + 0.375 + VARIANCE_LATTICE, **EXACTLY)
+    apart = pair_losses(PAIRS, *asked._replace(whole=NONE), np.ones(3))
+    assert apart[0] == pytest.approx(3 / noise + 0.5 + VARIANCE_LATTICE, **EXACTLY)
+    assert apart[1:].tolist() == losses[1:].tolist()
+
+
+@pytest.mark.usefixtures("blocks")
+def test_losses_of_users_and_of_cells():
+    """A user loses the sum of its pairs, rounded up; a cell's claim is that of its worst user."""
+    losses = user_losses(PAIRS, *MEAN, FACTOR)
+    assert (losses >= [0.75, 0.125, 0.25]).all()
+    assert losses.tolist() == pytest.approx([0.75, 0.125, 0.25], rel=1e-13)
+    assert count_charged_cells(PAIRS, *MEAN, FACTOR).tolist() == [2, 1, 1]
+    worst = max_pair_loss(PAIRS, *MEAN, FACTOR)
+    assert worst.tolist() == [0.5, 0.25, 0.0]
+    composed = composed_losses(PAIRS, worst, *MEAN, FACTOR)
+    assert composed.tolist() == pytest.approx([0.75, 0.5, 0.25], rel=1e-13)
+
+
+def test_clipped_records_are_those_above_the_cap():
+    """Per cell: 3 - 2 and 1 - 1/2, nothing, and half a record."""
+    clipped = clipped_by_caps(PAIRS, MEAN.kept, MEAN.steps, FACTOR)
+    assert clipped.tolist() == [1.5, 0.0, 0.5]
+
+
+def test_sums_of_shares():
+    """Shares of a cell's records, summed over users' cells and over cells' users."""
+    assert record_shares(PAIRS, TOTAL).tolist() == [0.75, 0.25, 0.5, 0.5, 0.5, 0.5]
+    per_cell, per_user = np.array([1.0, 10.0, 100.0]), np.array([1.0, 2.0, 4.0])
+    assert sum_per_user(PAIRS, TOTAL, per_cell).tolist() == [5.75, 50.25, 55.0]
+    assert sum_squares_per_user(PAIRS, TOTAL, per_cell).tolist() == [3.0625, 25.0625, 27.5]
+    assert sum_per_cell(PAIRS, TOTAL, per_user).tolist() == [1.25, 2.5, 3.0]

@@ -70,8 +70,10 @@ def run_command(
     def command(**options: Any) -> int | None:  # noqa: ANN401  options of every kind
         source = options.pop("source")
         option_values = {key: options.pop(_parameter_name(*key)) for key in fields}
+        # Options that were not used are None, or an empty list if they may be repeated.
         overrides = {key: value for key, value in option_values.items() if value not in (None, [])}
         run = load(source, overrides)
+        # Paths of a run are relative to its file.
         with contextlib.chdir(run.folder):
             return body(run, **options)
 

@@ -42,6 +42,7 @@ def typed(path: Path) -> Path:
 
 def read(run: Run) -> Dataset:
     """Return the run's records, read into sums."""
+    # Missing fields are reported before the engine starts.
     source, options = arguments.source(run), arguments.read_arguments(run, read_records)
     return read_records(source, **options)
 
@@ -86,6 +87,7 @@ def coarser(run: Run, facts: PublicMetadata) -> Plan | None:
         options.get("clipping_range") == "two-stage"
         and not (coarse_facts.occupancy.cells_per_user > 1).any()
     ):
+        # A coarser grid can leave every user in one cell: a second stage has nothing to compare.
         options["clipping_range"] = "private"
     return _plan_with(options, coarse_facts)
 
@@ -154,6 +156,7 @@ def grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
         return None
     units = [facts.privacy_unit]
     timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"
+    # A user-day or user-week needs a local clock.
     if weaker and timed:
         units += WEAKER_UNITS[facts.privacy_unit]
     with show_progress("Planning on other grids"):

@@ -47,6 +47,7 @@ def read_arguments(run: Run, door: Callable[..., object]) -> Arguments:
     fields["cells"] = cells(run)
     if run.cells.labels is not None and run.cells.timezone is not None:
         fields.setdefault("timezone", run.cells.timezone)
+    # Sections of their own become arguments of their own.
     fields["select"] = Select(**run.select.explicit_fields())
     return fields
 
@@ -97,6 +98,7 @@ def plan_arguments(run: Run, door: Callable[..., object]) -> Arguments:
         check_goals(fields["target_error"])
     split_of(fields.get("split"))
     known_statistics(fields.get("statistics"), fields.get("error", "separate"))
+    # Names in a file become objects of the library.
     if "mechanism" in fields:
         fields["mechanism"] = mechanism(fields["mechanism"])
     return complete(door, fields)

@@ -125,6 +125,7 @@ def _place(choice: _Choice) -> dict[str, ProposedColumn]:
     """Return latitude and longitude, or a location; other candidates stay ordinary columns."""
     lat = choice.ranked("lat")
     lon = _paired(choice.ranked("lon"), lat[0][0]) if lat else []
+    # Flattened coordinate pairs are the strongest evidence for a location.
     places = [*_split(choice.look), *choice.ranked("location")]
     if lat and lon:
         return {"lat": choice.take(lat), "lon": choice.take(lon)}
@@ -185,6 +186,7 @@ def _score(role: str, name: str) -> int | None:
         if place is None:
             continue
         tier = 0 if place == (0, size) else 1 if place[1] == size else 2
+        # A place in the middle of a name qualifies something else.
         if tier == 2 and role == "location":  # its type, its name
             continue
         if phrase not in _WEAK:

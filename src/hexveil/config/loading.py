@@ -65,6 +65,7 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
         table = raw.setdefault(section, {}) if section else raw
         if isinstance(table, dict):
             table[field] = _from(folder, value) if (section, field) in _PATHS else value
+            # A price on the command line replaces the targets of the file, and vice versa.
             replaced_field = _INSTEAD.get(field) if section == "plan" else None
             if replaced_field is not None and (section, replaced_field) not in (overrides or {}):
                 table.pop(replaced_field, None)

@@ -179,10 +179,12 @@ def _proposed(columns: Mapping[str, ProposedColumn], run_fields: Fields) -> tupl
         values[key] = f"[{_text(column.name)}]" if role == "labels" else _text(column.name)
         if column.others:
             notes[key] = f"Other candidates: {', '.join(map(_text, column.others))}."
+    # Fields of the caller override proposals.
     values |= run_fields
     gaps, gap_notes = _gaps(
         {name for section, name in values if section in ("", "columns")}, run_fields
     )
+    # Cells of labels have no hexagons and no slots.
     if ("cells", "labels") in values:
         gaps = {key: gap for key, gap in gaps.items() if key[1] not in _OF_HEXAGONS}
         for key in _DEFAULTS:

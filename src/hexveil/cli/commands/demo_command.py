@@ -69,6 +69,7 @@ def prepared(show: Show, parent: Path) -> tuple[Run, Where]:
             place_name = show.write(folder, tell)
         (folder / f"{show.name}.toml").write_text(show.run, "utf-8")
     except InputError:
+        # An empty folder would look like an unfinished demo.
         _leave(folder)
         raise
     except OSError as error:

@@ -138,6 +138,7 @@ def of_records(run: Run, cell: str | None) -> tuple[dict[str, Any], str]:
     names = data.public.cells.names()
     if cell is None:
         raise InputError(f"--cell is needed: {private_study_output.some_cells(names)}.")
+    # A name that consists of digits takes precedence over a number.
     numbered = cell not in names and cell.isdecimal() and len(cell) <= DIGITS
     number = private_study_output.cell_number(names, int(cell) if numbered else cell)
     return {"data": data, "cell": number}, f"Cell {names[number]}"
@@ -164,6 +165,7 @@ def of_file(
 def write(table: pa.Table, out: Path, title: str, run: Run) -> list[Path]:
     """Write the table and the figure, and return their files."""
     private = private_study_output.is_private(table)
+    # The stamp is the first line, so that no copy of the table loses it.
     text = io.BytesIO(
         f"# {private_study_output.STAMP} {private_study_output.NOT_COVERED}\n".encode()
         if private

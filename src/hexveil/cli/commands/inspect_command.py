@@ -68,6 +68,7 @@ def inspect(
         typer.echo(shared_steps.query(run, sql))
         return
     facts = shared_steps.read(run).public
+    # Grids can be compared before a price is chosen.
     epsilon = run.plan.epsilon or COMPARED_AT
     table = shared_steps.capacity(run, facts, epsilon)
     if as_json:

@@ -89,6 +89,7 @@ def plan(
     plan = shared_steps.planned(run, facts)
     files = _write(plan, facts, curve, save)
     methods = _compare_methods(plan) if compare_methods else None
+    # The comparison of methods is long enough without a recommendation.
     wants_grids = grids or (grids is None and methods is None)
     table = shared_steps.grids(run, plan, weaker=bool(grids)) if wants_grids else None
     if as_json:

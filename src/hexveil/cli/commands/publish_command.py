@@ -193,6 +193,7 @@ def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool)
     price = float(plan.epsilon)
     if dry_run:
         return Outcome(day, "planned", projection(account, dataset, plan, day), price)
+    # Before anything is booked: an older ledger would pay for the day again.
     pointer, asked_for = place.current(day), CurrentRelease.of_day(day, request)
     receipts.check_behind(account["url"], place, pointer, place.current(), asked_for)
     if pointer is not None and pointer.request != request and not revise:
@@ -236,6 +237,7 @@ def _published(
     )
     stand = rested(published, place, target)
     if stand is not None:
+        # Only after the folder is in place: a crash before this leaves the numbers in the ledger.
         book.commit(request)
         place.remember(stand)
     place.set_current(target)
@@ -323,6 +325,7 @@ def projection(account: dict[str, Any], dataset: Dataset, plan: Plan, day: str) 
             f"{price} per {period}."
         )
     spent = Fraction(0) if spend is None else spend.window
+    # Fractions: a float quotient could gain or lose a day.
     days = int(max(budget - spent, Fraction(0)) / plan.epsilon)
     if spend is not None and spend.kind != "lifetime":
         return f"epsilon {price}; at that price this {spend.kind}'s budget lasts {days} more days."

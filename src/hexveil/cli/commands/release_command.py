@@ -52,10 +52,12 @@ def release(run: Run, *, from_plan: FromPlan = None, as_json: AsJson = False) ->
     """Publish a map: book its price in the ledger, draw the noise once, write the folder."""
     saved = None if from_plan is None else shared_steps.typed(from_plan)
     reviewed = None if saved is None else Plan.load(saved)
+    # Mistakes in the run are reported before the records are read.
     folder, account = destination(run, planned=reviewed is not None)
     dataset = shared_steps.read(run)
     plan, warning = supported(run, dataset, reviewed)
     book = Ledger(**account)
+    # A repeated request keeps its first plan: solvers differ in late digits between machines.
     booked = booked_plan(dataset, plan, book)
     if not as_json:
         notes = [] if warning is None else formatting.wrapped("Warning", warning)
@@ -105,6 +107,7 @@ def supported(run: Run, dataset: Dataset, reviewed: Plan | None = None) -> tuple
     Otherwise such a grid is refused, unless its plan was saved and thus reviewed.
     """
     if reviewed is not None:
+        # The reviewer has seen the warning.
         return reviewed, None
     planned = shared_steps.planned(run, dataset.public)
     warning = shared_steps.too_fine(planned)

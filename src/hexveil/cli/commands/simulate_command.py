@@ -75,6 +75,7 @@ def simulate(  # noqa: PLR0913  the options of the command
 
     city = City(users=users, days=days, seed=seed, start=start, interval=interval)
     if streets is not None:
+        # Before the simulation, which may take minutes.
         check_streets(streets, out)
     with progress_bar.progress_bar("Simulating") as tell:
         records = city.write(out, progress=tell)

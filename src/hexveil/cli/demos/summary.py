@@ -31,6 +31,7 @@ def lines(cells: pa.Table, place_name: Where, value_unit: str) -> list[str]:
     every = cells.to_pylist()
     quality = Counter(row["mean_quality"] for row in every)
     good = [row for row in every if row["mean_quality"] == "good"]
+    # Extremes of noisy numbers are mostly noise.
     rows = sorted(good or every, key=lambda row: row["mean_raw"])
     label_end = " good cell" if good else ""
     qualities = ["good", "caution", *[CUT_OFF] * (CUT_OFF in quality), "noise"]

@@ -102,6 +102,7 @@ def points(plan: Plan | None) -> Points:
         return []
     curve = []
     for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
+        # Some prices admit no plan; the curve leaves them out.
         with contextlib.suppress(InputError):
             if _by_target(plan) and plan.method == "joint":
                 scaled = _at_targets(plan, times)

@@ -30,6 +30,7 @@ def progress_bar(title: str) -> Iterator[Callable[[float], None]]:
     task = with_bar.add_task(title, total=1.0)
 
     def tell(share: float) -> None:
+        # Short work shows no bar.
         if time.monotonic() - began >= progress.PATIENCE:
             with_bar.start()
         with_bar.update(task, completed=share)

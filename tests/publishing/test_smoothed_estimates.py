@@ -147,7 +147,7 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
     assert f"Smoothed estimates, mean: {share}, the rest is noise." in text
     assert f"of {one['distinguishable']} of 12 cells exclude the overall average. At about" in text
     assert f"At about epsilon {one['epsilon_half_distinguishable']:.2g}, half of the cells" in text
-    assert "Bounds and clipping_range describe the average of these records, not of traffic" in text
+    assert "Bounds and intervals describe the average of these records, not of traffic" in text
     page = (tmp_path / "map" / "report.html").read_text()
     assert "by prediction)" in page
     assert "records, not of traffic" in page
@@ -172,7 +172,7 @@ def test_the_model_is_told_to_people():
     assert "too large" not in text
     assert "widened, by a prior" not in text
     assert "too large: same hour, all." in model_text(left_out=["same hour", "all"])
-    assert "ClippingRangeMode are widened, by a prior" in model_text(widened=True)
+    assert "Intervals are widened, by a prior" in model_text(widened=True)
     assert model_text(smoothed=False).endswith("information, so nothing was smoothed.")
 
 

@@ -107,7 +107,7 @@ FAULTS = {
         RangeSum, "scales", lambda old: lambda s, w: 0.9 * old(s, w), LEVY_SHARED,
     ),
     "range noise for one array under WRAPAROUND": (
-        PseudoUserMeans, "max_moved",
+        PseudoUserMeans, "max_sensitivity",
         lambda old: lambda s, w: np.minimum(w, s.reach.max()), RANKS_WRAPPED,
     ),
     "range sum booked for all but one user": (
@@ -115,7 +115,7 @@ FAULTS = {
         lambda old: lambda s: old(s) * (np.arange(s.reading.pieces.size) > 0), LEVY,
     ),
     "threshold noise for the mean user": (
-        UserSums, "max_moved", lambda old: lambda s, w: np.minimum(w, s.span), EXTREME,
+        UserSums, "max_sensitivity", lambda old: lambda s, w: np.minimum(w, s.span), EXTREME,
     ),
     "linear sum booked at 0.7": (
         LinearSum, "losses", lambda old: lambda s: 0.7 * old(s), PLAIN,
@@ -125,10 +125,10 @@ FAULTS = {
         lambda old: lambda s, e: tuple(type(r)(0.7 * r.scales) for r in old(s, e)), WEIGHED,
     ),
     "linear sum not clipped": (
-        LinearSum, "moved", lambda old: property(lambda s: (s.high - s.low) // 2), PLAIN,
+        LinearSum, "user_sensitivity", lambda old: property(lambda s: (s.high - s.low) // 2), PLAIN,
     ),
     "point costs of half their sensitivity": (
-        BalancePoint, "moved", lambda old: property(lambda s: old.func(s) // 2), POINT,
+        BalancePoint, "user_sensitivity", lambda old: property(lambda s: old.func(s) // 2), POINT,
     ),
     "point costs in units of half": (
         BalancePoint, "costs", lambda old: lambda s, b: 2 * old(s, b), POINT,
@@ -137,7 +137,7 @@ FAULTS = {
         ScoreSumAtPoint, "scales", lambda old: property(lambda s: 0.9 * old.func(s)), FROM_POINT,
     ),
     "score moved to one side only": (
-        ScoreSums, "moved",
+        ScoreSums, "user_sensitivity",
         lambda old: property(
             lambda s: np.minimum(s.weight[:, None] * (s.span - s.points), s.reach)
         ), FROM_POINT,

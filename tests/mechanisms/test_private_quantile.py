@@ -75,7 +75,7 @@ def allocations(grouping, cap):
             yield allocation, allocation.stages[0]
         # These cells are too small for more than one bin by LEVY's rule: take three.
         bins = EvenBins(SPAN, 3, allocation.range_sum.reading.grain)
-        reading, moved = allocation.range_sum.reading, allocation.stages[0].moved
+        reading, moved = allocation.range_sum.reading, allocation.stages[0].user_votes
         yield allocation, PrivateQuantile("m", reading, bins, (MiddleCost(),), moved, 1.0)
 
 
@@ -97,7 +97,7 @@ def test_scores_move_by_one_under_best_fit(cap):
     """One user moves a score by 1 under BESTFIT and no more, over every small cell and all sums."""
     for allocation, stage in allocations("best_fit", cap):
         moved = moved_scores(allocation, stage)
-        assert stage.moved.tolist() == [1] * moved.size
+        assert stage.user_votes.tolist() == [1] * moved.size
         assert moved.max() == 1
 
 
@@ -105,7 +105,7 @@ def test_scores_move_by_two_under_wrap_around():
     """One user in two arrays moves a score by 2, and by no more; one in one array by 1."""
     found = {0: 0, 1: 0, 2: 0}
     for allocation, stage in allocations("wrap_around", 3):
-        for pieces, moved in zip(stage.moved, moved_scores(allocation, stage), strict=True):
+        for pieces, moved in zip(stage.user_votes, moved_scores(allocation, stage), strict=True):
             found[int(pieces)] = max(found[int(pieces)], int(moved))
     assert found == {0: 0, 1: 1, 2: 2}
 

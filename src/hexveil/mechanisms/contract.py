@@ -240,8 +240,8 @@ class Meter:
             If a user would certainly lose more than was booked for it.
         """
         for request, report in zip(requests, reports, strict=True):
-            lost = report.loss_lower_bound(request, self._booked.size)
-            self._spent = (self._spent + lost) * (1.0 - ULP)  # a sum of doubles, rounded down
+            loss = report.loss_lower_bound(request, self._booked.size)
+            self._spent = (self._spent + loss) * (1.0 - ULP)  # a sum of doubles, rounded down
         # Not (spent <= booked): a loss that is not a number is refused, too.
         if not (self._spent <= self._booked).all():
             raise HexveilError(
@@ -341,13 +341,13 @@ def _noised(source: NoiseSource, queries: list[tuple[NoiseRequest, Measured]]) -
             values.append(measured.integers)
             scales.append(np.atleast_2d(request.scales))
         elif isinstance(request, NoisyMax) and isinstance(measured, Scores):
-            chosen = source.noisy_max(measured.scores, measured.sizes, request.scale)
-            columns[number] = chosen[:, None]
+            selected = source.noisy_max(measured.scores, measured.sizes, request.scale)
+            columns[number] = selected[:, None]
         else:
             raise TypeError("a stage asks for one kind of noise and measures for another.")
     if numbers:
         noisy = source.laplace(_side_by_side(values), _side_by_side(scales))
-        ends = np.cumsum([each.shape[1] for each in values])[:-1]
+        ends = np.cumsum([array.shape[1] for array in values])[:-1]
         columns.update(zip(numbers, np.split(noisy, ends, axis=1), strict=True))
     row: Ints = _side_by_side([columns[number] for number in range(len(queries))])
     return row
@@ -355,6 +355,6 @@ def _noised(source: NoiseSource, queries: list[tuple[NoiseRequest, Measured]]) -
 
 def _side_by_side(columns: list[Any]) -> Any:  # noqa: ANN401  integers or scales
     """Return arrays of one or more rows beside each other, single rows repeated."""
-    rows = max(len(each) for each in columns)
-    wide = [np.broadcast_to(each, (rows, each.shape[1])) for each in columns]
+    rows = max(len(array) for array in columns)
+    wide = [np.broadcast_to(array, (rows, array.shape[1])) for array in columns]
     return np.asarray(np.concatenate(wide, axis=1))

@@ -22,7 +22,7 @@ class EstimateGrid:
 
 @dataclass(frozen=True, eq=False)
 class ProvenError:
-    """Error of an estimate whose worst-case bias is known in closed form.
+    """Error of an estimate with a proven worst-case bias.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class ProvenError:
 
 @dataclass(frozen=True, eq=False)
 class PredictedError:
-    """Error of an estimate whose bias depends on private choices: no closed form is known.
+    """Error of an estimate with a bias that depends on private choices: no closed form is known.
 
     Attributes
     ----------
@@ -64,8 +64,8 @@ class PredictedError:
 
     def columns(self) -> dict[str, Floats]:
         """Return the columns of a release table: there is none for an unknown figure."""
-        known = {"scale": self.scale, "bound95": self.bound95}
-        return known if self.expected is None else known | {"error": self.expected}
+        columns = {"scale": self.scale, "bound95": self.bound95}
+        return columns if self.expected is None else columns | {"error": self.expected}
 
 
 StatisticError: TypeAlias = ProvenError | PredictedError

@@ -221,11 +221,11 @@ class PerCellAllocation:
         del outputs  # the numbers that each cell found are in its own report
         occupancy, reports = self.problem.occupancy, []
         for stage in self.stages:
-            lost = np.zeros(occupancy.n_users)
+            loss = np.zeros(occupancy.n_users)
             for member in stage.members:
                 user = occupancy.user[self.problem.rows(member.cell)]
-                np.add.at(lost, user, member.stage.losses())
-            reports.append(StageReport(stage.name, Fraction(float(lost.max())), {}))
+                np.add.at(loss, user, member.stage.losses())
+            reports.append(StageReport(stage.name, Fraction(float(loss.max())), {}))
         return tuple(reports)
 
 

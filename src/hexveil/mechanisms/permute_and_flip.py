@@ -54,8 +54,8 @@ def law(costs: Ints, sizes: Ints, scale: float) -> Floats:
     while edge < 0.5:
         edges.append(edge)
         edge *= 2.0
-    left, width = np.array(edges)[:, None], np.diff([*edges, 1.0])[:, None]
-    u = (left + width * (NODES + 1.0) / 2.0).ravel()
+    begin, width = np.array(edges)[:, None], np.diff([*edges, 1.0])[:, None]
+    u = (begin + width * (NODES + 1.0) / 2.0).ravel()
     missed = np.log1p(-np.outer(u, q))
     none_before = np.exp(missed @ sizes) * (width * SHARES / 2.0).ravel()
     return np.asarray(weight * (none_before @ np.exp(-missed)), dtype=np.float64)
@@ -86,7 +86,7 @@ def choose(
         return np.asarray(np.searchsorted(ends, draws, side="right"), dtype=np.int64)
     # Only ratios of odds matter; where their powers could overflow, their logarithms are compared.
     reach = (costs - costs.min()) / scale
-    first = generator.standard_exponential((trials, sizes.shape[1])) / np.maximum(sizes, 1)
-    rival = -np.expm1(-first)
+    exponential = generator.standard_exponential((trials, sizes.shape[1])) / np.maximum(sizes, 1)
+    rival = -np.expm1(-exponential)
     rival = rival * np.exp(reach) if reach.max() < LARGEST_POWER else np.log(rival) + reach
     return np.asarray(np.where(sizes > 0, rival, np.inf).argmin(axis=1), dtype=np.int64)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Values(Protocol):
+class ValueDistribution(Protocol):
     """A distribution of the samples of a cell."""
 
     def draw(
@@ -62,7 +62,7 @@ class Normal:
     def draw(
         self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
     ) -> NDArray[np.float64]:
-        """Return samples before projection: see `Values.draw`."""
+        """Return samples before projection: see `ValueDistribution.draw`."""
         return generator.normal(self.mean, self.sd, (trials, int(counts.sum())))
 
 
@@ -89,7 +89,7 @@ class Uniform:
     def draw(
         self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
     ) -> NDArray[np.float64]:
-        """Return samples before projection: see `Values.draw`."""
+        """Return samples before projection: see `ValueDistribution.draw`."""
         low, high = _known("Uniform", self.low, self.high)
         return generator.uniform(low, high, (trials, int(counts.sum())))
 
@@ -120,7 +120,7 @@ class UnknownRange:
     def draw(
         self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
     ) -> NDArray[np.float64]:
-        """Return samples before projection: see `Values.draw`."""
+        """Return samples before projection: see `ValueDistribution.draw`."""
         low, high = _known("UnknownRange", self.low, self.high)
         one, other = generator.uniform(low, high, (2, trials, 1))
         samples = generator.random((trials, int(counts.sum())))
@@ -141,7 +141,7 @@ class PerUser:
         Where the value of a user is drawn from.
     """
 
-    values: Values = field(default_factory=Uniform)
+    values: ValueDistribution = field(default_factory=Uniform)
 
     def __post_init__(self) -> None:
         check_values(self.values, "PerUser")
@@ -153,7 +153,7 @@ class PerUser:
     def draw(
         self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
     ) -> NDArray[np.float64]:
-        """Return samples before projection: see `Values.draw`."""
+        """Return samples before projection: see `ValueDistribution.draw`."""
         return np.repeat(self.levels(generator, counts.size, trials), counts, axis=1)
 
     def levels(
@@ -177,25 +177,25 @@ def _known(name: str, low: float | None, high: float | None) -> tuple[float, flo
     return low, high
 
 
-def check_values(values: Values, where: str) -> Values:
+def check_values(values: ValueDistribution, where: str) -> ValueDistribution:
     """Return the distribution; raise InputError if it cannot draw."""
     if not callable(getattr(values, "draw", None)):
         raise InputError(f"{where} needs a distribution like Normal(20, 10), got {values!r}.")
     return values
 
 
-def told(values: Values, bounds: tuple[float, float]) -> Values:
+def told(values: ValueDistribution, bounds: tuple[float, float]) -> ValueDistribution:
     """Return the distribution, with the bounds in place where it is over them."""
     return values.within(bounds) if isinstance(values, (Uniform, UnknownRange, PerUser)) else values
 
 
-def numbers_per_trial(values: Values, counts: NDArray[np.int64]) -> int:
+def numbers_per_trial(values: ValueDistribution, counts: NDArray[np.int64]) -> int:
     """Return how many numbers are drawn for the user means of one trial."""
     return counts.size if isinstance(values, PerUser) else int(counts.sum())
 
 
 def draw_user_means(
-    values: Values,
+    values: ValueDistribution,
     counts: NDArray[np.int64],
     bounds: tuple[float, float],
     generator: np.random.Generator,

@@ -99,9 +99,9 @@ class EvenPoints:
         """Number of points."""
         return self.steps + 1
 
-    def points(self, chosen: Ints) -> Ints:
+    def points(self, selected: Ints) -> Ints:
         """Return the points of these numbers, in quanta."""
-        return np.asarray(self.top * chosen // self.steps)
+        return np.asarray(self.top * selected // self.steps)
 
     def places(self, values: Ints) -> Ints:
         """Return the first point that is not below each value. PRIVATE.
@@ -114,28 +114,28 @@ class EvenPoints:
         >>> EvenPoints(10, 4).places(np.array([0, 2, 3, 10])).tolist()  # points 0, 2, 5, 7, 10
         [0, 1, 2, 4]
         """
-        whole = -(-values // self.grain) if self.grain > 1 else values
-        return np.asarray(-(-whole * self.steps // self.top))
+        quanta = -(-values // self.grain) if self.grain > 1 else values
+        return np.asarray(-(-quanta * self.steps // self.top))
 
 
 @dataclass(frozen=True, eq=False)
 class ListedPoints:
     """Points in ascending order, in quanta; a value counts at or below one."""
 
-    listed: Ints
+    quanta: Ints
 
     @property
     def size(self) -> int:
         """Number of points."""
-        return self.listed.size
+        return self.quanta.size
 
-    def points(self, chosen: Ints) -> Ints:
+    def points(self, selected: Ints) -> Ints:
         """Return the points of these numbers, in quanta."""
-        return np.asarray(self.listed[chosen])
+        return np.asarray(self.quanta[selected])
 
     def places(self, values: Ints) -> Ints:
         """Return the first point that is not below each value. PRIVATE."""
-        return np.searchsorted(self.listed, values)
+        return np.searchsorted(self.quanta, values)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class EvenBins:
         bins = values * self.size // (self.grain * self.top)
         return np.asarray(np.minimum(bins, self.size - 1))
 
-    def double_middles(self, chosen: Ints) -> Ints:
+    def double_middles(self, selected: Ints) -> Ints:
         """Return twice the middles of these bins, in quanta, rounded down.
 
         Examples
@@ -159,7 +159,7 @@ class EvenBins:
         >>> EvenBins(10, 3).double_middles(np.arange(3)).tolist()  # 5/3, 5, 25/3
         [3, 10, 16]
         """
-        return np.asarray(self.top * (2 * chosen + 1) // self.size)
+        return np.asarray(self.top * (2 * selected + 1) // self.size)
 
 
 # ---- costs ----
@@ -206,7 +206,7 @@ class PrivateQuantile(DrawnRow):
     candidates : Candidates
     costs : tuple of RankCost or MiddleCost
         A choice each.
-    moved : ndarray of int64, shape (n_users,)
+    user_votes : ndarray of int64, shape (n_users,)
         Votes of the values that each user can move.
     scale : float
         Of every choice, see `selection_scale`.
@@ -218,7 +218,7 @@ class PrivateQuantile(DrawnRow):
     reading: Reading
     candidates: Candidates
     costs: tuple[Cost, ...]
-    moved: Ints
+    user_votes: Ints
     scale: float
     votes: Ints | None = None
 
@@ -229,7 +229,7 @@ class PrivateQuantile(DrawnRow):
 
     def losses(self) -> Floats:
         """Return each user's loss, whatever is chosen; rounded up."""
-        return np.asarray(self.entries * (2.0 * self.moved / self.scale) * ROUND_UP)
+        return np.asarray(self.entries * (2.0 * self.user_votes / self.scale) * ROUND_UP)
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return a permute-and-flip per choice."""
@@ -237,7 +237,7 @@ class PrivateQuantile(DrawnRow):
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that a user moves every cost by at most its votes."""
-        return (Separate.of_one_entry(self.moved),) * self.entries
+        return (Separate.of_one_entry(self.user_votes),) * self.entries
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
         """Return the scores of the candidates. PRIVATE."""

@@ -83,7 +83,7 @@ def parse(text: str, distributions: Mapping[str, type[Any]] = PRIORS) -> CellMec
 
 
 def _tree(text: str) -> ast.expr:
-    """Return the text as a tree, nothing of which is run."""
+    """Return the text as a tree; nothing is run."""
     try:
         if len(text) > MAX_LENGTH:
             raise ValueError
@@ -102,34 +102,34 @@ class _Text:
     distributions: Mapping[str, type[Any]]
 
     @property
-    def shown(self) -> str:
+    def excerpt(self) -> str:
         """The text as a message shows it."""
         return self.text[:SHOWN_LENGTH]
 
-    def built(self, tree: ast.expr, known: Mapping[str, type[Any]]) -> Any:  # noqa: ANN401
+    def built(self, tree: ast.expr, constructors: Mapping[str, type[Any]]) -> Any:  # noqa: ANN401
         """Return the object that a name, or a name with arguments, stands for."""
         call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
         if not isinstance(call.func, ast.Name) or None in (word.arg for word in call.keywords):
             raise _unreadable(self.text)
         name = call.func.id
-        if name not in known:
-            raise InputError(f"there is no {name!r}; known are {', '.join(known)}.")
-        options = [field.name for field in dataclasses.fields(known[name])]
+        if name not in constructors:
+            raise InputError(f"there is no {name!r}; known are {', '.join(constructors)}.")
+        options = [field.name for field in dataclasses.fields(constructors[name])]
         positional = [self.literal(argument) for argument in call.args]
-        named = {str(word.arg): self.literal(word.value) for word in call.keywords}
-        double = set(options[: len(positional)]) & named.keys()
-        if len(positional) > len(options) or double or not named.keys() <= set(options):
+        keywords = {str(word.arg): self.literal(word.value) for word in call.keywords}
+        double = set(options[: len(positional)]) & keywords.keys()
+        if len(positional) > len(options) or double or not keywords.keys() <= set(options):
             raise InputError(
-                f"{self.shown!r} has an option that {name} does not take; its options are "
+                f"{self.excerpt!r} has an option that {name} does not take; its options are "
                 f"{', '.join(options) or 'none'}."
             )
         try:
-            return known[name](*positional, **named)
+            return constructors[name](*positional, **keywords)
         except InputError:
             raise
         except (TypeError, ValueError, AttributeError, ArithmeticError):
             raise InputError(
-                f"{self.shown!r} has an option of another kind than {name} takes; see "
+                f"{self.excerpt!r} has an option of another kind than {name} takes; see "
                 "docs/reference/python.md."
             ) from None
 

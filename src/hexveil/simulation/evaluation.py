@@ -17,7 +17,7 @@ from hexveil.accounting.sensitivity import check_counts
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_positive_fraction
 from hexveil.mechanisms.priors import (
-    Values,
+    ValueDistribution,
     check_values,
     draw_user_means,
     numbers_per_trial,
@@ -55,7 +55,7 @@ class _Setting:
 
     counts: NDArray[np.int64]
     bounds: tuple[Fraction, Fraction]
-    source: Floats | Values
+    source: Floats | ValueDistribution
     private: bool = False
 
     def chunks(self, trials: int, seed: int) -> Chunks:
@@ -70,7 +70,9 @@ class _Setting:
             size = min(step, trials - start)
             yield self._drawn(self.source, generator, size), size
 
-    def _drawn(self, values: Values, generator: np.random.Generator, trials: int) -> Floats:
+    def _drawn(
+        self, values: ValueDistribution, generator: np.random.Generator, trials: int
+    ) -> Floats:
         """Return user means of each trial, drawn in blocks that a processor's cache holds."""
         lower, upper = map(float, self.bounds)
         means = np.empty((trials, self.counts.size))
@@ -86,7 +88,7 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
     *,
     counts: ArrayLike | None = None,
     user_means: ArrayLike | None = None,
-    values: Values | None = None,
+    values: ValueDistribution | None = None,
     data: Dataset | None = None,
     cell: str | int | None = None,
     bounds: object = None,
@@ -197,7 +199,7 @@ def _simulated(
     *,
     counts: ArrayLike | None,
     user_means: ArrayLike | None,
-    values: Values | None,
+    values: ValueDistribution | None,
     bounds: object,
 ) -> _Setting:
     """Return a setting without records."""
@@ -226,7 +228,7 @@ def _means(
 
 
 def _of_records(
-    data: Dataset, cell: str | int | None, *, values: Values | None, **other: object
+    data: Dataset, cell: str | int | None, *, values: ValueDistribution | None, **other: object
 ) -> _Setting:
     """Return a setting of a cell of records: its own values, or simulated ones at its counts."""
     double = [name for name, given in other.items() if given is not None]
@@ -240,7 +242,7 @@ def _of_records(
     return _Setting(own.counts, own.bounds, own.user_means, private=True)
 
 
-def _drawable(values: Values, counts: NDArray[np.int64]) -> Values:
+def _drawable(values: ValueDistribution, counts: NDArray[np.int64]) -> ValueDistribution:
     """Return the distribution, if one trial of its numbers fits into memory."""
     check_values(values, "values")
     numbers = numbers_per_trial(values, counts)

@@ -11,7 +11,7 @@ from hexveil.simulation.value_distributions import KINDS
 
 if TYPE_CHECKING:
     from hexveil.mechanisms import CellMechanism
-    from hexveil.simulation.value_distributions import Values
+    from hexveil.simulation.value_distributions import ValueDistribution
 
 _DISTRIBUTIONS: dict[str, type[Any]] = PRIORS | {kind.__name__: kind for kind in KINDS.values()}
 
@@ -34,7 +34,7 @@ def mechanism(text: str) -> CellMechanism:
     return parse(text, _DISTRIBUTIONS)
 
 
-def values(text: str) -> Values:
+def values(text: str) -> ValueDistribution:
     """Return the distribution that is written as kind:number,..., like "normal:20,10".
 
     Raises
@@ -58,7 +58,7 @@ def values(text: str) -> Values:
         numbers = []
     if len(numbers) != len(fields):
         raise InputError(f"values {text!r} must read {_form(name.strip().lower(), fields)}.")
-    made: Values = kind(*numbers)
+    made: ValueDistribution = kind(*numbers)
     return made
 
 

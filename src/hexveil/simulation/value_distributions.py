@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.priors import Normal, Uniform, Values, draw_user_means
+from hexveil.mechanisms.priors import Normal, Uniform, ValueDistribution, draw_user_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ __all__ = [
     "Normal",
     "StudentT",
     "Uniform",
-    "Values",
+    "ValueDistribution",
     "draw_user_means",
 ]
 
@@ -57,7 +57,7 @@ class Heterogeneous:
     def draw(
         self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
     ) -> NDArray[np.float64]:
-        """Return samples before projection: see `Values.draw`."""
+        """Return samples before projection: see `ValueDistribution.draw`."""
         levels = generator.normal(self.mean, self.between, (trials, counts.size))
         samples = generator.normal(0.0, self.within, (trials, int(counts.sum())))
         samples += np.repeat(levels, counts, axis=1)
@@ -91,7 +91,7 @@ class StudentT:
     def draw(
         self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
     ) -> NDArray[np.float64]:
-        """Return samples before projection: see `Values.draw`."""
+        """Return samples before projection: see `ValueDistribution.draw`."""
         samples = generator.standard_t(self.degrees, (trials, int(counts.sum())))
         samples *= self.scale
         samples += self.centre
@@ -126,7 +126,7 @@ class Drift:
     def draw(
         self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
     ) -> NDArray[np.float64]:
-        """Return samples before projection: see `Values.draw`."""
+        """Return samples before projection: see `ValueDistribution.draw`."""
         total = int(counts.sum())
         first_record = np.repeat(np.cumsum(counts) - counts, counts)
         passed = (np.arange(total) - first_record) / max(int(counts.max()) - 1, 1)

@@ -115,10 +115,10 @@ def _fixed_quantiles() -> list[Case]:
     mechanism = FixedQuantile("1/3", "2/3", cap=1, candidates=4)
     plan = mechanism.plan([1] * 150, bounds=(0, 4), epsilon=2)
     means = np.repeat([4.0, 0.0, 1.0, 2.0, 3.0], [50, 48, 2, 48, 2])
-    pair = _moved(means, 0.0)
+    pair = _neighbours(means, 0.0)
     # The least estimate before the noise: both ends at their lower rival.
-    least = float(np.clip(pair[1], 0.0, 2.0).mean())
-    events = (Event(high=least), Event(high=least + 0.01))
+    lowest = float(np.clip(pair[1], 0.0, 2.0).mean())
+    events = (Event(high=lowest), Event(high=lowest + 0.01))
     return [
         _whole(mechanism.name, plan, pair, events, (SCALES, NOISE, SCORES)),
         _choice(f"{mechanism.name}: low", plan, pair, Event(high=0.0)),
@@ -131,7 +131,7 @@ def _choice_on_a_fine_grid() -> Case:
     mechanism = FixedQuantile("1/2", 1, cap=1, candidates=64)
     plan = mechanism.plan([1] * 150, bounds=(0, 64), epsilon=2)
     means = np.repeat([64.0, 0.0, 4.0, 32.0], [1, 71, 4, 74])
-    return _choice(f"{mechanism.name}: low", plan, _moved(means, 0.0), Event(high=3.5))
+    return _choice(f"{mechanism.name}: low", plan, _neighbours(means, 0.0), Event(high=3.5))
 
 
 def _wrapped() -> list[Case]:
@@ -144,12 +144,12 @@ def _wrapped() -> list[Case]:
     # Users come in threes that fill two arrays; values just below a point count as at it.
     threes = np.repeat([0.0, 0.9, 1.9, 2.9, 3.9], [28, 2, 28, 2, 29])
     means = np.concatenate(([0.0, 12.0, 0.0], np.repeat(threes, 3)))
-    pair = _moved(means, 0.0, user=1)
+    pair = _neighbours(means, 0.0, user=1)
     groups = wrap_around([2] * 270, 3)
-    least = float(np.clip(array_means(groups, pair[1]), 0.0, 2.0).mean())
+    lowest = float(np.clip(array_means(groups, pair[1]), 0.0, 2.0).mean())
     every = (SCALES, NOISE, SCORES)
     return [
-        _whole(mechanism.name, plan, pair, (Event(high=least),), every),
+        _whole(mechanism.name, plan, pair, (Event(high=lowest),), every),
         _choice(f"{mechanism.name}: low", plan, pair, Event(high=0.0)),
         _levy_wrapped(),
     ]
@@ -164,7 +164,7 @@ def _levy_wrapped() -> Case:
     plan = mechanism.plan([16] * 150, bounds=(0, 12), epsilon=2)
     threes = np.repeat([1.5, 4.5], [24, 25])
     means = np.concatenate(([1.5, 12.0, 1.5], np.repeat(threes, 3)))
-    pair = _moved(means, 0.0, user=1)
+    pair = _neighbours(means, 0.0, user=1)
     return _choice(f"{mechanism.name}: middle", plan, pair, Event(high=3.0))
 
 
@@ -172,7 +172,7 @@ def _levy() -> list[Case]:
     """Return three bins and 40 arrays at either bound: outer bins are far-off rivals."""
     mechanism = Levy(gamma=1, cap=19)
     plan = mechanism.plan([19] * 40, bounds=(0, 3), epsilon=2)
-    pair = _moved(np.repeat([3.0, 0.0], [23, 17]), 0.0)
+    pair = _neighbours(np.repeat([3.0, 0.0], [23, 17]), 0.0)
     events = (Event(high=1.12), Event(high=1.1))
     return [
         _whole(mechanism.name, plan, pair, events, (SCALES, NOISE, SCORES)),
@@ -188,10 +188,10 @@ def _optimized() -> list[Case]:
     """
     noisy = OptimizedQuantile(split="0.25", cap=1, candidates=4)
     plan = noisy.plan([1] * 4, bounds=(0, 4), epsilon=2)
-    up = _moved(np.array([0.0, 4.0, 4.0, 4.0]), 4.0)
+    up = _neighbours(np.array([0.0, 4.0, 4.0, 4.0]), 4.0)
     choosy = OptimizedQuantile(split="0.9", cap=1, candidates=2)
     other = choosy.plan([1] * 10, bounds=(0, 2), epsilon=2)
-    down = _moved(np.repeat([2.0, 0.0, 1.0], [5, 3, 2]), 0.0)
+    down = _neighbours(np.repeat([2.0, 0.0, 1.0], [5, 3, 2]), 0.0)
     at_bound = Event(-3e-5, 3e-5)
     return [
         _whole(noisy.name, plan, up, (Event(low=4.01),), (SCALES, NOISE)),
@@ -207,10 +207,10 @@ def _akmv() -> list[Case]:
     """
     noisy = AKMV(split="0.25", candidates=3)
     plan = noisy.plan([1] * 60, bounds=(0, 3), epsilon=2)
-    down = _moved(np.repeat([3.0, 1.0 - HAIR, 2.0 - HAIR], [1, 55, 4]), 0.0)
+    down = _neighbours(np.repeat([3.0, 1.0 - HAIR, 2.0 - HAIR], [1, 55, 4]), 0.0)
     choosy = AKMV(split="0.85", candidates=12)
     other = choosy.plan([1] * 60, bounds=(0, 12), epsilon=2)
-    up = _moved(np.repeat([0.0, 1.0 - HAIR, 2.0 - HAIR], [1, 55, 4]), 12.0)
+    up = _neighbours(np.repeat([0.0, 1.0 - HAIR, 2.0 - HAIR], [1, 55, 4]), 12.0)
     return [
         _whole(noisy.name, plan, down, (Event(high=0.975),), (SCALES, NOISE)),
         _whole(choosy.name, other, up, (Event(low=1.34),), (SCALES, SCORES)),
@@ -233,11 +233,11 @@ def _choice(name: str, plan: CellPlan, pair: Pair, event: Event) -> Case:
     """Return the first choice of a plan alone: it claims its part of ε."""
     subject = AuditedRelease(plan, choice_alone=True)
     choice = subject.choice
-    claim = 2.0 * int(choice.moved.max()) / choice.scale
+    claim = 2.0 * int(choice.user_votes.max()) / choice.scale
     return Case(name, claim, subject, pair, (event,), (SCALES, SCORES))
 
 
-def _moved(means: Floats, to: float, user: int = 0) -> Pair:
+def _neighbours(means: Floats, to: float, user: int = 0) -> Pair:
     """Return user means, and the same with those of one user changed."""
     other = means.copy()
     other[user] = to

@@ -177,8 +177,8 @@ class AuditedRelease:
             if self.choice_alone:
                 yield weight * chance, float(self._points(row[:, 0])[0]), 0.0
             else:
-                after = earlier.extended(stage.name, stage.entries, row)
-                yield from self._leaves(sums, after, weight * chance)
+                extended = earlier.extended(stage.name, stage.entries, row)
+                yield from self._leaves(sums, extended, weight * chance)
 
     def _choices(
         self, stage: Stage, request: object, measured: tuple[object, ...]
@@ -189,21 +189,23 @@ class AuditedRelease:
         scale = request.scale * float(self.weakening.choice)
         queries = measured[:1] if self.choice_alone else measured
         laws = [_candidate_law(query, scale) for query in queries if isinstance(query, Scores)]
-        for row in product(*(range(each.size) for each in laws)):
-            chance = float(np.prod([each[j] for each, j in zip(laws, row, strict=True)]))
+        for row in product(*(range(candidate_law.size) for candidate_law in laws)):
+            chance = float(
+                np.prod([candidate_law[j] for candidate_law, j in zip(laws, row, strict=True)])
+            )
             yield np.array([row], dtype=np.int64), chance
 
     def _estimate(self, outputs: Outputs) -> float:
         cell = self.plan.cell
         return float(cell.lower + cell.quantum * float(self.plan.allocation.estimate(outputs)[0]))
 
-    def _points(self, chosen: Ints) -> Floats:
+    def _points(self, selected: Ints) -> Floats:
         """Return the points of these candidates, in value units."""
         cell, candidates = self.plan.cell, self.choice.candidates
         if isinstance(candidates, EvenBins):
-            quanta = candidates.double_middles(chosen) / 2.0
+            quanta = candidates.double_middles(selected) / 2.0
         elif isinstance(candidates, EvenPoints):
-            quanta = candidates.points(chosen).astype(np.float64)
+            quanta = candidates.points(selected).astype(np.float64)
         else:
             raise TypeError("the points of a choice are even points or bins.")
         return np.asarray(float(cell.lower) + float(cell.quantum) * quanta)

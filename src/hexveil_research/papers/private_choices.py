@@ -25,8 +25,8 @@ def middle_costs(values: ArrayLike, upper: int, bins: int) -> Ints:
     >>> middle_costs([6.9, 7.0, 7.2], 8, 4).tolist()
     [3, 3, 3, 0]
     """
-    whole = np.rint(np.asarray(values, dtype=np.float64) * QUANTA).astype(np.int64)
-    places = EvenBins(upper * QUANTA, bins).places(whole)
+    quanta = np.rint(np.asarray(values, dtype=np.float64) * QUANTA).astype(np.int64)
+    places = EvenBins(upper * QUANTA, bins).places(quanta)
     cumulative = np.cumsum(np.bincount(places, minlength=bins + 1))
     return np.asarray(MiddleCost().costs(cumulative[None])[0])
 
@@ -41,7 +41,7 @@ def rank_costs(values: ArrayLike, steps: int, target: int) -> Ints:
     >>> rank_costs([0.0, 0.5], 2, 1).tolist()
     [0, 1, 1]
     """
-    whole = np.rint(np.asarray(values, dtype=np.float64) * steps).astype(np.int64)
-    places = EvenPoints(steps, steps).places(whole)
+    quanta = np.rint(np.asarray(values, dtype=np.float64) * steps).astype(np.int64)
+    places = EvenPoints(steps, steps).places(quanta)
     cumulative = np.cumsum(np.bincount(places, minlength=steps + 2))
     return np.asarray(RankCost(target).costs(cumulative[None])[0])

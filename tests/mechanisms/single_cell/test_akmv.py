@@ -50,7 +50,7 @@ def test_sums_move_scores_by_one():
     (measured,) = akmv.stages[0].measure(PrivateSums(data), Outputs())
     cube = candidate_scores(measured).reshape(9, 5, 3, -1)
     assert [int(np.ptp(cube, axis=user).max()) for user in range(3)] == [1, 1, 1]
-    assert akmv.stages[0].moved.tolist() == [1, 1, 1]
+    assert akmv.stages[0].user_votes.tolist() == [1, 1, 1]
 
 
 def test_zero_threshold_is_widened_to_one_quantum():

@@ -42,7 +42,7 @@ def test_sensitivity_is_exact_for_every_range(grouping):
         sums = PrivateSums(every_data_set(counts, SPAN))
         shape = [SPAN * int(m) + 1 for m in counts]
         for width in (1, 3, 6):
-            claimed = arrays.moved(GRAIN * width)
+            claimed = arrays.user_sensitivity(GRAIN * width)
             moved = np.zeros(counts.size, dtype=np.int64)
             for lower in range(SPAN - width + 1):
                 stage = RangeSum("mean", arrays, FixedRange(lower, lower + width), Fraction(1))
@@ -54,7 +54,7 @@ def test_sensitivity_is_exact_for_every_range(grouping):
             assert (claimed - moved < arrays.pieces + 1).all()
             model = groups.user_sensitivity(SPAN, width) * groups.n_arrays * GRAIN
             assert claimed == pytest.approx(model, abs=2)
-            assert arrays.max_moved(np.array([GRAIN * width]))[0] == claimed.max()
+            assert arrays.max_sensitivity(np.array([GRAIN * width]))[0] == claimed.max()
 
 
 def test_wrap_around_needs_the_factor_two():

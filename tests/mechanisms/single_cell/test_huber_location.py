@@ -80,8 +80,8 @@ def test_one_user_moves_the_sum_by_d_and_no_more(reach):
     scores = score_sums([3, 1], reach, 5, 10, counts=[2, 1])
     data = every_data_set(scores.counts, scores.span)
     cube = scores.values(PrivateSums(data)).reshape(21, 11, 5)
-    assert np.ptp(cube, axis=0).max(axis=0).tolist() == scores.moved[0].tolist()
-    assert np.ptp(cube, axis=1).max(axis=0).tolist() == scores.moved[1].tolist()
+    assert np.ptp(cube, axis=0).max(axis=0).tolist() == scores.user_sensitivity[0].tolist()
+    assert np.ptp(cube, axis=1).max(axis=0).tolist() == scores.user_sensitivity[1].tolist()
 
 
 @given(seed=st.integers(0, 10_000), reach=st.integers(1, 4000))
@@ -95,7 +95,7 @@ def test_one_user_moves_every_cost_by_at_most_its_own_bound(seed, reach):
     after[user] = rng.choice([0, 300, rng.integers(0, 301)])
     measured = choice.measure(PrivateSums(np.array([before, after])), Outputs())
     one, other = candidate_scores(measured[0])
-    assert np.abs(one - other).max() <= choice.moved[user] <= COST_STEPS
+    assert np.abs(one - other).max() <= choice.user_sensitivity[user] <= COST_STEPS
 
 
 @given(balance=st.integers(-(2**40), 2**40))
@@ -103,7 +103,9 @@ def test_costs_are_floors_of_exact_quotients(balance):
     """floor(Q |B|/r) is exact although Q |B| leaves 64 bits."""
     scores = score_sums([5, 2], 17, 3, 50)
     costs = BalancePoint(scores, 1.0).costs(np.full((1, 3), balance))
-    assert costs[0].tolist() == [COST_STEPS * abs(balance) // r for r in scores.max_moved.tolist()]
+    assert costs[0].tolist() == [
+        COST_STEPS * abs(balance) // r for r in scores.max_sensitivity.tolist()
+    ]
 
 
 def test_the_sum_stays_in_its_room():

@@ -105,7 +105,9 @@ def test_scores_that_are_not_doubled_are_caught(module, case, monkeypatch):
 def test_a_sensitivity_of_one_array_under_wrap_around_is_caught(monkeypatch):
     """If the noise were fitted to one array of the two that a user moves, the audit would fail."""
     monkeypatch.setattr(
-        PseudoUserMeans, "max_moved", lambda arrays, width: np.minimum(width, arrays.reach.max())
+        PseudoUserMeans,
+        "max_sensitivity",
+        lambda arrays, width: np.minimum(width, arrays.reach.max()),
     )
     (slipped,) = [
         one for one in suite() if one.name.endswith('"wrap_around", cap=3, candidates=12)')

@@ -1,4 +1,4 @@
-"""ARRAY-AVERAGING: user means in arrays of one length, whose means are averaged.
+"""ARRAY-AVERAGING: the average of the means of arrays of user means.
 
 Source: IOT section III-C, RW section III; user means in the places as in IOT section IV-A.
 The average is lo + Σ_l w_l (x̄_l - lo) with public weights w that sum to one: a user's places,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.priors import PerUser, UnknownRange, Values, check_values
+from hexveil.mechanisms.priors import PerUser, UnknownRange, ValueDistribution, check_values
 from hexveil.mechanisms.single_cell.akmv import AKMV
 from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging
 from hexveil.mechanisms.single_cell.baseline import Baseline
@@ -114,7 +114,7 @@ class Auto(CellMechanism):
     1024
     """
 
-    prior: Values = UNIFORM
+    prior: ValueDistribution = UNIFORM
     candidates: Sequence[CellMechanism] | None = None
     trials: int = 1024
 

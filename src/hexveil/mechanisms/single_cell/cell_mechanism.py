@@ -1,4 +1,4 @@
-"""What a mechanism of one cell offers: an allocation from public facts, a name, a study's plan."""
+"""Base of mechanisms of one cell: an allocation from public facts, a name, a study's plan."""
 
 from __future__ import annotations
 

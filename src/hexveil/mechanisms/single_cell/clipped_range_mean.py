@@ -1,4 +1,4 @@
-"""Means of values clipped to a range found privately: what LEVY, the quantiles and AKMV share.
+"""Means of values clipped to a private range: the common part of LEVY, the quantiles and AKMV.
 
 Part of ε finds a range [a, b] (`private_quantile`), the rest pays for the noise of the sum of the
 values clipped to it (`range_sum`), and the estimate is that noisy sum over a public divisor.
@@ -111,5 +111,8 @@ class ClippedArrayMean(ClippedRangeMean):
             Widths in the same units.
         """
         distinct, index = np.unique(ranges, return_inverse=True)
-        each = [self.groups.user_sensitivity(width, float(one)).max() for one in distinct]
-        return np.asarray(np.array(each)[index], dtype=np.float64)
+        largest = [
+            self.groups.user_sensitivity(width, float(range_width)).max()
+            for range_width in distinct
+        ]
+        return np.asarray(np.array(largest)[index], dtype=np.float64)

@@ -92,7 +92,7 @@ class ClippedUserSums(CellAllocation):
 
 
 class ClippedMeanMechanism(CellMechanism):
-    """Base of mechanisms whose contribution cap is chosen by rank: see `ThresholdMechanism`."""
+    """Base of mechanisms that choose a contribution cap by rank: see `ThresholdMechanism`."""
 
     @abstractmethod
     def rank(self, epsilon: Fraction) -> int:

@@ -43,7 +43,7 @@ from hexveil.mechanisms.single_cell.huber_location import (
     BalancePoint,
     ScoreSumAtPoint,
     ScoreSums,
-    chosen_point,
+    selected_point,
     selection_laws,
 )
 
@@ -131,15 +131,15 @@ class HuberMean(CellAllocation):
         offset = np.zeros(1)
         if self.mean_epsilon:
             offset = outputs["score"][:, 0] / (self.cell.span * self.scores.total_weight)
-        return np.asarray(self.cell.span * self.bend(self.locate(chosen_point(outputs), offset)))
+        return np.asarray(self.cell.span * self.bend(self.locate(selected_point(outputs), offset)))
 
-    def locate(self, chosen: Ints, offset: Floats) -> Floats:
+    def locate(self, selected: Ints, offset: Floats) -> Floats:
         """Return y in parts of the span, for numbers of candidates and (B + noise)/(S ΣV)."""
-        points = self.scores.points[chosen] / self.cell.span
+        points = self.scores.points[selected] / self.cell.span
         if not self.mean_epsilon:
             return np.asarray(points)
         unit = self.cell.span * self.scores.total_weight
-        lowest, highest = (end[chosen] / unit for end in self.scores.room())
+        lowest, highest = (end[selected] / unit for end in self.scores.room())
         return np.asarray(points + np.clip(offset, lowest, highest))
 
     def bend(self, y: Floats) -> Floats:
@@ -156,7 +156,7 @@ class HuberMean(CellAllocation):
         if not self.mean_epsilon:
             return np.zeros(self.scores.points.size)
         unit = self.cell.span * self.scores.total_weight * float(self.mean_epsilon)
-        return np.asarray(self.scores.max_moved / unit)
+        return np.asarray(self.scores.max_sensitivity / unit)
 
     def sensitivity(self, width: float) -> float:
         """Return the largest change of y before noise, over all candidates; 0 without noise."""
@@ -174,7 +174,7 @@ class HuberMean(CellAllocation):
 
 @dataclass(frozen=True, repr=False)
 class Foresight(CellMechanism):
-    """The mean read in the way of least predicted error, bent to what a prior expects.
+    """The mean by the design of least predicted error, bent towards a prior.
 
     Parameters
     ----------
@@ -300,15 +300,15 @@ def _outcomes(allocation: HuberMean, sums: PrivateSums) -> tuple[Floats, Floats]
     chance = np.ones(balance.shape)
     if isinstance(allocation.stages[0], BalancePoint):
         scale = allocation.stages[0].scale / COST_STEPS
-        chance = selection_laws(np.abs(balance) / scores.max_moved, scale)
+        chance = selection_laws(np.abs(balance) / scores.max_sensitivity, scale)
     noise = NOISE if candidates == 1 else NOISE[2::5]
     noise = noise if allocation.mean_epsilon else np.zeros(1)
     drawn = allocation.relative_scales()[:, None] * noise
     number = np.broadcast_to(np.arange(candidates)[:, None], drawn.shape)
     offset = balance[:, :, None] / (allocation.cell.span * scores.total_weight) + drawn
     y = np.broadcast_to(allocation.locate(number, offset), (n, *drawn.shape))
-    each = np.broadcast_to(chance[:, :, None] / drawn.shape[1], y.shape)
-    return y.reshape(n, drawn.size), each.reshape(n, drawn.size)
+    spread_chance = np.broadcast_to(chance[:, :, None] / drawn.shape[1], y.shape)
+    return y.reshape(n, drawn.size), spread_chance.reshape(n, drawn.size)
 
 
 def _mean_error(errors: Floats, chance: Floats, group: Ints) -> float:

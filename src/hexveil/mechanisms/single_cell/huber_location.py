@@ -100,10 +100,10 @@ class ScoreSums:
         falling = np.searchsorted(self.points, (heights - self.reach) // self.weight, "right")
         lowest = np.searchsorted(self.points, -(-(heights + self.reach) // self.weight), "left")
         weights = np.broadcast_to(self.weight, heights.shape)
-        before, after = self._upto(falling, None), self._upto(lowest, None)
+        n_falling, n_lowest = self._upto(falling, None), self._upto(lowest, None)
         height = self._upto(falling, heights) - self._upto(lowest, heights)
         slope = self._upto(falling, weights) - self._upto(lowest, weights)
-        at_reach = heights.shape[1] - before - after
+        at_reach = heights.shape[1] - n_falling - n_lowest
         return np.asarray(self.reach * at_reach + height - self.points * slope)
 
     def _upto(self, place: Ints, terms: Ints | None) -> Ints:
@@ -126,16 +126,16 @@ class ScoreSums:
         return lowest, np.minimum(v * (self.span - self.points), self.reach).sum(axis=0)
 
     @cached_property
-    def moved(self) -> Ints:
+    def user_sensitivity(self) -> Ints:
         """Largest change d of B by each user at each candidate, shape (n_users, n_candidates)."""
         v = self.weight[:, None]
         above = np.minimum(v * (self.span - self.points), self.reach)
         return np.asarray(above + np.minimum(v * self.points, self.reach))
 
     @cached_property
-    def max_moved(self) -> Ints:
+    def max_sensitivity(self) -> Ints:
         """Largest change r of B by any user at each candidate."""
-        return np.asarray(self.moved.max(axis=0))
+        return np.asarray(self.user_sensitivity.max(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,19 +161,21 @@ class BalancePoint(DrawnRow):
         return cls(scores, selection_scale(COST_STEPS, epsilon))
 
     @cached_property
-    def moved(self) -> Ints:
+    def user_sensitivity(self) -> Ints:
         """Largest change of any cost by each user."""
-        steps = -(-COST_STEPS * self.scores.moved // self.scores.max_moved)
+        steps = -(-COST_STEPS * self.scores.user_sensitivity // self.scores.max_sensitivity)
         return np.asarray(steps.max(axis=1))
 
     def costs(self, balance: Ints) -> Ints:
         """Return floor(Q |B|/r) without leaving 64 bits. PRIVATE."""
-        whole, remainder = np.divmod(np.abs(balance), self.scores.max_moved)
-        return np.asarray(COST_STEPS * whole + COST_STEPS * remainder // self.scores.max_moved)
+        quotient, remainder = np.divmod(np.abs(balance), self.scores.max_sensitivity)
+        return np.asarray(
+            COST_STEPS * quotient + COST_STEPS * remainder // self.scores.max_sensitivity
+        )
 
     def losses(self) -> Floats:
         """Return each user's loss, rounded up."""
-        return np.asarray(2.0 * self.moved / self.scale * ROUND_UP)
+        return np.asarray(2.0 * self.user_sensitivity / self.scale * ROUND_UP)
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return the choice."""
@@ -181,7 +183,7 @@ class BalancePoint(DrawnRow):
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return by how much each user moves a cost."""
-        return (Separate.of_one_entry(self.moved),)
+        return (Separate.of_one_entry(self.user_sensitivity),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
         """Return the scores of the candidates. PRIVATE."""
@@ -213,29 +215,31 @@ class ScoreSumAtPoint(DrawnRow):
     @cached_property
     def scales(self) -> Floats:
         """Noise scale at each candidate, rounded up."""
-        return np.nextafter(self.scores.max_moved / round_down(self.epsilon), np.inf)
+        return np.nextafter(self.scores.max_sensitivity / round_down(self.epsilon), np.inf)
 
     def losses(self) -> Floats:
         """Return each user's loss, rounded up, whatever point was chosen."""
-        relative = (self.scores.moved / self.scores.max_moved).max(axis=1)
+        relative = (self.scores.user_sensitivity / self.scores.max_sensitivity).max(axis=1)
         return np.asarray(round_up(self.epsilon) * relative * ROUND_UP)
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:
         """Return the noise at the point chosen."""
-        return (LaplaceNoise(self.scales[chosen_point(earlier)][:, None]),)
+        return (LaplaceNoise(self.scales[selected_point(earlier)][:, None]),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
         """Return by how much each user moves B at the point of the first data set."""
-        return (Separate.of_one_entry(self.scores.moved[:, int(chosen_point(earlier)[0])]),)
+        return (
+            Separate.of_one_entry(self.scores.user_sensitivity[:, int(selected_point(earlier)[0])]),
+        )
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:
         """Return B at the point chosen. PRIVATE."""
-        balance, chosen = sums.read(self.scores), chosen_point(earlier)
+        balance, selected = sums.read(self.scores), selected_point(earlier)
         rows = np.arange(len(balance)) if len(balance) > 1 else np.zeros(1, dtype=np.int64)
-        return (Values(balance[rows, chosen][:, None]),)
+        return (Values(balance[rows, selected][:, None]),)
 
 
-def chosen_point(outputs: Outputs) -> Ints:
+def selected_point(outputs: Outputs) -> Ints:
     """Return the number of the candidate chosen, shape (batch,); 0 if there was no choice."""
     return outputs["point"][:, 0] if "point" in outputs else np.zeros(1, dtype=np.int64)
 
@@ -256,6 +260,6 @@ def selection_laws(costs: Floats, scale: float) -> Floats:
     grown = np.exp((NODES + 1.0) / 2.0 * power)
     u, step = (grown - 1.0) / steep, NODE_WEIGHTS / 2.0 * power * grown / steep
     missed = np.log1p(-u[:, :, None] * odds[:, None, :])
-    before = np.exp(missed.sum(axis=2, keepdims=True) - missed)
-    chance = odds * (before * step[:, :, None]).sum(axis=1)
+    n_falling = np.exp(missed.sum(axis=2, keepdims=True) - missed)
+    chance = odds * (n_falling * step[:, :, None]).sum(axis=1)
     return np.asarray(chance / chance.sum(axis=1, keepdims=True), dtype=np.float64)

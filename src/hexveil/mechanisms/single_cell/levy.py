@@ -65,9 +65,9 @@ class RangeAroundMiddle:
         """Return both ends: see `ClippingRange.ends`."""
         return self.around(earlier["middle"][:, 0])
 
-    def around(self, chosen: Ints) -> tuple[Ints, Ints]:
+    def around(self, selected: Ints) -> tuple[Ints, Ints]:
         """Return both ends, rounded outwards, for numbers of bins."""
-        middle = self.bins.double_middles(chosen)
+        middle = self.bins.double_middles(selected)
         lower = np.maximum((middle - self.half_width) // 2, 0)
         upper = np.minimum(-(-(middle + self.half_width) // 2), self.bins.top)
         return lower, np.maximum(upper, lower + 1)

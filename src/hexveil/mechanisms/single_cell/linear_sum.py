@@ -45,8 +45,8 @@ def weighted_share(weight: Ints, total: Ints, counts: Ints, span: int) -> Ints:
     """
     if int(weight.max()) * int(counts.max()) * span < PRODUCT_ROOM:
         return np.asarray(total * weight // counts)
-    whole, remainder = np.divmod(total, counts)
-    return np.asarray(weight * whole + weight * remainder // counts)
+    quotient, remainder = np.divmod(total, counts)
+    return np.asarray(weight * quotient + weight * remainder // counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,18 +81,18 @@ class LinearSum(DrawnRow):
         return 1
 
     @property
-    def moved(self) -> Ints:
+    def user_sensitivity(self) -> Ints:
         """Largest change of the sum by each user, exact."""
         return np.asarray(self.high - self.low)
 
     @cached_property
     def scale(self) -> float:
         """R."""
-        return round_up(Fraction(int(self.moved.max())) / self.epsilon)
+        return round_up(Fraction(int(self.user_sensitivity.max())) / self.epsilon)
 
     def losses(self) -> Floats:
         """Return each user's loss, rounded up."""
-        return np.asarray(self.moved / self.scale * ROUND_UP)
+        return np.asarray(self.user_sensitivity / self.scale * ROUND_UP)
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return the noise of the sum."""
@@ -100,7 +100,7 @@ class LinearSum(DrawnRow):
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return by how much each user moves the sum."""
-        return (Separate.of_one_entry(self.moved),)
+        return (Separate.of_one_entry(self.user_sensitivity),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the sum. PRIVATE."""

@@ -168,18 +168,18 @@ class PseudoUserMeans:
         """Largest change of an array by the user of each piece."""
         return np.asarray(-(-GRAIN * self.span * self.piece_size // self.fill[self.piece_array]))
 
-    def moved(self, width: int) -> Ints:
-        """Return each user's largest change of a clipped sum: see `RangeReading.moved`."""
+    def user_sensitivity(self, width: int) -> Ints:
+        """Return each user's largest change of a clipped sum: see `RangeReading`."""
         total = np.zeros(self.counts.size, dtype=np.int64)
         np.add.at(total, self.piece_user, np.minimum(width, self.reach))
         return total
 
-    def max_moved(self, width: Ints) -> Ints:
-        """Return the largest change of any user: see `RangeReading.max_moved`."""
+    def max_sensitivity(self, width: Ints) -> Ints:
+        """Return the largest change of any user: see `RangeReading.max_sensitivity`."""
         if self.pieces.max() == 1:
             return np.asarray(np.minimum(width, self.reach.max()))
         distinct, index = np.unique(width, return_inverse=True)
-        largest = np.array([self.moved(int(w)).max() for w in distinct], dtype=np.int64)
+        largest = np.array([self.user_sensitivity(int(w)).max() for w in distinct], dtype=np.int64)
         return np.asarray(largest[index])
 
 
@@ -219,10 +219,10 @@ class UserSums:
         """One sum per user."""
         return np.ones_like(self.counts)
 
-    def moved(self, width: int) -> Ints:
-        """Return each user's largest change of a clipped sum: see `RangeReading.moved`."""
+    def user_sensitivity(self, width: int) -> Ints:
+        """Return each user's largest change of a clipped sum: see `RangeReading`."""
         return np.minimum(width, self.span * self.counts)
 
-    def max_moved(self, width: Ints) -> Ints:
-        """Return the largest change of any user: see `RangeReading.max_moved`."""
+    def max_sensitivity(self, width: Ints) -> Ints:
+        """Return the largest change of any user: see `RangeReading.max_sensitivity`."""
         return np.minimum(width, self.top)

@@ -6,7 +6,8 @@ up, where user l moves the sum by at most d_l(b - a).
 
 Neighbours: one user's values all change within the bounds; users and counts are public.
 Sensitivity: a value clipped to [a, b] moves by at most b - a, and by no more than it would
-unclipped; d_l adds that up over the values that user l has a part in (`RangeReading.moved`).
+unclipped; d_l adds that up over the values that user l has a part in
+(`RangeReading.user_sensitivity`).
 Loss: at most ε for every user who has a part in a value, whatever the range, since the scale is
 fitted to it by looking at earlier outputs alone.
 """
@@ -58,7 +59,7 @@ class RangeReading(Reading, Protocol):
     def pieces(self) -> Ints:
         """Number of values that each user has a part in."""
 
-    def moved(self, width: int) -> Ints:
+    def user_sensitivity(self, width: int) -> Ints:
         """Return each user's largest change of the sum of values clipped to a range.
 
         Parameters
@@ -67,7 +68,7 @@ class RangeReading(Reading, Protocol):
             Of the range, in parts of a quantum.
         """
 
-    def max_moved(self, width: Ints) -> Ints:
+    def max_sensitivity(self, width: Ints) -> Ints:
         """Return the largest change of any user for ranges of these widths."""
 
 
@@ -126,7 +127,7 @@ class RangeSum(DrawnRow):
     def scales(self, width: Ints) -> Floats:
         """Return the scale for ranges of these widths in parts of a quantum, rounded up."""
         # Dividing by less than ε errs upwards; one step up covers the rounding of the quotient.
-        quotient = self.reading.max_moved(width) / round_down(self.epsilon)
+        quotient = self.reading.max_sensitivity(width) / round_down(self.epsilon)
         return np.nextafter(quotient, np.inf)
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:
@@ -138,7 +139,7 @@ class RangeSum(DrawnRow):
         """Return by how much each user moves the sum, for the range of the first data set."""
         lower, upper = self.clipping.ends(earlier)
         width = self.reading.grain * int(upper[0] - lower[0])
-        return (Separate.of_one_entry(self.reading.moved(width)),)
+        return (Separate.of_one_entry(self.reading.user_sensitivity(width)),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:
         """Return the sum. PRIVATE."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import PrivateSums, ProvenError
-from hexveil.mechanisms.priors import Values, draw_user_means, numbers_per_trial
+from hexveil.mechanisms.priors import ValueDistribution, draw_user_means, numbers_per_trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +62,7 @@ class Prediction:
 
 
 def compare_candidates(
-    plans: Sequence[CellPlan], cell: CellProblem, prior: Values, trials: int
+    plans: Sequence[CellPlan], cell: CellProblem, prior: ValueDistribution, trials: int
 ) -> list[Prediction]:
     """Return the error to expect of each plan, in value units.
 
@@ -71,7 +71,7 @@ def compare_candidates(
     plans : sequence of CellPlan
         Plans of the same cell.
     cell : CellProblem
-    prior : Values
+    prior : ValueDistribution
     trials : int
         At least 2.
 
@@ -96,19 +96,21 @@ def compare_candidates(
             fresh = np.random.default_rng([SEED, 1, number])
             errors[i] = np.append(errors[i], _errors(plans[i], sums, truth, fresh))
         running = _still_running(errors, running)
-    return [_prediction(each) for each in errors]
+    return [_prediction(sample) for sample in errors]
 
 
 def _chunks(trials: int, cell: CellProblem) -> Iterator[int]:
     """Yield trials to take at once: FIRST_TRIALS, then as many as before, if memory allows."""
-    limit, done = max(1, _CHUNK // cell.counts.size), 0
-    while done < trials:
-        rows = min(max(done, FIRST_TRIALS), limit, trials - done)
+    limit, n_drawn = max(1, _CHUNK // cell.counts.size), 0
+    while n_drawn < trials:
+        rows = min(max(n_drawn, FIRST_TRIALS), limit, trials - n_drawn)
         yield rows
-        done += rows
+        n_drawn += rows
 
 
-def _drawn(prior: Values, cell: CellProblem, generator: np.random.Generator, trials: int) -> Floats:
+def _drawn(
+    prior: ValueDistribution, cell: CellProblem, generator: np.random.Generator, trials: int
+) -> Floats:
     """Return user means of each trial, drawn in blocks that a processor's cache holds."""
     means = np.empty((trials, cell.counts.size))
     step = max(1, _BLOCK // numbers_per_trial(prior, cell.counts))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms import CellMechanism
-    from hexveil.mechanisms.priors import Values
+    from hexveil.mechanisms.priors import ValueDistribution
     from hexveil_research.papers.study import Setting
 
     Floats = NDArray[np.float64]
@@ -119,7 +119,7 @@ def average_panel(title: str, curves: Curves, optimal: Floats) -> Panel:
 
 
 def average(
-    setting: Setting, *, number: int, where: str, cells: tuple[tuple[str, Values], ...]
+    setting: Setting, *, number: int, where: str, cells: tuple[tuple[str, ValueDistribution], ...]
 ) -> Outcome:
     """Return WC figure 2 or 3: errors on simulated samples, a panel for each kind of them."""
     counts = geometric() if number == 2 else extreme()

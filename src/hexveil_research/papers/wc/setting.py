@@ -83,7 +83,7 @@ class ProjectedNormal:
     high: float
 
     def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
-        """Return samples: see `Values.draw`."""
+        """Return samples: see `ValueDistribution.draw`."""
         samples = generator.normal(self.mean, self.sd, (trials, int(counts.sum())))
         while (outside := (samples <= self.low) | (samples > self.high)).any():
             samples[outside] = generator.normal(self.mean, self.sd, int(outside.sum()))

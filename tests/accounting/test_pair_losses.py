@@ -1,5 +1,7 @@
 """Losses of (cell, user) pairs, by hand: three users in three cells, the last without noise."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -7,15 +9,21 @@ from hexveil.accounting import pair_losses as module
 from hexveil.accounting.pair_losses import (
     VARIANCE_LATTICE,
     LossParameters,
+    bisect_factors,
     clipped_by_caps,
     composed_losses,
     count_charged_cells,
+    effective_users,
+    loss_at,
+    majority_user,
     max_pair_loss,
     pair_losses,
     record_shares,
     sum_per_cell,
     sum_per_user,
     sum_squares_per_user,
+    sums_per_cell,
+    threshold_shares,
     user_losses,
 )
 from hexveil.model.occupancy import CellSlice
@@ -62,7 +70,7 @@ def blocks(request, monkeypatch):
 
 @pytest.mark.usefixtures("blocks")
 def test_a_mean_costs_the_records_kept_over_its_noise():
-    """The loss is f min(m, t) / noise, and nothing in a cell without noise, which publishes a constant."""
+    """The loss is f min(m, t) / noise, and 0 in a cell without noise, which shows a constant."""
     assert pair_losses(PAIRS, *MEAN, FACTOR).tolist() == MEAN_LOSSES
 
 
@@ -137,3 +145,53 @@ def test_sums_of_shares():
     assert sum_per_user(PAIRS, TOTAL, per_cell).tolist() == [5.75, 50.25, 55.0]
     assert sum_squares_per_user(PAIRS, TOTAL, per_cell).tolist() == [3.0625, 25.0625, 27.5]
     assert sum_per_cell(PAIRS, TOTAL, per_user).tolist() == [1.25, 2.5, 3.0]
+    bent = sums_per_cell(PAIRS, TOTAL, per_user, per_user)
+    assert [sums.tolist() for sums in bent] == [[1.25, 2.5, 3.0], [0.6875, 1.25, 1.5]]
+
+
+def test_losses_at_rates():
+    """Rates per share for the mean; for the variance s (1 - s) of a share of at most a half."""
+    mean, variance = np.array([1.0, 2.0, 0.0]), np.array([0.0, 4.0, 8.0])
+    half = np.array([1.0, 1.0, 0.5])
+    plain = loss_at(PAIRS, TOTAL, mean, np.zeros(3), half)
+    assert plain.tolist() == [0.75 + 1.0, 0.25, 0.5]
+    both = loss_at(PAIRS, TOTAL, mean, variance, half)
+    assert both.tolist() == [1.75 + 4 * 0.25, 0.25 + 8 * 0.25, 0.5 + (4 + 8) * 0.1875]
+
+
+def test_the_user_of_more_than_half_of_a_cell():
+    """Half of a cell is not more than half of it."""
+    users, records = majority_user(PAIRS, TOTAL)
+    assert (users.tolist(), records.tolist()) == ([0, -1, -1], [3, 0, 0])
+
+
+@pytest.mark.parametrize("loss", [0.5, 1.0, 1.5, 9.0])
+def test_a_factor_found_by_halving_uses_up_the_loss(loss):
+    """The largest factor of at most 1 within the loss; that of users without a majority stays."""
+    mean, variance = np.array([1.0, 1.0, 1.0]), np.full(3, 2.0)
+    found = bisect_factors(PAIRS, TOTAL, mean, variance, FACTOR, loss=loss, least=False)
+    assert found[1:].tolist() == FACTOR[1:].tolist()
+    used = loss_at(PAIRS, TOTAL, mean, variance, found)[0]
+    assert used <= loss
+    assert used == pytest.approx(min(loss, 0.75 + 0.5 + 2 * (0.25 + 0.25)), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("loss", "factor"), [(9.0, 1.0), (1.1875, 1.0), (1.0625, 1 - math.sqrt(0.5) / 3), (1.0, 2 / 3)]
+)
+def test_the_least_charge_lets_a_factor_be_larger(loss, factor):
+    """The joint formula charges a majority z + 2 z (1 - z) of its share z, not z + 2/4."""
+    one = CellSlice(*(np.array([x]) for x in (0, 0, 3)), 1, 1, np.array([0, 1]))
+    rates = np.array([1.0]), np.array([2.0])
+    found = bisect_factors(one, np.array([4]), *rates, np.ones(1), loss=loss, least=True)
+    assert found.tolist() == pytest.approx([factor], rel=1e-12)
+
+
+def test_shares_of_thresholds():
+    """Σ min(m, t) / t over a user's cells; a cell of threshold 0 publishes nothing of records."""
+    assert threshold_shares(PAIRS, np.array([1, 4, 0])).tolist() == pytest.approx([1.5, 1.0, 0.5])
+
+
+def test_effective_users():
+    """Two users of equal parts are two; of three quarters and a quarter, 1.6."""
+    assert effective_users(PAIRS, TOTAL).tolist() == [1.6, 2.0, 2.0]

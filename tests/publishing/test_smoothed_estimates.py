@@ -14,7 +14,7 @@ from hexveil.publishing.smoothed_estimates import crowds, groupings_of
 from hexveil.publishing.table import released
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
-from hexveil.report.manifest_view import ManifestView
+from hexveil.report.manifest_view import ManifestView, format_roughly
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing import group_hexagons
 from publishing.setting import dataset_of, hexagons, labels
@@ -146,7 +146,10 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
     share = f"{one['signal_share']:.0%} of the variation between the noisy numbers is signal"
     assert f"Smoothed estimates, mean: {share}, the rest is noise." in text
     assert f"of {one['distinguishable']} of 12 cells exclude the overall average. At about" in text
-    assert f"At about epsilon {one['epsilon_half_distinguishable']:.2g}, half of the cells" in text
+    assert (
+        f"At about epsilon {format_roughly(one['epsilon_half_distinguishable'])}, half of the cells"
+        in text
+    )
     assert "Bounds and intervals describe the average of these records, not of traffic" in text
     page = (tmp_path / "map" / "report.html").read_text()
     assert "by prediction)" in page

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.markup import document
 from hexveil.report import clipping_text
-from hexveil.report.manifest_view import format_heading, format_rounded_up
+from hexveil.report.manifest_view import format_heading, format_roughly, format_rounded_up
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,7 +78,7 @@ def _smoothing(statement: dict[str, Any]) -> dict[str, str]:
         "statistic": statement["statistic"],
         "signal_share": f"{statement['signal_share']:.0%}",
         "distinguishable": f"{statement['distinguishable']:,}",
-        "epsilon_for_half": "" if epsilon is None else f"{epsilon:.2g}",
+        "epsilon_for_half": "" if epsilon is None else format_roughly(epsilon),
         "model": statement["model"],
     }
 

@@ -220,6 +220,17 @@ def with_unit(number: str, unit: str) -> str:
     return f"{number}\u00a0{unit}" if unit else number
 
 
+def format_roughly(number: float) -> str:
+    """Return a positive number with two significant digits, without exponent below a million.
+
+    Examples
+    --------
+    >>> format_roughly(0.9876), format_roughly(128.4)
+    ('0.99', '130')
+    """
+    return f"{float(f'{number:.2g}'):g}"
+
+
 def format_rounded_up(number: float, digits: int = 3) -> str:
     """Return a positive number rounded up to significant digits, without exponent."""
     if not math.isfinite(number) or number <= 0:

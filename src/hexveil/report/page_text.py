@@ -16,7 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.model.public_metadata import UNITS
 from hexveil.report import clipping_text
-from hexveil.report.manifest_view import NOUNS, format_rounded_up, with_unit
+from hexveil.report.manifest_view import NOUNS, format_roughly, format_rounded_up, with_unit
 from hexveil.report.promise import exact_counts, in_common, presence
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _smoothing(view: ManifestView) -> dict[str, Any]:
     return {
         "signal_share": f"{statement['signal_share']:.0%}",
         "distinguishable": statement["distinguishable"],
-        "epsilon_for_half": "" if epsilon is None else f"{epsilon:.2g}",
+        "epsilon_for_half": "" if epsilon is None else format_roughly(epsilon),
         "model": statement["model"],
     }
 

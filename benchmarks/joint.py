@@ -59,15 +59,15 @@ def counted(users: int) -> tuple[float, hv.Occupancy]:
 @contextmanager
 def passes() -> Iterator[list[int]]:
     """Yield a list that grows by each pass over all pairs: the factors of all users set anew."""
-    counted_passes, factors = [], ClippingProblem.factors
+    counted_passes, factors = [], ClippingProblem.largest_factors
 
     def counting(*given: object, **how: object) -> object:
         counted_passes.append(1)
         return factors(*given, **how)
 
-    ClippingProblem.factors = counting
+    ClippingProblem.largest_factors = counting
     yield counted_passes
-    ClippingProblem.factors = factors
+    ClippingProblem.largest_factors = factors
 
 
 def planned(
@@ -80,7 +80,7 @@ def planned(
         )
     print(
         f"{name:<22}{seconds:>8.2f}{seconds / group_by:>8.1f}{len(done):>8}"
-        f"{float(plan.epsilon):>10.4f}{plan.max_error:>10.4f}{plan.mean_error:>11.4f}",
+        f"{float(plan.epsilon):>10.4f}{plan.worst_case_error:>10.4f}{plan.expected_error:>11.4f}",
         flush=True,
     )
     return seconds / group_by, plan
@@ -93,7 +93,7 @@ def main() -> int:
     print(f"{occupancy.n_pairs} pairs; group-by {group_by:.2f} CPU seconds")
     print("plan                     CPU s   ratio  passes   epsilon max error mean error")
     first, plan = planned(occupancy, group_by, "largest error, eps 1", epsilon=1, objective="max")
-    goal = float(plan.max_error)
+    goal = float(plan.worst_case_error)
     second, targeted = planned(occupancy, group_by, "least loss", target_error=goal)
     third, _ = planned(occupancy, group_by, "average error, eps 1", epsilon=1, objective="mean")
     worst = max(first, second, third)

@@ -74,7 +74,7 @@ def real(name: str, bounds: tuple[int, int], cells: hv.Cells) -> list[Cell]:
     """Return the cells of a file that have enough users."""
     data = hv.read(DATA / f"{name}.parquet", bounds=bounds, cells=cells, **COLUMNS)
     facts, found = data.occupancy, []
-    quantum = (bounds[1] - bounds[0]) / data.public.scale.steps
+    quantum = (bounds[1] - bounds[0]) / data.public.lattice.span_quanta
     for cell in np.flatnonzero(facts.users_per_cell >= LEAST):
         pairs = slice(facts.start[cell], facts.start[cell + 1])
         counts = facts.n[pairs]

@@ -144,7 +144,7 @@ def flights() -> hv.Dataset:
 
 def truth(dataset: hv.Dataset) -> Floats:
     """Return the true average of each cell."""
-    occupancy, scale = dataset.occupancy, dataset.public.scale
+    occupancy, scale = dataset.occupancy, dataset.public.lattice
     sums = np.bincount(occupancy.cell, weights=dataset.sums.total.astype(float))
     means = float(scale.lower) + float(scale.quantum) * sums / occupancy.records_per_cell
     return np.asarray(means, dtype=np.float64)
@@ -204,12 +204,12 @@ def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[d
     Each is drawn as a release draws it, without a ledger: for studies only.
     """
     facts = dataset.public
-    where = clipped_mean.lattice(plan, facts.scale)
-    live = any(part.live.any() for part in plan.parts.values())
+    where = clipped_mean.lattice(plan, facts.lattice)
+    live = any(part.noised.any() for part in plan.error_models.values())
     for run in range(runs):
         noisy = execute(_stages(dataset, plan), AtOnce()) if live else _constants(plan, where)
         shown = _found(plan, noisy, facts)
-        values = _values(noisy, shown, facts.scale)
+        values = _values(noisy, shown, facts.lattice)
         made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}
         if run < smooth:
             made["smoothed"] = smoothed(shown, facts, values)["mean"].estimate
@@ -220,7 +220,9 @@ def released(dataset: hv.Dataset, plan: Plan, runs: int) -> Iterator[dict[str, F
     """Yield the raw numbers of so many releases, each through a ledger of its own."""
     with tempfile.TemporaryDirectory() as folder:
         for run in range(runs):
-            book = hv.Ledger(Path(folder) / f"{run}.sqlite", dataset="reach", budget=plan.asked)
+            book = hv.Ledger(
+                Path(folder) / f"{run}.sqlite", dataset="reach", budget=plan.requested_epsilon
+            )
             made = hv.release(dataset, plan, ledger=book, accept_noise=True)
             yield {"raw": made.table["mean_raw"].to_numpy()}
 
@@ -258,9 +260,9 @@ def measured(
 
 def taken(plan: Plan) -> str:
     """Return which intervals a plan by "auto" took."""
-    if plan.rows.interval is None:
+    if plan.allocation.clipping_range is None:
         return "none"
-    return "private" if plan.rows.steps is None else "two-stage"
+    return "private" if plan.allocation.two_stage is None else "two-stage"
 
 
 def automatic(

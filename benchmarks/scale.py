@@ -128,12 +128,12 @@ def planned(folder: Path, source: hv.Dataset) -> hv.Plan:
     rows: PlanAllocation = pickle.loads(file.read_bytes())  # noqa: S301  this program wrote it
     other = plan(source, method="equal-split")
     request = replace(other.request, method="joint", objective="mean")
-    return replace(other, rows=rows, request=request)
+    return replace(other, allocation=rows, request=request)
 
 
 def keep(folder: Path, made: hv.Plan) -> None:
     """Leave a plan's rows for later parts."""
-    (folder / "joint.pickle").write_bytes(pickle.dumps(made.rows))
+    (folder / "joint.pickle").write_bytes(pickle.dumps(made.allocation))
 
 
 @contextlib.contextmanager
@@ -173,7 +173,7 @@ def planning(folder: Path, **asked: object) -> dict[str, float]:
     plan(hv.Occupancy.from_dense([[1, 2], [2, 1]]), **asked)  # what the first plan imports
     with clock() as found:
         made = plan(pairs, **asked)
-    return found | {"epsilon": float(made.epsilon), "error": float(made.mean_error)}
+    return found | {"epsilon": float(made.epsilon), "error": float(made.expected_error)}
 
 
 def joint(folder: Path) -> dict[str, float]:
@@ -183,7 +183,7 @@ def joint(folder: Path) -> dict[str, float]:
     with clock() as found:
         made = plan(source)
     keep(folder, made)
-    return found | {"epsilon": float(made.epsilon), "error": float(made.mean_error)}
+    return found | {"epsilon": float(made.epsilon), "error": float(made.expected_error)}
 
 
 def losing(folder: Path) -> dict[str, float]:
@@ -197,7 +197,7 @@ def losing(folder: Path) -> dict[str, float]:
 def noising(folder: Path) -> dict[str, float]:
     """Measure the noise of the joint plan's cells, each with its own scale."""
     source = dataset(folder)
-    where = clipped_mean.lattice(planned(folder, source), source.public.scale)
+    where = clipped_mean.lattice(planned(folder, source), source.public.lattice)
     scales = where.noise[where.noise > 0]
     noise.add_laplace(np.zeros(2, dtype=np.int64), np.ones(2))
     with clock() as found:

@@ -84,7 +84,7 @@ def test_errors_are_those_of_releases(benchmark):
     way = reach.Way("all of the bounds", {"method": "equal-split", "mechanism": hv.Baseline()})
     true = losing.truth(dataset)
     (found,) = reach.measured(dataset, true, way, "400", (60, 60, 0))
-    scale = hv.plan(dataset, epsilon="400", advise=False, **way.options).parts["mean"].scale
+    scale = hv.plan(dataset, epsilon="400", advise=False, **way.options).error_models["mean"].scale
     assert found.mean == pytest.approx(scale.mean(), rel=0.25)
     assert found.runs == 60
     names = [one.name for one in reach.measured(dataset, true, reach.ours()[1], "20", (3, 2, 2))]

@@ -30,14 +30,14 @@ def with_factors(dense, factor, statistics, noise=(0.4, 0.15)):
     wide = 1.0 + np.arange(occupancy.n_cells)
     mean, variance = ("mean" in statistics), ("variance" in statistics)
     rows = replace(
-        plan.rows,
-        kept=most * mean,
-        noise_records=noise[0] * wide * total * mean,
-        variance_kept=most * variance,
+        plan.allocation,
+        contribution_cap=most * mean,
+        noise_scale_records=noise[0] * wide * total * mean,
+        variance_cap=most * variance,
         variance_noise=noise[1] * wide * variance,
-        factor=np.array(factor[: occupancy.n_users]),
+        contribution_factor=np.array(factor[: occupancy.n_users]),
     )
-    return replace(plan, rows=rows)
+    return replace(plan, allocation=rows)
 
 
 def published(counts, factor):
@@ -87,8 +87,8 @@ def exact_losses(plan, dense, factor):
         here = np.flatnonzero(counts)
         mean, variance = published(counts[here].tolist(), np.array(factor)[here])
         given = {"mean": mean, "variance": variance}
-        statistics = [given[name] for name in plan.parts]
-        scales = [part.scale[cell] for part in plan.parts.values()]
+        statistics = [given[name] for name in plan.error_models]
+        scales = [part.scale[cell] for part in plan.error_models.values()]
         for place, user in enumerate(here):
             lost[user] += furthest(counts[here].tolist(), place, statistics, scales)
     return lost
@@ -129,16 +129,16 @@ def test_stated_bias_is_never_exceeded(dense, factor):
         mean, variance = published(own, np.array(factor)[here])
         x = values(sum(own))
         worst = np.abs(mean - x.mean(axis=1)).max()
-        assert worst == pytest.approx(plan.parts["mean"].bias[cell], rel=1e-9, abs=1e-12)
+        assert worst == pytest.approx(plan.error_models["mean"].bias[cell], rel=1e-9, abs=1e-12)
         worst = np.abs(variance - x.var(axis=1)).max()
-        assert worst <= plan.parts["variance"].bias[cell] + 1e-12
+        assert worst <= plan.error_models["variance"].bias[cell] + 1e-12
 
 
 def test_constants_miss_half_and_an_eighth():
     """Without noise the middle of the bounds misses half the span, 1/8 an eighth of its square."""
     plan = with_factors([[1, 2], [2, 1]], (1.0, 1.0), BOTH, noise=(0.0, 0.0))
-    assert plan.parts["mean"].error.tolist() == [SPAN / 2] * 2
-    assert plan.parts["variance"].error.tolist() == [SPAN**2 / 8] * 2
+    assert plan.error_models["mean"].error.tolist() == [SPAN / 2] * 2
+    assert plan.error_models["variance"].error.tolist() == [SPAN**2 / 8] * 2
     assert plan.epsilon == 0
 
 

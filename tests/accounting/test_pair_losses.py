@@ -44,7 +44,7 @@ MEAN = LossParameters(
     kept=np.array([2, 2, 1]),
     noise=np.array([4.0, 8.0, 0.0]),
     steps=np.zeros(3),
-    variance_kept=np.zeros(3, dtype=np.int64),
+    variance_cap=np.zeros(3, dtype=np.int64),
     variance_noise=np.zeros(3),
     whole=NONE,
     variance_whole=NONE,
@@ -53,7 +53,7 @@ MEAN = LossParameters(
 )
 MEAN_LOSSES = [0.5, 0.125, 0.25, 0.25, 0.0, 0.0]
 VARIANCE = MEAN._replace(
-    variance_kept=np.array([3, 2, 1]),
+    variance_cap=np.array([3, 2, 1]),
     variance_noise=np.array([0.5, 0.25, 0.0]),
     variance_whole=np.array([True, False, False]),
     mean_live=NONE,

@@ -170,11 +170,11 @@ def _asked(kind, dataset, steps, rng):
         least = "1.5" if kind.private else "0.3"
         asked.setdefault("epsilon", rng.choice([least, "1", "2.5", "6"]).item())
     if asked.get("bounds"):
-        top = Fraction(dataset.public.scale.upper)
-        lower = dataset.public.scale.lower
+        top = Fraction(dataset.public.lattice.upper)
+        lower = dataset.public.lattice.lower
         names = dataset.public.cells.names()
         asked["bounds"] = {
-            name: (lower, top - (dataset.public.scale.quantum if k % 2 and steps > 1 else 0))
+            name: (lower, top - (dataset.public.lattice.quantum if k % 2 and steps > 1 else 0))
             for k, name in enumerate(names)
         }
     return asked

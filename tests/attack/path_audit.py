@@ -93,7 +93,7 @@ def handed(dataset, plan):
 
 def drawn(dataset, plan):
     """Return the noisy whole numbers by statistic, as a release draws them."""
-    clipped_variance.check(dataset, plan, clipped_mean.lattice(plan, dataset.public.scale))
+    clipped_variance.check(dataset, plan, clipped_mean.lattice(plan, dataset.public.lattice))
     return drawn_by(_stages(dataset, plan))
 
 

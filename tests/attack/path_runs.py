@@ -25,12 +25,12 @@ def whole_numbers(table, plan, scale):
     Every one is found again from its double; all cells must have noise.
     """
     found = []
-    if "mean" in plan.parts:
+    if "mean" in plan.error_models:
         parts = 2 * plan.occupancy.records_per_cell / float(scale.quantum)
         found.append((table["mean_noisy"].to_numpy() - plan.lower) * parts)
-    if "variance" in plan.parts:
-        part = plan.parts["variance"]
-        shown = table["variance_noisy"].to_numpy() / part.unit - centring(part.away)
+    if "variance" in plan.error_models:
+        part = plan.error_models["variance"]
+        shown = table["variance_noisy"].to_numpy() / part.unit - centring(part.clipped_share)
         found.append(shown / part.noise * STEPS)
     numbers = np.rint(np.concatenate(found)).astype(np.int64)
     # A double holds 53 bits, a variance of b / 2^30 steps about 35.
@@ -73,7 +73,7 @@ def run(setting, source, slip=nullcontext, again=None):
                 released = hv.release(dataset, plan, ledger=book, accept_noise=True)
                 table = pq.read_table(released.write(folder / f"map {number}") / "cells.parquet")
             assert tuple(table["cell"].to_pylist()) == plan.names
-            numbers = whole_numbers(table, plan, dataset.public.scale)
+            numbers = whole_numbers(table, plan, dataset.public.lattice)
             answers.append(by_fleet(numbers, setting))
         return np.concatenate(answers, axis=1), book.spent
 

@@ -98,7 +98,7 @@ def release_of(names, place, *, name=NAME, columns=(ROUTE, HOUR)):
     )
     plan = plan_of(dataset, 1, 0.7, epsilon=Fraction(1000))
     numbers = {"mean": 31 - 7 * np.arange(len(names))}
-    table = released(plan, dataset.public, _values(numbers, plan, dataset.public.scale))
+    table = released(plan, dataset.public, _values(numbers, plan, dataset.public.lattice))
     said = manifest(name, dataset.public, plan, "0" * 64, {"entry": 7, "chain": "ab" * 32})
     return SimpleNamespace(table=table, said=said, folder=folder.write(table, said, place))
 

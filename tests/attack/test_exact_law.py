@@ -85,14 +85,16 @@ def test_the_worlds_are_of_every_shape():
     seen = dict.fromkeys(("several", "uneven", "cut", "factors", "constant", "single", "days"), 0)
     for name in KINDS:
         for case in cases(name):
-            rows, occupancy = case.plan.rows, case.dataset.occupancy
+            rows, occupancy = case.plan.allocation, case.dataset.occupancy
             plain = rows.interval is None
             seen["several"] += (occupancy.cells_per_user > 1).any()
             seen["uneven"] += np.unique(occupancy.n).size > 1
             seen["cut"] += plain and rows.dropped is not None and rows.dropped.any()
             seen["cut"] += plain and (rows.kept > 0).any() and (rows.kept < occupancy.largest).any()
             seen["factors"] += (rows.factor < 1).any()
-            seen["constant"] += any(not part.live.all() for part in case.plan.parts.values())
+            seen["constant"] += any(
+                not part.noised.all() for part in case.plan.error_models.values()
+            )
             seen["single"] += (occupancy.records_per_cell == 1).any()
             seen["days"] += case.unit == "user-day"
     assert min(seen.values()) >= 3, seen

@@ -55,16 +55,16 @@ def published(setting, folder, *, right=False):
     (booking,) = book.entries()
     ((stage, numbers),) = booking.published.items()
     assert stage == "cells"
-    return plan, place, by_statistic(plan, numbers, dataset.public.scale.steps)
+    return plan, place, by_statistic(plan, numbers, dataset.public.lattice.span_quanta)
 
 
 def by_statistic(plan, numbers, steps):
     """Return a number for each cell: as stored, or the middle, and nothing, where none is drawn."""
     rest, found = list(numbers), {}
-    for name, part in plan.parts.items():
+    for name, part in plan.error_models.items():
         records = plan.occupancy.records_per_cell.tolist()
         still = [steps * n if name == "mean" else 0 for n in records]
-        live = part.live.tolist()
+        live = part.noised.tolist()
         found[name] = [rest.pop(0) if own else still[g] for g, own in enumerate(live)]
     assert rest == []
     return found
@@ -97,7 +97,7 @@ def made_again(numbers, plan, said):
     columns = {}
     quantum = float(Fraction(said["bounds"]["quantum"]))
     for name, stored in numbers.items():
-        part = plan.parts[name]
+        part = plan.error_models[name]
         for g, y in enumerate(stored):
             lower, upper, records = plan.lower[g], plan.upper[g], plan.occupancy.records_per_cell[g]
             if name == "mean":
@@ -105,9 +105,9 @@ def made_again(numbers, plan, said):
                 noisy, ends = lower + quantum * (whole + rest / (2 * int(records))), (lower, upper)
             else:
                 ends = 0.0, (upper - lower) ** 2 / 4
-                noisy = part.noise[g] * (y / STEPS) + centring(part.away)[g]
+                noisy = part.noise[g] * (y / STEPS) + centring(part.clipped_share)[g]
                 constant = 0.0 if records == 1 else part.unit[g] / 8
-                noisy = part.unit[g] * noisy if part.live[g] else constant
+                noisy = part.unit[g] * noisy if part.noised[g] else constant
             raw = min(max(noisy, ends[0]), ends[1])
             low, high = max(raw - part.bound95[g], ends[0]), min(raw + part.bound95[g], ends[1])
             row = {"noisy": noisy, "raw": raw, "low": low, "high": high}
@@ -124,14 +124,14 @@ def made_again(numbers, plan, said):
 def test_every_double_is_a_function_of_stored_whole_numbers_and_public_facts(name, tmp_path):
     """All doubles of a folder are made again, bit for bit, from the ledger's whole numbers."""
     plan, place, stored = published(SETTINGS[name], tmp_path)
-    constants = any(not part.live.all() for part in plan.parts.values())
+    constants = any(not part.noised.all() for part in plan.error_models.values())
     assert constants == (name == "a constant beside others")
     assert {type(y) for numbers in stored.values() for y in numbers} == {int}
     again = made_again(stored, plan, manifest(place))
     found = floats(pq.read_table(place / "cells.parquet"))
     planned = {
         f"{part.name}_{key}": getattr(part, key)
-        for part in plan.parts.values()
+        for part in plan.error_models.values()
         for key in ("scale", "bias", "error", "bound95")
     }
     assert set(found) == set(again) | set(planned)
@@ -200,10 +200,10 @@ def test_a_whole_number_is_published_alike_under_both_inputs(name, tmp_path):
     for size in (2**4, 2**20, 2**50):
         numbers = {
             key: rng.integers(-size, size, plan.occupancy.n_cells, dtype=np.int64)
-            for key in plan.parts
+            for key in plan.error_models
         }
-        one = _values(numbers, plan, left.public.scale)
-        two = _values(numbers, other, right.public.scale)
+        one = _values(numbers, plan, left.public.lattice)
+        two = _values(numbers, other, right.public.lattice)
         assert all(same(one[key], two[key]) for key in numbers)
     tables = [
         pq.read_table(published(setting, tmp_path, right=side)[1] / "cells.parquet")
@@ -272,7 +272,7 @@ def test_the_door_takes_and_gives_whole_numbers_alone(tmp_path):
         plan, _, stored = published(SETTINGS["each cell alone"], tmp_path)
     ((values, drawn),) = seen
     assert values.dtype == drawn.dtype == np.int64
-    assert drawn.tolist() == [y for name in plan.parts for y in stored[name]]
+    assert drawn.tolist() == [y for name in plan.error_models for y in stored[name]]
 
 
 POISONED = (

@@ -50,7 +50,7 @@ def everything(ds):
 
 def true_numbers(ds, plan):
     """Return the whole numbers that the noise would be added to."""
-    where = clipped_mean.lattice(plan, ds.public.scale)
+    where = clipped_mean.lattice(plan, ds.public.lattice)
     return [statistic(ds, plan, where).tolist() for statistic in (clipped_mean.statistic, spread)]
 
 
@@ -86,7 +86,7 @@ def test_the_engine_takes_the_threads_that_there_are(monkeypatch):
     """The seam of the test above is the one the engine uses."""
     monkeypatch.setattr(session.os, "sched_getaffinity", lambda _: {0, 1, 2})
     with session.Session("100MB") as one:
-        assert one.rows("SELECT current_setting('threads')") == [(3,)]
+        assert one.allocation("SELECT current_setting('threads')") == [(3,)]
 
 
 @pytest.mark.slow

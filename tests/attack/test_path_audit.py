@@ -153,14 +153,14 @@ def test_plans_are_of_the_kinds_that_they_are_here_for(tmp_path):
     for name, setting in CASES.items():
         dataset = setting.dataset(setting.files(tmp_path)[0])
         plan = plans[name] = setting.planned(dataset)
-        assert all(part.live.all() for part in plan.parts.values())
+        assert all(part.noised.all() for part in plan.error_models.values())
         assert plan.statistics == setting.plan.get("statistics", ("mean",))
         target = dataset.units.ids().index(one_id(0, 0, 0).encode())
         own = plan.occupancy.user == target
         if name.startswith("factors"):
-            assert plan.rows.factor[target] < 0.6
+            assert plan.allocation.contribution_factor[target] < 0.6
         if "dropped" in name:
-            assert 0 < plan.rows.dropped[own].sum() < own.sum()
+            assert 0 < plan.allocation.suppressed_pairs[own].sum() < own.sum()
         if "most" in name:
             records = plan.occupancy.records_per_cell[plan.occupancy.cell]
             assert (2 * plan.occupancy.n > records + 1)[own].all()

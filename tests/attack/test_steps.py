@@ -86,8 +86,8 @@ class Attacker:
     """Who knows both neighbours and the program, and sees what a release stores."""
 
     def __init__(self, left, right, plan):
-        self.both, self.plan, self.steps = (left, right), plan, plan.facts.scale.steps
-        interval = plan.rows.interval
+        self.both, self.plan, self.steps = (left, right), plan, plan.facts.lattice.span_quanta
+        interval = plan.allocation.clipping_range
         self.asked = range_quantiles.ballot(plan.facts, interval.quantiles, interval.epsilon)
         self.two = [
             [chances(cost, self.asked.scale) for cost in range_quantiles.costs(one, self.asked)]
@@ -109,12 +109,12 @@ class Attacker:
             odds = joint[np.tril_indices(points.size)].sum() + joint[0, -1]
         else:
             odds = joint[np.searchsorted(points, base[0]), np.searchsorted(points, base[1])]
-        first = widened(base, self.steps, self.plan.rows.steps.stretch)
+        first = widened(base, self.steps, self.plan.allocation.two_stage.widening)
         asked = residual_radius.measure(
             self.plan.occupancy,
             first[1] - first[0],
             RESIDUAL_QUANTILE,
-            self.plan.rows.steps.epsilon,
+            self.plan.allocation.two_stage.epsilon,
         )
         inside = chances(residual_radius.costs(self.both[which], asked), asked.scale)
         return np.log(odds) + np.log(inside[np.searchsorted(asked.points, half)])
@@ -139,7 +139,7 @@ class Attacker:
         """Return all that an event may be about: evidence, stored numbers, shown ones."""
         facts = self.plan.facts
         shown = _found(self.plan, numbers, facts)
-        values = _values(numbers, shown, facts.scale)
+        values = _values(numbers, shown, facts.lattice)
         more = [smoothed(shown, facts, values)["mean"].estimate] if LONG else []
         stored = [numbers[name] for name in sorted(numbers)]
         return np.concatenate([[self.evidence(numbers)], *stored, values["mean"], *more])
@@ -246,7 +246,7 @@ def unnoised(real):
         seen, kept = [], two_stage_mean.undone
 
         def undone(plan, found, second):
-            total = plan.rows.interval.totals(plan.occupancy)
+            total = plan.allocation.clipping_range.totals(plan.occupancy)
             return kept(plan, replace(found, coarse=seen[0] / total), second)
 
         door = noise.add_laplace
@@ -307,7 +307,9 @@ class Alone:
 
     def claim(self):
         """Return what is booked for the target beside interval and h."""
-        shared = self.plan.rows.interval.epsilon + self.plan.rows.steps.epsilon
+        shared = (
+            self.plan.allocation.clipping_range.epsilon + self.plan.allocation.two_stage.epsilon
+        )
         return float(Fraction(claim_of(self.left, self.plan)) - shared)
 
     def sources(self):
@@ -448,10 +450,10 @@ def test_the_choice_of_h_does_not_refute_its_loss():
     assert 1 < Choice().proven(CHOICES) <= 2
     dataset = dataset_of(PAIRS, NEAR, scale=ValueLattice.of((0, 12), 1))
     plan = planned(dataset, epsilon=1)
-    steps = replace(plan.rows.steps, epsilon=Fraction(2))
+    steps = replace(plan.allocation.two_stage, epsilon=Fraction(2))
     booked, before = (
-        replace(plan, rows=replace(plan.rows, steps=one)).losses()[0]
-        for one in (steps, plan.rows.steps)
+        replace(plan, allocation=replace(plan.allocation, two_stage=one)).losses()[0]
+        for one in (steps, plan.allocation.two_stage)
     )
     assert before <= 1
     assert booked >= 2

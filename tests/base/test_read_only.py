@@ -92,6 +92,6 @@ def test_all_that_a_loss_depends_on_is_read_only(way, options):
     assert {"rows/noise_records/", "rows/factor/", "occupancy/n/", "lower/"} <= found.keys()
     cached = ("start", "records_per_cell", "users_per_cell", "cells_per_user", "records_per_user")
     found |= {name: getattr(plan.occupancy, name) for name in cached}
-    for part in plan.parts.values():
+    for part in plan.error_models.values():
         found |= arrays(part)
     assert not [place for place, array in found.items() if array.flags.writeable]

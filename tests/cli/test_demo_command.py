@@ -42,10 +42,10 @@ def read_and_planned(run):
 
 def clipped_means(dataset, plan):
     """Return each cell's mean, and the mean that is noised: sums projected as planned."""
-    occupancy, scale = dataset.occupancy, dataset.public.scale
+    occupancy, scale = dataset.occupancy, dataset.public.lattice
     low, span = float(scale.lower), float(scale.span)
     total = dataset.sums.total * float(scale.quantum)
-    room = (occupancy.n - plan.kept_mean) * span / 2
+    room = (occupancy.n - plan.mean_contributions) * span / 2
     clipped = np.clip(total, room, occupancy.n * span - room)
     size = occupancy.records_per_cell
     true, kept = (np.bincount(occupancy.cell, x) / size + low for x in (total, clipped))
@@ -69,7 +69,7 @@ def test_the_demo_grid_is_the_one_the_docstring_argues_for(prepared):
     """Cells, users and predicted errors are those that the choice is based on."""
     run, dataset, plan = prepared
     assert (plan.support.cells, plan.support.users) == (14, 3377)
-    assert plan.mean_error == pytest.approx(9.5, abs=0.1)
+    assert plan.expected_error == pytest.approx(9.5, abs=0.1)
     with contextlib.chdir(run.folder):
         table = hv.capacity(dataset, epsilon=1)
     offers = {(o.resolution, o.timeslot): o for o in table.offers}

@@ -34,7 +34,7 @@ def test_the_curve_falls_and_passes_the_plan():
     assert list(errors) == sorted(errors, reverse=True)
     middle = len(losses) // 2
     assert losses[middle] == pytest.approx(1.0)
-    assert errors[middle] == pytest.approx(plan.max_error, rel=1e-2)
+    assert errors[middle] == pytest.approx(plan.worst_case_error, rel=1e-2)
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ def test_further_private_steps_are_said_with_their_shares(here, call):
     assert said.err == ""
     text = " ".join(said.out.split())
     made = hv.plan(_facts(), epsilon=8, clipping_range="two-stage", advise=False)
-    interval, more = made.rows.interval, made.rows.steps
+    interval, more = made.allocation.clipping_range, made.allocation.two_stage
     for share, epsilon in (("10%", interval.epsilon), ("5%", more.epsilon)):
         assert f"at epsilon {float(epsilon):g} ({share})" in text
     assert "The 80% quantile of the distances from users' own averages" in text
@@ -89,7 +89,7 @@ def test_further_private_steps_are_said_with_their_shares(here, call):
     found = json.loads(call("plan", "run.toml", "--json", "--grids").out)
     assert found["epsilon"] <= 8
     assert found["l0_epsilon"] >= found["epsilon"]
-    assert found["mean_error"] == pytest.approx(made.mean_error)
+    assert found["mean_error"] == pytest.approx(made.expected_error)
     assert {one["cells"] for one in found["grids"]} >= {1, 3}  # one cell has nobody in two
     assert found["coarser"]["cells"] == 2
     assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "run.toml"]

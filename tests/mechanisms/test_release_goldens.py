@@ -62,9 +62,9 @@ def dropped(dataset):
 INTERVAL = PrivateClippingRange(
     epsilon=Fraction(1, 4),
     quantiles=(Fraction(1, 5), Fraction(4, 5)),
-    stretch=Fraction(5, 4),
+    widening=Fraction(5, 4),
     width=0.25,
-    clipped=0.01,
+    clipping_error=0.01,
     weight=np.array([WEIGHT_RESOLUTION // k for k in (2, 3, 4, 5, 6, 7, 8, 9, 1)], dtype=np.int64),
 )
 
@@ -93,16 +93,16 @@ def two_stage(dataset, *, noise=30.0, users=0.5):
     """Return a plan in two stages with two clusters of users."""
     steps = TwoStagePlan(
         epsilon=Fraction(1, 8),
-        stretch=Fraction(9, 8),
-        of=np.array([0, 1, 1, 0]),
-        class_weight=np.array([WEIGHT_RESOLUTION // k for k in (2, 3, 2, 5)], dtype=np.int64),
-        class_noise=np.array([0.5, 0.75]) * users,
+        widening=Fraction(9, 8),
+        labels=np.array([0, 1, 1, 0]),
+        cluster_weight=np.array([WEIGHT_RESOLUTION // k for k in (2, 3, 2, 5)], dtype=np.int64),
+        cluster_noise=np.array([0.5, 0.75]) * users,
         weight=np.array(
             [WEIGHT_RESOLUTION // k for k in (3, 2, 5, 4, 7, 6, 9, 8, 1)], dtype=np.int64
         ),
         noise=np.array([0.5, 1.0, 1.5]) * users,
     )
-    plan = weighted(dataset, steps=steps, noise_records=np.array([1.0, 1.5, 0.5]) * noise)
+    plan = weighted(dataset, steps=steps, noise_scale_records=np.array([1.0, 1.5, 0.5]) * noise)
     return replace(plan, request=replace(plan.request, clipping_range="two-stage"))
 
 

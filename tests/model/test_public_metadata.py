@@ -11,7 +11,7 @@ def test_scale_counts_in_quanta():
     """Span and steps follow from bounds and quantum, exactly."""
     scale = ValueLattice.of((-5, "60.5"), "0.1")
     assert (scale.lower, scale.upper, scale.quantum) == (-5, Fraction(121, 2), Fraction(1, 10))
-    assert (scale.span, scale.steps) == (Fraction(131, 2), 655)
+    assert (scale.span, scale.span_quanta) == (Fraction(131, 2), 655)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_bad_scales_are_refused(bounds, quantum, message):
 def test_narrower_bounds_are_counted_in_quanta():
     """Bounds of one cell become whole steps above the lower bound."""
     scale = ValueLattice.of((-10, 65), "0.5")
-    assert [scale.to_steps(v, "bound") for v in (-10, 0, "0.5", 65)] == [0, 20, 21, 150]
+    assert [scale.to_quanta(v, "bound") for v in (-10, 0, "0.5", 65)] == [0, 20, 21, 150]
 
 
 @pytest.mark.parametrize("value", ["0.25", -11, 66])
@@ -41,7 +41,7 @@ def test_bounds_off_the_lattice_are_refused(value):
     with pytest.raises(
         InputError, match=f"cell bound {value} must be a multiple of the quantum 0.5"
     ):
-        ValueLattice.of((-10, 65), "0.5").to_steps(value, "cell bound")
+        ValueLattice.of((-10, 65), "0.5").to_quanta(value, "cell bound")
 
 
 def test_facts_hold_public_things_only():

@@ -15,10 +15,10 @@ def test_warning_names_what_would_do():
         hv.GridTooFineWarning, match="finest grid that is not too fine is resolution 5"
     ) as caught:
         plan = hv.plan(fleet(7, recount=recount), epsilon=1)
-    assert not plan.support.supported
+    assert not plan.support.beats_constant
     needed = float(str(caught[0].message).split("epsilon ")[1].rstrip("."))
-    assert hv.plan(fleet(7), epsilon=needed, advise=False).support.supported
-    assert not hv.plan(fleet(7), epsilon=needed * 0.9, advise=False).support.supported
+    assert hv.plan(fleet(7), epsilon=needed, advise=False).support.beats_constant
+    assert not hv.plan(fleet(7), epsilon=needed * 0.9, advise=False).support.beats_constant
 
 
 @pytest.mark.parametrize("method", ["per-cell", "equal-split"])
@@ -28,20 +28,20 @@ def test_the_epsilon_that_is_named_is_enough(method):
     needed = epsilon_needed(plan)
     for epsilon, enough in ((needed, True), (needed * 0.9, False)):
         again = hv.plan(fleet(7), epsilon=epsilon, method=method, advise=False)
-        assert again.support.supported is enough
+        assert again.support.beats_constant is enough
 
 
 def test_supported_grid_is_not_warned_of():
     """A grid that says more than one constant passes without a word."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert hv.plan(fleet(5, recount=recount), epsilon=1).support.supported
+        assert hv.plan(fleet(5, recount=recount), epsilon=1).support.beats_constant
 
 
 def test_prior_moves_the_verdict():
     """A fleet whose cells are known to differ much supports a finer grid."""
-    assert not hv.plan(fleet(6), epsilon=1, advise=False).support.supported
-    assert hv.plan(fleet(6), epsilon=1, baseline_error=5, advise=False).support.supported
+    assert not hv.plan(fleet(6), epsilon=1, advise=False).support.beats_constant
+    assert hv.plan(fleet(6), epsilon=1, baseline_error=5, advise=False).support.beats_constant
 
 
 def test_no_epsilon_up_to_100_is_said_to_be_none():

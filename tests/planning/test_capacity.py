@@ -54,8 +54,8 @@ def test_the_data_sets_own_grid_has_the_plans_figures():
     """On the grid that was planned the row says what the plan says."""
     made = hv.plan(fleet(6, recount=recount), epsilon=1, advise=False)
     row = next(one for one in table().offers if one.resolution == 6)
-    assert row.predicted_error == pytest.approx(made.mean_error, rel=1e-12)
-    assert (row.better, row.supported) == (made.support.better, made.support.supported)
+    assert row.predicted_error == pytest.approx(made.expected_error, rel=1e-12)
+    assert (row.better, row.supported) == (made.support.better, made.support.beats_constant)
     assert row.floor == pytest.approx(made.support.floor)
 
 

@@ -17,7 +17,7 @@ def test_within_a_loss_every_method_has_a_line():
     assert largest.worst == min(line.worst for line in lines.values())
     assert average.gap >= 0
     assert 0 <= largest.gap < 0.01
-    assert (largest.certifies, average.certifies) == ("max error", "mean error")
+    assert (largest.bound_kind, average.bound_kind) == ("max error", "mean error")
     assert largest.lower_bound == pytest.approx(largest.worst * (1 - largest.gap))
     assert average.lower_bound <= average.average == min(line.average for line in lines.values())
     assert lines["per-cell", "max"].gap is None
@@ -40,7 +40,12 @@ def test_a_method_that_cannot_says_why():
     occupancy = hv.Occupancy.from_dense([[2, 1], [1, 3], [1, 1]])
     plan = hv.plan(occupancy, bounds=(0, 1), epsilon=1, advise=False)
     wide = hv.planning.Plan(
-        occupancy, plan.lower, np.array([1.0, 2.0]), plan.rows, plan.request, plan.baseline_error
+        occupancy,
+        plan.lower,
+        np.array([1.0, 2.0]),
+        plan.allocation,
+        plan.request,
+        plan.baseline_error,
     )
     lines = {(line.method, line.objective): line for line in compare(wide)}
     assert "same bounds" in lines["clip-user", "max"].trouble
@@ -55,10 +60,10 @@ def test_users_shrunk_are_those_not_kept_whole(statistics):
         comp_setting(3, 0), bounds=(0, 65), epsilon=1, statistics=statistics, advise=False
     )
     occupancy, cut = plan.occupancy, set()
-    for name, part in plan.parts.items():
-        kept = plan.kept_mean if name == "mean" else plan.kept_variance
+    for name, part in plan.error_models.items():
+        kept = plan.mean_contributions if name == "mean" else plan.variance_contributions
         for cell, user, n, k in zip(occupancy.cell, occupancy.user, occupancy.n, kept, strict=True):
-            if part.live[cell] and k < n:
+            if part.noised[cell] and k < n:
                 cut.add(int(user))
     assert shrunk(plan) == len(cut)
     assert 0 < len(cut) < occupancy.n_users
@@ -69,5 +74,5 @@ def test_the_same_request_keeps_what_was_asked():
     plan = hv.plan(comp_setting(3, 0, cells=8), bounds=(0, 65), epsilon=2, advise=False)
     other = same_request(plan, "per-cell", "max")
     assert other.method == "per-cell"
-    assert (other.asked, other.statistics) == (plan.asked, plan.statistics)
+    assert (other.requested_epsilon, other.statistics) == (plan.requested_epsilon, plan.statistics)
     assert same_request(plan, "joint", "mean") is plan

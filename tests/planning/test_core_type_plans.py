@@ -33,7 +33,10 @@ def test_the_plans_of_all_processors_are_equally_good(plans, goal):
         there = hv.Plan.load(folders[goal])
         assert there.occupancy.fingerprint == dataset(SOURCE).occupancy.fingerprint
         assert "epsilon" not in GOALS[goal] or there.epsilon <= GOALS[goal]["epsilon"]
-        for figure in (lambda plan: float(plan.epsilon), lambda plan: plan.judged_errors().mean()):
+        for figure in (
+            lambda plan: float(plan.epsilon),
+            lambda plan: plan.objective_errors().mean(),
+        ):
             assert figure(there) == pytest.approx(figure(here), rel=NEAR)
 
 

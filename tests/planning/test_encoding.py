@@ -39,24 +39,26 @@ def planned(name="joint", counts=COUNTS):
 def test_a_plan_comes_back_to_the_bit(name):
     """Rows, bounds, losses and errors of a kept plan are those of the plan."""
     plan = planned(name)
-    noise, factor = plan.rows.noise_records * 3, plan.rows.factor / 2
-    other = replace(plan, rows=replace(plan.rows, noise_records=noise, factor=factor))
+    noise, factor = plan.allocation.noise_scale_records * 3, plan.allocation.contribution_factor / 2
+    other = replace(
+        plan, allocation=replace(plan.allocation, noise_scale_records=noise, factor=factor)
+    )
     back = decode(encode(plan), other)
     assert encode(back) == encode(plan)
     assert np.array_equal(back.losses(), plan.losses())
     assert back.epsilon == plan.epsilon
     assert back.table.equals(plan.table)
     assert back.users.equals(plan.users)
-    assert (back.lower_bound, back.certifies) == (plan.lower_bound, plan.certifies)
-    assert not back.rows.noise_records.flags.writeable
+    assert (back.lower_bound, back.bound_kind) == (plan.lower_bound, plan.bound_kind)
+    assert not back.allocation.noise_scale_records.flags.writeable
 
 
 def test_dropped_pairs_come_back():
     """Pairs of which nothing is kept are part of the plan."""
     plan = planned("suppressed")
     dropped = np.arange(plan.occupancy.n_pairs) % 3 == 0
-    made = replace(plan, rows=replace(plan.rows, dropped=dropped))
-    assert np.array_equal(decode(encode(made), plan).rows.dropped, dropped)
+    made = replace(plan, allocation=replace(plan.allocation, suppressed_pairs=dropped))
+    assert np.array_equal(decode(encode(made), plan).allocation.suppressed_pairs, dropped)
 
 
 def test_the_version_that_made_it_is_known():

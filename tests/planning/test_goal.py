@@ -67,9 +67,11 @@ def test_the_goal_has_no_number_of_a_solver():
     """Other noise, factors or thresholds, and another prior, leave the goal as it was."""
     plan = planned()
     rows = replace(
-        plan.rows, noise_records=np.nextafter(plan.rows.noise_records, 9), factor=np.ones(3)
+        plan.allocation,
+        noise_scale_records=np.nextafter(plan.allocation.noise_scale_records, 9),
+        factor=np.ones(3),
     )
-    assert goal(replace(plan, rows=rows)) == goal(plan)
+    assert goal(replace(plan, allocation=rows)) == goal(plan)
     assert goal(planned(baseline_error=2)) == goal(plan)
 
 

@@ -33,20 +33,22 @@ def test_a_split_divides_a_cells_loss(occupancy, split, epsilon):
         counts = occupancy.n[occupancy.cell == cell]
         part = 1.0 if counts.sum() == 1 else float(split)
         mean = theory.mean_sensitivity(counts, SPAN) / (part * loss)
-        assert plan.parts["mean"].scale[cell] >= mean * (1 - 1e-9)
-        assert plan.parts["mean"].scale[cell] == pytest.approx(mean, rel=1e-6)
+        assert plan.error_models["mean"].scale[cell] >= mean * (1 - 1e-9)
+        assert plan.error_models["mean"].scale[cell] == pytest.approx(mean, rel=1e-6)
         own = theory.user_variance_sensitivity(counts, SPAN)[counts.argmax()]
         variance = own / ((1 - float(split)) * loss)
-        assert plan.parts["variance"].scale[cell] == pytest.approx(variance, rel=1e-6, abs=1e-12)
+        assert plan.error_models["variance"].scale[cell] == pytest.approx(
+            variance, rel=1e-6, abs=1e-12
+        )
 
 
 @examples(25)
 @given(occupancies(), st.sampled_from([1, 8]))
 def test_the_best_split_is_no_worse_than_any_other(occupancy, epsilon):
     """COMP's sum of errors is least, per cell, at the split that is chosen by default."""
-    best = planned(occupancy, epsilon=epsilon, error="sum").judged_errors()
+    best = planned(occupancy, epsilon=epsilon, error="sum").objective_errors()
     for split in ("0.05", "0.3", "0.5", "0.8"):
-        other = planned(occupancy, epsilon=epsilon, error="sum", split=split).judged_errors()
+        other = planned(occupancy, epsilon=epsilon, error="sum", split=split).objective_errors()
         assert (best <= other * (1 + 1e-6)).all()
 
 
@@ -63,11 +65,11 @@ def test_clipping_puts_samples_at_the_middle():
     """CLIP keeps at most t samples of a user and states the bias of the rest."""
     occupancy = comp_setting(9, 0)
     plan = planned(occupancy, epsilon=6, method="per-cell", mechanism=hv.OptimalClipping())
-    reduced = (occupancy.n > plan.kept[occupancy.cell]).any()
+    reduced = (occupancy.n > plan.contribution_cap[occupancy.cell]).any()
     assert reduced
-    assert (plan.parts["mean"].bias > 0).any()
-    assert (plan.parts["variance"].bias > 0).any()
-    assert np.array_equal(plan.kept, plan.rows.variance_kept)
+    assert (plan.error_models["mean"].bias > 0).any()
+    assert (plan.error_models["variance"].bias > 0).any()
+    assert np.array_equal(plan.contribution_cap, plan.allocation.variance_cap)
 
 
 def test_clip_user_suppresses_whole_pairs():
@@ -76,9 +78,9 @@ def test_clip_user_suppresses_whole_pairs():
     plan = hv.plan(
         occupancy, bounds=(0, SPAN), epsilon=1, method="clip-user", error="sum", advise=False
     )
-    dropped = plan.rows.dropped
+    dropped = plan.allocation.suppressed_pairs
     assert dropped.any()
-    assert not plan.kept_mean[dropped].any()
-    assert np.array_equal(plan.kept_mean[~dropped], occupancy.n[~dropped])
+    assert not plan.mean_contributions[dropped].any()
+    assert np.array_equal(plan.mean_contributions[~dropped], occupancy.n[~dropped])
     assert plan.epsilon <= 1
     assert plan.l0_epsilon > 2 * plan.epsilon

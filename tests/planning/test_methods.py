@@ -35,7 +35,7 @@ def test_reach_against_clip_user(epsilon, gamma):
         done = theory.clip_user(occupancy, SPAN, epsilon)
         assert done.bound < CONSTANTS
         plan = planned(occupancy, bounds=(0, SPAN), error="sum", target_error=done.bound)
-        assert plan.max_error <= done.bound
+        assert plan.worst_case_error <= done.bound
         assert 0 <= plan.gap <= 0.05
         ratios.append(done.degradation * epsilon / float(plan.epsilon))
     assert np.mean(ratios) >= asked[0]
@@ -50,9 +50,9 @@ def test_constants_where_they_meet_the_error(gamma):
     assert done.bound > CONSTANTS
     plan = planned(occupancy, bounds=(0, SPAN), error="sum", target_error=done.bound)
     assert plan.epsilon == plan.lower_bound == plan.gap == 0
-    assert not plan.kept.any()
-    assert not plan.rows.variance_kept.any()
-    assert plan.max_error == CONSTANTS == 560.625
+    assert not plan.contribution_cap.any()
+    assert not plan.allocation.variance_cap.any()
+    assert plan.worst_case_error == CONSTANTS == 560.625
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_joint_loses_no_more_at_the_same_target(occupancy, target, method):
 def test_every_method_stays_within_epsilon(occupancy, epsilon, method):
     """Every method loses at most ε, and the joint plan's largest error is no larger than its."""
     other = planned(occupancy, epsilon=epsilon, method=method)
-    assert other.epsilon <= other.asked
+    assert other.epsilon <= other.requested_epsilon
     joint = planned(occupancy, epsilon=epsilon, objective="max")
-    assert joint.max_error <= other.max_error * (1 + CLOSE)
+    assert joint.worst_case_error <= other.worst_case_error * (1 + CLOSE)
 
 
 @examples(30)
@@ -102,7 +102,7 @@ def test_every_method_stays_within_epsilon(occupancy, epsilon, method):
 def test_every_method_stays_within_epsilon_for_variances(occupancy, epsilon, method, options):
     """With variances, too, every method loses at most ε."""
     plan = planned(occupancy, epsilon=epsilon, method=method, **options)
-    assert plan.epsilon <= plan.asked
+    assert plan.epsilon <= plan.requested_epsilon
 
 
 @examples(20)
@@ -125,9 +125,9 @@ def test_targets_are_met_in_whole_quanta(quantum, objective):
     table = CellTable(Labels("cell"), labels={"cell": tuple("abcd")})
     facts = PublicMetadata(occupancy, table, ValueLattice.of((0, 10), quantum))
     plan = hv.plan(facts, target_error=3, objective=objective, advise=False)
-    worst = plan.max_error if objective == "max" else plan.mean_error
+    worst = plan.worst_case_error if objective == "max" else plan.expected_error
     assert worst <= 3
-    assert (plan.rows.factor < 1).any()
+    assert (plan.allocation.contribution_factor < 1).any()
     assert plan.gap >= 0
 
 
@@ -138,7 +138,7 @@ def test_names_of_cells_and_users_do_not_matter(method):
     one = planned(hv.Occupancy.from_dense(dense), epsilon=1, method=method)
     other = planned(hv.Occupancy.from_dense(dense[:, ::-1]), epsilon=1, method=method)
     assert float(other.epsilon) == pytest.approx(float(one.epsilon), rel=1e-6)
-    assert other.mean_error == pytest.approx(one.mean_error, rel=1e-4)
+    assert other.expected_error == pytest.approx(one.expected_error, rel=1e-4)
 
 
 def test_too_small_a_loss_for_many_variances():

@@ -113,7 +113,7 @@ def test_targets_are_met_in_every_cell(occupancy, mean, variance, span):
     targets = {"mean": mean * span, "variance": variance * span**2}
     plan = planned(occupancy, target_error=targets, statistics=BOTH, bounds=(0, span))
     for name, target in targets.items():
-        assert (plan.parts[name].error <= target * (1 + 1e-12)).all() or target >= {
+        assert (plan.error_models[name].error <= target * (1 + 1e-12)).all() or target >= {
             "mean": span / 2,
             "variance": span**2 / 8,
         }[name]
@@ -126,7 +126,7 @@ def test_totals_are_met_in_every_cell(occupancy, part):
     """With one target for the sum of both errors, no cell's is above it."""
     target = part * (SPAN / 2 + SPAN**2 / 8)
     plan = planned(occupancy, target_error=target, error="sum", bounds=(0, SPAN))
-    assert (plan.judged_errors() <= target * (1 + 1e-12)).all()
+    assert (plan.objective_errors() <= target * (1 + 1e-12)).all()
     assert plan.epsilon >= plan.lower_bound
 
 
@@ -135,7 +135,7 @@ def test_totals_are_met_in_every_cell(occupancy, part):
 def test_nobody_loses_more_than_asked(occupancy, epsilon, objective):
     """The loss of every user is within ε, and the error is not below the bound."""
     plan = planned(occupancy, epsilon=epsilon, objective=objective)
-    assert plan.epsilon <= plan.asked
+    assert plan.epsilon <= plan.requested_epsilon
     assert plan.gap >= 0
 
 
@@ -144,8 +144,8 @@ def test_nobody_loses_more_than_asked(occupancy, epsilon, objective):
 def test_the_loss_is_used_up(occupancy, epsilon, objective):
     """Unless all cells are constants, what is left of the loss is given back as less noise."""
     plan = planned(occupancy, epsilon=epsilon, objective=objective)
-    if plan.kept.any():
-        assert plan.epsilon >= plan.asked * Fraction(999_999_999, 10**9)
+    if plan.contribution_cap.any():
+        assert plan.epsilon >= plan.requested_epsilon * Fraction(999_999_999, 10**9)
     else:
         assert plan.epsilon == 0
 
@@ -159,7 +159,7 @@ def test_one_cell_is_optimal_clipping(occupancy, target):
     best = theory.optimal_clipping(occupancy.n, 1.0, plan.epsilon * (1 - 2 * CLOSE))
     assert target <= best.worst_case_error * (1 + 1e-6)
     least = theory.optimal_clipping(occupancy.n, 1.0, plan.epsilon)
-    assert least.worst_case_error <= plan.max_error * (1 + 1e-9)
+    assert least.worst_case_error <= plan.worst_case_error * (1 + 1e-9)
 
 
 @examples(40)
@@ -168,16 +168,16 @@ def test_one_cell_within_a_loss_is_optimal_clipping(occupancy, epsilon):
     """For one cell the least error within a loss is optimal clipping's, within the gap."""
     best = theory.optimal_clipping(occupancy.n, 1.0, epsilon).worst_case_error
     plan = planned(occupancy, epsilon=epsilon, objective="max")
-    assert plan.max_error <= best * (1 + CLOSE)
+    assert plan.worst_case_error <= best * (1 + CLOSE)
     assert plan.lower_bound <= best
     average = planned(occupancy, epsilon=epsilon, objective="mean")
-    assert best * (1 - 1e-9) <= average.max_error
+    assert best * (1 - 1e-9) <= average.worst_case_error
 
 
 def test_more_epsilon_never_means_more_error():
     """The largest error falls as the loss grows, up to the width at which a search ends."""
     errors = [
-        planned(comp_setting(3, 1, cells=6), epsilon=e, objective="max").max_error
+        planned(comp_setting(3, 1, cells=6), epsilon=e, objective="max").worst_case_error
         for e in np.geomspace(0.1, 30, 12)
     ]
     assert all(b <= a * (1 + CLOSE) for a, b in itertools.pairwise(errors))
@@ -224,7 +224,7 @@ def test_a_proof_needs_no_slack():
     goal = SeparateTargets(np.full(6, 0.1), np.full(6, np.inf))
 
     def impossible(loss):
-        return is_infeasible(exposure, lambda d: goal.least_rates(d, exposure.largest), loss)
+        return is_infeasible(exposure, lambda d: goal.least_rates(d, exposure.largest_share), loss)
 
     assert impossible(float(plan.epsilon) * 0.99)
     assert not impossible(float(plan.epsilon) * 1.0001)

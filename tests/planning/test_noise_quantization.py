@@ -80,16 +80,16 @@ def test_a_plan_of_many_cells_draws_few_scales(asked, monkeypatch):
     made = hv.plan(occupancy, **asked)
     where = clipped_mean.lattice(made, ValueLattice.of((0, 10), "0.1"))
     assert np.unique(where.noise).size < MAX_DISTINCT_SCALES
-    stated = 200 * made.noise_records
+    stated = 200 * made.noise_scale_records
     assert ((stated <= where.noise) & (where.noise <= np.nextafter(stated, np.inf))).all()
     monkeypatch.setattr(
         "hexveil.planning.optimizers.noise_quantization.MAX_DISTINCT_SCALES", occupancy.n_cells
     )
     own = hv.plan(occupancy, **asked)
-    assert np.unique(own.noise_records).size >= np.unique(made.noise_records).size
+    assert np.unique(own.noise_scale_records).size >= np.unique(made.noise_scale_records).size
     if "epsilon" in asked:
-        assert made.epsilon <= made.asked
-        assert made.judged_errors().mean() <= own.judged_errors().mean() * 1.003
+        assert made.epsilon <= made.requested_epsilon
+        assert made.objective_errors().mean() <= own.objective_errors().mean() * 1.003
     else:
         errors = made.error if made.request.objective == "max" else made.error.mean()
         assert np.max(errors) <= 4.5

@@ -79,6 +79,6 @@ def test_asking_few_users_first_finds_the_same(occupancy, epsilon, mechanism, fe
 def test_noise_is_rounded_up(occupancy, epsilon, mechanism):
     """The noise of a cell, counted in records, is never below kept / ε'."""
     rows = allocate_at(occupancy, epsilon, mechanism)
-    for kept, noise in zip(rows.kept, rows.noise_records, strict=True):
+    for kept, noise in zip(rows.contribution_cap, rows.noise_scale_records, strict=True):
         assert Fraction(float(noise)) >= int(kept) / epsilon
         assert float(noise) <= float(int(kept) / epsilon) * (1 + 1e-12)

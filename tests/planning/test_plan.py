@@ -24,7 +24,7 @@ def general_losses(plan):
     """Return the losses of a plan of means by theory.privacy_loss, of its own sensitivities."""
     total = plan.occupancy.records_per_cell[plan.occupancy.cell]
     scale = np.where(plan.scale > 0, plan.scale, np.inf)
-    moved = 20.0 * plan.kept_mean / total
+    moved = 20.0 * plan.mean_contributions / total
     return theory.privacy_loss(plan.occupancy, scale, None, 20.0, mean_sensitivity=moved)
 
 
@@ -32,7 +32,7 @@ def general_losses(plan):
 def test_nobody_loses_more_than_asked(occupancy, method, mechanism, epsilon):
     """The plan's loss is within ε for every user, and within what counting cells claims."""
     plan = planned(occupancy, method=method, mechanism=mechanism, epsilon=epsilon)
-    assert plan.epsilon <= plan.asked == Fraction(epsilon)
+    assert plan.epsilon <= plan.requested_epsilon == Fraction(epsilon)
     assert plan.losses().max() == float(plan.epsilon)
     assert plan.epsilon <= plan.l0_epsilon * (1 + Fraction(1, 10**9))
 
@@ -51,7 +51,7 @@ def test_cells_equal_the_mechanism_alone(occupancy, mechanism):
     for cell in range(occupancy.n_cells):
         counts = occupancy.n[occupancy.cell == cell]
         alone = mechanism.plan(counts, bounds=(-5, 15), epsilon=plan.cell_epsilon)
-        assert plan.kept[cell] == alone.kept
+        assert plan.contribution_cap[cell] == alone.kept
         assert plan.scale[cell] == pytest.approx(alone.noise_scale)
         assert plan.bias[cell] == pytest.approx(alone.worst_case_bias)
         assert plan.bound95[cell] == pytest.approx(alone.bound95)
@@ -62,7 +62,7 @@ def test_composition_is_never_better(occupancy, epsilon):
     """Accounting per user never has a larger error than counting cells."""
     exact = planned(occupancy, epsilon=epsilon)
     counted = planned(occupancy, epsilon=epsilon, method="equal-split")
-    assert exact.mean_error <= counted.mean_error * (1 + 1e-9)
+    assert exact.expected_error <= counted.expected_error * (1 + 1e-9)
 
 
 @given(occupancies())
@@ -71,7 +71,7 @@ def test_names_of_users_do_not_matter(occupancy):
     last = occupancy.n_users - 1
     turned = hv.Occupancy.from_coo(occupancy.cell, last - occupancy.user, occupancy.n)
     one, other = planned(occupancy), planned(turned)
-    assert np.array_equal(one.noise_records, other.noise_records)
+    assert np.array_equal(one.noise_scale_records, other.noise_scale_records)
     assert one.losses() == pytest.approx(other.losses()[::-1], rel=1e-12)
 
 
@@ -81,7 +81,7 @@ def test_more_budget_never_means_more_error():
     dense = rng.integers(0, 5, (40, 6))
     dense[dense.sum(axis=1) == 0, 0] = 1
     occupancy = hv.Occupancy.from_dense(dense)
-    errors = [planned(occupancy, epsilon=e).mean_error for e in np.geomspace(0.05, 20, 25)]
+    errors = [planned(occupancy, epsilon=e).expected_error for e in np.geomspace(0.05, 20, 25)]
     assert all(b <= a * (1 + 1e-12) for a, b in itertools.pairwise(errors))
 
 
@@ -107,7 +107,7 @@ def test_plan_reads_no_value():
     public = PublicMetadata(occupancy, table, ValueLattice.of((0, 1), "0.1"))
     plan = hv.plan(Poisoned(public), epsilon=9, advise=False)
     assert plan.names == ("a", "b")
-    assert np.array_equal(plan.noise_records, facts.noise_records)
+    assert np.array_equal(plan.noise_scale_records, facts.noise_scale_records)
 
 
 def test_tables_hold_a_row_per_cell_and_user():

@@ -48,11 +48,11 @@ def test_a_prediction_is_near_the_plan(clipping_range, epsilon):
     for seed in (1, 2):
         known = facts(crowd(seed))
         made = hv.plan(known, epsilon=epsilon, clipping_range=clipping_range, advise=False)
-        quick_error = ErrorPredictor(made, known).at(Fraction(epsilon)).mean
-        ratio = quick_error / made.mean_error
+        quick_error = ErrorPredictor(made, known).predict(Fraction(epsilon)).expected_error
+        ratio = quick_error / made.expected_error
         assert ratio > 0.98
         # What steps would gain is left out.
-        assert ratio < 1.08 or made.rows.steps is not None
+        assert ratio < 1.08 or made.allocation.two_stage is not None
 
 
 @pytest.mark.slow
@@ -62,11 +62,11 @@ def test_the_loss_that_is_named_is_enough(clipping_range):
     known = facts(crowd(3))
     made = hv.plan(known, epsilon=1, clipping_range=clipping_range, advise=False)
     for error in (1.0, 3.0):
-        needed = ErrorPredictor(made, known).needed(error)
+        needed = ErrorPredictor(made, known).required_epsilon(error)
         at = [
             hv.plan(
                 known, epsilon=needed * part, clipping_range=clipping_range, advise=False
-            ).mean_error
+            ).expected_error
             for part in (1.0, 0.8)
         ]
         assert at[0] <= error * 1.01
@@ -91,9 +91,9 @@ def test_no_plan_is_below_the_floor(seed, clipping_range, epsilon, way):
         advise=False,
     )  # fmt: skip
     predictor = ErrorPredictor(made, known)
-    error = made.mean_error
-    assert predictor.floor(epsilon) <= error * (1 + 1e-9)
-    assert predictor.least(error * (1 + 1e-9)) <= epsilon
+    error = made.expected_error
+    assert predictor.error_lower_bound(epsilon) <= error * (1 + 1e-9)
+    assert predictor.epsilon_lower_bound(error * (1 + 1e-9)) <= epsilon
 
 
 def test_other_requests_are_planned_in_full():
@@ -102,9 +102,11 @@ def test_other_requests_are_planned_in_full():
     for asked in ({"method": "per-cell"}, {"objective": "max"}, {"statistics": ("mean", "sd")}):
         made = hv.plan(known, epsilon=2, advise=False, **asked)
         predictor = ErrorPredictor(made, known)
-        assert predictor.ways == ()
-        assert predictor.at(Fraction(2)).mean == pytest.approx(prediction_of(made).mean)
-    assert predictor.floor(2.0) == predictor.least(1.0) == 0.0
+        assert predictor.fast_predictions == ()
+        assert predictor.predict(Fraction(2)).expected_error == pytest.approx(
+            prediction_of(made).expected_error
+        )
+    assert predictor.error_lower_bound(2.0) == predictor.epsilon_lower_bound(1.0) == 0.0
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(4)])
@@ -116,16 +118,18 @@ def test_a_plan_chooses_what_is_predicted_to_be_best(users, epsilon):
     made = hv.plan(
         occupancy, epsilon=epsilon, bounds=(0, 1), clipping_range="private", advise=False
     )
-    chosen = made.rows.interval
+    chosen = made.allocation.clipping_range
     tried = fast_prediction.candidates_for(users, epsilon, None)
-    assert (chosen.quantiles[0], chosen.stretch) in {one.ends for one in tried}
+    assert (chosen.quantiles[0], chosen.widening) in {one.ends for one in tried}
     errors = []
     for one in tried:
         interval, noise = private_range.build_range_plan(occupancy, epsilon, None, one.ends)
         assert one.width == pytest.approx(interval.width)
-        assert one.left(users, epsilon, None) == pytest.approx(float(epsilon - interval.epsilon))
-        errors.append(interval.width * float((noise + interval.likely_off(occupancy)).mean()))
-    assert made.mean_error <= 1.1 * min(errors)
+        assert one.remaining_epsilon(users, epsilon, None) == pytest.approx(
+            float(epsilon - interval.epsilon)
+        )
+        errors.append(interval.width * float((noise + interval.expected_bias(occupancy)).mean()))
+    assert made.expected_error <= 1.1 * min(errors)
 
 
 @given(

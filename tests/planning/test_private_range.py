@@ -36,7 +36,7 @@ def planned(occupancy=CROWD, epsilon=1, **options):
 def test_the_interval_is_charged_in_full_to_everybody(epsilon):
     """Each user loses the interval's ε and its weights over the noise, at most what was asked."""
     plan = planned(epsilon=epsilon)
-    interval, part = plan.rows.interval, plan.parts["mean"]
+    interval, part = plan.allocation.clipping_range, plan.error_models["mean"]
     exact = [interval.epsilon] * plan.occupancy.n_users
     totals = interval.totals(plan.occupancy)
     rows = zip(
@@ -54,8 +54,8 @@ def test_the_interval_is_charged_in_full_to_everybody(epsilon):
 
 def test_a_share_can_be_named():
     """The interval then costs just that part of ε."""
-    assert planned(range_share="0.25").rows.interval.epsilon == Fraction(1, 4)
-    assert planned(epsilon=2, range_share=0.05).rows.interval.epsilon == Fraction(1, 10)
+    assert planned(range_share="0.25").allocation.clipping_range.epsilon == Fraction(1, 4)
+    assert planned(epsilon=2, range_share=0.05).allocation.clipping_range.epsilon == Fraction(1, 10)
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5])
@@ -92,14 +92,14 @@ def test_a_share_without_an_interval_and_unknown_words_are_refused():
 def test_the_errors_are_those_of_the_assumed_width():
     """Scale, bias, error and bound follow from width, weights, noise and prior."""
     plan = planned()
-    part, interval = plan.parts["mean"], plan.rows.interval
+    part, interval = plan.error_models["mean"], plan.allocation.clipping_range
     width = 60 * interval.width
     assert np.allclose(part.scale, width * part.noise)
-    assert np.allclose(part.bias, width * interval.most_off(CROWD))
-    assert np.allclose(part.error, width * interval.likely_off(CROWD) + part.scale)
+    assert np.allclose(part.bias, width * interval.max_bias(CROWD))
+    assert np.allclose(part.error, width * interval.expected_bias(CROWD) + part.scale)
     assert np.allclose(part.bound95, part.bias + part.scale * LN20)
-    end = half_width_sd(interval.quantiles[0], interval.stretch)
-    assert (interval.likely_off(CROWD) >= expected_clipping_error(end)).all()
+    end = half_width_sd(interval.quantiles[0], interval.widening)
+    assert (interval.expected_bias(CROWD) >= expected_clipping_error(end)).all()
     assert interval.width == pytest.approx(2 * end * PRIOR_SD)
 
 
@@ -144,14 +144,15 @@ def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, he
     crowd = hv.Occupancy.from_dense(counts)
     options = {"epsilon": epsilon, "bounds": (0, 60), "advise": False}
     with_one, without = (
-        hv.plan(crowd, clipping_range=way, **options).mean_error for way in ("private", "bounds")
+        hv.plan(crowd, clipping_range=way, **options).expected_error
+        for way in ("private", "bounds")
     )
     assert (with_one < without) == helps
     facts = dataset_of(counts).public
     chosen = hv.plan(facts, epsilon=epsilon, clipping_range="auto", advise=False)
-    assert (chosen.rows.interval is not None) == helps
-    assert chosen.mean_error == min(
-        hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False).mean_error
+    assert (chosen.allocation.clipping_range is not None) == helps
+    assert chosen.expected_error == min(
+        hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False).expected_error
         for way in ("private", "bounds")
     )
 
@@ -164,7 +165,7 @@ def test_auto_is_none_where_an_interval_cannot_be():
         {"objective": "max"},
     ):  # fmt: skip
         plan = hv.plan(facts, epsilon=3, clipping_range="auto", advise=False, **options)
-        assert plan.rows.interval is None
+        assert plan.allocation.clipping_range is None
         assert plan.request.clipping_range == "bounds"
 
 

@@ -42,7 +42,7 @@ def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
     """The most exposed user loses what was asked for, no more and hardly less."""
     plan = planned(FEW, clipping_range, epsilon)
     assert Fraction(epsilon) * (1 - Fraction(1, 10**9)) < plan.epsilon <= Fraction(epsilon)
-    assert (plan.rows.steps is not None) == (clipping_range == "two-stage")
+    assert (plan.allocation.two_stage is not None) == (clipping_range == "two-stage")
     assert plan.mechanism == "weights"
 
 
@@ -64,12 +64,16 @@ def test_auto_takes_the_least_predicted_error(epsilon):
         way: hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False)
         for way in ("bounds", "private", "two-stage")
     }
-    least = min(one.mean_error for one in tried.values())
-    assert chosen.mean_error == pytest.approx(least, rel=1e-9)
+    least = min(one.expected_error for one in tried.values())
+    assert chosen.expected_error == pytest.approx(least, rel=1e-9)
     of = tried[
-        "two-stage" if chosen.rows.steps else "private" if chosen.rows.interval else "bounds"
+        "two-stage"
+        if chosen.allocation.two_stage
+        else "private"
+        if chosen.allocation.clipping_range
+        else "bounds"
     ]
-    assert chosen.mean_error == pytest.approx(of.mean_error, rel=1e-9)
+    assert chosen.expected_error == pytest.approx(of.expected_error, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -80,31 +84,31 @@ def test_auto_takes_steps_where_they_are_predicted_to_help(monkeypatch):
     monkeypatch.setattr(two_stage, "EXPECTED_WIDTHS", narrow)
     facts = dataset_of(COUNTS["many"]).public
     chosen = auto("many", "0.5")
-    assert chosen.rows.steps is not None
+    assert chosen.allocation.two_stage is not None
     errors = {
-        way: hv.plan(facts, epsilon="0.5", clipping_range=way, advise=False).mean_error
+        way: hv.plan(facts, epsilon="0.5", clipping_range=way, advise=False).expected_error
         for way in ("bounds", "private", "two-stage")
     }
-    assert chosen.mean_error == errors["two-stage"] < errors["private"] < errors["bounds"]
+    assert chosen.expected_error == errors["two-stage"] < errors["private"] < errors["bounds"]
 
 
 @pytest.mark.slow
 def test_auto_has_no_interval_for_users_too_few_to_find_it():
     """Two quantiles would be found for all of ε at best: the prior's promise would not hold."""
     assert not range_is_affordable(60, Fraction(1))
-    promised = planned(FEW, "two-stage").mean_error
+    promised = planned(FEW, "two-stage").expected_error
     chosen = auto("few", 1)
-    assert promised < chosen.mean_error
-    assert chosen.rows.interval is None
-    assert auto("few", 5).rows.interval is not None
+    assert promised < chosen.expected_error
+    assert chosen.allocation.clipping_range is None
+    assert auto("few", 5).allocation.clipping_range is not None
 
 
 def test_auto_of_users_in_one_cell_each_has_no_steps():
     """It takes one interval where several steps cannot be, and does not complain."""
     chosen = auto("apart", "0.3")
-    assert chosen.rows.steps is None
-    assert chosen.mean_error == min(
-        planned(APART, way, "0.3").mean_error for way in ("bounds", "private")
+    assert chosen.allocation.two_stage is None
+    assert chosen.expected_error == min(
+        planned(APART, way, "0.3").expected_error for way in ("bounds", "private")
     )
 
 
@@ -116,9 +120,9 @@ def test_another_grid_without_users_in_two_cells_is_planned_by_the_interval_alon
     fine = hv.plan(fleet(6, recount=recount), epsilon=5, clipping_range="two-stage", advise=False)
     facts = dataset_of(COUNTS["apart"]).public
     other = regrid(fine, facts)
-    assert other.rows.interval is not None
-    assert other.rows.steps is None
-    assert ErrorPredictor(fine, facts).planned(Fraction(5)).mean_error == other.mean_error
+    assert other.allocation.clipping_range is not None
+    assert other.allocation.two_stage is None
+    assert ErrorPredictor(fine, facts).plan_at(Fraction(5)).expected_error == other.expected_error
 
 
 def test_methods_are_compared_without_the_interval():
@@ -130,9 +134,9 @@ def test_methods_are_compared_without_the_interval():
         alone = hv.plan(
             FEW, epsilon=1, bounds=(0, 60), method=method, objective=objective, advise=False
         )
-        assert other.rows.interval is None
-        assert other.rows.steps is None
-        assert other.mean_error == alone.mean_error
+        assert other.allocation.clipping_range is None
+        assert other.allocation.two_stage is None
+        assert other.expected_error == alone.expected_error
 
 
 # What a constant misses

@@ -119,7 +119,7 @@ def test_a_deviation_costs_what_its_variance_costs():
     both = planned(epsilon=3, statistics=("variance", "sd"))
     assert both.request.noised == ("variance",)
     assert both.epsilon == one.epsilon
-    assert np.array_equal(both.rows.variance_noise, one.rows.variance_noise)
+    assert np.array_equal(both.allocation.variance_noise, one.allocation.variance_noise)
 
 
 def test_split_is_exact():

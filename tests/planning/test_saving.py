@@ -96,15 +96,20 @@ def assert_same(loaded, plan):
     assert goal(loaded) == goal(plan)
     same_arrays(loaded, plan)
     assert np.array_equal(loaded.losses(), plan.losses())
-    assert (loaded.epsilon, loaded.asked) == (plan.epsilon, plan.asked)
+    assert (loaded.epsilon, loaded.requested_epsilon) == (plan.epsilon, plan.requested_epsilon)
     assert loaded.l0_epsilon == plan.l0_epsilon
     assert loaded.table.equals(plan.table)
     assert loaded.users.equals(plan.users)
     assert (loaded.lower_bound, loaded.gap) == (plan.lower_bound, plan.gap)
-    assert (loaded.mean_error, loaded.max_error) == (plan.mean_error, plan.max_error)
+    assert (loaded.expected_error, loaded.worst_case_error) == (
+        plan.expected_error,
+        plan.worst_case_error,
+    )
     assert loaded.support == plan.support
-    assert_same_interval(loaded.rows.interval, plan.rows.interval)
-    assert (loaded.rows.dropped is None) == (plan.rows.dropped is None)
+    assert_same_interval(loaded.allocation.clipping_range, plan.allocation.clipping_range)
+    assert (loaded.allocation.suppressed_pairs is None) == (
+        plan.allocation.suppressed_pairs is None
+    )
     assert_same_request(loaded.request, plan.request)
 
 

@@ -70,11 +70,15 @@ def test_plans_are_the_same(name, monkeypatch):
     here, there = planned(whole, **ASKED[name]), planned(spread_out(whole, 40), **ASKED[name])
     for row in ROWS:
         np.testing.assert_allclose(
-            getattr(there.rows, row), getattr(here.rows, row), rtol=1e-3, atol=1e-9, err_msg=row
+            getattr(there.allocation, row),
+            getattr(here.allocation, row),
+            rtol=1e-3,
+            atol=1e-9,
+            err_msg=row,
         )
     np.testing.assert_allclose(there.losses(), here.losses(), rtol=1e-3)
     assert float(there.l0_epsilon) == pytest.approx(float(here.l0_epsilon), rel=1e-3)
-    for part, other in zip(here.parts.values(), there.parts.values(), strict=True):
+    for part, other in zip(here.error_models.values(), there.error_models.values(), strict=True):
         np.testing.assert_allclose(other.error, part.error, rtol=1e-3)
 
 
@@ -83,11 +87,13 @@ def test_a_plan_states_the_losses_of_the_same_rows_at_hand(name):
     """Whatever rows were found: what is stated of them is what is stated of pairs at hand."""
     whole = fleet(2)
     there = planned(spread_out(whole, 25), **ASKED[name])
-    here = hv.Plan(whole, there.lower, there.upper, there.rows, there.request, there.baseline_error)
+    here = hv.Plan(
+        whole, there.lower, there.upper, there.allocation, there.request, there.baseline_error
+    )
     np.testing.assert_array_equal(there.losses(), here.losses())
     assert there.epsilon == here.epsilon
     assert there.l0_epsilon == here.l0_epsilon
-    np.testing.assert_array_equal(there.judged_errors(), here.judged_errors())
+    np.testing.assert_array_equal(there.objective_errors(), here.objective_errors())
     assert there.users.equals(here.users)
     assert there.table.equals(here.table)
 
@@ -133,7 +139,7 @@ def test_few_steps_from_a_sample_come_near(statistics, fetched, monkeypatch):
     here, there = (
         planned(one, epsilon=3, statistics=statistics) for one in (whole, spread_out(whole, 3000))
     )
-    assert there.judged_errors().mean() <= here.judged_errors().mean() * 1.02
+    assert there.objective_errors().mean() <= here.objective_errors().mean() * 1.02
     assert there.epsilon <= 3
 
 
@@ -158,7 +164,7 @@ def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding
     )
     works = Counter(work for _, work in store.asked)
     evaluations = works["gathered_both"]  # asked for by slopes alone
-    assert evaluations <= DISTRIBUTED_SEARCH.most
+    assert evaluations <= DISTRIBUTED_SEARCH.max_evaluations
     assert len(store.asked) <= SUMS_PER_EVALUATION * evaluations + SUMS_OF_A_PLAN
 
 
@@ -180,14 +186,16 @@ def test_auto_is_no_interval_where_pairs_stay_elsewhere():
     """The choice is made among what can be planned."""
     apart = spread_out(fleet(6), 40)
     chosen, plain = (planned(apart, epsilon=1, clipping_range=i) for i in ("auto", "bounds"))
-    assert chosen.rows.interval is None
-    np.testing.assert_array_equal(chosen.rows.noise_records, plain.rows.noise_records)
+    assert chosen.allocation.clipping_range is None
+    np.testing.assert_array_equal(
+        chosen.allocation.noise_scale_records, plain.allocation.noise_scale_records
+    )
 
 
 def test_a_plan_of_the_mean_error_has_no_certificate_there_and_others_have():
     """The bound of an average looks at each pair; that of a largest error does not."""
     apart = spread_out(fleet(7), 40)
-    assert planned(apart, epsilon=1).certifies is None
+    assert planned(apart, epsilon=1).bound_kind is None
     assert planned(apart, epsilon=1).gap is None
     assert planned(apart, epsilon=1, objective="max").gap <= 0.05
 

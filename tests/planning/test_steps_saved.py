@@ -53,7 +53,7 @@ def assert_same_steps(loaded, steps):
     """Assert that the steps of two plans are decided alike, or that there are none."""
     assert (loaded is None) == (steps is None)
     if steps is not None:
-        assert (loaded.epsilon, loaded.stretch) == (steps.epsilon, steps.stretch)
+        assert (loaded.epsilon, loaded.stretch) == (steps.epsilon, steps.widening)
         assert loaded.found is None
         for one, other in zip(loaded.arrays(), steps.arrays(), strict=True):
             assert one.dtype == other.dtype
@@ -72,14 +72,14 @@ def test_a_loaded_plan_is_the_saved_one(occupancy, epsilon, share):
     with tempfile.TemporaryDirectory() as folder:
         loaded = hv.Plan.load(plan.save(Path(folder) / "plan"))
     assert_same(loaded, plan)
-    assert_same_steps(loaded.rows.steps, plan.rows.steps)
+    assert_same_steps(loaded.allocation.two_stage, plan.allocation.two_stage)
 
 
 def test_classes_come_back(city, plan, saved):
     """The classes of users are a column, and the request is one and the same."""
     loaded = hv.Plan.load(saved)
     assert_same(loaded, plan)
-    assert_same_steps(loaded.rows.steps, plan.rows.steps)
+    assert_same_steps(loaded.allocation.two_stage, plan.allocation.two_stage)
     names = {fingerprint(request_of("buses", city.public, one)) for one in (plan, loaded)}
     assert len(names) == 1
     told = json.loads((saved / "plan.json").read_text("utf-8"))
@@ -230,14 +230,19 @@ def test_steps_without_an_interval_are_refused(city, plan, tmp_path):
     """Where "auto" was asked, steps still need an interval."""
     auto = replace(plan, request=replace(plan.request, clipping_range="auto"))
     folder = auto.save(tmp_path / "auto")
-    assert_same_steps(hv.Plan.load(folder).rows.steps, plan.rows.steps)
+    assert_same_steps(hv.Plan.load(folder).allocation.two_stage, plan.allocation.two_stage)
     edited(folder, "plan.json", word("plan", "interval", to=None), sealed=True)
     refused(folder, "do not fit together|states a loss")
 
 
 def test_what_makes_a_loss_smaller_is_not_believed(city, plan, saved, tmp_path):
     """Noise and loss changed together load, and the release books what the rows cost."""
-    louder = replace(plan, rows=replace(plan.rows, steps=plan.rows.steps.louder(0.5)))
+    louder = replace(
+        plan,
+        allocation=replace(
+            plan.allocation, two_stage=plan.allocation.two_stage.with_noise_scaled(0.5)
+        ),
+    )
     assert louder.epsilon > plan.epsilon
     folder = louder.save(tmp_path / "half")
     loaded = hv.Plan.load(folder)

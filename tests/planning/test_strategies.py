@@ -83,10 +83,10 @@ def steps_of(occupancy, rng, of):
     number = int(of.max()) + 1
     return TwoStagePlan(
         epsilon=Fraction(1, 20),
-        stretch=Fraction(1),
-        of=np.asarray(of, dtype=np.int64),
-        class_weight=rng.integers(1, 50, occupancy.n_users),
-        class_noise=rng.uniform(0.01, 1.0, number),
+        widening=Fraction(1),
+        labels=np.asarray(of, dtype=np.int64),
+        cluster_weight=rng.integers(1, 50, occupancy.n_users),
+        cluster_noise=rng.uniform(0.01, 1.0, number),
         weight=rng.integers(1, 50, occupancy.n_pairs),
         noise=rng.uniform(0.01, 1.0, occupancy.n_cells),
     )
@@ -97,14 +97,14 @@ def steps_of(occupancy, rng, of):
 def test_classes_are_off_by_at_most_what_is_said_and_can_be(case):
     """Over all users' own means at either end of the interval the largest distance is stated."""
     occupancy, steps = case
-    stated = strategies.max_cluster_bias(occupancy, steps.grouping(occupancy), steps)
+    stated = strategies.max_cluster_bias(occupancy, steps.clusters(occupancy), steps)
     n = np.zeros((occupancy.n_cells, occupancy.n_users))
     n[occupancy.cell, occupancy.user] = occupancy.n
     true = n / n.sum(axis=1, keepdims=True)
     said = np.zeros_like(true)
-    for g, k in itertools.product(range(occupancy.n_cells), range(steps.class_noise.size)):
-        of = steps.of == k
-        said[g, of] = true[g, of].sum() * steps.class_weight[of] / steps.class_weight[of].sum()
+    for g, k in itertools.product(range(occupancy.n_cells), range(steps.cluster_noise.size)):
+        of = steps.labels == k
+        said[g, of] = true[g, of].sum() * steps.cluster_weight[of] / steps.cluster_weight[of].sum()
     for g in range(occupancy.n_cells):
         largest = max(
             abs(float((true[g] - said[g]) @ np.array(means)))
@@ -119,7 +119,7 @@ def test_noise_and_bias_by_users_are_those_of_a_plain_sum(case, width, half):
     """Noise adds up in squares over classes and the cell's own; so do what is off and τ/√K."""
     occupancy, steps = case
     noise, off = strategies.predict_user_residual_error(occupancy, steps, width, half)
-    grouping = steps.grouping(occupancy)
+    grouping = steps.clusters(occupancy)
     share = steps.weight / steps.totals(occupancy)[occupancy.cell]
     likely = expected_bias(
         occupancy,
@@ -127,10 +127,10 @@ def test_noise_and_bias_by_users_are_those_of_a_plain_sum(case, width, half):
         UserMeanPrior(1 / (2 * strategies.RESIDUAL_HALF_WIDTH_SD), strategies.RESIDUAL_CONFOUNDING),
     )
     own = strategies.user_mean_range_width(width, half)
-    left = width / 2 / strategies.RANGE_HALF_WIDTH_SD / math.sqrt(steps.class_noise.size)
+    left = width / 2 / strategies.RANGE_HALF_WIDTH_SD / math.sqrt(steps.cluster_noise.size)
     for g in range(occupancy.n_cells):
         squares = [(2 * half * steps.noise[g]) ** 2]
-        for k, scale in enumerate(steps.class_noise):
+        for k, scale in enumerate(steps.cluster_noise):
             squares.append((own * grouping.share[g, k] * scale) ** 2)
         assert noise[g] == pytest.approx(math.sqrt(sum(squares)))
         assert off[g] == pytest.approx(math.hypot(left, 2 * half * likely[g]))
@@ -231,9 +231,9 @@ def chosen(plan, noise=1.0, **found):
     widths = {"direct": 0.32, "width": 0.32, "half": 0.096} | found
     return strategies.select_strategy(
         plan.occupancy,
-        replace(plan.rows.interval, width=widths["direct"]),
+        replace(plan.allocation.clipping_range, width=widths["direct"]),
         plan.mean_noise * noise,
-        plan.rows.steps.louder(noise),
+        plan.allocation.two_stage.with_noise_scaled(noise),
         tuple(widths.values()),
     )
 
@@ -261,7 +261,7 @@ def test_the_way_taken_is_the_one_of_least_predicted_error(width, half, times):
     """`cells` is not looked at where users differ among themselves, `users` where they do not."""
     occupancy = Occupancy.from_dense(COUNTS[:60, :4] + 1)
     rng = np.random.default_rng(1)
-    steps = steps_of(occupancy, rng, np.arange(60) % 5).louder(times)
+    steps = steps_of(occupancy, rng, np.arange(60) % 5).with_noise_scaled(times)
     interval, noise = interval_of(occupancy, width), np.full(4, 0.1 * times)
     way = strategies.select_strategy(occupancy, interval, noise, steps, (width, width, half))
     apart = half / strategies.RESIDUAL_HALF_WIDTH_SD <= strategies.ALIKE * width / (
@@ -274,7 +274,7 @@ def test_the_way_taken_is_the_one_of_least_predicted_error(width, half, times):
         "direct": (
             width * noise,
             np.hypot(
-                width * interval.likely_off(occupancy),
+                width * interval.expected_bias(occupancy),
                 strategies.SKEWNESS_ERROR * strategies.within_cell_sd(width, half),
             ),
         ),
@@ -294,14 +294,14 @@ def stated(plan, way, **found):
     half = strategies.second_stage_half_width(way, given["ends"], given["inside"])
     own = strategies.user_mean_range(given["ends"], given["inside"]) if way == "users" else None
     rows = replace(
-        plan.rows,
-        interval=plan.rows.interval.found(given["ends"], steps),
+        plan.allocation,
+        interval=plan.allocation.clipping_range.found(given["ends"], steps),
         steps=replace(
-            plan.rows.steps,
+            plan.allocation.two_stage,
             found=StageOutputs(way, given["ends"], half, given["inside"], steps, own),
         ),
     )
-    return replace(plan, rows=rows).parts["mean"], rows
+    return replace(plan, allocation=rows).parts["mean"], rows
 
 
 def test_direct_is_the_interval_alone(plan):
@@ -309,18 +309,18 @@ def test_direct_is_the_interval_alone(plan):
     part, rows = stated(plan, "direct")
     width = 60 * 0.5
     assert part.scale == pytest.approx(width * plan.mean_noise)
-    assert part.bias == pytest.approx(width * rows.interval.most_off(plan.occupancy))
+    assert part.bias == pytest.approx(width * rows.interval.max_bias(plan.occupancy))
     assert part.bound95 == pytest.approx(part.bias + part.scale * LN20)
-    assert part.error == pytest.approx(part.scale + width * rows.interval.likely_off(
+    assert part.error == pytest.approx(part.scale + width * rows.interval.expected_bias(
         plan.occupancy))  # fmt: skip
 
 
 def test_cells_have_seven_tenths_of_the_loss_for_the_second_step(plan):
     """Noise is that of the range ±h' at 1 - COARSE of the loss; the error says more."""
     part, rows = stated(plan, "cells")
-    width = 60 * 2 * rows.steps.found.half / 60_000
+    width = 60 * 2 * rows.steps.outputs.half_width / 60_000
     assert part.scale == pytest.approx(width * plan.mean_noise / 0.7)
-    assert part.bias == pytest.approx(width * rows.interval.most_off(plan.occupancy))
+    assert part.bias == pytest.approx(width * rows.interval.max_bias(plan.occupancy))
     assert part.bound95 == pytest.approx(part.bias + part.scale * LN20)
     undone, off = strategies.predict_cell_residual_error(
         plan.occupancy, rows.interval, plan.mean_noise, 0.5, 3_000 / 60_000
@@ -333,10 +333,10 @@ def test_users_have_noise_of_classes_and_of_distances(plan):
     """Scale, worst case and bound are made of both, in whole quanta as they were found."""
     part, rows = stated(plan, "users")
     occupancy, steps = plan.occupancy, rows.steps
-    grouping = steps.grouping(occupancy)
-    own = 60 * (steps.found.own[1] - steps.found.own[0]) / 60_000
-    fine = 60 * 2 * steps.found.half / 60_000
-    scales = np.column_stack((own * grouping.share * steps.class_noise, fine * steps.noise))
+    grouping = steps.clusters(occupancy)
+    own = 60 * (steps.outputs.own[1] - steps.outputs.own[0]) / 60_000
+    fine = 60 * 2 * steps.outputs.half_width / 60_000
+    scales = np.column_stack((own * grouping.share * steps.cluster_noise, fine * steps.noise))
     assert part.scale == pytest.approx(np.sqrt((scales**2).sum(axis=1)))
     share = steps.weight / steps.totals(occupancy)[occupancy.cell]
     most = own * strategies.max_cluster_bias(occupancy, grouping, steps) + fine * max_bias(
@@ -351,8 +351,11 @@ def test_users_have_noise_of_classes_and_of_distances(plan):
 @pytest.mark.parametrize(("times", "expected"), [(1.0, "direct"), (0.3, "users")])
 def test_before_a_release_the_prior_says_what_will_be_found(plan, times, expected):
     """The way and the widths are then those expected, and the error is the one of that way."""
-    interval, steps = plan.rows.interval, plan.rows.steps.louder(times)
-    plan = replace(plan, rows=replace(plan.rows, steps=steps))
+    interval, steps = (
+        plan.allocation.clipping_range,
+        plan.allocation.two_stage.with_noise_scaled(times),
+    )
+    plan = replace(plan, allocation=replace(plan.allocation, two_stage=steps))
     widths = strategies.expected_widths(interval)
     assert widths == (interval.width, *strategies.EXPECTED_WIDTHS)
     way = strategies.select_strategy(plan.occupancy, interval, plan.mean_noise, steps, widths)
@@ -362,9 +365,9 @@ def test_before_a_release_the_prior_says_what_will_be_found(plan, times, expecte
     )
     if way == "direct":
         noise = interval.width * plan.mean_noise
-        off = interval.width * interval.likely_off(plan.occupancy)
-    assert plan.parts["mean"].error == pytest.approx(60 * (noise + off))
-    assert plan.mean_error == pytest.approx(60 * float((noise + off).mean()))
+        off = interval.width * interval.expected_bias(plan.occupancy)
+    assert plan.error_models["mean"].error == pytest.approx(60 * (noise + off))
+    assert plan.expected_error == pytest.approx(60 * float((noise + off).mean()))
 
 
 def test_what_was_found_is_told_as_parts_of_the_span():
@@ -375,6 +378,6 @@ def test_what_was_found_is_told_as_parts_of_the_span():
 
 def test_classes_of_a_grouping_are_those_of_the_steps(plan):
     """What is predicted is about the classes that will be published."""
-    grouping = plan.rows.steps.grouping(plan.occupancy)
-    again = user_clusters.clusters_from_labels(plan.occupancy, plan.rows.steps.of)
+    grouping = plan.allocation.two_stage.clusters(plan.occupancy)
+    again = user_clusters.clusters_from_labels(plan.occupancy, plan.allocation.two_stage.labels)
     assert (grouping.share == again.share).all()

@@ -34,10 +34,10 @@ def test_sums_agree_with_plain_tables(occupancy, seed):
     """What is away, lost and pushed agrees with the same written over a dense table."""
     rates, factor = drawn(occupancy, seed)
     exposure, x = ClippingProblem(occupancy), shares(dense_of(occupancy), factor[None])[0]
-    assert exposure.away(factor) == pytest.approx(1 - x.sum(axis=0), abs=1e-12)
+    assert exposure.clipped_share(factor) == pytest.approx(1 - x.sum(axis=0), abs=1e-12)
     lost = (rates.mean * x + rates.variance * variance_sensitivity_bound(x)).sum(axis=1)
     assert exposure.losses(rates, factor) == pytest.approx(lost, abs=1e-12)
-    mean, variance = exposure.pushed(factor + 1, factor)
+    mean, variance = exposure.marginal_sums(factor + 1, factor)
     assert mean == pytest.approx(((factor + 1)[:, None] * x).sum(axis=0), abs=1e-12)
     assert variance == pytest.approx(
         ((factor + 1)[:, None] * variance_sensitivity_bound(x)).sum(axis=0), abs=1e-12
@@ -50,11 +50,11 @@ def test_factors_are_the_largest_within_a_loss(occupancy, seed, loss):
     """Each factor keeps its user within the loss, and a little more would not."""
     rates, _ = drawn(occupancy, seed)
     exposure = ClippingProblem(occupancy)
-    factor = exposure.factors(rates, loss)
+    factor = exposure.largest_factors(rates, loss)
     assert ((factor >= 0) & (factor <= 1)).all()
     assert (exposure.losses(rates, factor) <= loss * (1 + 1e-9)).all()
     more = exposure.losses(rates, np.minimum(factor * (1 + 1e-6), 1.0))
-    steep = exposure.slope(rates, factor) * factor > 1e-3 * loss
+    steep = exposure.loss_slope(rates, factor) * factor > 1e-3 * loss
     assert (more[(factor < 1) & steep] > loss * (1 - 1e-9)).all()
 
 
@@ -65,8 +65,8 @@ def test_least_charge_is_never_above_any_plans(occupancy, seed, loss):
     rates, factor = drawn(occupancy, seed)
     dense = dense_of(occupancy)
     exposure = ClippingProblem(occupancy)
-    largest = exposure.factors(rates, loss, least=True)
-    assert (largest >= exposure.factors(rates, loss) * (1 - 1e-12)).all()
+    largest = exposure.largest_factors(rates, loss, least=True)
+    assert (largest >= exposure.largest_factors(rates, loss) * (1 - 1e-12)).all()
     for tried in (factor, np.ones(factor.size), np.round(factor)):
         table = dense, tried[None], rates.mean[None], rates.variance[None]
         if losses(*table)[0] <= loss:
@@ -80,7 +80,7 @@ def test_slope_is_that_of_the_loss(occupancy, seed):
     rates, factor = drawn(occupancy, seed)
     exposure, step = ClippingProblem(occupancy), 1e-6
     ahead = exposure.losses(rates, factor + step) - exposure.losses(rates, factor - step)
-    assert exposure.slope(rates, factor) == pytest.approx(ahead / (2 * step), abs=1e-4)
+    assert exposure.loss_slope(rates, factor) == pytest.approx(ahead / (2 * step), abs=1e-4)
 
 
 def test_factors_shrink_with_rates():
@@ -94,7 +94,9 @@ def test_factors_shrink_with_rates():
         more = InverseScales(
             rates.mean * (1 + draw.random(6)), rates.variance * (1 + draw.random(6))
         )
-        assert (exposure.factors(more, 1.0) <= exposure.factors(rates, 1.0) + 1e-12).all()
+        assert (
+            exposure.largest_factors(more, 1.0) <= exposure.largest_factors(rates, 1.0) + 1e-12
+        ).all()
         rates = more
 
 
@@ -105,7 +107,7 @@ def test_kept_quanta_put_more_away():
     occupancy = comp_setting(3, 0, cells=5)
     factor = np.random.default_rng(0).random(occupancy.n_users)
     fine, coarse = ClippingProblem(occupancy), ClippingProblem(occupancy, np.full(5, 2.0))
-    assert np.array_equal(fine.away_in_quanta(factor), fine.away(factor))
-    assert (coarse.away_in_quanta(factor) > fine.away(factor)).all()
+    assert np.array_equal(fine.clipped_share_in_quanta(factor), fine.clipped_share(factor))
+    assert (coarse.clipped_share_in_quanta(factor) > fine.clipped_share(factor)).all()
     whole = np.ones(occupancy.n_users)
-    assert not coarse.away_in_quanta(whole).any()
+    assert not coarse.clipped_share_in_quanta(whole).any()

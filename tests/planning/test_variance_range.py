@@ -44,27 +44,27 @@ def planned(occupancy=CROWD, epsilon=1, statistics=BOTH, **options):
 def test_each_user_is_charged_interval_mean_and_second_moment(epsilon, statistics):
     """A user loses the interval's ε and its weights over both noises, at most what was asked."""
     plan = planned(epsilon=epsilon, statistics=statistics)
-    interval, occupancy = plan.rows.interval, plan.occupancy
+    interval, occupancy = plan.allocation.clipping_range, plan.occupancy
     exact = [interval.epsilon] * occupancy.n_users
     totals = interval.totals(occupancy)
     rows = zip(
         occupancy.cell.tolist(), occupancy.user.tolist(), interval.weight.tolist(), strict=True
     )
     for cell, user, weight in rows:
-        for noise in (plan.mean_noise, plan.rows.variance_noise):
+        for noise in (plan.mean_noise, plan.allocation.variance_noise):
             exact[user] += Fraction(weight, int(totals[cell])) / Fraction(float(noise[cell]))
     stated = [Fraction(float(one)) for one in plan.losses()]
     assert all(one >= true for one, true in zip(stated, exact, strict=True))
     assert all(one - true < Fraction(1, 10**9) for one, true in zip(stated, exact, strict=True))
     assert Fraction(epsilon) * (1 - Fraction(1, 10**6)) < plan.epsilon <= Fraction(epsilon)
-    assert tuple(plan.parts) == (("variance",) if len(statistics) == 1 else BOTH)
+    assert tuple(plan.error_models) == (("variance",) if len(statistics) == 1 else BOTH)
 
 
 @pytest.mark.parametrize("split", ["0.2", "1/2", "0.95"])
 def test_a_split_can_be_named(split):
     """The mean then takes that part of every cell's loss, and the loss stays what was asked."""
     plan = planned(split=split)
-    loss = 1 / plan.mean_noise + 1 / plan.rows.variance_noise
+    loss = 1 / plan.mean_noise + 1 / plan.allocation.variance_noise
     assert 1 / plan.mean_noise / loss == pytest.approx(float(Fraction(split)), rel=1e-9)
     assert plan.epsilon <= 1
 
@@ -91,30 +91,33 @@ def test_a_split_without_a_variance_is_refused():
 def test_radius_and_split_are_those_of_least_predicted_error(statistics, monkeypatch):
     """No other radius and split, each planned alone, is predicted to be better."""
     chosen = planned(statistics=statistics)
-    split = chosen.rows.variance_noise[0] / (chosen.mean_noise + chosen.rows.variance_noise)[0]
-    assert chosen.rows.interval.radius in variance_range.RADII
+    split = (
+        chosen.allocation.variance_noise[0]
+        / (chosen.mean_noise + chosen.allocation.variance_noise)[0]
+    )
+    assert chosen.allocation.clipping_range.radius in variance_range.RADII
     assert min(abs(split - float(one)) for one in variance_range.SPLITS) < 1e-9
     radii = variance_range.RADII
     for radius in radii[::2]:
         monkeypatch.setattr(variance_range, "RADII", (radius,))
         for other in ("0.2", "0.5", "0.8"):
             plan = planned(statistics=statistics, split=other)
-            assert plan.rows.interval.radius == radius
-            assert chosen.judged_errors().mean() <= plan.judged_errors().mean() * (1 + 1e-9)
+            assert plan.allocation.clipping_range.radius == radius
+            assert chosen.objective_errors().mean() <= plan.objective_errors().mean() * (1 + 1e-9)
 
 
 def test_a_mean_that_is_not_published_gets_less():
     """Where only the deviation is asked for the mean's part of the loss is smaller."""
     both, alone = planned(statistics=("mean", "sd")), planned(statistics=("sd",))
     assert alone.mean_noise.mean() > both.mean_noise.mean()
-    assert alone.parts["variance"].error.mean() < both.parts["variance"].error.mean()
+    assert alone.error_models["variance"].error.mean() < both.error_models["variance"].error.mean()
 
 
 def test_the_error_predicted_is_that_of_the_choice():
     """What the choice promises is what the plan's parts say, but for rounding the noise."""
     request = planned().request
     choice = variance_range.plan_variance_range(CROWD, request)
-    assert choice.predicted == pytest.approx(2 * planned().judged_errors().mean(), rel=1e-6)
+    assert choice.predicted == pytest.approx(2 * planned().objective_errors().mean(), rel=1e-6)
 
 
 @given(st.integers(1, 10**6), st.data(), st.fractions(1, 20))
@@ -132,7 +135,7 @@ def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, d
 
 def test_before_a_release_the_middle_is_that_of_the_bounds():
     """The assumed radius is at most half of the span, and reaches what is assumed of means."""
-    interval = planned().rows.interval
+    interval = planned().allocation.clipping_range
     half, radius = interval.half_and_radius()
     assert half == interval.width / 2
     assert half <= radius <= max(half, 0.5)
@@ -154,10 +157,10 @@ def test_what_the_radius_cuts_is_what_simulation_says(k, n):
 
 def test_the_mean_s_part_is_about_what_simulation_says():
     """With normal cells and Laplace noise, what the mean adds is near the average distance."""
-    interval = planned().rows.interval
+    interval = planned().allocation.clipping_range
     noise, likely = np.array([0.05]), np.array([0.0])
     half, radius = interval.half_and_radius()
-    end = half_width_sd(interval.quantiles[0], interval.stretch)
+    end = half_width_sd(interval.quantiles[0], interval.widening)
     assert half == pytest.approx(end * PRIOR_SD)
     rng = np.random.default_rng(5)
     x = rng.normal(0, PRIOR_SD * math.sqrt(1 - WITHIN_CELL_SHARE**2), 200_000) / radius
@@ -171,16 +174,16 @@ def test_the_mean_s_part_is_about_what_simulation_says():
 def test_the_figures_are_those_of_weights_noise_and_rounding():
     """Scale, bias and bound follow from radius, interval, weights and both noises."""
     plan = planned()
-    interval, part = plan.rows.interval, plan.parts["variance"]
+    interval, part = plan.allocation.clipping_range, plan.error_models["variance"]
     half, radius = (60 * one for one in interval.half_and_radius())
     assert isinstance(part, WeightedVarianceErrorModel)
-    assert np.allclose(part.scale, radius**2 * plan.rows.variance_noise)
-    most = interval.most_off(CROWD)
+    assert np.allclose(part.scale, radius**2 * plan.allocation.variance_noise)
+    most = interval.max_bias(CROWD)
     away = half * (2 * most + CROWD.users_per_cell / interval.totals(CROWD))
     bias = radius**2 * (most + SECOND_MOMENT_ROUNDING) + half**2 - (half - away) ** 2
     assert np.allclose(part.bias, bias)
     b = 2 * half * plan.mean_noise
-    noise = radius**2 * plan.rows.variance_noise * LN40 + 2 * half * b * LN40
+    noise = radius**2 * plan.allocation.variance_noise * LN40 + 2 * half * b * LN40
     assert np.allclose(part.bound95, bias + noise + (LN40**2 - 2) * b**2)
     assert (part.error < part.bound95).all()
 
@@ -192,11 +195,11 @@ def test_what_the_mean_s_noise_adds_is_within_the_bound(b, weight, x, e):
         "variance",
         unit=np.array([1.0]),
         noise=np.array([1.0]),
-        away=np.zeros(1),
-        missed=np.full(1, 0.125),
-        most=np.array([weight]),
-        likely=np.zeros(1),
-        half=1.0,
+        clipped_share=np.zeros(1),
+        constant_error=np.full(1, 0.125),
+        max_bias=np.array([weight]),
+        expected_bias=np.zeros(1),
+        half_width=1.0,
         mean_noise=np.array([b / 2]),
         rounding=np.zeros(1),
     )
@@ -213,9 +216,9 @@ def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
     facts = dataset_of(counts).public
     options = {"epsilon": 1, "statistics": ("mean", "sd"), "advise": False}
     plans = [hv.plan(facts, clipping_range=way, **options) for way in ("private", "bounds", "auto")]
-    errors = [float(one.judged_errors().mean()) for one in plans]
+    errors = [float(one.objective_errors().mean()) for one in plans]
     assert errors[2] == min(errors[:2]) == errors[0]
-    assert plans[2].rows.interval is not None
+    assert plans[2].allocation.clipping_range is not None
     sure = hv.plan(
         dataset_of(counts[:, :2]).public,
         epsilon=50,
@@ -223,22 +226,24 @@ def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
         statistics=("sd",),
         advise=False,
     )
-    assert sure.rows.interval is None
+    assert sure.allocation.clipping_range is None
 
 
 def test_another_radius_is_another_plan():
     """The radius is part of what is kept of a plan, and there is none for means alone."""
     one, same, other = planned(), planned(), planned(statistics=("mean",))
     assert encode(one) == encode(same)
-    wider = replace(one.rows.interval, radius=one.rows.interval.radius + 1)
-    assert encode(replace(one, rows=replace(one.rows, interval=wider))) != encode(one)
-    assert other.rows.interval.radius is None
+    wider = replace(one.allocation.clipping_range, radius=one.allocation.clipping_range.radius + 1)
+    assert encode(replace(one, allocation=replace(one.allocation, clipping_range=wider))) != encode(
+        one
+    )
+    assert other.allocation.clipping_range.radius is None
 
 
 def test_the_table_of_such_a_plan():
     """Both statistics have their columns; the candidates are those of means."""
     plan = planned(statistics=("mean", "sd"))
-    assert plan.table["variance_scale"].to_pylist() == plan.parts["variance"].scale.tolist()
-    assert set(plan.max_error) == {"mean", "variance"}
+    assert plan.table["variance_scale"].to_pylist() == plan.error_models["variance"].scale.tolist()
+    assert set(plan.worst_case_error) == {"mean", "variance"}
     found = private_range.range_candidates(CROWD, Fraction(1), None, part=0.5)
-    assert plan.rows.interval.quantiles in [one.quantiles for one, _ in found]
+    assert plan.allocation.clipping_range.quantiles in [one.quantiles for one, _ in found]

@@ -39,7 +39,7 @@ def main():
     shown = hv.release(dataset(given.source), plan, ledger=book, accept_noise=True)
     noisy = {n: shown.table[n].to_pylist() for n in shown.table.column_names if "_noisy" in n}
     said = {
-        "planned": hashlib.sha256(plan.rows.noise_records.tobytes()).hexdigest(),
+        "planned": hashlib.sha256(plan.allocation.noise_scale_records.tobytes()).hexdigest(),
         "noisy": noisy,
         "epsilon": str(shown.epsilon),
         "replayed": shown.replayed,

@@ -22,8 +22,8 @@ def drawn(stages):
 
 def interval_of(booking, dataset, plan):
     """Return the ends that a booked release of one interval found, in quanta."""
-    interval, facts = plan.rows.interval, dataset.public
+    interval, facts = plan.allocation.clipping_range, dataset.public
     asked = range_quantiles.ballot(facts, interval.quantiles, interval.epsilon)
     return range_quantiles.interval(
-        booking.stages["interval"], asked, facts.scale.steps, interval.stretch
+        booking.stages["interval"], asked, facts.lattice.span_quanta, interval.widening
     )

@@ -47,7 +47,7 @@ def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **fact
     public = PublicMetadata(
         occupancy=occupancy,
         cells=cells or labels(occupancy.n_cells),
-        scale=scale or ValueLattice.of((0, 60), 1),
+        lattice=scale or ValueLattice.of((0, 60), 1),
         **facts,
     )
     sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
@@ -61,8 +61,8 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
     """
     n_cells, n_users = dataset.occupancy.n_cells, dataset.occupancy.n_users
     kept = np.broadcast_to(np.array(kept, dtype=np.int64), n_cells)
-    low = float(dataset.public.scale.lower) if lower is None else lower
-    high = float(dataset.public.scale.upper) if upper is None else upper
+    low = float(dataset.public.lattice.lower) if lower is None else lower
+    high = float(dataset.public.lattice.upper) if upper is None else upper
     made = {
         "mechanism": "OptimalClipping()",
         "kept": kept,
@@ -84,7 +84,7 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
         occupancy=dataset.occupancy,
         lower=np.broadcast_to(np.array(low, dtype=float), n_cells),
         upper=np.broadcast_to(np.array(high, dtype=float), n_cells),
-        rows=PlanAllocation(**made | (rows or {})),
+        allocation=PlanAllocation(**made | (rows or {})),
         request=Request(**asked | request),
         baseline_error=3.0,
         facts=dataset.public,

@@ -46,13 +46,16 @@ def classed(plan, of, weight=None):
     of = np.array(of, dtype=np.int64)
     given = np.full(of.size, WEIGHT_RESOLUTION // 2) if weight is None else np.array(weight)
     noise = np.full(int(of.max()) + 1, 1.0)
-    steps = replace(plan.rows.steps, of=of, class_weight=given, class_noise=noise)
-    left = plan.asked - plan.rows.interval.epsilon - steps.epsilon
+    steps = replace(plan.allocation.two_stage, of=of, cluster_weight=given, cluster_noise=noise)
+    left = plan.requested_epsilon - plan.allocation.clipping_range.epsilon - steps.epsilon
     # The classes take about a third.
     lost = steps.losses(plan.occupancy)
-    steps = replace(steps, class_noise=noise * 3.0 * lost[0].max() / float(left))
+    steps = replace(steps, cluster_noise=noise * 3.0 * lost[0].max() / float(left))
     return replace(
-        plan, rows=replace(plan.rows, steps=calibrate_two_stage_noise(plan.occupancy, steps, left))
+        plan,
+        allocation=replace(
+            plan.allocation, two_stage=calibrate_two_stage_noise(plan.occupancy, steps, left)
+        ),
     )
 
 
@@ -97,7 +100,7 @@ def handed(dataset, plan, numbers, centre=None):
 
 def through(dataset, plan, numbers, door, centre=None):
     """Run the way after these ranges with another noise door, and around the given centres."""
-    found = two_stage_mean.ranges(plan, numbers, dataset.public.scale.steps)
+    found = two_stage_mean.ranges(plan, numbers, dataset.public.lattice.span_quanta)
     kept = {name: one.copy() for name, one in numbers.items()}
     middles = numbers[two_stage_mean.CENTRES] if centre is None else centre
     seen = SimpleNamespace(estimate=np.array(middles, dtype=float))
@@ -105,7 +108,7 @@ def through(dataset, plan, numbers, door, centre=None):
         patch.object(noise, "add_laplace", door),
         patch.object(two_stage_mean, "undone", lambda *_: seen),
     ):
-        drawn(two_stage_mean._STAGES[found.way](dataset, plan, found, kept))
+        drawn(two_stage_mean._STAGES[found.strategy](dataset, plan, found, kept))
 
 
 def filled(plan, numbers, noisy):

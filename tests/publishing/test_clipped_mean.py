@@ -72,7 +72,7 @@ def test_sensitivity_is_exact_and_loss_is_booked(case):
         moved = np.abs(table[:, :, None, :] - table[:, None, :, :]).reshape(-1, live.size)
         most = np.zeros(occupancy.n_cells, dtype=np.int64)
         cell = occupancy.cell[own]
-        kept = plan.kept_mean[own] * where.steps[cell]
+        kept = plan.mean_contributions[own] * where.steps[cell]
         assert kept == pytest.approx(np.rint(kept), abs=1e-9)
         most[cell] = 2 * np.rint(kept)
         assert moved.max(axis=0).tolist() == most[live].tolist()
@@ -106,11 +106,11 @@ def test_the_statistic_is_the_optimal_clipping(users, epsilon):
     kept = round(clip.threshold / 60)
     dataset = dataset_of(counts[:, None], sums)
     plan = plan_of(dataset, [kept])
-    where = lattice(plan, dataset.public.scale)
+    where = lattice(plan, dataset.public.lattice)
     y = statistic(dataset, plan, where) if kept else where.steps * counts.sum()
     projected = np.clip(sums / counts, clip.lower, clip.upper)
     expected = (counts * projected).sum() / counts.sum()
-    assert means(y, plan, dataset.public.scale)[0] == pytest.approx(expected, abs=1e-9)
+    assert means(y, plan, dataset.public.lattice)[0] == pytest.approx(expected, abs=1e-9)
 
 
 @given(st.integers(1, 2**20), st.integers(1, 2**20), st.integers(0, 2**30), st.integers(1, 2**21))
@@ -119,7 +119,7 @@ def test_what_is_kept_is_whole_and_never_above_the_plan(m, steps, parts, t):
     scale = ValueLattice.of((0, steps), 1)
     dataset = dataset_of([[m]], scale=scale)
     plan = plan_of(dataset, [t], rows={"factor": np.array([parts / 2**30])})
-    kept = plan.kept_mean
+    kept = plan.mean_contributions
     width = int(half_widths(kept, np.array([m]), np.array([steps]))[0])
     exact = Fraction(parts, 2**30) * min(m, t) * steps
     assert exact - 1 < width <= exact * (1 + Fraction(1, 2**49))
@@ -151,7 +151,7 @@ def test_the_statistic_is_the_mechanisms_estimate(users, epsilon, bounds, mechan
     """Without noise the published mean is what the one-cell mechanism gives on user means."""
     scale = ValueLattice.of(bounds, "0.25")
     counts = np.array([n for n, _ in users])
-    sums = np.array([data.draw(st.integers(0, n * scale.steps)) for n, data in users])
+    sums = np.array([data.draw(st.integers(0, n * scale.span_quanta)) for n, data in users])
     means_of_users = float(scale.lower) + 0.25 * sums / counts
     one = mechanism.plan(counts, bounds=bounds, epsilon=epsilon)
     dataset = dataset_of(counts[:, None], sums, scale=scale)
@@ -190,7 +190,7 @@ def test_a_constant_reads_no_value():
     plan = plan_of(dataset, [1, 0, 2])
     watched = Watched(dataset.sums.total)
     object.__setattr__(dataset.sums, "total", watched)
-    assert statistic(dataset, plan, lattice(plan, dataset.public.scale)).size == 2
+    assert statistic(dataset, plan, lattice(plan, dataset.public.lattice)).size == 2
     assert watched.seen == set(np.flatnonzero(dataset.occupancy.cell != 1).tolist())
 
 
@@ -211,7 +211,7 @@ def test_bounds_off_the_lattice_are_refused(lower, upper):
     """A plan whose bounds are not on the lattice of the records is refused by name."""
     dataset = dataset_of([[1]])
     with pytest.raises(InputError, match=r"bound .* must be a multiple of the quantum"):
-        lattice(plan_of(dataset, [1], lower=lower, upper=upper), dataset.public.scale)
+        lattice(plan_of(dataset, [1], lower=lower, upper=upper), dataset.public.lattice)
 
 
 @pytest.mark.parametrize(
@@ -267,13 +267,13 @@ def test_keeping_fewer_than_nothing_is_refused():
     """A plan whose loss would come out below zero is refused."""
     dataset = dataset_of([[1], [1]])
     with pytest.raises(InputError, match="fewer than no records"):
-        lattice(plan_of(dataset, [-1]), dataset.public.scale)
+        lattice(plan_of(dataset, [-1]), dataset.public.lattice)
 
 
 def test_noise_of_a_plan_is_the_planned_scale():
     """In value units, the noise that is drawn has the scale that the plan predicts."""
     dataset = dataset_of([[3, 1], [2, 2], [1, 5]], scale=ValueLattice.of((0, 60), "0.25"))
     plan = hv.plan(dataset, epsilon=1, advise=False)
-    where = lattice(plan, dataset.public.scale)
+    where = lattice(plan, dataset.public.lattice)
     unit = 0.25 / (2 * dataset.occupancy.records_per_cell)
     assert where.noise * unit == pytest.approx(plan.scale, rel=1e-12)

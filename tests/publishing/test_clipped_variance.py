@@ -64,8 +64,10 @@ def share(samples, plan, steps):
     weighed = []
     for user, own in enumerate(samples):
         m = len(own)
-        kept = Fraction(float(plan.rows.factor[user])) * min(m, int(plan.rows.variance_kept[0]))
-        if plan.rows.dropped is not None and plan.rows.dropped[user]:
+        kept = Fraction(float(plan.allocation.contribution_factor[user])) * min(
+            m, int(plan.allocation.variance_cap[0])
+        )
+        if plan.allocation.suppressed_pairs is not None and plan.allocation.suppressed_pairs[user]:
             kept = Fraction(0)
         weighed += [(kept / m, Fraction(k, steps)) for k in own]
         weighed.append((m - kept, Fraction(1, 2)))
@@ -89,7 +91,7 @@ def test_the_statistic_is_the_weighted_variance_rounded_down(samples, kept, data
     noise = data.draw(st.floats(1e-4, 10.0))
     dataset = dataset_with(samples, scale=ValueLattice.of((-30, 30), 1))
     plan = plan_with(dataset, kept, noise=noise, factor=factor, dropped=dropped)
-    where = lattice(plan, dataset.public.scale)
+    where = lattice(plan, dataset.public.lattice)
     expected = share(samples, plan, 60) * STEPS / Fraction(noise)
     assert statistic(dataset, plan, where).tolist() == [math.floor(expected)]
 
@@ -99,7 +101,7 @@ def test_where_nothing_is_cut_it_is_the_population_variance(samples):
     """With everything kept the published number is the variance of all samples."""
     dataset = dataset_with(samples, scale=ValueLattice.of((0, 60), 1))
     plan = plan_with(dataset, 6)
-    y = statistic(dataset, plan, lattice(plan, dataset.public.scale))
+    y = statistic(dataset, plan, lattice(plan, dataset.public.lattice))
     expected = np.var([k for own in samples for k in own])
     assert variances(y, plan)[0] == pytest.approx(expected, abs=1e-5)
 
@@ -154,7 +156,7 @@ def test_no_neighbour_moves_more_than_is_booked(case):
     for user in range(len(case[0])):
         moved = moves(numbers, user)
         most_mean, most_variance = moved.max(axis=0).tolist()
-        assert most_mean == round(2 * POINTS * float(plan.kept_mean[user]))
+        assert most_mean == round(2 * POINTS * float(plan.mean_contributions[user]))
         assert Fraction(most_variance, STEPS) <= booked[user]
         worst = max(
             Fraction(a) / Fraction(float(where.noise[0])) + Fraction(b, STEPS)
@@ -172,7 +174,7 @@ def test_the_booking_is_reached_where_nothing_is_put_at_the_middle(counts):
     for user, m in enumerate(counts):
         exact = Fraction(m * (n - m), n * n) if 2 * m < n else Fraction(n * n - n % 2, 4 * n * n)
         most = int(moves(numbers, user).max(axis=0)[1])
-        assert abs(most - exact * STEPS / Fraction(float(plan.rows.variance_noise[0]))) <= 1
+        assert abs(most - exact * STEPS / Fraction(float(plan.allocation.variance_noise[0]))) <= 1
 
 
 def test_a_user_of_whom_nothing_is_kept_moves_nothing():
@@ -303,7 +305,7 @@ def standard_noise(book):
     dataset, true = crowd()
     plan = plan_with(dataset, 2, noise=0.05, statistics=("variance",))
     table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
-    return (table["variance_noisy"].to_numpy() - true) / plan.parts["variance"].scale
+    return (table["variance_noisy"].to_numpy() - true) / plan.error_models["variance"].scale
 
 
 @pytest.mark.slow

@@ -107,26 +107,28 @@ class Drawn:
 
 def averages(dataset, total):
     """Return the average of each cell from sums of its pairs."""
-    scale, occupancy = dataset.public.scale, dataset.occupancy
+    scale, occupancy = dataset.public.lattice, dataset.occupancy
     sums = np.bincount(occupancy.cell, weights=total)
     return float(scale.lower) + float(scale.quantum) * sums / occupancy.records_per_cell
 
 
 def projected(dataset, shown):
     """Return what the numbers of a plan are about: averages of what was projected."""
-    n, total, interval = dataset.occupancy.n, dataset.sums.total, shown.rows.interval
+    n, total, interval = dataset.occupancy.n, dataset.sums.total, shown.allocation.clipping_range
     if interval is None:
         return averages(dataset, total)
-    found = None if shown.rows.steps is None else shown.rows.steps.found
-    if found is None or found.way == "direct":
+    found = None if shown.allocation.two_stage is None else shown.allocation.two_stage.outputs
+    if found is None or found.strategy == "direct":
         low, high = interval.ends
         return averages(dataset, np.clip(total, low * n, high * n))
-    if found.way == "users":
+    if found.strategy == "users":
         own, records = residual_radius.own_means(dataset)
         centre = (np.clip(own / records, *found.own))[dataset.occupancy.user]
     else:
         centre = found.centre[dataset.occupancy.cell]
-    return averages(dataset, n * (centre + np.clip(total / n - centre, -found.half, found.half)))
+    return averages(
+        dataset, n * (centre + np.clip(total / n - centre, -found.half_width, found.half_width))
+    )
 
 
 def held(dataset, intervals, draws):
@@ -137,11 +139,11 @@ def held(dataset, intervals, draws):
     for _ in range(draws):
         noisy = drawn(_stages(dataset, plan))
         shown = _found(plan, noisy, facts)
-        values = _values(noisy, shown, facts.scale)
+        values = _values(noisy, shown, facts.lattice)
         clamped = np.clip(values["mean"], shown.lower, shown.upper)
         done = smoothed(shown, facts, values)["mean"]
         off = np.abs(clamped - projected(dataset, shown))
-        bound = off <= shown.parts["mean"].bound95 * (1 + 1e-12)
+        bound = off <= shown.error_models["mean"].bound95 * (1 + 1e-12)
         inside = (done.low <= truth) & (truth <= done.high)
         errors = np.abs(clamped - truth), np.abs(done.estimate - truth)
         found.append([bound.mean(), inside.mean(), *(one.mean() for one in errors)])

@@ -166,8 +166,8 @@ def interval_plan(ends, steps=100):
     counts = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
     dataset = dataset_of(counts, 0, scale=ValueLattice.of((0, steps), 1))
     plan = hv.plan(dataset, epsilon=40, clipping_range="private", advise=False)
-    interval = plan.rows.interval.found(ends, steps)
-    found = replace(plan, rows=replace(plan.rows, interval=interval))
+    interval = plan.allocation.clipping_range.found(ends, steps)
+    found = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
     return found, interval.totals(plan.occupancy)
 
 
@@ -177,7 +177,9 @@ def test_the_margin_is_the_noise_of_the_bound(away):
     assert math.exp(-QUANTILE) / 2 == pytest.approx(1 / 40)
     plan, total = interval_plan((20, 60))
     noise = QUANTILE * plan.mean_noise * 40
-    assert plan.parts["mean"].bound95 - plan.parts["mean"].bias == pytest.approx(noise)
+    assert plan.error_models["mean"].bound95 - plan.error_models["mean"].bias == pytest.approx(
+        noise
+    )
     assert noise.max() < 15
     top = np.rint((60 - noise) * total - 4 * away).astype(np.int64)
     bottom = np.rint((20 + noise) * total + 4 * away).astype(np.int64)
@@ -203,8 +205,8 @@ def test_a_range_around_a_centre_ends_at_the_bounds():
     plan = in_classes(tiny(steps=100), epsilon=2000)
     numbers = numbers_of(plan, (10, 90), 20, "cells")
     found = two_stage_mean.found_by(plan, numbers, plan.facts)
-    half = found.rows.steps.found.half
-    total = found.rows.interval.totals(plan.occupancy)
+    half = found.allocation.two_stage.outputs.half_width
+    total = found.allocation.clipping_range.totals(plan.occupancy)
     for centre, side, cut in (
         (50, 1, True), (50, -1, True), (100 - half, 1, False), (half, -1, False), (half, 1, True),
     ):  # fmt: skip
@@ -225,8 +227,8 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
         dataset, epsilon=400, clipping_range="private", statistics=("mean", "variance", "sd"),
         advise=False,
     )  # fmt: skip
-    interval = replace(plan.rows.interval.found((40, 60), 100), radius=Fraction(2))
-    plan = replace(plan, rows=replace(plan.rows, interval=interval))
+    interval = replace(plan.allocation.clipping_range.found((40, 60), 100), radius=Fraction(2))
+    plan = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
     total = interval.totals(plan.occupancy)
     noisy = {
         ENDS: np.array([40, 60]),
@@ -253,7 +255,12 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
 def test_noise_stays_what_a_cell_is_graded():
     """A cell whose bound says next to nothing is noise; its interval still reaches to the bound."""
     plan, _ = interval_plan((20, 60))
-    loud = replace(plan, rows=replace(plan.rows, noise_records=plan.rows.noise_records * 1e3))
+    loud = replace(
+        plan,
+        allocation=replace(
+            plan.allocation, noise_scale_records=plan.allocation.noise_scale_records * 1e3
+        ),
+    )
     both = np.array([True, True])
     table = released(
         loud, plan.facts, {"mean": np.array([59.0, 60.0])}, cut_off={"mean": CutOff(~both, both)}

@@ -223,8 +223,8 @@ def test_a_plan_changed_after_its_loss_was_computed_is_not_drawn(city, plan, boo
     """Arrays are read-only; whoever forces a write gets the loss of what is really drawn."""
     before = plan.epsilon
     with pytest.raises(ValueError, match="read-only"):
-        plan.rows.noise_records[:] = plan.rows.noise_records / 10
-    forced = plan.rows.noise_records
+        plan.allocation.noise_scale_records[:] = plan.allocation.noise_scale_records / 10
+    forced = plan.allocation.noise_scale_records
     forced.setflags(write=True)
     forced /= 10
     made = hv.release(city, plan, ledger=book, accept_noise=True)
@@ -247,8 +247,10 @@ def test_another_plan_of_the_same_goal_gets_the_booked_one(city, book, door):
     """A plan that differs in late digits, or is better, is the same request: same plan, numbers."""
     first = hv.plan(city, epsilon=3, advise=False)
     made = hv.release(city, first, ledger=book, accept_noise=True)
-    noise = np.nextafter(first.rows.noise_records, np.inf)
-    other = dataclasses.replace(first, rows=dataclasses.replace(first.rows, noise_records=noise))
+    noise = np.nextafter(first.allocation.noise_scale_records, np.inf)
+    other = dataclasses.replace(
+        first, allocation=dataclasses.replace(first.allocation, noise_scale_records=noise)
+    )
     again = hv.release(city, other, ledger=book, accept_noise=True)
     assert again.replayed
     assert again.table.equals(made.table, check_metadata=True)
@@ -264,8 +266,10 @@ def test_another_plan_of_the_same_goal_finishes_by_the_booked_one(city, book, do
     crash(monkeypatch, clipped_mean, "statistic")
     with pytest.raises(ZeroDivisionError):
         hv.release(city, first, ledger=book, accept_noise=True)
-    rows = dataclasses.replace(first.rows, noise_records=first.rows.noise_records * 2)
-    other = dataclasses.replace(first, rows=rows)
+    rows = dataclasses.replace(
+        first.allocation, noise_scale_records=first.allocation.noise_scale_records * 2
+    )
+    other = dataclasses.replace(first, allocation=rows)
     made = hv.release(city, other, ledger=book, accept_noise=True)
     assert (len(door), book.spent) == (1, up(first.epsilon))
     assert made.table["mean_scale"].to_numpy() == pytest.approx(first.scale)
@@ -274,7 +278,7 @@ def test_another_plan_of_the_same_goal_finishes_by_the_booked_one(city, book, do
 def test_a_grid_that_is_too_fine_needs_consent(city, book, door):
     """As the command does, a release refuses a map that says no more than one constant."""
     fine = hv.plan(city, epsilon=1, advise=False)
-    assert not fine.support.supported
+    assert not fine.support.beats_constant
     with pytest.raises(InputError, match=r"nothing was spent: this grid is too fine.*accept_noise"):
         hv.release(city, fine, ledger=book)
     assert (door, book.entries()) == ([], ())
@@ -389,7 +393,7 @@ def test_only_what_was_asked_is_in_the_table(fleet, book, tmp_path, statistics):
     asked = (statistics,) if isinstance(statistics, str) else statistics
     columns = released.table.column_names[4:]
     assert {name.partition("_")[0] for name in columns} == set(asked)
-    assert len(book.entries()[0].published["cells"]) == 5 * len(plan.parts)
+    assert len(book.entries()[0].published["cells"]) == 5 * len(plan.error_models)
     assert f"<th>{asked[0]}_raw</th>" in released._repr_html_()
     folder = released.write(tmp_path / "release")
     page = (folder / "report.html").read_text("utf-8")

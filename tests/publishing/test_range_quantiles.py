@@ -139,9 +139,9 @@ def test_many_users_find_their_quantiles():
     dataset = dataset_of(np.ones((20_000, 1), dtype=int), np.round(means).astype(int))
     asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1, 2))
     low, high = range_quantiles.interval(
-        range_quantiles.prepare(dataset, asked)(), asked, dataset.public.scale.steps
+        range_quantiles.prepare(dataset, asked)(), asked, dataset.public.lattice.span_quanta
     )
-    scale = float(dataset.public.scale.quantum)
+    scale = float(dataset.public.lattice.quantum)
     assert low * scale == pytest.approx(np.quantile(np.round(means), 0.1), abs=1.5)
     assert high * scale == pytest.approx(np.quantile(np.round(means), 0.9), abs=1.5)
 

@@ -209,7 +209,7 @@ def test_estimates_are_a_function_of_noisy_numbers_and_public_facts(book):
     """Other values with the same noisy numbers give the same table, to the last bit."""
     one = fleet()
     other = dataset_of(
-        one.occupancy.n.reshape(12, 60).T, 0, scale=one.public.scale, cells=hexagons(12)
+        one.occupancy.n.reshape(12, 60).T, 0, scale=one.public.lattice, cells=hexagons(12)
     )
     from hexveil.publishing.smoothed_estimates import smoothed  # noqa: PLC0415  as the release does
 

@@ -32,7 +32,7 @@ def records(seed=0, users=25, cells=8):
     counts[0] += 1
     counts[counts.sum(axis=1) == 0, 0] = 1
     n = counts.T[counts.T > 0]
-    values = [draw.integers(0, SCALE.steps + 1, k) for k in n]
+    values = [draw.integers(0, SCALE.span_quanta + 1, k) for k in n]
     totals = np.array([v.sum() for v in values])
     squares = np.array([(v * v).sum() for v in values])
     return dataset_of(counts, totals, squares, scale=SCALE, cells=hexagons(cells))
@@ -86,11 +86,13 @@ def test_constants_read_no_block(tmp_path):
     there = spread_dataset(records(), 30)
     made = hv.plan(there, advise=False, epsilon=2)
     nothing = np.zeros(8)
-    rows = replace(made.rows, kept=nothing.astype(np.int64), noise_records=nothing)
+    rows = replace(
+        made.allocation, contribution_cap=nothing.astype(np.int64), noise_scale_records=nothing
+    )
     store = vars(there.sums)["_store"]
     store.asked.clear()
     shown = hv.release(
-        there, replace(made, rows=rows), ledger=ledger(tmp_path, "none"), accept_noise=True
+        there, replace(made, allocation=rows), ledger=ledger(tmp_path, "none"), accept_noise=True
     )
     assert shown.table["mean_raw"].to_pylist() == [5.0] * 8
     assert "sums" not in {whole for whole, _ in store.asked}

@@ -102,7 +102,7 @@ def rows_with_variance(noise, variance, upper=60):
 def test_a_variance_is_clamped_to_a_quarter_of_the_squared_span():
     """Raw, low and high of a variance stay between 0 and U²/4; noisy does not."""
     plan, _, rows = rows_with_variance([0.02, 0.02, 0.02], [-80.0, 450.0, 5000.0])
-    bound = plan.parts["variance"].bound95[0]
+    bound = plan.error_models["variance"].bound95[0]
     assert [row["variance_noisy"] for row in rows] == [-80.0, 450.0, 5000.0]
     assert [row["variance_raw"] for row in rows] == [0.0, 450.0, 900.0]
     assert [row["variance_low"] for row in rows] == pytest.approx([0, 450 - bound, 900 - bound])

@@ -107,7 +107,7 @@ def test_every_step_is_listed_with_its_price(release):
     for step in steps:
         assert 0 < float(step["epsilon"]) <= spent
         assert step["share"] == pytest.approx(float(step["epsilon"]) / spent, abs=1e-9)
-    rows = release.plan.rows
+    rows = release.plan.allocation
     prices = {"clipping_range": rows.interval.epsilon, "residual_scale": rows.steps.epsilon}
     for name, price in prices.items():
         assert steps_of(release)[name]["epsilon"] == decimal_text(price)
@@ -131,19 +131,19 @@ def test_numbers_of_a_manifest_are_plain(release):
 def test_the_ranges_are_those_that_sums_were_cut_to(release):
     """Ends, stretch and widths are of the way taken, in units of the values above the bounds."""
     steps, found = steps_of(release), release.found
-    rows = release.plan.rows
-    stretch = rows.interval.stretch if release.way == "direct" else rows.steps.stretch
+    rows = release.plan.allocation
+    stretch = rows.interval.widening if release.way == "direct" else rows.steps.widening
     assert steps["clipping_range"]["widening"] == decimal_text(stretch)
     assert ends(steps["clipping_range"]) == pytest.approx([-40 + end / 10 for end in found.ends])
-    assert steps["residual_scale"]["half_width"] == pytest.approx(found.inside / 10)
+    assert steps["residual_scale"]["half_width"] == pytest.approx(found.residual_radius / 10)
     if release.way == "direct":
         assert "half_width" not in steps["cells"]
         return
-    assert steps["cells"]["half_width"] == pytest.approx(found.half / 10)
+    assert steps["cells"]["half_width"] == pytest.approx(found.half_width / 10)
     if release.way == "users":
         assert ends(steps["user_clusters"]) == pytest.approx([-40 + end / 10 for end in found.own])
         assert ends(steps["user_clusters"]) != ends(steps["clipping_range"])
-        assert steps["user_clusters"]["n_clusters"] == rows.steps.class_noise.size
+        assert steps["user_clusters"]["n_clusters"] == rows.steps.cluster_noise.size
 
 
 def test_centres_are_said_where_distances_are_from_them(release):

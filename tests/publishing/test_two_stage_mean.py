@@ -73,25 +73,27 @@ def projected(number, low, high):
 def by_fractions(dataset, plan, numbers, centre):
     """Return what a way hands to the door, user by user, in fractions."""
     occupancy, made = dataset.occupancy, two_stage_mean.parts_of(plan)
-    found = two_stage_mean.ranges(plan, numbers, dataset.public.scale.steps)
+    found = two_stage_mean.ranges(plan, numbers, dataset.public.lattice.span_quanta)
     columns = occupancy.cell, occupancy.user, occupancy.n, dataset.sums.total
     rows = list(zip(*(one.tolist() for one in columns), strict=True))
     cells = [0] * occupancy.n_cells
-    first = [0] * made.steps.class_noise.size if found.way == "users" else list(cells)
+    first = [0] * made.steps.cluster_noise.size if found.strategy == "users" else list(cells)
     own = {}
-    if found.way == "users":
+    if found.strategy == "users":
         for user in range(occupancy.n_users):
             total, n = (sum(row[at] for row in rows if row[1] == user) for at in (3, 2))
-            own[user] = math.floor(projected(Fraction(total, n), *found.own))
-            first[made.steps.of[user]] += int(made.steps.class_weight[user]) * own[user]
+            own[user] = math.floor(projected(Fraction(total, n), *found.user_mean_range))
+            first[made.steps.labels[user]] += int(made.steps.cluster_weight[user]) * own[user]
     for at, (cell, user, n, total) in enumerate(rows):
         mean = Fraction(total, n)
-        weight = int((made.steps if found.way == "users" else made.interval).weight[at])
-        if found.way != "users":
+        weight = int((made.steps if found.strategy == "users" else made.interval).weight[at])
+        if found.strategy != "users":
             first[cell] += math.floor(weight * projected(mean, *found.ends))
         middle = own[user] if own else int(centre[cell])
-        cells[cell] += math.floor(weight * projected(mean - middle, -found.half, found.half))
-    return first if found.way == "direct" else first + cells
+        cells[cell] += math.floor(
+            weight * projected(mean - middle, -found.half_width, found.half_width)
+        )
+    return first if found.strategy == "direct" else first + cells
 
 
 @st.composite
@@ -139,14 +141,16 @@ def test_the_sensitivity_is_exact(way, user, base):
     if way == "cells":
         assert (moved[:, : occupancy.n_cells] == weighed * width).all()
         # A centre in the middle, where there is one, has room on both sides.
-        most = weighed * 2 * found.half
+        most = weighed * 2 * found.half_width
         assert (second <= most).all()
         assert second.tolist() == np.minimum(most, weighed * STEPS).tolist()
         return
-    classes = np.zeros(made.steps.class_noise.size, dtype=np.int64)
-    classes[made.steps.of[user]] = made.steps.class_weight[user] * (found.own[1] - found.own[0])
+    classes = np.zeros(made.steps.cluster_noise.size, dtype=np.int64)
+    classes[made.steps.labels[user]] = made.steps.cluster_weight[user] * (
+        found.user_mean_range[1] - found.user_mean_range[0]
+    )
     assert moved[0, : classes.size].tolist() == classes.tolist()
-    assert (second <= cells * 2 * found.half).all()
+    assert (second <= cells * 2 * found.half_width).all()
     assert (second[cells == 0] == 0).all()
 
 
@@ -175,7 +179,7 @@ def test_distances_from_users_own_means_reach_both_ends():
     numbers = numbers_of(plan, (0, 9), 2, "users")
     found = [handed(one, plan, numbers)[0][-2:] for one in neighbours(0, 9)]
     own = plan.occupancy.user == 0
-    most[plan.occupancy.cell[own]] = plan.rows.steps.weight[own]
+    most[plan.occupancy.cell[own]] = plan.allocation.two_stage.weight[own]
     assert (np.max(found, axis=0) - np.min(found, axis=0)).tolist() == (most * 4).tolist()
 
 
@@ -186,14 +190,14 @@ def log_law(costs, scale):
 
 def found_ranges(data, plan):
     """Yield each outcome of interval and h, and the logarithm of its odds under each data set."""
-    interval, steps = plan.rows.interval, plan.rows.steps
+    interval, steps = plan.allocation.clipping_range, plan.allocation.two_stage
     asked = range_quantiles.ballot(plan.facts, interval.quantiles, interval.epsilon)
     two = np.array(
         [[log_law(c, asked.scale) for c in range_quantiles.costs(one, asked)] for one in data]
     )
     for i, j in itertools.product(range(asked.points.size), repeat=2):
         base = range_quantiles.interval([i, j], asked, STEPS)
-        low, high = widened(base, STEPS, steps.stretch)
+        low, high = widened(base, STEPS, steps.widening)
         measure = residual_radius.measure(
             plan.occupancy, high - low, RESIDUAL_QUANTILE, steps.epsilon
         )
@@ -239,12 +243,17 @@ def test_all_that_a_user_can_lose_is_booked(user, epsilon):
 def test_the_loss_is_that_of_the_most_expensive_way(user, noise):
     """Interval, h, and the larger of both sums: by fractions, and by a hair more."""
     plan = MADE[STEPS]
-    plan = replace(plan, rows=replace(plan.rows, steps=plan.rows.steps.louder(noise)))
+    plan = replace(
+        plan,
+        allocation=replace(
+            plan.allocation, two_stage=plan.allocation.two_stage.with_noise_scaled(noise)
+        ),
+    )
     made, occupancy = two_stage_mean.parts_of(plan), plan.occupancy
     steps, lost = made.steps, {"direct": Fraction(0)}
-    own = steps.of[user]
-    share = Fraction(int(steps.class_weight[user]), int(steps.class_totals()[own]))
-    lost["users"] = share / Fraction(float(steps.class_noise[own]))
+    own = steps.labels[user]
+    share = Fraction(int(steps.cluster_weight[user]), int(steps.cluster_totals()[own]))
+    lost["users"] = share / Fraction(float(steps.cluster_noise[own]))
     for at in np.flatnonzero(occupancy.user == user):
         cell = occupancy.cell[at]
         for name, weighed, r in (
@@ -262,7 +271,11 @@ def test_the_loss_is_that_of_the_most_expensive_way(user, noise):
 def test_what_is_left_beside_interval_and_h_is_lost(way):
     """Exactly, over all neighbours: never more in any way, and by some user nearly all of it."""
     plan = MADE[STEPS]
-    left = plan.asked - plan.rows.interval.epsilon - plan.rows.steps.epsilon
+    left = (
+        plan.requested_epsilon
+        - plan.allocation.clipping_range.epsilon
+        - plan.allocation.two_stage.epsilon
+    )
     lost = [
         most_by_noise(neighbours(user), plan, numbers_of(plan, base, half, way), way)
         for user in range(4)
@@ -295,16 +308,19 @@ def test_scales_are_rounded_up_and_no_further(way):
     expected = {
         "direct": [(made.noise, total, width, Fraction(1))],
         "users": [
-            (made.steps.class_noise, made.steps.class_totals(), None, Fraction(1)),
-            (made.steps.noise, made.steps.totals(occupancy), 2 * found.half, Fraction(1)),
+            (made.steps.cluster_noise, made.steps.cluster_totals(), None, Fraction(1)),
+            (made.steps.noise, made.steps.totals(occupancy), 2 * found.half_width, Fraction(1)),
         ],
         "cells": [
             (made.noise, total, width, FIRST_STAGE_SHARE),
-            (made.noise, total, 2 * found.half, 1 - FIRST_STAGE_SHARE),
+            (made.noise, total, 2 * found.half_width, 1 - FIRST_STAGE_SHARE),
         ],
     }[way]
     exact = [
-        Fraction(float(r)) * int(w) * (found.own[1] - found.own[0] if wide is None else wide) / part
+        Fraction(float(r))
+        * int(w)
+        * (found.user_mean_range[1] - found.user_mean_range[0] if wide is None else wide)
+        / part
         for noise, totals, wide, part in expected
         for r, w in zip(noise, totals, strict=True)
     ]
@@ -315,16 +331,16 @@ def test_scales_are_rounded_up_and_no_further(way):
 def test_ranges_are_those_of_the_way():
     """It is h for users, h' for cells, one interval for direct; own means lie within the first."""
     plan, numbers = MADE[9], numbers_of(MADE[9], (2, 6), 2, "direct")
-    interval, steps = plan.rows.interval, plan.rows.steps
+    interval, steps = plan.allocation.clipping_range, plan.allocation.two_stage
     direct = two_stage_mean.ranges(plan, numbers, 9)
-    assert direct.ends == widened((2, 6), 9, interval.stretch)
-    first = widened((2, 6), 9, steps.stretch)
+    assert direct.ends == widened((2, 6), 9, interval.widening)
+    first = widened((2, 6), 9, steps.widening)
     users = two_stage_mean.ranges(plan, numbers_of(plan, (2, 6), 2, "users"), 9)
-    assert (users.ends, users.half, users.inside) == (first, 2, 2)
-    assert first[0] <= users.own[0] < users.own[1] <= first[1]
+    assert (users.ends, users.half_width, users.residual_radius) == (first, 2, 2)
+    assert first[0] <= users.user_mean_range[0] < users.user_mean_range[1] <= first[1]
     cells = two_stage_mean.ranges(plan, numbers_of(plan, (2, 6), 2, "cells"), 9)
     narrow = CELL_RESIDUAL_HALF_WIDTH_SD * within_cell_sd(first[1] - first[0], 2)
-    assert (cells.ends, cells.half, cells.own) == (first, round(narrow), None)
+    assert (cells.ends, cells.half_width, cells.user_mean_range) == (first, round(narrow), None)
 
 
 # ---- a release: booked, stored, replayed ----
@@ -388,7 +404,7 @@ def test_a_replay_does_not_look_at_values(flock, book, monkeypatch):
     monkeypatch.setattr(range_quantiles, "costs", looked)
     monkeypatch.setattr(two_stage_mean, "noised", looked)
     other = dataset_of(
-        counts_of(dataset), 0, scale=dataset.public.scale, cells=dataset.public.cells
+        counts_of(dataset), 0, scale=dataset.public.lattice, cells=dataset.public.cells
     )
     assert hv.release(other, plan, ledger=book, accept_noise=True).table.equals(made.table)
 
@@ -415,7 +431,7 @@ def test_without_noise_it_is_what_the_way_says(flock, monkeypatch):
         with taking(way):
             numbers = drawn(two_stage_mean.stages(dataset, plan))
         shown = two_stage_mean.found_by(plan, numbers, facts)
-        published = two_stage_mean.means(numbers, shown, facts.scale)
+        published = two_stage_mean.means(numbers, shown, facts.lattice)
         pairs, weight = parts_by_floats(dataset, shown, numbers)
         expected = np.bincount(occupancy.cell, weights=weight * pairs)
         if way == "users":
@@ -426,16 +442,16 @@ def test_without_noise_it_is_what_the_way_says(flock, monkeypatch):
 def parts_by_floats(dataset, shown, numbers):
     """Return each pair's projected number in quanta, and its weight."""
     occupancy, made = dataset.occupancy, two_stage_mean.parts_of(shown)
-    found, means = made.steps.found, dataset.sums.total / occupancy.n
+    found, means = made.steps.outputs, dataset.sums.total / occupancy.n
     weight = made.interval.shares(occupancy)
-    if found.way == "direct":
+    if found.strategy == "direct":
         return np.clip(means, *found.ends), weight
-    if found.way == "cells":
+    if found.strategy == "cells":
         centre = numbers[two_stage_mean.CENTRES][occupancy.cell]
-        return np.clip(means, centre - found.half, centre + found.half), weight
+        return np.clip(means, centre - found.half_width, centre + found.half_width), weight
     weight = made.steps.weight / made.steps.totals(occupancy)[occupancy.cell]
     away = means - own_of(dataset, found)[occupancy.user]
-    return np.clip(away, -found.half, found.half), weight
+    return np.clip(away, -found.half_width, found.half_width), weight
 
 
 def own_of(dataset, found):
@@ -446,11 +462,11 @@ def own_of(dataset, found):
 
 def mixed(dataset, shown):
     """Return what classes give to each cell, in quanta."""
-    steps = shown.rows.steps
-    own = own_of(dataset, steps.found)
-    part = steps.class_weight / steps.class_totals()[steps.of]
-    means = np.bincount(steps.of, weights=part * own)
-    return steps.grouping(dataset.occupancy).share @ means
+    steps = shown.allocation.two_stage
+    own = own_of(dataset, steps.outputs)
+    part = steps.cluster_weight / steps.cluster_totals()[steps.labels]
+    means = np.bincount(steps.labels, weights=part * own)
+    return steps.clusters(dataset.occupancy).share @ means
 
 
 @pytest.mark.parametrize("stage", range(4))
@@ -541,8 +557,8 @@ def test_a_draw_that_stops_midway_is_lost_and_paid_again(door, call, flock, book
 def test_what_is_asked_is_the_goal_and_no_array(flock):
     """Ranges are part of the request that the ledger knows; what a solver found is not."""
     dataset, plan = flock
-    steps = replace(plan.rows.steps, noise=plan.rows.steps.noise * 2)
-    same = replace(plan, rows=replace(plan.rows, steps=steps))
+    steps = replace(plan.allocation.two_stage, noise=plan.allocation.two_stage.noise * 2)
+    same = replace(plan, allocation=replace(plan.allocation, two_stage=steps))
     wide = hv.plan(dataset, epsilon=3, clipping_range="private", advise=False)
     names = [fingerprint(request_of("buses", dataset.public, one)) for one in (plan, same, wide)]
     assert names[0] == names[1] != names[2]
@@ -571,16 +587,18 @@ def without(name, value):
         without("noise", -1.0),
         without("weight", -1),
         lambda steps: replace(steps, weight=np.zeros_like(steps.weight)),
-        lambda steps: replace(steps, class_weight=np.zeros_like(steps.class_weight)),
+        lambda steps: replace(steps, cluster_weight=np.zeros_like(steps.cluster_weight)),
     ],
 )
 def test_what_would_not_have_the_stated_loss_is_refused(change, flock):
     """A class or a cell without weights or noise is refused."""
     dataset, plan = flock
-    two_stage_mean.check(plan, dataset.public.scale)
-    wrong = replace(plan, rows=replace(plan.rows, steps=change(plan.rows.steps)))
+    two_stage_mean.check(plan, dataset.public.lattice)
+    wrong = replace(
+        plan, allocation=replace(plan.allocation, two_stage=change(plan.allocation.two_stage))
+    )
     with pytest.raises(InputError, match="without weights or noise"):
-        two_stage_mean.check(wrong, dataset.public.scale)
+        two_stage_mean.check(wrong, dataset.public.lattice)
 
 
 def test_what_does_not_fit_is_refused_before_it_is_booked(book):
@@ -589,8 +607,13 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     with pytest.raises(InputError, match="does not fit whole numbers"):
         hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
     fine = planned(tiny())
-    two_stage_mean.check(fine, tiny().public.scale)
-    loud = replace(fine, rows=replace(fine.rows, steps=fine.rows.steps.louder(2.0**40)))
+    two_stage_mean.check(fine, tiny().public.lattice)
+    loud = replace(
+        fine,
+        allocation=replace(
+            fine.allocation, two_stage=fine.allocation.two_stage.with_noise_scaled(2.0**40)
+        ),
+    )
     with pytest.raises(InputError, match="does not fit whole numbers"):
         hv.release(tiny(), loud, ledger=book, accept_noise=True)
     assert book.entries() == ()
@@ -619,9 +642,9 @@ def test_records_beyond_whole_numbers_are_refused(clipping_range, records, book)
 
 def truth_of(dataset, shown, numbers):
     """Return, in quanta, the bias and bound of a strategy (clipping_range/strategies.py)."""
-    occupancy, found = dataset.occupancy, shown.rows.steps.found
+    occupancy, found = dataset.occupancy, shown.allocation.two_stage.outputs
     pairs, _ = parts_by_floats(dataset, shown, numbers)
-    if found.way == "users":
+    if found.strategy == "users":
         pairs = pairs + own_of(dataset, found)[occupancy.user]
     share = occupancy.n / occupancy.records_per_cell[occupancy.cell]
     return np.bincount(occupancy.cell, weights=share * pairs)
@@ -638,9 +661,9 @@ def test_no_values_are_further_off_than_the_worst_bias(way, totals, low, width, 
     numbers[two_stage_mean.CENTRES] = centre
     numbers = filled(plan, numbers, handed(dataset, plan, numbers)[0])
     shown = two_stage_mean.found_by(plan, numbers, dataset.public)
-    published = two_stage_mean.means(numbers, shown, dataset.public.scale)
+    published = two_stage_mean.means(numbers, shown, dataset.public.lattice)
     away = np.abs(published - truth_of(dataset, shown, numbers))
-    assert (away <= shown.parts["mean"].bias + 1e-6).all()
+    assert (away <= shown.error_models["mean"].bias + 1e-6).all()
 
 
 @examples(40)
@@ -669,9 +692,9 @@ def test_the_worst_bias_is_nearly_reached(way):
         dataset = tiny(np.array(ends_of_pairs) * n, 9)
         full = filled(plan, numbers, handed(dataset, plan, numbers)[0])
         shown = two_stage_mean.found_by(plan, full, dataset.public)
-        published = two_stage_mean.means(full, shown, dataset.public.scale)
+        published = two_stage_mean.means(full, shown, dataset.public.lattice)
         away = np.abs(published - truth_of(dataset, shown, full))
-        largest = max(largest, (away / shown.parts["mean"].bias).max())
+        largest = max(largest, (away / shown.error_models["mean"].bias).max())
     assert {"direct": 0.99, "cells": 0.6, "users": 0.3}[way] < largest <= 1 + 1e-6
 
 
@@ -693,7 +716,9 @@ def test_the_bound_holds_as_often_as_it_says(way, flock):
 
     def means_of(values):
         still = filled(plan, numbers, values)
-        return two_stage_mean.means(still, two_stage_mean.found_by(plan, still, facts), facts.scale)
+        return two_stage_mean.means(
+            still, two_stage_mean.found_by(plan, still, facts), facts.lattice
+        )
 
     for _ in range(RUNS):
         numbers[two_stage_mean.CENTRES] = rng.integers(250, 350, 3)
@@ -701,11 +726,11 @@ def test_the_bound_holds_as_often_as_it_says(way, flock):
         noisy = np.rint(values + rng.laplace(0.0, scales)).astype(np.int64)
         made = filled(plan, numbers, noisy)
         shown = two_stage_mean.found_by(plan, made, facts)
-        published, exact = two_stage_mean.means(made, shown, facts.scale), means_of(values)
-        part = shown.parts["mean"]
+        published, exact = two_stage_mean.means(made, shown, facts.lattice), means_of(values)
+        part = shown.error_models["mean"]
         truth = 0.1 * truth_of(dataset, shown, made)
         within.append(np.abs(published - truth) <= part.bound95)
-        parts.append(np.abs(published - exact) / (part.unit * part.loud))
+        parts.append(np.abs(published - exact) / (part.unit * part.noise_quantile95))
     assert np.mean(within) >= 0.95
     assert np.mean(np.array(parts) <= 1) >= 0.922
     assert np.quantile(parts, 0.95) > 0.5
@@ -723,20 +748,20 @@ def test_noise_is_what_the_plan_states(way, flock):
     made, cells = two_stage_mean.parts_of(shown), plan.occupancy.n_cells
     second = scales[-cells:] / two_stage_mean._totals(shown)
     if way == "users":
-        first = scales[:-cells] / made.steps.class_totals()
-        share = made.steps.grouping(plan.occupancy).share
+        first = scales[:-cells] / made.steps.cluster_totals()
+        share = made.steps.clusters(plan.occupancy).share
         second = np.sqrt(share**2 @ first**2 + second**2)
-    assert shown.parts["mean"].scale == pytest.approx(0.1 * second, rel=1e-9)
+    assert shown.error_models["mean"].scale == pytest.approx(0.1 * second, rel=1e-9)
 
 
 def test_classes_of_the_tests_are_as_they_should(flock):
     """Two classes with different weights; the fleet has several classes, none below ten users."""
-    steps = MADE[STEPS].rows.steps
-    assert steps.class_noise.size == 2
-    assert len(set(steps.class_weight.tolist())) > 2
+    steps = MADE[STEPS].allocation.two_stage
+    assert steps.cluster_noise.size == 2
+    assert len(set(steps.cluster_weight.tolist())) > 2
     assert MADE[STEPS].epsilon <= 2
     _, plan = flock
-    assert np.bincount(plan.rows.steps.of).min() >= 10
-    assert plan.rows.steps.class_noise.size > 1
+    assert np.bincount(plan.allocation.two_stage.labels).min() >= 10
+    assert plan.allocation.two_stage.cluster_noise.size > 1
     one = classed(planned(tiny()), (0, 0, 0, 0))
-    assert one.rows.steps.class_totals().tolist() == [4 * (WEIGHT_RESOLUTION // 2)]
+    assert one.allocation.two_stage.cluster_totals().tolist() == [4 * (WEIGHT_RESOLUTION // 2)]

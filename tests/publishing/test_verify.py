@@ -31,10 +31,11 @@ def write(dataset, place, *, statistics=("mean",), ledger=LEDGER):
     n_cells, kept = dataset.occupancy.n_cells, 0 if ledger is None else 1
     plan = plan_of(dataset, kept, 0.7, statistics=statistics, epsilon=Fraction(20))
     middle = (
-        clipped_mean.lattice(plan, dataset.public.scale).steps * dataset.occupancy.records_per_cell
+        clipped_mean.lattice(plan, dataset.public.lattice).steps
+        * dataset.occupancy.records_per_cell
     )
     numbers = {"mean": 7 * np.arange(n_cells) + 31 if kept else middle}
-    noisy = _values(numbers, plan, dataset.public.scale)
+    noisy = _values(numbers, plan, dataset.public.lattice)
     table = released(plan, dataset.public, noisy)
     said = manifest("buses", dataset.public, plan, "0" * 64, ledger)
     return folder.write(table, said, place)

@@ -68,7 +68,7 @@ def test_a_contribution_is_the_projected_mean_times_the_weight_rounded_down(
 def test_the_sensitivity_is_exact(user, interval):
     """Over all neighbours a user moves each cell by W (b - a), reached, and no other cell."""
     dataset = tiny()
-    weight = planned(dataset).rows.interval.weight
+    weight = planned(dataset).allocation.clipping_range.weight
     found = [weighted_mean.statistic(tiny(totals), weight, interval) for totals in neighbours(user)]
     moved = np.max(found, axis=0) - np.min(found, axis=0)
     own = np.zeros(2, dtype=np.int64)
@@ -85,7 +85,7 @@ def test_all_that_a_user_can_lose_is_booked(user):
     distance d changes odds by exp(d / R) at most, which is reached.
     """
     plan = planned(tiny())
-    interval, loss = plan.rows.interval, plan.losses()[user]
+    interval, loss = plan.allocation.clipping_range, plan.losses()[user]
     asked = range_quantiles.ballot(plan.facts, interval.quantiles, interval.epsilon)
     data = [tiny(totals) for totals in neighbours(user)]
     laws = [
@@ -97,7 +97,8 @@ def test_all_that_a_user_can_lose_is_booked(user):
     ]
     places = list(itertools.product(range(4), repeat=2))
     chosen = {
-        place: range_quantiles.interval(list(place), asked, 3, interval.stretch) for place in places
+        place: range_quantiles.interval(list(place), asked, 3, interval.widening)
+        for place in places
     }
     numbers = {
         pair: [weighted_mean.statistic(one, interval.weight, pair) for one in data]
@@ -118,7 +119,7 @@ def test_all_that_a_user_can_lose_is_booked(user):
 def test_scales_are_rounded_up_and_no_further():
     """Whatever the interval, a pair's loss by its scale is at most its share over the noise."""
     plan = planned(tiny())
-    interval, noise = plan.rows.interval, plan.parts["mean"].noise
+    interval, noise = plan.allocation.clipping_range, plan.error_models["mean"].noise
     totals = interval.totals(plan.occupancy)
     for width in (1, 2, 3):
         for scale, total, r in zip(weighted_mean.scales(plan, width), totals, noise, strict=True):
@@ -154,12 +155,14 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     assert (step["lower"], step["upper"]) == (pytest.approx(low / 1000), pytest.approx(high / 1000))
     assert 5 < step["lower"] < 30
     assert 30 < step["upper"] < 55
-    assert Fraction(step["widening"]) == plan.rows.interval.stretch >= 1
+    assert Fraction(step["widening"]) == plan.allocation.clipping_range.widening >= 1
     assert step["share"] + cells["share"] == pytest.approx(1)
     both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
     assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
     width = step["upper"] - step["lower"]
-    assert made.table["mean_scale"].to_numpy() == pytest.approx(width * plan.parts["mean"].noise)
+    assert made.table["mean_scale"].to_numpy() == pytest.approx(
+        width * plan.error_models["mean"].noise
+    )
     folder = made.write(tmp_path / "map")
     assert verify.find_problems(folder) == ()
     assert "projected to the private interval" in (folder / "README.txt").read_text()
@@ -182,7 +185,7 @@ def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(book, mon
     low, high = interval_of(book.entries()[0], dataset, plan)
     occupancy = dataset.occupancy
     means = np.clip(dataset.sums.total / occupancy.n, low, high) / 1000
-    share = plan.rows.interval.shares(occupancy)
+    share = plan.allocation.clipping_range.shares(occupancy)
     expected = np.bincount(occupancy.cell, weights=share * means)
     assert made.table["mean_noisy"].to_numpy() == pytest.approx(expected, abs=0.001)
 
@@ -200,7 +203,7 @@ def test_released_noise_has_the_planned_scale():
     for _ in range(4000):
         noisy = drawn(_weighted_stages(dataset, plan))
         low, high = noisy[ENDS].tolist()
-        truth = weighted_mean.statistic(dataset, plan.rows.interval.weight, (low, high))
+        truth = weighted_mean.statistic(dataset, plan.allocation.clipping_range.weight, (low, high))
         seen.append(float((noisy["mean"] - truth)[0] / weighted_mean.scales(plan, high - low)[0]))
     assert np.abs(seen).mean() == pytest.approx(1, abs=0.08)
     assert abs(np.mean(np.array(seen) > 0) - 0.5) < 0.04

@@ -102,7 +102,7 @@ def test_the_largest_sums_stay_within_64_bits(high):
 def test_the_sensitivity_is_exact(user, pair):
     """Over all neighbours a user moves each cell by 2^20 W, reached, and no other cell."""
     plan = planned(tiny())
-    interval, occupancy = plan.rows.interval, plan.occupancy
+    interval, occupancy = plan.allocation.clipping_range, plan.occupancy
     found = [weighted_variance.statistic(one, interval, pair) for one in neighbours(user)]
     moved = np.max(found, axis=0) - np.min(found, axis=0)
     own = np.zeros(2, dtype=np.int64)
@@ -121,7 +121,7 @@ def test_all_that_a_user_can_lose_is_booked(user, statistics):
     the variance as well, whether the mean is published or not.
     """
     plan = planned(tiny(), statistics=statistics)
-    interval, loss = plan.rows.interval, plan.losses()[user]
+    interval, loss = plan.allocation.clipping_range, plan.losses()[user]
     asked = range_quantiles.ballot(plan.facts, interval.quantiles, interval.epsilon)
     data = list(neighbours(user))
     odds = np.log(
@@ -135,7 +135,7 @@ def test_all_that_a_user_can_lose_is_booked(user, statistics):
     )
     largest = 0.0
     for i, j in itertools.product(range(4), repeat=2):
-        pair = range_quantiles.interval([i, j], asked, 3, interval.stretch)
+        pair = range_quantiles.interval([i, j], asked, 3, interval.widening)
         chosen = odds[:, 0, i] + odds[:, 1, j]
         lost = chosen[:, None] - chosen[None, :]
         for numbers, scales in (
@@ -161,7 +161,7 @@ def test_all_that_a_user_can_lose_is_booked(user, statistics):
 def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
     """Beside the interval a user is charged its largest moves over both scales, and no more."""
     plan = planned(tiny())
-    interval, data = plan.rows.interval, list(neighbours(user))
+    interval, data = plan.allocation.clipping_range, list(neighbours(user))
     cost = 0.0
     for numbers, scales in (
         (
@@ -182,8 +182,8 @@ def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
 def test_scales_are_rounded_up_and_no_further():
     """A pair's loss by its scale is at most its share over the noise, whatever the interval."""
     plan = planned(tiny())
-    totals = plan.rows.interval.totals(plan.occupancy)
-    rows = zip(weighted_variance.scales(plan), totals, plan.rows.variance_noise, strict=True)
+    totals = plan.allocation.clipping_range.totals(plan.occupancy)
+    rows = zip(weighted_variance.scales(plan), totals, plan.allocation.variance_noise, strict=True)
     for scale, total, noise in rows:
         exact = Fraction(float(noise)) * int(total) * GRAIN
         assert exact <= Fraction(float(scale)) <= exact * (1 + Fraction(1, 2**51))
@@ -232,11 +232,11 @@ def test_one_booking_covers_all_three_steps(book, tmp_path):
     both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
     assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
     low, high = interval_of(entry, dataset, plan)
-    radius = centre_and_radius((low, high), 60_000, plan.rows.interval.radius)[2]
+    radius = centre_and_radius((low, high), 60_000, plan.allocation.clipping_range.radius)[2]
     assert step["radius"] == pytest.approx(radius / 1000)
-    noise = float(plan.rows.variance_noise[0])
+    noise = float(plan.allocation.variance_noise[0])
     assert cells["mean_share"] == pytest.approx(noise / (noise + plan.mean_noise[0]))
-    scale = (radius / 1000) ** 2 * plan.rows.variance_noise
+    scale = (radius / 1000) ** 2 * plan.allocation.variance_noise
     assert made.table["variance_scale"].to_numpy() == pytest.approx(scale)
     variance, sd = (made.table[f"{name}_raw"].to_numpy() for name in ("variance", "sd"))
     assert sd == pytest.approx(np.sqrt(variance))
@@ -289,8 +289,8 @@ def test_a_loaded_plan_releases_the_same_request(book, tmp_path):
 
 def projected(dataset, plan, pair, shares):
     """Return Σ p min(q, r²) - (Σ p clip(mean) - middle)² of each cell in value units, by floats."""
-    occupancy, scale = dataset.occupancy, dataset.public.scale
-    middle, _, radius = centre_and_radius(pair, scale.steps, plan.rows.interval.radius)
+    occupancy, scale = dataset.occupancy, dataset.public.lattice
+    middle, _, radius = centre_and_radius(pair, scale.steps, plan.allocation.clipping_range.radius)
     total, square = dataset.sums.total / occupancy.n, dataset.sums.total_sq / occupancy.n
     q = np.minimum(square - 2 * middle * total + middle**2, radius**2)
     x = np.clip(total, *pair) - middle
@@ -305,7 +305,7 @@ def test_without_noise_it_is_the_projected_variance(book, monkeypatch):
     monkeypatch.setattr(noise_library, "add_laplace", lambda values, _: values)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     pair = interval_of(book.entries()[0], dataset, plan)
-    shares = plan.rows.interval.shares(dataset.occupancy)
+    shares = plan.allocation.clipping_range.shares(dataset.occupancy)
     b = plan.mean_noise * (pair[1] - pair[0]) / 1000
     expected = projected(dataset, plan, pair, shares) + 2 * b**2
     radius = made.manifest["plan"]["privacy_steps"][0]["radius"]
@@ -347,9 +347,9 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
     dataset, pair = case
     assume((dataset.occupancy.records_per_cell > 1).any())
     plan = planned(dataset, epsilon=epsilon, statistics=("variance",))
-    scale, occupancy = dataset.public.scale, dataset.occupancy
-    interval = plan.rows.interval.found(pair, scale.steps)
-    found = replace(plan, rows=replace(plan.rows, interval=interval))
+    scale, occupancy = dataset.public.lattice, dataset.occupancy
+    interval = plan.allocation.clipping_range.found(pair, scale.steps)
+    found = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
     noisy = {
         "mean": weighted_mean.statistic(dataset, interval.weight, pair),
         "variance": weighted_variance.statistic(dataset, interval, pair),
@@ -359,11 +359,11 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
     p = occupancy.n / occupancy.records_per_cell[occupancy.cell]
     target = projected(dataset, found, pair, p)
     shown = weighted_variance.variances(noisy, found)
-    assert part.live.tolist() == (occupancy.records_per_cell > 1).tolist()
-    assert not shown[~part.live].any()
+    assert part.noised.tolist() == (occupancy.records_per_cell > 1).tolist()
+    assert not shown[~part.noised].any()
     slack = 1e-9 * (1 + added + part.unit)
     off = np.abs(shown - added - target)
-    assert (off <= part.bias + slack)[part.live].all()
+    assert (off <= part.bias + slack)[part.noised].all()
     assert (target >= -slack).all()
     middle, _, radius = centre_and_radius(pair, scale.steps, interval.radius)
     mean = dataset.sums.total / occupancy.n
@@ -413,11 +413,11 @@ def test_released_noise_has_the_planned_scale():
     for _ in range(1500):
         noisy = drawn(_weighted_stages(dataset, plan))
         pair = tuple(noisy[ENDS].tolist())
-        truth = weighted_variance.statistic(dataset, plan.rows.interval, pair)
+        truth = weighted_variance.statistic(dataset, plan.allocation.clipping_range, pair)
         z = float((noisy["variance"] - truth)[0] / weighted_variance.scales(plan)[0])
         noise.append(abs(z))
         signs.append(z > 0)
-        truth = weighted_mean.statistic(dataset, plan.rows.interval.weight, pair)
+        truth = weighted_mean.statistic(dataset, plan.allocation.clipping_range.weight, pair)
         scale = weighted_mean.scales(plan, pair[1] - pair[0])
         means.append(float((noisy["mean"] - truth)[0] / scale[0]))
     assert np.mean(noise) == pytest.approx(1, abs=0.14)
@@ -433,8 +433,8 @@ def test_noise_adds_no_bias():
     dataset, _ = fleet(30, cells=1)
     plan = planned(dataset, epsilon=1)
     pair = (20_000, 40_000)
-    interval = plan.rows.interval.found(pair, 60_000)
-    found = replace(plan, rows=replace(plan.rows, interval=interval))
+    interval = plan.allocation.clipping_range.found(pair, 60_000)
+    found = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
     exact = {
         "mean": weighted_mean.statistic(dataset, interval.weight, pair),
         "variance": weighted_variance.statistic(dataset, interval, pair),
@@ -474,6 +474,6 @@ def test_a_variance_without_noise_is_refused(book):
     """A plan whose rows were changed by hand is refused before anything is booked."""
     dataset, _ = fleet(50)
     plan = planned(dataset)
-    quiet = replace(plan, rows=replace(plan.rows, variance_noise=np.zeros(2)))
+    quiet = replace(plan, allocation=replace(plan.allocation, variance_noise=np.zeros(2)))
     with pytest.raises(InputError, match="a variance without noise"):
         weighted_variance.check(dataset, quiet)

@@ -13,7 +13,7 @@ def told(dataset):
     return {
         "rules": list(facts.rules.items()),
         "identity": facts.identity,
-        "scale": facts.scale,
+        "scale": facts.lattice,
         "unit": (facts.privacy_unit, facts.value, facts.value_unit),
         "pairs": [a.tolist() for a in (o.cell, o.user, o.n)],
         "sizes": (o.n_cells, o.n_users),

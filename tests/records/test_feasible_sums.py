@@ -48,10 +48,10 @@ def test_nearest_sums_are_nearest(lower):
 def test_long_decimals_are_taken_to_their_last_place(lower, quantum):
     """Of many values far from zero the nearest sum is exact from a decimal, ends included."""
     scale = ValueLattice.of((lower, lower + 65), quantum)
-    n, first, half = 70_000, int(scale.lower / scale.quantum), scale.steps // 2
+    n, first, half = 70_000, int(scale.lower / scale.quantum), scale.span_quanta // 2
     total = n * half
     least, largest = (
-        int(end[0]) for end in squares_range(np.array([n]), np.array([total]), scale.steps)
+        int(end[0]) for end in squares_range(np.array([n]), np.array([total]), scale.span_quanta)
     )
     wanted = [least, least + 1, (least + largest) // 2 + 7, largest - 1, largest]
     about_zero = [w + n * first**2 + 2 * first * total for w in [least - 5, *wanted, largest + 5]]

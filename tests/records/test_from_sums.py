@@ -75,7 +75,7 @@ def test_no_sum_is_an_error_and_all_sums_are_possible(found, scale):
         return
     dataset = from_sums(table_of(found), bounds=bounds, quantum=quantum, min_users=1)
     n, total, squares = dataset.occupancy.n, dataset.sums.total, dataset.sums.total_sq
-    steps = dataset.public.scale.steps
+    steps = dataset.public.lattice.span_quanta
     least, largest = squares_range(n, total, steps)
     assert ((total >= 0) & (total <= n * steps)).all()
     assert ((squares >= least) & (squares <= largest)).all()

@@ -54,7 +54,7 @@ def law_of(dataset, plan):
     With noise of scale R an outcome y has the probability (1 - q) / (1 + q) q^|y - number|, where
     ln q = -1 / R.
     """
-    where = clipped_mean.lattice(plan, dataset.public.scale)
+    where = clipped_mean.lattice(plan, dataset.public.lattice)
     (number,) = clipped_mean.statistic(dataset, plan, where).tolist()
     (scale,) = where.noise.tolist()
     return number, Fraction(scale)

@@ -75,7 +75,7 @@ def variance_sensitivity_bound(share: Floats) -> Floats:
 
 def span_in_quanta(span: Floats, facts: PublicMetadata) -> Floats:
     """Return the width of each cell's bounds in quanta of the records."""
-    return np.asarray(np.round(span / float(facts.scale.quantum)))
+    return np.asarray(np.round(span / float(facts.lattice.quantum)))
 
 
 def round_down_to_quanta(kept: Floats, steps: Floats) -> Floats:
@@ -97,27 +97,27 @@ class ErrorModel(ReadOnlyArrays):
         U or U²: what a figure for bounds of width 1 is multiplied by.
     noise : ndarray of float, shape (n_cells,)
         Laplace scale for bounds of width 1; 0 where the statistic is a constant.
-    away : ndarray of float, shape (n_cells,)
+    clipped_share : ndarray of float, shape (n_cells,)
         Share of the cell's samples that is put at the middle.
-    missed : ndarray of float, shape (n_cells,)
+    constant_error : ndarray of float, shape (n_cells,)
         What a constant can miss, for bounds of width 1; see `constant_error`.
     """
 
     name: str
     unit: Floats
     noise: Floats
-    away: Floats
-    missed: Floats
+    clipped_share: Floats
+    constant_error: Floats
 
     @property
-    def live(self) -> NDArray[np.bool_]:
+    def noised(self) -> NDArray[np.bool_]:
         """Whether each cell's values are read for this statistic."""
         return self.noise > 0
 
     @property
-    def told(self) -> NDArray[np.bool_]:
+    def informative(self) -> NDArray[np.bool_]:
         """Whether each cell's number says something of the cell: read, or known without reading."""
-        return np.asarray(self.live | (self.missed == 0))
+        return np.asarray(self.noised | (self.constant_error == 0))
 
     @property
     def scale(self) -> Floats:
@@ -127,7 +127,9 @@ class ErrorModel(ReadOnlyArrays):
     @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell."""
-        shares = np.where(self.live, WORST_CASE_BIAS[self.name](self.away), self.missed)
+        shares = np.where(
+            self.noised, WORST_CASE_BIAS[self.name](self.clipped_share), self.constant_error
+        )
         return np.asarray(self.unit * shares)
 
     @property
@@ -153,24 +155,24 @@ class WeightedMeanErrorModel(ErrorModel):
 
     Attributes
     ----------
-    most : ndarray of float, shape (n_cells,)
+    max_bias : ndarray of float, shape (n_cells,)
         The most that weights make each cell off by, for an interval of width 1.
-    likely : ndarray of float, shape (n_cells,)
+    expected_bias : ndarray of float, shape (n_cells,)
         What weights and clipping make each cell off by, by the prior.
     """
 
-    most: Floats
-    likely: Floats
+    max_bias: Floats
+    expected_bias: Floats
 
     @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell."""
-        return np.asarray(self.unit * np.where(self.live, self.most, self.missed))
+        return np.asarray(self.unit * np.where(self.noised, self.max_bias, self.constant_error))
 
     @property
     def error(self) -> Floats:
         """Predicted error of each cell: likely bias plus expected |noise|."""
-        likely = np.where(self.live, self.likely, self.missed)
+        likely = np.where(self.noised, self.expected_bias, self.constant_error)
         return np.asarray(self.unit * likely + self.scale)
 
 
@@ -194,7 +196,7 @@ class WeightedVarianceErrorModel(WeightedMeanErrorModel):
 
     Attributes
     ----------
-    half : float
+    half_width : float
         h, as a part of the radius; at most 1.
     mean_noise : ndarray of float, shape (n_cells,)
         Laplace scale of the mean, as a part of 2 h.
@@ -202,26 +204,29 @@ class WeightedVarianceErrorModel(WeightedMeanErrorModel):
         What rounding may take from the mean, as a part of h.
     """
 
-    half: float
+    half_width: float
     mean_noise: Floats
     rounding: Floats
 
     @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell."""
-        away = np.minimum(2.0 * self.most + self.rounding, 1.0)
-        mean = self.half**2 * away * (2.0 - away)
+        away = np.minimum(2.0 * self.max_bias + self.rounding, 1.0)
+        mean = self.half_width**2 * away * (2.0 - away)
         return np.asarray(
-            self.unit * np.where(self.live, self.most + SECOND_MOMENT_ROUNDING + mean, self.missed)
+            self.unit
+            * np.where(
+                self.noised, self.max_bias + SECOND_MOMENT_ROUNDING + mean, self.constant_error
+            )
         )
 
     @property
     def bound95(self) -> Floats:
         """Error of each cell not exceeded with probability 95 percent, whatever the values."""
-        b = 2.0 * self.half * self.mean_noise
-        mean = 2.0 * self.half * b * LN40 + (LN40**2 - 2.0) * b**2
+        b = 2.0 * self.half_width * self.mean_noise
+        mean = 2.0 * self.half_width * b * LN40 + (LN40**2 - 2.0) * b**2
         return np.asarray(
-            self.bias + self.scale * LN40 + self.unit * np.where(self.live, mean, 0.0)
+            self.bias + self.scale * LN40 + self.unit * np.where(self.noised, mean, 0.0)
         )
 
 
@@ -233,13 +238,13 @@ class TwoStageErrorModel(WeightedMeanErrorModel):
 
     Attributes
     ----------
-    loud : ndarray of float, shape (n_cells,)
+    noise_quantile95 : ndarray of float, shape (n_cells,)
         What the size of the noise exceeds with probability 5 percent at most, for a unit of 1.
     """
 
-    loud: Floats
+    noise_quantile95: Floats
 
     @property
     def bound95(self) -> Floats:
         """Error of each cell not exceeded with probability 95 percent."""
-        return np.asarray(self.bias + self.unit * self.loud)
+        return np.asarray(self.bias + self.unit * self.noise_quantile95)

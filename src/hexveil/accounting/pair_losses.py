@@ -60,24 +60,23 @@ class LossParameters(NamedTuple):
 
     Attributes
     ----------
-    total : records
-    kept, noise : threshold of the mean, and its noise in records
-    steps : quanta in the bounds; 0 where what is kept need not be whole
-    variance_kept, variance_noise : the same for the variance, its noise for bounds of width 1
-    whole, variance_whole : whether nothing is put at the middle, for the mean and the variance
-    mean_live, variance_live : whether the statistic is asked for
+    records : records cap, noise : threshold of the mean, and its noise in records span_quanta :
+    quanta in the bounds; 0 where what is kept need not be whole variance_cap, variance_noise : the
+    same for the variance, its noise for bounds of width 1 unclipped, variance_unclipped : whether
+    nothing is put at the middle, for the mean and the variance publishes_mean, publishes_variance :
+    whether the statistic is asked for
     """
 
-    total: Ints
-    kept: Ints
+    records: Ints
+    cap: Ints
     noise: Floats
-    steps: Floats
-    variance_kept: Ints
+    span_quanta: Floats
+    variance_cap: Ints
     variance_noise: Floats
-    whole: NDArray[np.bool_]
-    variance_whole: NDArray[np.bool_]
-    mean_live: NDArray[np.bool_]
-    variance_live: NDArray[np.bool_]
+    unclipped: NDArray[np.bool_]
+    variance_unclipped: NDArray[np.bool_]
+    publishes_mean: NDArray[np.bool_]
+    publishes_variance: NDArray[np.bool_]
 
 
 N_PARAMETERS = len(LossParameters._fields)
@@ -109,13 +108,13 @@ def _charged(pairs: Pairs, *given: NDArray[Any]) -> Floats:
     here = pairs.cell
     terms = np.zeros(pairs.n.size)
     asked = 0
-    if cells.mean_live.any():
-        some = contributed_records(pairs, cells.kept, cells.steps, factor) * stay
+    if cells.publishes_mean.any():
+        some = contributed_records(pairs, cells.cap, cells.span_quanta, factor) * stay
         terms += _mean_charge(some, cells.noise[here])
         asked += 1
-    if cells.variance_live.any():
+    if cells.publishes_variance.any():
         some = (
-            contributed_records(pairs, cells.variance_kept, np.zeros_like(cells.steps), factor)
+            contributed_records(pairs, cells.variance_cap, np.zeros_like(cells.span_quanta), factor)
             * stay
         )
         terms += _variance_charge(pairs, cells, some)
@@ -130,9 +129,9 @@ def _mean_charge(some: Floats, noise: Floats) -> Floats:
 
 def _variance_charge(pairs: Pairs, cells: LossParameters, some: Floats) -> Floats:
     here = pairs.cell
-    total, noise = cells.total[here], cells.variance_noise[here]
+    total, noise = cells.records[here], cells.variance_noise[here]
     bound = variance_sensitivity_bound(some / total)
-    moved = np.where(cells.variance_whole[here], variance_share(pairs.n, total), bound)
+    moved = np.where(cells.variance_unclipped[here], variance_share(pairs.n, total), bound)
     live = (noise > 0) & (some > 0)
     return np.where(
         live, np.divide(moved, noise, out=np.zeros_like(noise), where=live) + VARIANCE_LATTICE, 0.0
@@ -144,13 +143,13 @@ def _joint_charge(pairs: Pairs, cells: LossParameters, plain: Floats) -> Floats:
 
     Only where nothing of the cell is put at the middle (accounting/privacy_loss.py).
     """
-    mean, variance = cells.noise / cells.total, cells.variance_noise
-    whole = (mean > 0) & (variance > 0) & cells.whole & cells.variance_whole
-    large = np.flatnonzero(whole[pairs.cell] & (2 * pairs.n > cells.total[pairs.cell] + 1))
+    mean, variance = cells.noise / cells.records, cells.variance_noise
+    whole = (mean > 0) & (variance > 0) & cells.unclipped & cells.variance_unclipped
+    large = np.flatnonzero(whole[pairs.cell] & (2 * pairs.n > cells.records[pairs.cell] + 1))
     if not large.size:
         return plain
     cell = pairs.cell[large]
-    reach, b, c = pairs.n[large] / cells.total[cell], mean[cell], variance[cell]
+    reach, b, c = pairs.n[large] / cells.records[cell], mean[cell], variance[cell]
     z = np.minimum(reach, (1.0 + c / b) / 2.0)
     joint = plain.copy()
     joint[large] = np.minimum(plain[large], z / b + z * (1.0 - z) / c + VARIANCE_LATTICE)

@@ -94,7 +94,7 @@ def coarser(run: Run, facts: PublicMetadata) -> Plan | None:
 
 def too_fine(plan: Plan) -> str | None:
     """Return why the grid is too fine for the fleet, with advice; None if it is not."""
-    if plan.support.supported:
+    if plan.support.beats_constant:
         return None
     with show_progress("Looking for a usable grid"):
         return advice(plan).text
@@ -113,22 +113,22 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "cells": support.cells,
         "users": support.users,
         "records": int(plan.occupancy.n.sum()),
-        "epsilon_requested": float(plan.asked),
+        "epsilon_requested": float(plan.requested_epsilon),
         "epsilon": float(plan.epsilon),
         "l0_epsilon": float(plan.l0_epsilon),
         "method": plan.method,
         "statistics": list(plan.statistics),
-        "mean_error": plan.mean_error,
-        "max_error": plan.max_error,
+        "mean_error": plan.expected_error,
+        "max_error": plan.worst_case_error,
         "certificate": {
-            "about": plan.certifies,
+            "about": plan.bound_kind,
             "gap": gap(plan),
             "lower_bound": plan.lower_bound,
         },
         "baseline_error": support.baseline_error,
         "floor": support.floor,
         "better": support.better,
-        "supported": support.supported,
+        "supported": support.beats_constant,
     }
 
 
@@ -152,7 +152,7 @@ def grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
     """
     facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here
-    if not plan.asked:
+    if not plan.requested_epsilon:
         return None
     units = [facts.privacy_unit]
     timed = run.columns.time is not None and facts.identity.get("timezone", "none") != "none"

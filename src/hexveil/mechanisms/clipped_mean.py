@@ -87,13 +87,13 @@ def lattice(plan: Plan, scale: ValueLattice) -> Lattice:
     pairs, which = np.unique(np.stack([plan.lower, plan.upper], 1), axis=0, return_inverse=True)
     ends = np.array(
         [
-            [scale.to_steps(low, "lower bound"), scale.to_steps(high, "upper bound")]
+            [scale.to_quanta(low, "lower bound"), scale.to_quanta(high, "upper bound")]
             for low, high in pairs.tolist()
         ],
         dtype=np.int64,
     )[which.reshape(-1)]
     steps = ends[:, 1] - ends[:, 0]
-    where = Lattice(ends[:, 0], steps, _noise(steps, plan.noise_records))
+    where = Lattice(ends[:, 0], steps, _noise(steps, plan.noise_scale_records))
     _check_noise(plan, where)
     return where
 
@@ -107,7 +107,7 @@ def _noise(steps: NDArray[np.int64], noise_records: NDArray[np.float64]) -> NDAr
 
 def live_cells(plan: Plan) -> NDArray[np.int64]:
     """Return the numbers of the cells whose mean is noised; of the others no value is read."""
-    return np.flatnonzero(plan.noise_records > 0)
+    return np.flatnonzero(plan.noise_scale_records > 0)
 
 
 def half_widths(
@@ -137,10 +137,10 @@ def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]
     It leaves only through the noise door. One user moves entry g by at most 2 w (module head).
     The sums of cells without noise are not looked at.
     """
-    rows = plan.rows
-    cells = where.lower, where.steps, plan.noise_records, *plan.thresholds("mean")
-    dropped = () if rows.dropped is None else (rows.dropped,)
-    return np.asarray(dataset.map_cells(_statistic, cells, (rows.factor,), dropped))
+    rows = plan.allocation
+    cells = where.lower, where.steps, plan.noise_scale_records, *plan.caps_and_quanta("mean")
+    dropped = () if rows.suppressed_pairs is None else (rows.suppressed_pairs,)
+    return np.asarray(dataset.map_cells(_statistic, cells, (rows.contribution_factor,), dropped))
 
 
 def _statistic(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
@@ -176,7 +176,7 @@ def losses(plan: Plan, where: Lattice) -> NDArray[np.float64]:
     The mean's noise is that which goes to the noise library (`Lattice.noise`); the variance's is
     `variance.STEPS` on a lattice made from the plan's own noise (mechanisms/clipped_variance.py).
     """
-    cells, users, dropped = plan.charges
+    cells, users, dropped = plan.loss_parameters
     given = cells._replace(noise=where.noise / (2.0 * where.steps))
     return np.asarray(plan.occupancy.map_users(pair_losses, given, users, dropped))
 
@@ -194,7 +194,7 @@ def grid(plan: Plan, scale: ValueLattice) -> tuple[NDArray[np.float64], NDArray[
 
     Public: it follows from bounds, quantum and counts.
     """
-    live = plan.noise_records > 0
+    live = plan.noise_scale_records > 0
     middle = plan.lower + plan.span / 2.0
     step = float(scale.quantum) / (2.0 * plan.occupancy.records_per_cell)
     return np.where(live, plan.lower, middle), np.where(live, step, 0.0)
@@ -202,12 +202,12 @@ def grid(plan: Plan, scale: ValueLattice) -> tuple[NDArray[np.float64], NDArray[
 
 def _check_rows(plan: Plan) -> None:
     """Refuse rows under which the loss that the plan states would not hold."""
-    noise, kept = plan.noise_records, plan.kept
+    noise, kept = plan.noise_scale_records, plan.contribution_cap
     if not (np.isfinite(noise) & np.where(kept > 0, noise > 0, noise >= 0)).all():
         raise InputError("the plan has a cell that keeps records without noise; plan again.")
-    if (kept < 0).any() or (plan.rows.variance_kept < 0).any():
+    if (kept < 0).any() or (plan.allocation.variance_cap < 0).any():
         raise InputError("the plan has a cell that keeps fewer than no records; plan again.")
-    parts = plan.rows.factor * GRAIN
+    parts = plan.allocation.contribution_factor * GRAIN
     if not ((parts >= 0) & (parts <= GRAIN) & (parts == np.floor(parts))).all():
         raise InputError(
             "the plan has a factor that is not a multiple of 2^-30 from 0 to 1; plan again."
@@ -216,10 +216,10 @@ def _check_rows(plan: Plan) -> None:
 
 def _check_sums(plan: Plan, scale: ValueLattice) -> None:
     most = int(plan.occupancy.records_per_cell.max())
-    if 4 * scale.steps * most >= ROOM:
+    if 4 * scale.span_quanta * most >= ROOM:
         raise InputError(
-            f"a cell of {most} records on a lattice of {scale.steps} steps does not fit whole "
-            "numbers of 64 bits; use a coarser quantum."
+            f"a cell of {most} records on a lattice of {scale.span_quanta} steps does not fit "
+            "whole numbers of 64 bits; use a coarser quantum."
         )
 
 
@@ -227,6 +227,6 @@ def _check_noise(plan: Plan, where: Lattice) -> None:
     records = plan.occupancy.records_per_cell
     if not (2.0 * where.steps * records + TAIL * where.noise < ROOM).all():
         raise InputError(
-            f"noise for epsilon {float(plan.asked):.3g} does not fit whole numbers of 64 bits; "
-            "ask for a larger epsilon or use a coarser quantum."
+            f"noise for epsilon {float(plan.requested_epsilon):.3g} does not fit whole numbers "
+            "of 64 bits; ask for a larger epsilon or use a coarser quantum."
         )

@@ -61,7 +61,7 @@ STEPS = 2**30
 
 def live_cells(plan: Plan) -> NDArray[np.int64]:
     """Return the numbers of the cells whose variance is noised; of the others no value is read."""
-    return np.flatnonzero(plan.rows.variance_noise > 0)
+    return np.flatnonzero(plan.allocation.variance_noise > 0)
 
 
 def check(dataset: Dataset, plan: Plan, where: Lattice) -> None:
@@ -73,15 +73,15 @@ def check(dataset: Dataset, plan: Plan, where: Lattice) -> None:
         If a noised cell has bounds narrower than the records', there are no sums of squares, or
         statistic and noise could leave 64 bits.
     """
-    if "variance" not in plan.parts or plan.rows.interval is not None:
+    if "variance" not in plan.error_models or plan.allocation.clipping_range is not None:
         return  # under a private interval: mechanisms/weighted_variance.py
-    noise = plan.rows.variance_noise
+    noise = plan.allocation.variance_noise
     if not (np.isfinite(noise) & (noise >= 0)).all():
         raise InputError("the plan has a variance whose noise is no number; plan again.")
     live = live_cells(plan)
     if not live.size:
         return
-    _check_bounds(where, live, dataset.public.scale)
+    _check_bounds(where, live, dataset.public.lattice)
     if not dataset.has_squares:
         raise InputError(
             "a variance needs sums of squares, which these records have not: give sum_sq with sums "
@@ -89,8 +89,8 @@ def check(dataset: Dataset, plan: Plan, where: Lattice) -> None:
         )
     if not (Fraction(1) / (4 * Fraction(float(noise[live].min()))) + int(TAIL)) * STEPS < ROOM:
         raise InputError(
-            f"variances at epsilon {float(plan.asked):.3g} are finer than whole numbers of 64 bits "
-            "can say; ask for a smaller epsilon."
+            f"variances at epsilon {float(plan.requested_epsilon):.3g} are finer than whole "
+            "numbers of 64 bits can say; ask for a smaller epsilon."
         )
 
 
@@ -103,10 +103,10 @@ def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]
     2^30 (its sensitivity) / b + 1, by nothing if nothing of it is kept (module head). The sums of
     cells without noise are not looked at.
     """
-    rows, occupancy = plan.rows, plan.occupancy
-    cells = where.steps, occupancy.records_per_cell, rows.variance_noise, rows.variance_kept
-    dropped = () if rows.dropped is None else (rows.dropped,)
-    return np.asarray(dataset.map_cells(_statistic, cells, (rows.factor,), dropped))
+    rows, occupancy = plan.allocation, plan.occupancy
+    cells = where.steps, occupancy.records_per_cell, rows.variance_noise, rows.variance_cap
+    dropped = () if rows.suppressed_pairs is None else (rows.suppressed_pairs,)
+    return np.asarray(dataset.map_cells(_statistic, cells, (rows.contribution_factor,), dropped))
 
 
 def _statistic(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
@@ -143,9 +143,11 @@ def _statistic(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
 
 def variances(noisy: NDArray[np.int64], plan: Plan) -> NDArray[np.float64]:
     """Return the published variance of each cell from its noisy whole number, squared units."""
-    part = plan.parts["variance"]
-    shown = part.noise * (noisy / STEPS) + centring(part.away)
-    return np.asarray(part.unit * np.where(part.live, shown, part.missed), dtype=np.float64)
+    part = plan.error_models["variance"]
+    shown = part.noise * (noisy / STEPS) + centring(part.clipped_share)
+    return np.asarray(
+        part.unit * np.where(part.noised, shown, part.constant_error), dtype=np.float64
+    )
 
 
 def grid(plan: Plan) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -153,8 +155,8 @@ def grid(plan: Plan) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
     Public: it follows from bounds, noise and what the plan keeps.
     """
-    part = plan.parts["variance"]
-    start = np.where(part.live, centring(part.away), part.missed)
+    part = plan.error_models["variance"]
+    start = np.where(part.noised, centring(part.clipped_share), part.constant_error)
     return part.unit * start, part.unit * part.noise / STEPS
 
 
@@ -169,7 +171,7 @@ def centring(away: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _check_bounds(where: Lattice, live: NDArray[np.int64], scale: ValueLattice) -> None:
     """Refuse narrower bounds: of squares of values clamped to them no sum is kept."""
-    if (where.lower[live] > 0).any() or (where.steps[live] < scale.steps).any():
+    if (where.lower[live] > 0).any() or (where.steps[live] < scale.span_quanta).any():
         raise InputError(
             "a variance needs the bounds that the records were read with; leave bounds out of the "
             "plan, or read the records with the narrower bounds."

@@ -84,7 +84,7 @@ def ballot(
     epsilon : Fraction
         What both choices cost every user together.
     """
-    steps = facts.scale.steps
+    steps = facts.lattice.span_quanta
     number = min(steps, POINTS)
     points = np.array([steps * k // number for k in range(number + 1)], dtype=np.int64)
     vote = GRAIN // facts.occupancy.cells_per_user[facts.occupancy.user]

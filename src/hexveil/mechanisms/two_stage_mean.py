@@ -86,7 +86,7 @@ class Parts:
 
 def parts_of(plan: Plan) -> Parts:
     """Return interval, steps, and the noise of the way `direct`, of a plan that has them."""
-    interval, steps = plan.rows.interval, plan.rows.steps
+    interval, steps = plan.allocation.clipping_range, plan.allocation.two_stage
     assert interval is not None  # noqa: S101  only such plans come here
     assert steps is not None  # noqa: S101
     return Parts(interval, steps, plan.mean_noise)
@@ -99,7 +99,7 @@ def empty(plan: Plan) -> Whole:
         RANGES: 4,
         COARSE_SUMS: cells,
         CENTRES: cells,
-        CLASSES: parts_of(plan).steps.class_noise.size,
+        CLASSES: parts_of(plan).steps.cluster_noise.size,
         "mean": cells,
     }
     return {name: np.zeros(size, dtype=np.int64) for name, size in sizes.items()}
@@ -108,10 +108,10 @@ def empty(plan: Plan) -> Whole:
 def stages(dataset: Dataset, plan: Plan) -> Stages:
     """Yield the private stages, and return all that they found, by name."""
     numbers, facts, made = empty(plan), dataset.public, parts_of(plan)
-    steps, interval = facts.scale.steps, made.interval
+    steps, interval = facts.lattice.span_quanta, made.interval
     asked = range_quantiles.ballot(facts, interval.quantiles, interval.epsilon)
     base = range_quantiles.interval((yield range_stage(dataset, asked)), asked, steps)
-    first = widened(base, steps, made.steps.stretch)
+    first = widened(base, steps, made.steps.widening)
     about = residual_radius.measure(
         plan.occupancy, first[1] - first[0], RESIDUAL_QUANTILE, made.steps.epsilon
     )
@@ -145,7 +145,7 @@ def _inside_stage(
 
         def drawn() -> Ints:
             inside = draw()
-            way = _way(plan, base, inside, dataset.public.scale.steps)
+            way = _way(plan, base, inside, dataset.public.lattice.span_quanta)
             return np.array([inside, STRATEGIES.index(way)], dtype=np.int64)
 
         return drawn
@@ -156,8 +156,8 @@ def _inside_stage(
 def _way(plan: Plan, base: tuple[int, int], inside: int, steps: int) -> str:
     """Return the way of least predicted error for what was found."""
     made = parts_of(plan)
-    direct = made.interval.found(widened(base, steps, made.interval.stretch), steps)
-    first = widened(base, steps, made.steps.stretch)
+    direct = made.interval.with_ends(widened(base, steps, made.interval.widening), steps)
+    first = widened(base, steps, made.steps.widening)
     found = StageOutputs("direct", first, 1, inside, steps)
     return select_strategy(
         plan.occupancy, direct, made.noise, made.steps, released_widths(direct, found)
@@ -168,9 +168,9 @@ def ranges(plan: Plan, numbers: Whole, steps: int) -> StageOutputs:
     """Return what was found before the cells' own numbers, from what the ledger stores."""
     made = parts_of(plan)
     low, high, inside, way = map(int, numbers[RANGES])
-    first, name = widened((low, high), steps, made.steps.stretch), STRATEGIES[way]
+    first, name = widened((low, high), steps, made.steps.widening), STRATEGIES[way]
     if name == "direct":
-        direct = widened((low, high), steps, made.interval.stretch)
+        direct = widened((low, high), steps, made.interval.widening)
         return StageOutputs(name, direct, 1, inside, steps)
     own = user_mean_range(first, inside) if name == "users" else None
     return StageOutputs(
@@ -195,21 +195,21 @@ def _direct(dataset: Dataset, plan: Plan, found: StageOutputs, numbers: Whole) -
 def _users(dataset: Dataset, plan: Plan, found: StageOutputs, numbers: Whole) -> Stages:
     """Yield the stage of class means, and of weighted averages of distances from users' means."""
     occupancy, steps = plan.occupancy, parts_of(plan).steps
-    assert found.own is not None  # noqa: S101  see ranges
-    low, high = found.own
-    in_classes = scales_of(steps.class_noise, steps.class_totals(), high - low)
-    in_cells = scales_of(steps.noise, steps.totals(occupancy), 2 * found.half)
+    assert found.user_mean_range is not None  # noqa: S101  see ranges
+    low, high = found.user_mean_range
+    in_classes = scales_of(steps.cluster_noise, steps.cluster_totals(), high - low)
+    in_cells = scales_of(steps.noise, steps.totals(occupancy), 2 * found.half_width)
 
     def lost() -> Floats:
-        by_class = steps.class_weight * float(high - low) / in_classes[steps.of]
-        return by_class + losses(occupancy, steps.weight, 2 * found.half, in_cells)
+        by_class = steps.cluster_weight * float(high - low) / in_classes[steps.labels]
+        return by_class + losses(occupancy, steps.weight, 2 * found.half_width, in_cells)
 
     def measure() -> Draw:
         total, n = residual_radius.own_means(dataset)
         centre = np.clip(total, low * n, high * n) // n
-        classed = np.zeros(steps.class_noise.size, dtype=np.int64)
-        np.add.at(classed, steps.of, steps.class_weight * centre)
-        each = _around(dataset, plan, centre[occupancy.user], steps.weight, found.half)
+        classed = np.zeros(steps.cluster_noise.size, dtype=np.int64)
+        np.add.at(classed, steps.labels, steps.cluster_weight * centre)
+        each = _around(dataset, plan, centre[occupancy.user], steps.weight, found.half_width)
         values = np.concatenate((classed, _by_cell(plan, each)))
         return noised(values, np.concatenate((in_classes, in_cells)))
 
@@ -229,17 +229,17 @@ def _cells(dataset: Dataset, plan: Plan, found: StageOutputs, numbers: Whole) ->
         lambda: losses(occupancy, weight, _width(found), coarse),
         lambda: noised(statistic(dataset, weight, found.ends), coarse),
     )
-    seen = undone(plan, replace(found, coarse=numbers[COARSE_SUMS] / total), None)
-    centre = np.clip(np.rint(seen.estimate), 0, found.steps).astype(np.int64)
-    fine = scales_of(made.noise, total, 2 * found.half, 1 - FIRST_STAGE_SHARE)
+    seen = undone(plan, replace(found, first_stage_means=numbers[COARSE_SUMS] / total), None)
+    centre = np.clip(np.rint(seen.estimate), 0, found.span_quanta).astype(np.int64)
+    fine = scales_of(made.noise, total, 2 * found.half_width, 1 - FIRST_STAGE_SHARE)
 
     def measure() -> Draw:
-        each = _around(dataset, plan, centre[occupancy.cell], weight, found.half)
+        each = _around(dataset, plan, centre[occupancy.cell], weight, found.half_width)
         draw = noised(_by_cell(plan, each), fine)
         # A centre could be another on another processor, and the result is around this one.
         return lambda: np.concatenate((centre, draw()))
 
-    lost = partial(losses, occupancy, weight, 2 * found.half, fine)
+    lost = partial(losses, occupancy, weight, 2 * found.half_width, fine)
     drawn = yield Stage(CELLS, 2 * fine.size, lost, measure)
     numbers[CENTRES], numbers["mean"] = np.split(drawn, 2)
     return numbers
@@ -264,21 +264,21 @@ def _width(found: StageOutputs) -> int:
 
 def found_by(plan: Plan, numbers: Whole, facts: PublicMetadata) -> Plan:
     """Return the plan with what a release found: widths, the way, first averages."""
-    made, steps = parts_of(plan), facts.scale.steps
+    made, steps = parts_of(plan), facts.lattice.span_quanta
     found = ranges(plan, numbers, steps)
-    if found.way == "cells":
+    if found.strategy == "cells":
         coarse = numbers[COARSE_SUMS] / made.interval.totals(plan.occupancy)
-        found = replace(found, coarse=coarse, centre=numbers[CENTRES])
-    if found.way == "users":
-        found = replace(found, classes=numbers[CLASSES] / made.steps.class_totals())
+        found = replace(found, first_stage_means=coarse, centre=numbers[CENTRES])
+    if found.strategy == "users":
+        found = replace(found, cluster_means=numbers[CLASSES] / made.steps.cluster_totals())
     low, high = map(int, numbers[RANGES][:2])
-    direct = widened((low, high), steps, made.interval.stretch)
+    direct = widened((low, high), steps, made.interval.widening)
     rows = replace(
-        plan.rows,
-        interval=made.interval.found(direct, steps),
-        steps=replace(made.steps, found=found),
+        plan.allocation,
+        clipping_range=made.interval.with_ends(direct, steps),
+        two_stage=replace(made.steps, outputs=found),
     )
-    return replace(plan, rows=rows)
+    return replace(plan, allocation=rows)
 
 
 def means(numbers: Whole, plan: Plan, scale: ValueLattice) -> Floats:
@@ -286,12 +286,12 @@ def means(numbers: Whole, plan: Plan, scale: ValueLattice) -> Floats:
     made, found = parts_of(plan), _found(plan)
     total = _totals(plan)
     own = numbers["mean"] / total
-    if found.way == "cells":
+    if found.strategy == "cells":
         own = own + numbers[CENTRES]
-    if found.way == "users":
-        assert found.classes is not None  # noqa: S101  see found_by
-        share = made.steps.grouping(plan.occupancy).share
-        own = np.rint((own + _mixed(share, found.classes)) * total) / total
+    if found.strategy == "users":
+        assert found.cluster_means is not None  # noqa: S101  see found_by
+        share = made.steps.clusters(plan.occupancy).share
+        own = np.rint((own + _mixed(share, found.cluster_means)) * total) / total
     return np.asarray(plan.lower + float(scale.quantum) * own, dtype=np.float64)
 
 
@@ -317,21 +317,21 @@ def undone(plan: Plan, found: StageOutputs, second: Floats | None) -> DeclippedE
         What the second step published, in quanta; None before it.
     """
     noise = parts_of(plan).noise
-    assert found.coarse is not None  # noqa: S101
+    assert found.first_stage_means is not None  # noqa: S101
     flat = np.ones(noise.size)
     low, high = found.ends
     first = NoisyObservation(
-        found.coarse,
+        found.first_stage_means,
         flat * (low + high) / 2.0,
         noise / float(FIRST_STAGE_SHARE) * (high - low),
         (high - low) / 2.0,
     )
-    spread = within_cell_sd(high - low, found.inside)
+    spread = within_cell_sd(high - low, found.residual_radius)
     if second is None:
         return estimate_declipped([first], spread)
     assert found.centre is not None  # noqa: S101
-    scale = noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * found.half
-    own = NoisyObservation(second, found.centre.astype(np.float64), scale, float(found.half))
+    scale = noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * found.half_width
+    own = NoisyObservation(second, found.centre.astype(np.float64), scale, float(found.half_width))
     return estimate_declipped([first, own], spread, fit_sd=True)
 
 
@@ -362,8 +362,8 @@ def narrowed(plan: Plan) -> bool:
 
 def way(plan: Plan) -> str:
     """Return the way that a release went; nothing where it has no steps, or is not made yet."""
-    steps = plan.rows.steps
-    return "" if steps is None or steps.found is None else steps.found.way
+    steps = plan.allocation.two_stage
+    return "" if steps is None or steps.outputs is None else steps.outputs.strategy
 
 
 def start(plan: Plan, noisy: Floats) -> Start:
@@ -376,29 +376,31 @@ def start(plan: Plan, noisy: Floats) -> Start:
     noisy : ndarray of float, shape (n_cells,)
         The published means, in value units.
     """
-    found, part = _found(plan), plan.parts["mean"]
+    found, part = _found(plan), plan.error_models["mean"]
     assert isinstance(part, TwoStageErrorModel)  # noqa: S101  so are all of plans in steps
-    quantum = plan.span / found.steps
-    if found.way == "cells":
+    quantum = plan.span / found.span_quanta
+    if found.strategy == "cells":
         seen = undone(plan, found, (noisy - plan.lower) / quantum)
         own = quantum * seen.sd / math.sqrt(2.0)
         made = parts_of(plan)
         _, width, half = released_widths(made.interval, found)
         _, off = predict_cell_residual_error(plan.occupancy, made.interval, made.noise, width, half)
         return Start(plan.lower + quantum * seen.estimate, own, plan.span * off, 0.0)
-    assert found.own is not None  # noqa: S101  see ranges
-    assert found.classes is not None  # noqa: S101  see found_by
+    assert found.user_mean_range is not None  # noqa: S101  see ranges
+    assert found.cluster_means is not None  # noqa: S101  see found_by
     steps = parts_of(plan).steps
-    share = steps.grouping(plan.occupancy).share
-    moved = _mixed(share, np.clip(found.classes, *found.own) - found.classes)
+    share = steps.clusters(plan.occupancy).share
+    moved = _mixed(
+        share, np.clip(found.cluster_means, *found.user_mean_range) - found.cluster_means
+    )
     common = share.mean(axis=0)
-    noise = quantum[0] * (found.own[1] - found.own[0]) * steps.class_noise
+    noise = quantum[0] * (found.user_mean_range[1] - found.user_mean_range[0]) * steps.cluster_noise
     apart = (share - common) ** 2 @ noise**2
-    own = np.sqrt(apart + (2.0 * quantum * found.half * steps.noise) ** 2)
+    own = np.sqrt(apart + (2.0 * quantum * found.half_width * steps.noise) ** 2)
     return Start(
         noisy + quantum * moved,
         own,
-        part.unit * part.likely,
+        part.unit * part.expected_bias,
         math.sqrt(2.0 * float(common**2 @ noise**2)),
     )
 
@@ -412,9 +414,9 @@ def check(plan: Plan, scale: ValueLattice) -> None:
         If a weight is below zero, a cell or class has none or no noise, or statistic and noise
         could leave 64 bits.
     """
-    if plan.rows.steps is None:
+    if plan.allocation.two_stage is None:
         return
-    steps = plan.rows.steps
+    steps = plan.allocation.two_stage
     made = parts_of(plan)
     pairs = (
         (
@@ -422,22 +424,22 @@ def check(plan: Plan, scale: ValueLattice) -> None:
             made.interval.totals(plan.occupancy),
             made.noise / float(FIRST_STAGE_SHARE),
         ),
-        (steps.class_weight, steps.class_totals(), steps.class_noise),
+        (steps.cluster_weight, steps.cluster_totals(), steps.cluster_noise),
         (steps.weight, steps.totals(plan.occupancy), steps.noise),
     )
     for weight, total, noise in pairs:
         if (weight < 0).any() or (total <= 0).any() or not (noise > 0).all():
             raise InputError("the plan has a class or cell without weights or noise; plan again.")
-        widest = 2 * scale.steps
+        widest = 2 * scale.span_quanta
         if not (2.0 * widest * total + TAIL * scales_of(noise, total, widest) < ROOM).all():
             raise InputError(
-                f"noise for epsilon {float(plan.asked):.3g} does not fit whole numbers of 64 bits; "
-                "ask for a larger epsilon or use a coarser quantum."
+                f"noise for epsilon {float(plan.requested_epsilon):.3g} does not fit whole numbers "
+                "of 64 bits; ask for a larger epsilon or use a coarser quantum."
             )
 
 
 def _found(plan: Plan) -> StageOutputs:
-    found = parts_of(plan).steps.found
+    found = parts_of(plan).steps.outputs
     assert found is not None  # noqa: S101  after a release
     return found
 
@@ -445,6 +447,6 @@ def _found(plan: Plan) -> StageOutputs:
 def _totals(plan: Plan) -> Ints:
     """Return the sum of weights of each cell in the way that was taken."""
     made = parts_of(plan)
-    if _found(plan).way == "users":
+    if _found(plan).strategy == "users":
         return made.steps.totals(plan.occupancy)
     return made.interval.totals(plan.occupancy)

@@ -132,7 +132,7 @@ def check(plan: Plan, scale: ValueLattice) -> None:
         If a weight is below zero, a cell has none or no noise, the plan's bounds are not the
         records', or contributions, statistic and noise could leave 64 bits.
     """
-    interval = plan.rows.interval
+    interval = plan.allocation.clipping_range
     if interval is None:
         return
     noise = plan.mean_noise
@@ -149,17 +149,17 @@ def check(plan: Plan, scale: ValueLattice) -> None:
             "so many records of one user do not fit whole numbers of 64 bits with their weight; "
             'ask for clipping_range "bounds".'
         )
-    if plan.rows.steps is not None:
+    if plan.allocation.two_stage is not None:
         return  # mechanisms/two_stage_mean.py looks at all its numbers
-    reach = 2.0 * scale.steps * _totals(plan)
-    if not (reach + TAIL * scales(plan, scale.steps) < ROOM).all():
+    reach = 2.0 * scale.span_quanta * _totals(plan)
+    if not (reach + TAIL * scales(plan, scale.span_quanta) < ROOM).all():
         raise InputError(
-            f"noise for epsilon {float(plan.asked):.3g} does not fit whole numbers of 64 bits; "
-            "ask for a larger epsilon or use a coarser quantum."
+            f"noise for epsilon {float(plan.requested_epsilon):.3g} does not fit whole numbers "
+            "of 64 bits; ask for a larger epsilon or use a coarser quantum."
         )
 
 
 def _totals(plan: Plan) -> Ints:
-    interval = plan.rows.interval
+    interval = plan.allocation.clipping_range
     assert interval is not None  # noqa: S101  only plans with weights come here
     return interval.totals(plan.occupancy)

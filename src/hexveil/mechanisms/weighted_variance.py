@@ -107,7 +107,7 @@ def statistic(dataset: Dataset, interval: PrivateClippingRange, ends: tuple[int,
     occupancy, sums = dataset.occupancy, dataset.sums
     assert sums.total_sq is not None  # noqa: S101  see check
     middle, _, radius = centre_and_radius(
-        ends, dataset.public.scale.steps, interval.radius or Fraction(1)
+        ends, dataset.public.lattice.span_quanta, interval.radius or Fraction(1)
     )
     three = occupancy.n, sums.total, sums.total_sq
     each = contributions(three, _weights(occupancy, interval), middle, radius)
@@ -130,8 +130,8 @@ def scales(plan: Plan) -> Floats:
 
     Noise of any scale is as good for a cell whose number is 0 whatever the values are.
     """
-    found = weighted_mean.scales_of(plan.rows.variance_noise, _totals(plan), 2**BITS)
-    return np.where(plan.parts["variance"].live, found, 1.0)
+    found = weighted_mean.scales_of(plan.allocation.variance_noise, _totals(plan), 2**BITS)
+    return np.where(plan.error_models["variance"].noised, found, 1.0)
 
 
 def variances(noisy: Mapping[str, Ints], plan: Plan) -> Floats:
@@ -139,26 +139,26 @@ def variances(noisy: Mapping[str, Ints], plan: Plan) -> Floats:
 
     The plan is one with the interval that was found.
     """
-    interval, total = plan.rows.interval, _totals(plan)
+    interval, total = plan.allocation.clipping_range, _totals(plan)
     assert interval is not None  # noqa: S101  see _totals
     assert interval.ends is not None  # noqa: S101  it was found
-    assert interval.steps is not None  # noqa: S101  it was found
+    assert interval.span_quanta is not None  # noqa: S101  it was found
     middle, _, radius = centre_and_radius(
-        interval.ends, interval.steps, interval.radius or Fraction(1)
+        interval.ends, interval.span_quanta, interval.radius or Fraction(1)
     )
     second = noisy["variance"] / (total * 2.0**BITS)
     away = (noisy["mean"] - middle * total) / (total * float(radius))
     b = weighted_mean.scales(plan, interval.ends[1] - interval.ends[0]) / (total * float(radius))
     shown = np.where(
-        plan.parts["variance"].live, np.round((second - away**2 + 2.0 * b**2) * SHOWN), 0.0
+        plan.error_models["variance"].noised, np.round((second - away**2 + 2.0 * b**2) * SHOWN), 0.0
     )
     return np.asarray(shown * grid(plan)[1], dtype=np.float64)
 
 
 def grid(plan: Plan) -> tuple[Floats, Floats]:
     """Return where each cell's published variances can lie: a start, and a step."""
-    part = plan.parts["variance"]
-    step = np.where(part.live, part.unit / SHOWN, 0.0)
+    part = plan.error_models["variance"]
+    step = np.where(part.noised, part.unit / SHOWN, 0.0)
     return np.zeros_like(step), step
 
 
@@ -171,9 +171,9 @@ def check(dataset: Dataset, plan: Plan) -> None:
         If a cell has no noise, there are no sums of squares, or statistic and noise could leave 64
         bits.
     """
-    if plan.rows.interval is None or "variance" not in plan.parts:
+    if plan.allocation.clipping_range is None or "variance" not in plan.error_models:
         return
-    noise = plan.rows.variance_noise
+    noise = plan.allocation.variance_noise
     if not (np.isfinite(noise) & ((noise > 0) ^ has_single_record(plan.occupancy))).all():
         raise InputError("the plan has a variance without noise, or noise for one record's.")
     if not dataset.has_squares:
@@ -183,12 +183,12 @@ def check(dataset: Dataset, plan: Plan) -> None:
         )
     if not (2.0**BITS * _totals(plan) + TAIL * scales(plan) < ROOM).all():
         raise InputError(
-            f"noise of variances for epsilon {float(plan.asked):.3g} does not fit whole numbers of "
-            "64 bits; ask for a larger epsilon."
+            f"noise of variances for epsilon {float(plan.requested_epsilon):.3g} does not fit "
+            "whole numbers of 64 bits; ask for a larger epsilon."
         )
 
 
 def _totals(plan: Plan) -> Ints:
-    interval = plan.rows.interval
+    interval = plan.allocation.clipping_range
     assert interval is not None  # noqa: S101  only plans with weights come here
     return interval.totals(plan.occupancy)

@@ -157,7 +157,7 @@ class DistributedOccupancy(Occupancy):
         return self._counts[1]
 
     @cached_property
-    def largest(self) -> NDArray[np.int64]:
+    def largest_count(self) -> NDArray[np.int64]:
         """Largest count of a user in each cell; shape (n_cells,)."""
         return self._counts[2]
 

@@ -248,7 +248,7 @@ class Occupancy(ReadOnlyArrays):
         return _fixed(counted.astype(np.int64))
 
     @cached_property
-    def largest(self) -> NDArray[np.int64]:
+    def largest_count(self) -> NDArray[np.int64]:
         """Largest count of a user in each cell; shape (n_cells,)."""
         if not self.n_pairs:
             return np.zeros(0, dtype=np.int64)

@@ -31,7 +31,7 @@ UNITS: tuple[Unit, ...] = ("user", "user-day", "user-week")
 class ValueLattice:
     """Bounds and quantum of the value column: the public lattice on which sums are kept.
 
-    A value is kept as the whole number (value - lower) / quantum, from 0 to `steps`.
+    A value is kept as the whole number (value - lower) / quantum, from 0 to `span_quanta`.
 
     No value can cause an error: with quantum a / b in lowest terms, a value x is clamped to the
     bounds as a double and becomes x * b / a. a and b are at most 10^100, and the bounds at most
@@ -63,7 +63,7 @@ class ValueLattice:
                     f"{decimal_text(self.quantum)}; change one of them."
                 )
 
-        if self.steps >= MAX_QUANTA:
+        if self.span_quanta >= MAX_QUANTA:
             raise InputError(
                 f"the quantum {decimal_text(self.quantum)} divides the bounds into more steps than "
                 "sums of 64 bits can hold; use a coarser quantum."
@@ -81,14 +81,14 @@ class ValueLattice:
         return self.upper - self.lower
 
     @property
-    def steps(self) -> int:
+    def span_quanta(self) -> int:
         """Width of the bounds in quanta."""
         return int(self.span / self.quantum)
 
-    def to_steps(self, value: Number, name: str) -> int:
+    def to_quanta(self, value: Number, name: str) -> int:
         """Return a bound inside this scale in quanta above `lower`; refuse one off the lattice."""
         steps = (to_fraction(value, name) - self.lower) / self.quantum
-        if steps.denominator != 1 or not 0 <= steps <= self.steps:
+        if steps.denominator != 1 or not 0 <= steps <= self.span_quanta:
             raise InputError(
                 f"{name} {value} must be a multiple of the quantum {decimal_text(self.quantum)} "
                 f"within the bounds [{decimal_text(self.lower)}, {decimal_text(self.upper)}] "
@@ -117,7 +117,7 @@ class PublicMetadata:
     ----------
     occupancy : Occupancy
     cells : CellTable
-    scale : ValueLattice
+    lattice : ValueLattice
     privacy_unit : str
         The unit of privacy; `occupancy` numbers these units as its users.
     value, value_unit : str
@@ -132,7 +132,7 @@ class PublicMetadata:
 
     occupancy: Occupancy
     cells: CellTable
-    scale: ValueLattice
+    lattice: ValueLattice
     privacy_unit: Unit = "user"
     value: str = "value"
     value_unit: str = ""

@@ -30,50 +30,50 @@ class PlanAllocation(ReadOnlyArrays):
     ----------
     mechanism : str
         How one cell was planned.
-    kept : ndarray of int64, shape (n_cells,)
+    contribution_cap : ndarray of int64, shape (n_cells,)
         t: samples kept of a user for the mean; 0 publishes the middle of the bounds.
-    noise_records : ndarray of float, shape (n_cells,)
+    noise_scale_records : ndarray of float, shape (n_cells,)
         r: the mean's Laplace scale is U r / N; 0 where nothing is kept.
-    variance_kept : ndarray of int64, shape (n_cells,)
+    variance_cap : ndarray of int64, shape (n_cells,)
         The same for the variance; 0 publishes 1/8 of the squared span.
     variance_noise : ndarray of float, shape (n_cells,)
         The variance's Laplace scale as a part of U²; 0 where nothing is kept.
-    factor : ndarray of float, shape (n_users,)
+    contribution_factor : ndarray of float, shape (n_users,)
         What is kept of a user's samples in every cell, from 0 to 1: a multiple of 2^-30.
-    dropped : ndarray of bool, shape (n_pairs,), or None
+    suppressed_pairs : ndarray of bool, shape (n_pairs,), or None
         Pairs of which nothing is kept.
     cell_epsilon : Fraction or None
         The loss of one cell, where every cell has the same.
     lower_bound : float or None
         What no plan of the class can go below, rounded down.
-    certifies : str or None
+    bound_kind : str or None
         What `lower_bound` is about: "loss", "max error" or "mean error".
-    interval : PrivateClippingRange or None
+    clipping_range : PrivateClippingRange or None
         A private interval for user means, and their weights; then the mean's Laplace scale is the
         interval's width times r / N.
-    steps : TwoStagePlan or None
+    two_stage : TwoStagePlan or None
         With an interval: the further steps of a plan by clipping_range "two-stage"; the noise is
         then that of its way `direct`.
     """
 
     mechanism: str
-    kept: Ints
-    noise_records: Floats
-    variance_kept: Ints
+    contribution_cap: Ints
+    noise_scale_records: Floats
+    variance_cap: Ints
     variance_noise: Floats
-    factor: Floats
-    dropped: NDArray[np.bool_] | None = None
+    contribution_factor: Floats
+    suppressed_pairs: NDArray[np.bool_] | None = None
     cell_epsilon: Fraction | None = None
     lower_bound: float | None = None
-    certifies: str | None = None
-    interval: PrivateClippingRange | None = None
-    steps: TwoStagePlan | None = None
+    bound_kind: str | None = None
+    clipping_range: PrivateClippingRange | None = None
+    two_stage: TwoStagePlan | None = None
 
-    def louder(self, times: float) -> PlanAllocation:
+    def with_noise_scaled(self, times: float) -> PlanAllocation:
         """Return the same rows with noise larger by a factor, rounded up."""
         return replace(
             self,
-            noise_records=_up(self.noise_records * times),
+            noise_scale_records=_up(self.noise_scale_records * times),
             variance_noise=_up(self.variance_noise * times),
         )
 

@@ -159,12 +159,12 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         occupancy=occupancy,
         lower=lower,
         upper=upper,
-        rows=allocate(occupancy, upper - lower, request, facts),
+        allocation=allocate(occupancy, upper - lower, request, facts),
         request=request,
         baseline_error=miss,
         facts=facts,
     )
-    if advise and not made.support.supported:
+    if advise and not made.support.beats_constant:
         warnings.warn(advice(made).text, GridTooFineWarning, stacklevel=2)
     return made
 
@@ -301,7 +301,7 @@ def _bounds(
     if bounds is None:
         if facts is None:
             raise InputError("bounds are needed to plan a bare occupancy, like bounds=(0, 65).")
-        pairs = [(facts.scale.lower, facts.scale.upper)]
+        pairs = [(facts.lattice.lower, facts.lattice.upper)]
     elif isinstance(bounds, Mapping):
         pairs = [to_bounds(_of_cell(bounds, name), f"bounds of {name}") for name in _names(facts)]
     else:
@@ -327,5 +327,5 @@ def _of_cell(bounds: Mapping[str, object], name: str) -> object:
 
 def _check_inside(pairs: list[tuple[Fraction, Fraction]], facts: PublicMetadata) -> None:
     for low, high in pairs:
-        facts.scale.to_steps(low, "lower bound")
-        facts.scale.to_steps(high, "upper bound")
+        facts.lattice.to_quanta(low, "lower bound")
+        facts.lattice.to_quanta(high, "upper bound")

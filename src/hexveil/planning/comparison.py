@@ -96,7 +96,7 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
         range_share=None,
     )
     return replace(
-        plan, rows=allocate(plan.occupancy, plan.span, request, plan.facts), request=request
+        plan, allocation=allocate(plan.occupancy, plan.span, request, plan.facts), request=request
     )
 
 
@@ -105,7 +105,7 @@ def _line(plan: Plan, method: Method, objective: Objective) -> Line:
         made = same_request(plan, method, objective)
     except InputError as error:
         return Line(method, objective, trouble=str(error))
-    errors = made.judged_errors()
+    errors = made.objective_errors()
     return Line(
         method,
         objective,
@@ -116,7 +116,7 @@ def _line(plan: Plan, method: Method, objective: Objective) -> Line:
         median=float(np.median(errors)),
         shrunk=shrunk(made),
         better=made.support.better,
-        certifies=made.certifies,
+        certifies=made.bound_kind,
         lower_bound=made.lower_bound,
         gap=made.gap,
     )
@@ -126,8 +126,11 @@ def shrunk(plan: Plan) -> int:
     """Return how many users are not kept whole in some cell."""
     occupancy = plan.occupancy
     whole = np.ones(occupancy.n_pairs, dtype=bool)
-    for name, kept in (("mean", plan.kept_mean), ("variance", plan.kept_variance)):
-        if name in plan.parts:
-            live = plan.parts[name].live[occupancy.cell]
+    for name, kept in (
+        ("mean", plan.mean_contributions),
+        ("variance", plan.variance_contributions),
+    ):
+        if name in plan.error_models:
+            live = plan.error_models[name].noised[occupancy.cell]
             whole &= ~live | (kept >= occupancy.n)
     return int(np.unique(occupancy.user[~whole]).size)

@@ -98,7 +98,7 @@ def _joint(
         return _average(exposure, span, request, loss)
     top, targets_at = _error_scale(request, span, occupancy)
     found = minimize_max_error(exposure, targets_at, loss, top)
-    joint = _in_few_scales(exposure, found.joint, loss)
+    joint = _in_few_scales(exposure, found.solution, loss)
     return _used_up(exposure, span, request, _rows(exposure, joint, found.bound, "max error"))
 
 
@@ -117,7 +117,7 @@ def _better(
             tried.append(range_allocations.allocate_two_stage(occupancy, request))
 
     def error(rows: PlanAllocation) -> float:
-        return float(_plan(occupancy, span, request, rows).judged_errors().mean())
+        return float(_plan(occupancy, span, request, rows).objective_errors().mean())
 
     return min(tried, key=error)
 
@@ -132,14 +132,14 @@ def _least_loss(exposure: ClippingProblem, span: Floats, request: Request) -> Pl
         _targets(request, span, exposure.occupancy, times) for times in (1.0, SAFETY_MARGIN)
     )
     found = minimize_loss(exposure, aim, asked)
-    return _rows(exposure, _in_quanta(exposure, aim, found.joint.factor), found.bound, "loss")
+    return _rows(exposure, _in_quanta(exposure, aim, found.solution.factor), found.bound, "loss")
 
 
 def _in_quanta(exposure: ClippingProblem, aim: Targets, factor: Floats) -> JointSolution:
     """Return the factors that a release can keep, raised where their rounding leaves no room."""
     for raised in (0.0, 0.25, 0.5, 0.75, 1.0):
         near = _few_digits(factor + raised * (1.0 - factor))
-        rates = aim.rates(exposure.away_in_quanta(near))
+        rates = aim.rates(exposure.clipped_share_in_quanta(near))
         if rates is not None:
             return JointSolution(rates, near)
     raise InputError("target_error leaves too little room for numbers of ordinary size.")
@@ -172,7 +172,7 @@ def _in_few_scales(exposure: ClippingProblem, joint: JointSolution, loss: float)
         return joint
     mean = np.divide(total, near, out=np.zeros_like(near), where=live)
     chosen = InverseScales(mean, rates.variance)
-    return JointSolution(chosen, exposure.factors(chosen, loss))
+    return JointSolution(chosen, exposure.largest_factors(chosen, loss))
 
 
 def _used_up(
@@ -187,7 +187,7 @@ def _used_up(
     assert asked is not None  # noqa: S101
     fit = calibrate_noise(occupancy, span, request, rows)
     lost = _plan(occupancy, span, request, fit).epsilon
-    quieter = fit.louder(float(lost / asked) * (1.0 + 2.0**-40)) if lost else fit
+    quieter = fit.with_noise_scaled(float(lost / asked) * (1.0 + 2.0**-40)) if lost else fit
     return quieter if _plan(occupancy, span, request, quieter).epsilon <= asked else fit
 
 
@@ -200,7 +200,7 @@ def _rows(
     """
     occupancy, rates = exposure.occupancy, joint.rates
     factor = _few_digits(joint.factor)
-    most = occupancy.largest
+    most = occupancy.largest_count
     total = occupancy.records_per_cell
 
     def scale(rate: Floats) -> Floats:
@@ -210,15 +210,15 @@ def _rows(
 
     return PlanAllocation(
         mechanism="factors",
-        kept=np.where(rates.mean > 0, most, 0),
-        noise_records=quantize_noise_scales(
+        contribution_cap=np.where(rates.mean > 0, most, 0),
+        noise_scale_records=quantize_noise_scales(
             scale(rates.mean) * total, np.floor if certifies == "loss" else np.rint
         ),
-        variance_kept=np.where(rates.variance > 0, most, 0),
+        variance_cap=np.where(rates.variance > 0, most, 0),
         variance_noise=scale(rates.variance),
-        factor=factor,
+        contribution_factor=factor,
         lower_bound=bound,
-        certifies=certifies,
+        bound_kind=certifies,
     )
 
 
@@ -337,7 +337,7 @@ def _smallest(
 
 
 def _judged(made: Plan, name: str) -> Floats:
-    return made.judged_errors() if name == "sum" else made.parts[name].error
+    return made.objective_errors() if name == "sum" else made.error_models[name].error
 
 
 def _at(request: Request, loss: float) -> Request:
@@ -435,7 +435,7 @@ def calibrate_noise(
             f"epsilon {float(request.epsilon):.3g} is too small to publish variances of "
             f"{occupancy.n_cells} cells; ask for more than {fixed:.3g}."
         )
-    return rows.louder(float(lost) / room * (1.0 + 2.0**-40))
+    return rows.with_noise_scaled(float(lost) / room * (1.0 + 2.0**-40))
 
 
 def _plan(occupancy: Occupancy, span: Floats, request: Request, rows: PlanAllocation) -> Plan:

@@ -66,7 +66,7 @@ class Plan(ReadOnlyArrays):
     occupancy : Occupancy
     lower, upper : ndarray of float, shape (n_cells,)
         Bounds of each cell; a float means its shortest decimal text.
-    rows : PlanAllocation
+    allocation : PlanAllocation
         What is kept and how much noise is added: see there.
     request : Request
         What was asked for: the loss or the targets, the statistics, the method.
@@ -79,7 +79,7 @@ class Plan(ReadOnlyArrays):
     occupancy: Occupancy
     lower: Floats
     upper: Floats
-    rows: PlanAllocation
+    allocation: PlanAllocation
     request: Request
     baseline_error: float
     facts: PublicMetadata | None = None
@@ -88,7 +88,7 @@ class Plan(ReadOnlyArrays):
         return (
             f"Plan(method={self.method!r}, mechanism={self.mechanism!r}, "
             f"n_cells={self.occupancy.n_cells}, n_users={self.occupancy.n_users}, "
-            f"epsilon={float(self.epsilon):.6g}, mean_error={_shown(self.mean_error)})"
+            f"epsilon={float(self.epsilon):.6g}, mean_error={_shown(self.expected_error)})"
         )
 
     @property
@@ -99,7 +99,7 @@ class Plan(ReadOnlyArrays):
     @property
     def mechanism(self) -> str:
         """How one cell was planned; "factors" for a joint plan."""
-        return self.rows.mechanism
+        return self.allocation.mechanism
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -107,54 +107,61 @@ class Plan(ReadOnlyArrays):
         return self.request.statistics
 
     @property
-    def asked(self) -> Fraction:
+    def requested_epsilon(self) -> Fraction:
         """The loss the plan was to stay within; where targets were given, what they cost."""
         return self.epsilon if self.request.epsilon is None else self.request.epsilon
 
     @property
-    def kept(self) -> NDArray[np.int64]:
+    def contribution_cap(self) -> NDArray[np.int64]:
         """t: samples kept of a user for the mean; 0 publishes the middle of the bounds."""
-        return self.rows.kept
+        return self.allocation.contribution_cap
 
     @property
-    def noise_records(self) -> Floats:
+    def noise_scale_records(self) -> Floats:
         """r: Laplace scale of the sum, in records times span; 0 where nothing is kept."""
-        return self.rows.noise_records
+        return self.allocation.noise_scale_records
 
     @property
     def cell_epsilon(self) -> Fraction | None:
         """The loss of one cell, where every cell has the same."""
-        return self.rows.cell_epsilon
+        return self.allocation.cell_epsilon
 
     @property
     def lower_bound(self) -> float | None:
-        """What no plan of the joint plan's class goes below: see `certifies`."""
-        if self.certifies == "mean error" and self.rows.lower_bound is None:
+        """What no plan of the joint plan's class goes below: see `bound_kind`."""
+        if self.bound_kind == "mean error" and self.allocation.lower_bound is None:
             return self._average_bound
-        return self.rows.lower_bound
+        return self.allocation.lower_bound
 
     @cached_property
     def _average_bound(self) -> float:
         """Return the lower bound of an average, which takes longer than the plan itself."""
-        noises = self.noise_records / self.occupancy.records_per_cell, self.rows.variance_noise
+        noises = (
+            self.noise_scale_records / self.occupancy.records_per_cell,
+            self.allocation.variance_noise,
+        )
         rates = (np.divide(1.0, n, out=np.zeros_like(n), where=n > 0) for n in noises)
         return mean_error_lower_bound(
             ClippingProblem(self.occupancy),
             ObjectiveWeights.of(self.request, self.span, self.occupancy),
-            float(self.asked),
+            float(self.requested_epsilon),
             InverseScales(*rates),
-            self.rows.factor,
+            self.allocation.contribution_factor,
         )
 
     @property
-    def certifies(self) -> str | None:
+    def bound_kind(self) -> str | None:
         """Subject of `lower_bound`: the "loss", the "max error" or the "mean error".
 
         None without one: a bound of the mean error looks at each pair, so that there is none where
         pairs stay elsewhere.
         """
         afar = isinstance(self.occupancy, DistributedOccupancy)
-        return None if afar and self.rows.certifies == "mean error" else self.rows.certifies
+        return (
+            None
+            if afar and self.allocation.bound_kind == "mean error"
+            else self.allocation.bound_kind
+        )
 
     @property
     def gap(self) -> float | None:
@@ -166,18 +173,18 @@ class Plan(ReadOnlyArrays):
 
     def _certified(self) -> float:
         """Return the figure that the certificate is about, in its units."""
-        if self.certifies == "loss":
+        if self.bound_kind == "loss":
             return round_up(self.epsilon)
-        errors = self.judged_errors()
-        return float(errors.max() if self.certifies == "max error" else errors.mean())
+        errors = self.objective_errors()
+        return float(errors.max() if self.bound_kind == "max error" else errors.mean())
 
-    def judged_errors(self) -> Floats:
+    def objective_errors(self) -> Floats:
         """Return the error of each cell that the objective is about.
 
         The planning error of the one statistic; the sum of both where asked for; else the
         largest (for objective "mean" the average) of both as shares of what a constant can miss.
         """
-        parts = list(self.parts.values())
+        parts = list(self.error_models.values())
         if len(parts) == 1 or self.request.error == "sum":
             return np.asarray(np.sum([p.error for p in parts], axis=0), dtype=np.float64)
         unit = {"mean": self.span, "variance": self.span**2}
@@ -191,34 +198,36 @@ class Plan(ReadOnlyArrays):
         return self.upper - self.lower
 
     @cached_property
-    def kept_mean(self) -> Floats:
+    def mean_contributions(self) -> Floats:
         """Samples of each pair that the mean keeps; with records at hand, in whole quanta."""
         return self._kept("mean")
 
     @cached_property
-    def kept_variance(self) -> Floats:
+    def variance_contributions(self) -> Floats:
         """Samples of each pair that the variance keeps."""
         return self._kept("variance")
 
     def _kept(self, name: str) -> Floats:
-        rows = self.rows
-        kept = pair_losses.contributed_records(self.occupancy, *self.thresholds(name), rows.factor)
-        return kept if rows.dropped is None else np.where(rows.dropped, 0.0, kept)
+        rows = self.allocation
+        kept = pair_losses.contributed_records(
+            self.occupancy, *self.caps_and_quanta(name), rows.contribution_factor
+        )
+        return kept if rows.suppressed_pairs is None else np.where(rows.suppressed_pairs, 0.0, kept)
 
-    def thresholds(self, name: str) -> tuple[NDArray[np.int64], Floats]:
+    def caps_and_quanta(self, name: str) -> tuple[NDArray[np.int64], Floats]:
         """Return what a statistic keeps of a user in each cell, and the quanta in its bounds.
 
         Zeros for the quanta if what is kept need not be whole in them.
         """
         nothing = np.zeros(self.occupancy.n_cells)
         if name == "variance":
-            return self.rows.variance_kept, nothing
-        return self.rows.kept, nothing if self.facts is None else span_in_quanta(
+            return self.allocation.variance_cap, nothing
+        return self.allocation.contribution_cap, nothing if self.facts is None else span_in_quanta(
             self.span, self.facts
         )
 
     @cached_property
-    def parts(self) -> dict[str, ErrorModel]:
+    def error_models(self) -> dict[str, ErrorModel]:
         """What noise and clipping do to each noised statistic, by its name."""
         made = {"mean": self._mean, "variance": self._variance}
         return {name: made[name]() for name in self.request.noised}
@@ -226,24 +235,24 @@ class Plan(ReadOnlyArrays):
     @property
     def mean_noise(self) -> Floats:
         """Laplace scale of each cell's mean, for bounds or for an interval of width 1."""
-        return np.asarray(self.noise_records / self.occupancy.records_per_cell)
+        return np.asarray(self.noise_scale_records / self.occupancy.records_per_cell)
 
     def _variance(self) -> ErrorModel:
-        interval, noise = self.rows.interval, self.rows.variance_noise
+        interval, noise = self.allocation.clipping_range, self.allocation.variance_noise
         if interval is None:
             missing = constant_error("variance", self.occupancy)
             return ErrorModel("variance", self.span**2, noise, self._away("variance"), missing)
         return variance_error_model(interval, self.occupancy, self.span, (self.mean_noise, noise))
 
     def _mean(self) -> ErrorModel:
-        interval, occupancy, noise = self.rows.interval, self.occupancy, self.mean_noise
+        interval, occupancy, noise = self.allocation.clipping_range, self.occupancy, self.mean_noise
         if interval is None:
             return ErrorModel(
                 "mean", self.span, noise, self._away("mean"), constant_error("mean", occupancy)
             )
-        if self.rows.steps is not None:
+        if self.allocation.two_stage is not None:
             return strategies.two_stage_error_model(
-                occupancy, self.span, interval, noise, self.rows.steps
+                occupancy, self.span, interval, noise, self.allocation.two_stage
             )
         return WeightedMeanErrorModel(
             "mean",
@@ -251,45 +260,45 @@ class Plan(ReadOnlyArrays):
             noise,
             np.zeros_like(noise),
             constant_error("mean", occupancy),
-            most=interval.most_off(occupancy),
-            likely=interval.likely_off(occupancy),
+            max_bias=interval.max_bias(occupancy),
+            expected_bias=interval.expected_bias(occupancy),
         )
 
     def _away(self, name: str) -> Floats:
         """Return the share of each cell's samples that a statistic has at the middle."""
-        occupancy, rows = self.occupancy, self.rows
-        if rows.dropped is None:
+        occupancy, rows = self.occupancy, self.allocation
+        if rows.suppressed_pairs is None:
             cut = occupancy.map_cells(
-                pair_losses.clipped_by_caps, self.thresholds(name), (rows.factor,)
+                pair_losses.clipped_by_caps, self.caps_and_quanta(name), (rows.contribution_factor,)
             )
         else:
             cut = occupancy.map_cells(pair_losses.clipped_per_cell, pairs=(self._kept(name),))
         return np.asarray(cut / occupancy.records_per_cell, dtype=np.float64)
 
     @property
-    def first(self) -> ErrorModel:
+    def primary_statistic(self) -> ErrorModel:
         """The first statistic with noise: the mean, unless only the variance was asked for."""
-        return next(iter(self.parts.values()))
+        return next(iter(self.error_models.values()))
 
     @property
     def scale(self) -> Floats:
         """Laplace scale of each cell's first statistic; 0: a constant."""
-        return self.first.scale
+        return self.primary_statistic.scale
 
     @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell's first statistic."""
-        return self.first.bias
+        return self.primary_statistic.bias
 
     @property
     def error(self) -> Floats:
         """Planning error of each cell's first statistic: worst-case bias plus expected |noise|."""
-        return self.first.error
+        return self.primary_statistic.error
 
     @property
     def bound95(self) -> Floats:
         """Error of the first statistic not exceeded with probability 95 percent."""
-        return self.first.bound95
+        return self.primary_statistic.bound95
 
     def losses(self) -> Floats:
         """Loss of each user over all cells, in epsilon, rounded up; shape (n_users,)."""
@@ -297,59 +306,65 @@ class Plan(ReadOnlyArrays):
 
     @cached_property
     def _losses(self) -> Floats:
-        if self.rows.interval is None:
-            return np.asarray(self.occupancy.map_users(pair_losses.user_losses, *self.charges))
+        if self.allocation.clipping_range is None:
+            return np.asarray(
+                self.occupancy.map_users(pair_losses.user_losses, *self.loss_parameters)
+            )
         # Each term was made by a few correctly rounded operations: eight ulps cover them.
         terms = self.pair_losses() * (1.0 + 2.0**-49)
         lost = sum_upper_bounds(self.occupancy.user, terms, self.occupancy.n_users)
-        if self.rows.steps is not None:
-            in_classes, in_cells = self.rows.steps.losses(self.occupancy)
+        if self.allocation.two_stage is not None:
+            in_classes, in_cells = self.allocation.two_stage.losses(self.occupancy)
             lost = np.maximum(lost, np.nextafter(in_classes + in_cells, np.inf))
         return np.asarray(np.nextafter(lost + round_up(self._shared), np.inf))
 
     @property
     def _shared(self) -> Fraction:
         """Return what everybody loses: whoever is in the map may have moved what it decides."""
-        parts = (self.rows.interval, self.rows.steps)
+        parts = (self.allocation.clipping_range, self.allocation.two_stage)
         return sum((one.epsilon for one in parts if one is not None), Fraction(0))
 
     def pair_losses(self) -> Floats:
         """Return what each (cell, user) pair adds to its user's loss, not yet rounded up."""
         occupancy = self.occupancy
-        if self.rows.interval is not None:
+        if self.allocation.clipping_range is not None:
             # The mean is needed for the variance as well, and its loss adds to the variance's.
             noises = [self.mean_noise]
-            noises += [self.rows.variance_noise] if "variance" in self.request.noised else []
-            shares = self.rows.interval.shares(occupancy)
+            noises += [self.allocation.variance_noise] if "variance" in self.request.noised else []
+            shares = self.allocation.clipping_range.shares(occupancy)
             rates = [np.divide(1.0, one, out=np.zeros_like(one), where=one > 0) for one in noises]
             return np.asarray(sum(shares * one[occupancy.cell] for one in rates))
-        cells, users, dropped = self.charges
+        cells, users, dropped = self.loss_parameters
         return pair_losses.pair_losses(occupancy, *cells, *users, *dropped)
 
     @cached_property
-    def charges(
+    def loss_parameters(
         self,
     ) -> tuple[LossParameters, tuple[Floats, ...], tuple[NDArray[np.bool_], ...]]:
         """What decides the loss of pairs: figures of cells, of users, and of pairs."""
-        occupancy, rows, parts = self.occupancy, self.rows, self.parts
+        occupancy, rows, parts = self.occupancy, self.allocation, self.error_models
         nothing = np.zeros(occupancy.n_cells)
 
         def whole(name: str) -> NDArray[np.bool_]:
-            return np.equal(parts[name].away if name in parts else nothing, 0.0)
+            return np.equal(parts[name].clipped_share if name in parts else nothing, 0.0)
 
         cells = LossParameters(
-            total=occupancy.records_per_cell,
-            kept=rows.kept,
-            noise=rows.noise_records,
-            steps=self.thresholds("mean")[1],
-            variance_kept=rows.variance_kept,
+            records=occupancy.records_per_cell,
+            cap=rows.contribution_cap,
+            noise=rows.noise_scale_records,
+            span_quanta=self.caps_and_quanta("mean")[1],
+            variance_cap=rows.variance_cap,
             variance_noise=rows.variance_noise,
-            whole=whole("mean"),
-            variance_whole=whole("variance"),
-            mean_live=np.full(occupancy.n_cells, "mean" in parts),
-            variance_live=np.full(occupancy.n_cells, "variance" in parts),
+            unclipped=whole("mean"),
+            variance_unclipped=whole("variance"),
+            publishes_mean=np.full(occupancy.n_cells, "mean" in parts),
+            publishes_variance=np.full(occupancy.n_cells, "variance" in parts),
         )
-        return cells, (rows.factor,), () if rows.dropped is None else (rows.dropped,)
+        return (
+            cells,
+            (rows.contribution_factor,),
+            () if rows.suppressed_pairs is None else (rows.suppressed_pairs,),
+        )
 
     @cached_property
     def epsilon(self) -> Fraction:
@@ -360,11 +375,11 @@ class Plan(ReadOnlyArrays):
     def l0_epsilon(self) -> Fraction:
         """What counting cells would claim: each cell's loss charged to all who are in it."""
         occupancy = self.occupancy
-        if self.rows.interval is None:
+        if self.allocation.clipping_range is None:
             if self.cell_epsilon is not None:
-                cells = occupancy.map_users(pair_losses.count_charged_cells, *self.charges)
+                cells = occupancy.map_users(pair_losses.count_charged_cells, *self.loss_parameters)
                 return self.cell_epsilon * int(cells.max(initial=0))
-            given, users, dropped = self.charges
+            given, users, dropped = self.loss_parameters
             most = occupancy.map_cells(pair_losses.max_pair_loss, given, users, dropped)
             charged = occupancy.map_users(
                 pair_losses.composed_losses, (most, *given), users, dropped
@@ -375,25 +390,25 @@ class Plan(ReadOnlyArrays):
         charged = sum_upper_bounds(
             occupancy.user, np.where(terms > 0, most, 0.0), occupancy.n_users
         )
-        if self.rows.steps is not None:
-            charged = np.maximum(charged, self.rows.steps.composed(occupancy))
+        if self.allocation.two_stage is not None:
+            charged = np.maximum(charged, self.allocation.two_stage.composed_losses(occupancy))
         claimed = float(charged.max(initial=0.0))
         return Fraction(math.nextafter(claimed + round_up(self._shared), math.inf))
 
     @property
-    def max_error(self) -> float | dict[str, float]:
+    def worst_case_error(self) -> float | dict[str, float]:
         """Largest planning error of a cell: by statistic where several are planned apart."""
         return self._errors(np.max)
 
     @property
-    def mean_error(self) -> float | dict[str, float]:
+    def expected_error(self) -> float | dict[str, float]:
         """Average planning error over cells: by statistic where several are planned apart."""
         return self._errors(np.mean)
 
     def _errors(self, over_cells: Callable[[Floats], np.floating[Any]]) -> float | dict[str, float]:
-        if len(self.parts) == 1 or self.request.error == "sum":
-            return float(over_cells(self.judged_errors()))
-        return {name: float(over_cells(part.error)) for name, part in self.parts.items()}
+        if len(self.error_models) == 1 or self.request.error == "sum":
+            return float(over_cells(self.objective_errors()))
+        return {name: float(over_cells(part.error)) for name, part in self.error_models.items()}
 
     @cached_property
     def support(self) -> UtilityAssessment:
@@ -418,9 +433,11 @@ class Plan(ReadOnlyArrays):
             "mechanism": pa.array([self.mechanism] * occupancy.n_cells, type=pa.string()),
             "lower": self.lower,
             "upper": self.upper,
-            "kept": self.kept if "mean" in self.parts else self.rows.variance_kept,
+            "kept": self.contribution_cap
+            if "mean" in self.error_models
+            else self.allocation.variance_cap,
         }
-        for name, part in self.parts.items():
+        for name, part in self.error_models.items():
             columns |= {
                 f"{name}_scale": part.scale,
                 f"{name}_bias": part.bias,
@@ -438,7 +455,7 @@ class Plan(ReadOnlyArrays):
                 "user": np.arange(occupancy.n_users),
                 "cells": occupancy.cells_per_user,
                 "records": occupancy.records_per_user,
-                "factor": self.rows.factor,
+                "factor": self.allocation.contribution_factor,
                 "loss": self._losses,
             }
         )

@@ -78,30 +78,30 @@ def cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
     noisy : mapping of str to ndarray of int64
         The noisy whole numbers that the ledger stores.
     """
-    interval = plan.rows.interval
+    interval = plan.allocation.clipping_range
     if interval is None:
         return {}
     mean = _mean(plan, interval, noisy["mean"])
-    made = {"mean": mean} if "mean" in plan.parts else {}
-    if "variance" in plan.parts:
+    made = {"mean": mean} if "mean" in plan.error_models else {}
+    if "variance" in plan.error_models:
         made["variance"] = _variance(plan, interval, noisy["variance"], mean.either)
     return made
 
 
 def _mean(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff:
-    steps = plan.rows.steps
-    if steps is None or steps.found is None or steps.found.way == "direct":
+    steps = plan.allocation.two_stage
+    if steps is None or steps.outputs is None or steps.outputs.strategy == "direct":
         number = noisy / interval.totals(plan.occupancy)
         low, high = _interval_ends(interval)
         found = _near(number, low, high, plan.mean_noise * (high - low))
-        return CutOff(found.below & (low > 0), found.above & (high < (interval.steps or 0)))
-    half = steps.found.half
-    if steps.found.way == "users":
+        return CutOff(found.below & (low > 0), found.above & (high < (interval.span_quanta or 0)))
+    half = steps.outputs.half_width
+    if steps.outputs.strategy == "users":
         number = noisy / steps.totals(plan.occupancy)
         return _near(number, -half, half, steps.noise * 2.0 * half)
     number = noisy / interval.totals(plan.occupancy)
     found = _near(number, -half, half, plan.mean_noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * half)
-    return _within_bounds(found, steps.found)
+    return _within_bounds(found, steps.outputs)
 
 
 def _interval_ends(interval: PrivateClippingRange) -> tuple[int, int]:
@@ -113,8 +113,8 @@ def _within_bounds(found: CutOff, steps: StageOutputs) -> CutOff:
     """Return the cells without those whose range, around their centre, ends beyond the bounds."""
     assert steps.centre is not None  # noqa: S101  the way `cells` has it
     return CutOff(
-        found.below & (steps.centre - steps.half > 0),
-        found.above & (steps.centre + steps.half < steps.steps),
+        found.below & (steps.centre - steps.half_width > 0),
+        found.above & (steps.centre + steps.half_width < steps.span_quanta),
     )
 
 
@@ -129,10 +129,10 @@ def _variance(plan: Plan, interval: PrivateClippingRange, noisy: Ints, mean: Boo
 
     A mean that is cut off can make the variance too small or too large.
     """
-    steps = interval.steps or 0
+    steps = interval.span_quanta or 0
     middle, _, radius = centre_and_radius(
         _interval_ends(interval), steps, interval.radius or Fraction(1)
     )
     second = noisy / (interval.totals(plan.occupancy) * 2.0**BITS)
-    reached = second >= 1.0 - QUANTILE * plan.rows.variance_noise
+    reached = second >= 1.0 - QUANTILE * plan.allocation.variance_noise
     return CutOff(mean, mean | (reached & (radius < max(middle, steps - middle))))

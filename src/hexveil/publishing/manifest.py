@@ -72,8 +72,8 @@ def request_of(dataset: str, facts: PublicMetadata, plan: Plan) -> dict[str, str
         "value": facts.value,
         "value_unit": facts.value_unit,
         "unit": facts.privacy_unit,
-        "bounds": f"{decimal_text(facts.scale.lower)}..{decimal_text(facts.scale.upper)}",
-        "quantum": decimal_text(facts.scale.quantum),
+        "bounds": f"{decimal_text(facts.lattice.lower)}..{decimal_text(facts.lattice.upper)}",
+        "quantum": decimal_text(facts.lattice.quantum),
         "grid": repr(facts.cells.grid),
         "names": hashlib.sha256(json.dumps(facts.cells.names()).encode()).hexdigest(),
         **{f"records.{k}": v for k, v in sorted(identity.items())},
@@ -107,9 +107,9 @@ def manifest(
         "dataset": _dataset(dataset, facts),
         "guarantee": _guarantee(facts, plan),
         "bounds": {
-            "lower": decimal_text(facts.scale.lower),
-            "upper": decimal_text(facts.scale.upper),
-            "quantum": decimal_text(facts.scale.quantum),
+            "lower": decimal_text(facts.lattice.lower),
+            "upper": decimal_text(facts.lattice.upper),
+            "quantum": decimal_text(facts.lattice.quantum),
         },
         "grid": _grid(facts.cells.grid),
         "rules": dict(facts.rules),
@@ -148,7 +148,7 @@ def _guarantee(facts: PublicMetadata, plan: Plan) -> dict[str, Any]:
         "privacy_unit": facts.privacy_unit,
         "promise": promise(facts.privacy_unit, Fraction(spent)),
         "neighbours": neighbours(facts.privacy_unit),
-        "epsilon_requested": decimal_text(plan.asked),
+        "epsilon_requested": decimal_text(plan.requested_epsilon),
         "epsilon_spent": spent,
         "probability_factor": factor if math.isfinite(factor) else None,  # JSON has no infinity
         "l0_epsilon": epsilon_text(plan.l0_epsilon),
@@ -181,9 +181,9 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "mechanism": plan.mechanism,
         "statistics": list(plan.statistics),
         "request": _request(plan.request),
-        "mean_error": plan.mean_error,
-        "max_error": plan.max_error,
-        "certifies": plan.certifies,
+        "mean_error": plan.expected_error,
+        "max_error": plan.worst_case_error,
+        "certifies": plan.bound_kind,
         "lower_bound": plan.lower_bound,
         "gap": plan.gap,
         "baseline_error": support.baseline_error,
@@ -228,22 +228,22 @@ def _losses(plan: Plan) -> dict[str, Any]:
 
 def _centres(plan: Plan) -> dict[str, list[float]]:
     """Return the centres of residuals, under the strategy cell_residuals; in value units."""
-    outputs = None if plan.rows.steps is None else plan.rows.steps.found
+    outputs = None if plan.allocation.two_stage is None else plan.allocation.two_stage.outputs
     if outputs is None or outputs.centre is None:
         return {}
-    return {"centre": (plan.lower + plan.span * (outputs.centre / outputs.steps)).tolist()}
+    return {"centre": (plan.lower + plan.span * (outputs.centre / outputs.span_quanta)).tolist()}
 
 
 def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
     """Return the plan of each cell, with an entry for each noised statistic."""
-    thresholds = {"mean": plan.kept, "variance": plan.rows.variance_kept}
-    has_no_range = plan.rows.interval is None
+    thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
+    has_no_range = plan.allocation.clipping_range is None
     means, squares = (
         (clipped_mean, clipped_variance) if has_no_range else (weighted_mean, weighted_variance)
     )
     grids: dict[str, Callable[[], tuple[Floats, Floats]]] = {
-        "mean": lambda: (means if plan.rows.steps is None else two_stage_mean).grid(
-            plan, facts.scale
+        "mean": lambda: (means if plan.allocation.two_stage is None else two_stage_mean).grid(
+            plan, facts.lattice
         ),
         "variance": lambda: squares.grid(plan),
     }
@@ -258,7 +258,7 @@ def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
             "grid_start": start.tolist(),
             "grid_step": step.tolist(),
         }
-        for name, statistic in plan.parts.items()
+        for name, statistic in plan.error_models.items()
         for start, step in [grids[name]()]
     ]
     rows = zip(facts.cells.names(), plan.lower.tolist(), plan.upper.tolist(), strict=True)

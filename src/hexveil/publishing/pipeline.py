@@ -214,7 +214,7 @@ def release(
         plan, noisy, replayed = _drawn(dataset, plan, book, request)
     place = _place(book, name)
     shown = _found(plan, noisy, dataset.public)
-    values = _values(noisy, shown, dataset.public.scale)
+    values = _values(noisy, shown, dataset.public.lattice)
     smooth = smoothed(shown, dataset.public, values) if SMOOTHED in estimates else {}
     cut = cut_off(shown, noisy)
     table = released(shown, dataset.public, values, smooth, cut)
@@ -266,8 +266,8 @@ def _drawn(
 
     One process at a time is here, so that whoever waits gets what was drawn.
     """
-    if not any(part.live.any() for part in plan.parts.values()):
-        return plan, _constants(plan, clipped_mean.lattice(plan, dataset.public.scale)), False
+    if not any(part.noised.any() for part in plan.error_models.values()):
+        return plan, _constants(plan, clipped_mean.lattice(plan, dataset.public.lattice)), False
     assert dataset.units is not None  # noqa: S101  checked at the start
     units, name = dataset.units, fingerprint(request)
     with book.drawing():
@@ -296,13 +296,13 @@ def _check_plan_numbers(dataset: Dataset, plan: Plan, *, accept_noise: bool) -> 
     InputError
         See `release`.
     """
-    scale = dataset.public.scale
+    scale = dataset.public.lattice
     where = clipped_mean.lattice(plan, scale)
     clipped_variance.check(dataset, plan, where)
     weighted_mean.check(plan, scale)
     weighted_variance.check(dataset, plan)
     two_stage_mean.check(plan, scale)
-    if not (accept_noise or plan.support.supported):
+    if not (accept_noise or plan.support.beats_constant):
         raise InputError(
             f"nothing was spent: {advice(plan).text.removesuffix('.')}; accept_noise=True releases "
             "it all the same."
@@ -321,21 +321,21 @@ def _constants(plan: Plan, where: Lattice) -> Whole:
     """Return the whole numbers of cells without noise: the middle; variances have none."""
     none = np.zeros(plan.occupancy.n_cells, dtype=np.int64)
     middle = where.steps * plan.occupancy.records_per_cell
-    return {name: middle.copy() if name == "mean" else none.copy() for name in plan.parts}
+    return {name: middle.copy() if name == "mean" else none.copy() for name in plan.error_models}
 
 
 def _stages(dataset: Dataset, plan: Plan) -> Stages:
     """Return the private stages of a plan."""
-    if plan.rows.steps is not None:
+    if plan.allocation.two_stage is not None:
         return two_stage_mean.stages(dataset, plan)
-    if plan.rows.interval is not None:
+    if plan.allocation.clipping_range is not None:
         return _weighted_stages(dataset, plan)
     return _clipped_stages(dataset, plan)
 
 
 def _clipped_stages(dataset: Dataset, plan: Plan) -> Stages:
     """Yield the one stage of clipped means and variances; cells without noise are not read."""
-    where = clipped_mean.lattice(plan, dataset.public.scale)
+    where = clipped_mean.lattice(plan, dataset.public.lattice)
     noisy = _constants(plan, where)
     cells, scales = {}, {}
     if "mean" in noisy:
@@ -360,14 +360,14 @@ def _clipped_stages(dataset: Dataset, plan: Plan) -> Stages:
 
 def _weighted_stages(dataset: Dataset, plan: Plan) -> Stages:
     """Yield the choice of the interval, then weighted sums of user means, and of squares."""
-    interval, facts, occupancy = plan.rows.interval, dataset.public, plan.occupancy
+    interval, facts, occupancy = plan.allocation.clipping_range, dataset.public, plan.occupancy
     assert interval is not None  # noqa: S101  see _stages
     asked = range_quantiles.ballot(facts, interval.quantiles, interval.epsilon)
     found = yield two_stage_mean.range_stage(dataset, asked)
-    chosen = range_quantiles.interval(found, asked, facts.scale.steps, interval.stretch)
+    chosen = range_quantiles.interval(found, asked, facts.lattice.span_quanta, interval.widening)
     width = chosen[1] - chosen[0]
     scales = {"mean": weighted_mean.scales(plan, width)}
-    if "variance" in plan.parts:
+    if "variance" in plan.error_models:
         scales["variance"] = weighted_variance.scales(plan)
 
     def lost() -> Floats:
@@ -390,14 +390,16 @@ def _weighted_stages(dataset: Dataset, plan: Plan) -> Stages:
 
 def _found(plan: Plan, noisy: Whole, facts: PublicMetadata) -> Plan:
     """Return the plan with what its private stages chose."""
-    interval = plan.rows.interval
+    interval = plan.allocation.clipping_range
     if interval is None:
         return plan
-    if plan.rows.steps is not None:
+    if plan.allocation.two_stage is not None:
         return two_stage_mean.found_by(plan, noisy, facts)
     low, high = map(int, noisy[ENDS])
-    rows = replace(plan.rows, interval=interval.found((low, high), facts.scale.steps))
-    return replace(plan, rows=rows)
+    rows = replace(
+        plan.allocation, clipping_range=interval.with_ends((low, high), facts.lattice.span_quanta)
+    )
+    return replace(plan, allocation=rows)
 
 
 def _values(noisy: Whole, plan: Plan, scale: ValueLattice) -> dict[str, NDArray[np.float64]]:
@@ -406,16 +408,16 @@ def _values(noisy: Whole, plan: Plan, scale: ValueLattice) -> dict[str, NDArray[
         "mean": lambda: clipped_mean.means(noisy["mean"], plan, scale),
         "variance": lambda: clipped_variance.variances(noisy["variance"], plan),
     }
-    if plan.rows.interval is not None:
+    if plan.allocation.clipping_range is not None:
         made = {
             "mean": lambda: (
                 weighted_mean.means(noisy["mean"], plan, scale)
-                if plan.rows.steps is None
+                if plan.allocation.two_stage is None
                 else two_stage_mean.means(noisy, plan, scale)
             ),
             "variance": lambda: weighted_variance.variances(noisy, plan),
         }
-    return {name: made[name]() for name in plan.parts}
+    return {name: made[name]() for name in plan.error_models}
 
 
 def _checked(
@@ -471,7 +473,7 @@ def _check_plan(dataset: Dataset, plan: Plan) -> None:
     here, there = dataset.public, plan.facts
     if plan.occupancy.fingerprint != here.occupancy.fingerprint:
         differs = "who reported how often where"
-    elif there.scale != here.scale:
+    elif there.lattice != here.lattice:
         differs = "the bounds or the quantum they were read with"
     elif there.privacy_unit != here.privacy_unit:
         differs = f"the unit of privacy, {there.privacy_unit} and not {here.privacy_unit},"

@@ -29,7 +29,7 @@ STRATEGIES = {"direct": "single_stage", "users": "user_residuals", "cells": "cel
 
 def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
     """Return each step that looks at values, what it costs the most exposed user, and its part."""
-    interval, spent = plan.rows.interval, plan.epsilon
+    interval, spent = plan.allocation.clipping_range, plan.epsilon
     found: list[dict[str, Any]] = []
     if not spent:
         return found
@@ -45,20 +45,20 @@ def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
             | _interval(plan)
             | _squares(plan)
         )
-    if plan.rows.steps is not None:
-        return found + _further(plan, plan.rows.steps, spent - first)
+    if plan.allocation.two_stage is not None:
+        return found + _further(plan, plan.allocation.two_stage, spent - first)
     return [*found, _step("cells", spent - first, spent) | _split(plan)]
 
 
 def _interval(plan: Plan) -> dict[str, Any]:
     """Return the interval that was used, and how it was stretched; the ways have their own."""
-    interval, steps = plan.rows.interval, plan.rows.steps
+    interval, steps = plan.allocation.clipping_range, plan.allocation.two_stage
     assert interval is not None  # noqa: S101  asked for such plans alone
-    stretch = interval.stretch
+    stretch = interval.widening
     low, high = interval.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
-    if steps is not None and steps.found is not None:
-        stretch = stretch if steps.found.way == "direct" else steps.stretch
-        low, high = _in_units(plan, steps.found.ends, steps.found.steps)
+    if steps is not None and steps.outputs is not None:
+        stretch = stretch if steps.outputs.strategy == "direct" else steps.widening
+        low, high = _in_units(plan, steps.outputs.ends, steps.outputs.span_quanta)
     return {"widening": decimal_text(stretch), "lower": low, "upper": high}
 
 
@@ -71,25 +71,25 @@ def _in_units(plan: Plan, ends: tuple[int, int], steps: int) -> tuple[float, flo
 
 def _further(plan: Plan, steps: TwoStagePlan, left: Fraction) -> list[dict[str, Any]]:
     """Return the steps after the interval: h, what the way begins with, and the cells."""
-    found, spent = steps.found, plan.epsilon
+    found, spent = steps.outputs, plan.epsilon
     assert found is not None  # noqa: S101  a manifest is of a release
-    unit = float(plan.span[0]) / found.steps
+    unit = float(plan.span[0]) / found.span_quanta
     inside = _step("residual_scale", steps.epsilon, spent) | {
         "quantile": decimal_text(RESIDUAL_QUANTILE),
-        "half_width": unit * found.inside,
-        "strategy": STRATEGIES[found.way],
+        "half_width": unit * found.residual_radius,
+        "strategy": STRATEGIES[found.strategy],
     }
     rest = left - steps.epsilon
-    if found.way == "direct":
+    if found.strategy == "direct":
         return [inside, _step("cells", rest, spent)]
-    narrow = {"half_width": unit * found.half}
-    if found.way == "cells":
+    narrow = {"half_width": unit * found.half_width}
+    if found.strategy == "cells":
         first, last = (_step(*one, spent) for one in _coarse(rest))
         return [inside, first, last | narrow]
     in_classes, in_cells = (Fraction(float(one.max())) for one in steps.losses(plan.occupancy))
-    assert found.own is not None  # noqa: S101  the way `users` has it
-    low, high = _in_units(plan, found.own, found.steps)
-    many = {"n_clusters": int(steps.class_noise.size), "lower": low, "upper": high}
+    assert found.user_mean_range is not None  # noqa: S101  the way `users` has it
+    low, high = _in_units(plan, found.user_mean_range, found.span_quanta)
+    many = {"n_clusters": int(steps.cluster_noise.size), "lower": low, "upper": high}
     classes = _step("user_clusters", in_classes, spent) | many
     return [inside, classes, _step("cells", in_cells, spent) | narrow]
 
@@ -106,17 +106,17 @@ def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:
 
 def _squares(plan: Plan) -> dict[str, Any]:
     """Return the radius within which squares are kept, in value units, where there are any."""
-    interval = plan.rows.interval
+    interval = plan.allocation.clipping_range
     if interval is None or interval.radius is None:
         return {}
-    return {"radius": float(plan.span[0]) * interval.half_and_radius()[1]}
+    return {"radius": float(plan.span[0]) * interval.half_width_and_radius()[1]}
 
 
 def _split(plan: Plan) -> dict[str, Any]:
     """Return the part of what the cells cost that finds their means, asked for or not."""
-    interval = plan.rows.interval
+    interval = plan.allocation.clipping_range
     if interval is None or interval.radius is None:
         return {}
-    mean, square = plan.mean_noise, plan.rows.variance_noise
+    mean, square = plan.mean_noise, plan.allocation.variance_noise
     # Of one record the variance is known, and all goes to the mean.
     return {"mean_share": float(np.where(square > 0, square / (mean + square), 1.0).mean())}

@@ -101,14 +101,14 @@ def _half(plan: Plan, one: Smoothed) -> float | None:
     return (
         None
         if one.half_distinguishable_factor is None
-        else float(plan.asked) * one.half_distinguishable_factor
+        else float(plan.requested_epsilon) * one.half_distinguishable_factor
     )
 
 
 def _of(
     plan: Plan, name: str, noisy: Floats, groupings: tuple[RandomEffect, ...], size: Floats
 ) -> Smoothed:
-    part, mean = plan.parts[name], name == "mean"
+    part, mean = plan.error_models[name], name == "mean"
     typical, cut = _hidden(plan, part) if isinstance(part, WeightedMeanErrorModel) else (None, None)
     begin, scale = noisy, part.scale
     if two_stage_mean.narrowed(plan):
@@ -127,7 +127,7 @@ def _of(
         upper=plan.upper if mean else plan.span**2 * RANGE["variance"],
     )
     # A number that is known without noise borrows from none.
-    known = part.told & ~part.live
+    known = part.informative & ~part.noised
     return replace(
         found,
         estimate=np.where(known, noisy, found.estimate),
@@ -138,23 +138,26 @@ def _of(
 
 def _hidden(plan: Plan, part: WeightedMeanErrorModel) -> tuple[Floats, ClippingRange | None]:
     """Return the likely size of the bias under an interval, and where it cut users' averages."""
-    interval = plan.rows.interval
-    likely = NORMAL * part.unit * part.likely
+    interval = plan.allocation.clipping_range
+    likely = NORMAL * part.unit * part.expected_bias
     if part.name != "mean" or interval is None or interval.ends is None:
         return likely, None
     if two_stage_mean.narrowed(plan):
         return likely, None
-    quantile, stretch = interval.quantiles[0], interval.stretch
+    quantile, stretch = interval.quantiles[0], interval.widening
     beyond = half_width_sd(quantile, stretch)
     width, span = part.unit[0], float(plan.span[0])
-    weights = NORMAL * np.sqrt(np.maximum(part.likely**2 - interval.clipped**2, 0.0))
-    if interval.ends == (0, interval.steps):  # nothing was cut, and the prior says how wide it is
+    weights = NORMAL * np.sqrt(np.maximum(part.expected_bias**2 - interval.clipping_error**2, 0.0))
+    if interval.ends == (
+        0,
+        interval.span_quanta,
+    ):  # nothing was cut, and the prior says how wide it is
         return weights * min(width, 2.0 * beyond * PRIOR_SD * span), None
     low, high = interval.ends_in_units(float(plan.lower[0]), span)
     cut = smoothing.ClippingRange(
         low if interval.ends[0] > 0 else -math.inf,
-        high if interval.ends[1] != interval.steps else math.inf,
-        width * user_mean_prior(beyond).spread,
+        high if interval.ends[1] != interval.span_quanta else math.inf,
+        width * user_mean_prior(beyond).within_cell_sd,
     )
     one_way = smoothing.skewness_bias(float(quantile), float(stretch))
     return width * np.hypot(weights, one_way), cut

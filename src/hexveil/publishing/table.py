@@ -201,11 +201,11 @@ def released(
         Cells whose values a private range may have cut off.
     """
     made = {
-        name: _noised(plan.parts[name], numbers, _ends(plan, name))
+        name: _noised(plan.error_models[name], numbers, _ends(plan, name))
         for name, numbers in noisy.items()
     }
     if "sd" in plan.statistics:
-        made["sd"] = _root(plan.parts["variance"], made["variance"], plan.span)
+        made["sd"] = _root(plan.error_models["variance"], made["variance"], plan.span)
     for name, estimate in (smoothed or {}).items():
         made[name] |= _smooth(estimate)
         if name == "variance" and "sd" in made:
@@ -236,11 +236,11 @@ def released(
 def _words(plan: Plan, *, smoothed: bool) -> dict[str, str]:
     """Return what each column holds, under this plan."""
     way = two_stage_mean.way(plan)
-    told = COLUMNS if plan.rows.interval is None else COLUMNS | UNDER_INTERVAL
+    told = COLUMNS if plan.allocation.clipping_range is None else COLUMNS | UNDER_INTERVAL
     told = told | BY_WAY.get(way, {})
     if smoothed:
         told = told | BY_MODEL | BY_MODEL_AND_WAY.get(way, {})
-    if plan.rows.interval is None:
+    if plan.allocation.clipping_range is None:
         return told
     ends = [name for name in told if name.endswith(("_low", "_high"))]
     return told | {name: f"{told[name]}; {BEYOND}" for name in ends}
@@ -298,7 +298,7 @@ def _noised(part: ErrorModel, noisy: Floats, ends: tuple[Floats, Floats]) -> dic
         "bound95": bound,
         "low": np.maximum(raw - bound, lower),
         "high": np.minimum(raw + bound, upper),
-        "quality": pa.array(quality(bound, upper - lower, part.told), type=pa.string()),
+        "quality": pa.array(quality(bound, upper - lower, part.informative), type=pa.string()),
     }
 
 
@@ -325,7 +325,7 @@ def _root(part: ErrorModel, variance: Mapping[str, Any], span: Floats) -> dict[s
     """Return the columns of the standard deviation from those of the variance."""
     raw, low, high = (np.sqrt(variance[key]) for key in ("raw", "low", "high"))
     bound = np.maximum(raw - low, high - raw)
-    flags = quality(bound, span * RANGE["sd"], part.told)
+    flags = quality(bound, span * RANGE["sd"], part.informative)
     return {
         "raw": raw,
         "bound95": bound,

@@ -76,7 +76,7 @@ class Sums:
         n = facts.occupancy.n
         if self.total.shape != n.shape or self.total.dtype != np.int64:
             raise HexveilError("sums and occupancy do not belong together.")
-        check_sums(n, self.total, self.total_sq, facts.scale)
+        check_sums(n, self.total, self.total_sq, facts.lattice)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,7 +152,7 @@ def check_sums(
     # In blocks, so that what is compared stays in a processor's cache.
     for start in range(0, n.size, BLOCK_PAIRS):
         some, of = total[start : start + BLOCK_PAIRS], n[start : start + BLOCK_PAIRS]
-        if ((some < 0) | (some > of * scale.steps)).any():
+        if ((some < 0) | (some > of * scale.span_quanta)).any():
             raise HexveilError("sums are outside the bounds of their counts.")
     if squares is not None:
         _check_squares(n, total, squares, scale)
@@ -173,6 +173,6 @@ def _check_squares(
         raise HexveilError("sums of squares of so many records could overflow.")
     for start in range(0, n.size, BLOCK_PAIRS):
         rows = slice(start, start + BLOCK_PAIRS)
-        least, largest = squares_range(n[rows], total[rows], scale.steps)
+        least, largest = squares_range(n[rows], total[rows], scale.span_quanta)
         if ((squares[rows] < least) | (squares[rows] > largest)).any():
             raise HexveilError("sums of squares are outside the bounds of their counts and sums.")

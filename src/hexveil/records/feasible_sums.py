@@ -55,7 +55,7 @@ def squares_fit(n: int, scale: ValueLattice) -> bool:
         Records. Public.
     scale : ValueLattice
     """
-    return n * scale.steps**2 < LARGEST_SQUARES
+    return n * scale.span_quanta**2 < LARGEST_SQUARES
 
 
 def refuse_overflow(n: NDArray[np.int64], scale: ValueLattice) -> None:
@@ -96,7 +96,7 @@ def project_totals(
     quanta = _round_half_away(_divide_by_quantum(given, scale, 1)) - n * int(
         scale.lower / scale.quantum
     )
-    return np.asarray(np.clip(quanta, 0, n * scale.steps), dtype=np.int64)
+    return np.asarray(np.clip(quanta, 0, n * scale.span_quanta), dtype=np.int64)
 
 
 def project_squares(
@@ -133,7 +133,7 @@ def project_squares(
         for rows in np.array_split(long, long.size // _BLOCK + 1):
             exact = exact_squares(written.take(pa.array(rows)), n[rows], total[rows], scale)
             found[rows] = np.clip(exact, -_LARGEST_ROUNDED, _LARGEST_ROUNDED)
-    least, largest = squares_range(n, total, scale.steps)
+    least, largest = squares_range(n, total, scale.span_quanta)
     return np.asarray(np.clip(found, least, largest), dtype=np.int64)
 
 

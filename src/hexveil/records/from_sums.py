@@ -137,7 +137,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     facts = PublicMetadata(
         occupancy=occupancy,
         cells=used,
-        scale=asked.scale,
+        lattice=asked.scale,
         privacy_unit=privacy_unit,
         value=value,
         value_unit=value_unit or "",

@@ -111,8 +111,8 @@ class Rules:
     @property
     def clock(self) -> str | None:
         """The time zone of slots, hours, dates and days, or None."""
-        of_cells = self.cells.timezone if isinstance(self.cells, Cells) else None
-        return of_cells or self.timezone
+        map_cells = self.cells.timezone if isinstance(self.cells, Cells) else None
+        return map_cells or self.timezone
 
     @property
     def naive(self) -> str | None:

@@ -89,9 +89,9 @@ def own_cell(data: Dataset, cell: str | int) -> OwnCell:
     number = cell_number(names, cell)
     of_cell = facts.occupancy.cell == number
     counts = facts.occupancy.n[of_cell]
-    scale = facts.scale
+    scale = facts.lattice
     # In [0, 1] before it is stretched, so that rounding cannot leave the bounds.
-    share = data.sums.total[of_cell] / (counts * float(scale.steps))
+    share = data.sums.total[of_cell] / (counts * float(scale.span_quanta))
     low, high = float(scale.lower), float(scale.upper)
     means = np.clip(low + (high - low) * share, low, high)
     return OwnCell(names[number], counts, (scale.lower, scale.upper), means)

@@ -202,7 +202,7 @@ def real(file, bounds, cells, most):
     columns = {"user": "user_id", "value": "value", "lat": "lat", "lon": "lon"}
     data = hv.read(file, time="timestamp", bounds=bounds, cells=cells, **columns)
     facts, found = data.occupancy, []
-    quantum = (bounds[1] - bounds[0]) / data.public.scale.steps
+    quantum = (bounds[1] - bounds[0]) / data.public.lattice.span_quanta
     for cell in np.flatnonzero(facts.users_per_cell >= 20):
         pairs = slice(facts.start[cell], facts.start[cell + 1])
         counts = facts.n[pairs]

@@ -118,7 +118,7 @@ def main(master, folder, group, other, when):
         killer.freeze()
     shown = hv.release(dataset, plan, ledger=book, accept_noise=True)
     again = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    where = clipped_mean.lattice(plan, dataset.public.scale)
+    where = clipped_mean.lattice(plan, dataset.public.lattice)
     found = {
         "killed while tasks ran": killer.tasks,
         "kind": type(dataset.occupancy).__name__,

@@ -117,7 +117,7 @@ def test_a_worker_killed_in_mid_job_changes_nothing(when, records, tmp_path):
 
     here = cluster_job.read(records)
     plan = cluster_job.planned(here)
-    statistic = clipped_mean.statistic(here, plan, clipped_mean.lattice(plan, here.public.scale))
+    statistic = clipped_mean.statistic(here, plan, clipped_mean.lattice(plan, here.public.lattice))
     assert found["records"] == here.occupancy.records_per_cell.tolist()
     np.testing.assert_array_equal(found["losses"], plan.losses())
     assert found["statistic"] == statistic.tolist()

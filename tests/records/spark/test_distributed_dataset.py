@@ -77,7 +77,7 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     plan = hv.plan(elsewhere, epsilon=6, statistics=BOTH, method="equal-split", advise=False)
     same = replace(plan, occupancy=whole, facts=here.public)
     np.testing.assert_array_equal(plan.losses(), same.losses())
-    where = clipped_mean.lattice(plan, here.public.scale)
+    where = clipped_mean.lattice(plan, here.public.lattice)
     for statistic in (clipped_mean.statistic, clipped_variance.statistic):
         found = statistic(elsewhere, plan, where)
         np.testing.assert_array_equal(found, statistic(here, same, where))

@@ -105,7 +105,9 @@ def fact_lines(facts: PublicMetadata) -> list[str]:
     """Return the public metadata of a data set as text."""
     occupancy = facts.occupancy
     unit = f" in {facts.value_unit}" if facts.value_unit else ""
-    low, high = (formatting.number_text(float(b)) for b in (facts.scale.lower, facts.scale.upper))
+    low, high = (
+        formatting.number_text(float(b)) for b in (facts.lattice.lower, facts.lattice.upper)
+    )
     lines = [
         *formatting.wrapped(
             "Value", f"{facts.value}{unit}, clamped to {low} and {high}; never shown."

@@ -179,7 +179,7 @@ def price_lines(plan: Plan, facts: PublicMetadata) -> list[str]:
 def _price_of_constants(plan: Plan, facts: PublicMetadata) -> list[str]:
     """Return the price line of a plan of constants, with the reason."""
     if plan.request.target is None:
-        epsilon = formatting.number_text(float(plan.asked))
+        epsilon = formatting.number_text(float(plan.requested_epsilon))
         why = f"noise at epsilon {epsilon} would cause a larger error"
     else:
         why = "constants meet the target errors"
@@ -250,9 +250,9 @@ def map_lines(
 def _errors(plan: Plan, unit: str) -> str:
     """Return the average and the largest planning error of each statistic."""
     sentences = []
-    for name, statistic in plan.parts.items():
+    for name, statistic in plan.error_models.items():
         measure, error = formatting.unit_of(name, unit), statistic.error
-        prefix = f"the {name}: " if len(plan.parts) > 1 or name != "mean" else ""
+        prefix = f"the {name}: " if len(plan.error_models) > 1 or name != "mean" else ""
         sentences.append(
             f"{prefix}{formatting.measured(float(error.mean()), measure)} on average, "
             f"{formatting.measured(float(error.max()), measure)} in the worst cell"
@@ -262,14 +262,14 @@ def _errors(plan: Plan, unit: str) -> str:
 
 def _interval(plan: Plan) -> list[str]:
     """Return the price and the assumptions of the private clipping range."""
-    clipping_range = plan.rows.interval
+    clipping_range = plan.allocation.clipping_range
     if clipping_range is None:
         return []
     low, high = (f"{float(quantile):.0%}" for quantile in clipping_range.quantiles)
     wider = (
         ""
-        if clipping_range.stretch == 1
-        else f" and widened {float(clipping_range.stretch):g} times"
+        if clipping_range.widening == 1
+        else f" and widened {float(clipping_range.widening):g} times"
     )
     return formatting.wrapped(
         "Clipping range",
@@ -283,7 +283,7 @@ def _interval(plan: Plan) -> list[str]:
 
 def _epsilon_share(plan: Plan, epsilon: Fraction) -> str:
     """Return the epsilon of a step and its share of the total."""
-    return f"epsilon {formatting.price(float(epsilon))} ({100 * float(epsilon / plan.asked):.3g}%)"
+    return f"epsilon {formatting.price(float(epsilon))} ({100 * float(epsilon / plan.requested_epsilon):.3g}%)"
 
 
 def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:
@@ -291,7 +291,7 @@ def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:
     if clipping_range.radius is None:
         return ""
     # The scales of both are the same in every cell but for a factor: their losses have one ratio.
-    mean, square = float(plan.mean_noise[0]), float(plan.rows.variance_noise[0])
+    mean, square = float(plan.mean_noise[0]), float(plan.allocation.variance_noise[0])
     return (
         f" Second moments are clipped at {float(clipping_range.radius):g} half-widths from its "
         f"centre; the mean takes {square / (mean + square):.0%} of a cell's loss."
@@ -300,11 +300,11 @@ def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:
 
 def _stages_text(plan: Plan) -> str:
     """Return sentences about the second stage and its price."""
-    stages = plan.rows.steps
+    stages = plan.allocation.two_stage
     if stages is None:
         return ""
     in_classes, in_cells = (float(losses.max()) for losses in stages.losses(plan.occupancy))
-    size = stages.class_noise.size
+    size = stages.cluster_noise.size
     classes = f"averages of {size} user clusters" if size > 1 else "the average of all users"
     return (
         f" The {float(RESIDUAL_QUANTILE):.0%} quantile of the distances from users' own averages "
@@ -322,7 +322,7 @@ def _certificate(plan: Plan) -> list[str]:
     if gap is None:
         return []
     figure_names = {"loss": "price", "max error": "largest error", "mean error": "average error"}
-    figure = figure_names[str(plan.certifies)]
+    figure = figure_names[str(plan.bound_kind)]
     lower = f"more than {formatting.price(100 * gap)}% lower" if gap else "lower"
     article = "an" if figure.startswith("a") else "a"
     text = f"no plan of this class has {article} {figure} that is {lower}."
@@ -330,7 +330,7 @@ def _certificate(plan: Plan) -> list[str]:
 
 
 def _useful_cells(plan: Plan, unit: str) -> str:
-    support, measure = plan.support, formatting.unit_of(plan.first.name, unit)
+    support, measure = plan.support, formatting.unit_of(plan.primary_statistic.name, unit)
     return (
         f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
         f"cells (assumed error {formatting.measured(support.baseline_error, measure)})."
@@ -345,7 +345,9 @@ def _coarser(coarse: Plan, unit: str) -> str:
     priced = (
         f" at a price of {formatting.price(float(coarse.epsilon))}" if coarse.request.target else ""
     )
-    error = formatting.measured(support.mean_error, formatting.unit_of(coarse.first.name, unit))
+    error = formatting.measured(
+        support.mean_error, formatting.unit_of(coarse.primary_statistic.name, unit)
+    )
     return (
         f"{name}{support.cells:,} cells{priced}, expected error {error} on average, "
         f"{support.better:,} useful cells."

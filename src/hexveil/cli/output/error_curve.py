@@ -88,12 +88,16 @@ def _per_cell_plan(plan: Plan) -> Plan | None:
 
 
 def _reference_epsilon(plan: Plan) -> Fraction:
-    return plan.asked or Fraction(1)
+    return plan.requested_epsilon or Fraction(1)
 
 
 def _by_target(plan: Plan) -> bool:
     """Return whether errors are relative to their targets."""
-    return plan.request.target is not None and len(plan.parts) > 1 and plan.request.error != "sum"
+    return (
+        plan.request.target is not None
+        and len(plan.error_models) > 1
+        and plan.request.error != "sum"
+    )
 
 
 def points(plan: Plan | None) -> Points:
@@ -119,15 +123,17 @@ def _at_targets(plan: Plan, times: float) -> Plan:
     goals = {name: goal * times for name, goal in (plan.request.target or {}).items()}
     request = replace(plan.request, target=goals)
     rows = allocate(plan.occupancy, plan.span, request, plan.facts)
-    return replace(plan, rows=rows, request=request)
+    return replace(plan, allocation=rows, request=request)
 
 
 def objective_error(scaled: Plan, requested: Plan) -> float:
     """Return the error under the objective of the requested plan."""
-    errors = scaled.judged_errors()
+    errors = scaled.objective_errors()
     if _by_target(requested):
         goals = requested.request.target or {}
-        errors = np.max([scaled.parts[name].error / goal for name, goal in goals.items()], axis=0)
+        errors = np.max(
+            [scaled.error_models[name].error / goal for name, goal in goals.items()], axis=0
+        )
     return float(errors.max() if requested.request.objective == "max" else errors.mean())
 
 
@@ -158,7 +164,7 @@ def _reference_line(axes: Axes, plan: Plan, lines: dict[str, Points]) -> None:
     """Draw the error to beat: the targets, or one number for all cells."""
     if _by_target(plan):
         level, label = 1.0, "the targets"
-    elif tuple(plan.parts) == ("mean",):
+    elif tuple(plan.error_models) == ("mean",):
         level, label = plan.baseline_error, "one number for all cells (assumed)"
     else:
         return
@@ -185,7 +191,7 @@ def _has_room_right(axes: Axes, level: float, lines: dict[str, Points]) -> bool:
 
 def _label(plan: Plan, unit: str) -> str:
     over = "Largest" if plan.request.objective == "max" else "Average"
-    names = list(plan.parts)
+    names = list(plan.error_models)
     if _by_target(plan):
         return f"{over} planning error, relative to its target"
     if len(names) == 1:

@@ -23,7 +23,7 @@ CERTIFIED = {"loss": "price", "max error": "worst", "mean error": "average"}
 
 def measure(plan: Plan, unit: str) -> str:
     """Return the unit of measure of the compared errors as text."""
-    names = list(plan.parts)
+    names = list(plan.error_models)
     if len(names) == 1:
         name = formatting.unit_of(names[0], unit)
         return f"planning error{' in ' if name else ''}{name}"

@@ -52,20 +52,20 @@ class ErrorPrediction:
     ----------
     noise : ndarray of float, shape (n_cells,)
         Expected |noise|.
-    off : ndarray of float, shape (n_cells,)
+    bias : ndarray of float, shape (n_cells,)
         What the cell is off by besides.
     """
 
     noise: Floats
-    off: Floats
+    bias: Floats
 
     @property
     def error(self) -> Floats:
         """Error to expect of each cell."""
-        return np.asarray(self.noise + self.off)
+        return np.asarray(self.noise + self.bias)
 
     @property
-    def mean(self) -> float:
+    def mean_error(self) -> float:
         """Average error to expect."""
         return float(self.error.mean())
 
@@ -76,33 +76,33 @@ class RangeCandidate:
 
     Attributes
     ----------
-    quantile, stretch : Fraction
+    quantile, widening : Fraction
     """
 
     quantile: Fraction
-    stretch: Fraction
+    widening: Fraction
 
     @property
     def ends(self) -> tuple[Fraction, Fraction]:
         """The lower quantile, and the stretch."""
-        return self.quantile, self.stretch
+        return self.quantile, self.widening
 
     @property
-    def reach(self) -> float:
+    def half_width_sd(self) -> float:
         """How far the upper end is from the centre, in standard deviations of the prior."""
-        return private_range.half_width_sd(self.quantile, self.stretch)
+        return private_range.half_width_sd(self.quantile, self.widening)
 
     @property
     def width(self) -> float:
         """Width that is assumed, as a part of the span."""
-        return 2.0 * self.reach * private_range.PRIOR_SD
+        return 2.0 * self.half_width_sd * private_range.PRIOR_SD
 
     @cached_property
-    def clipped(self) -> float:
+    def clipping_error(self) -> float:
         """What clipping is assumed to cost, as a part of the span."""
-        return self.width * private_range.expected_clipping_error(self.reach)
+        return self.width * private_range.expected_clipping_error(self.half_width_sd)
 
-    def left(self, n_users: int, epsilon: Fraction, share: Fraction | None) -> float:
+    def remaining_epsilon(self, n_users: int, epsilon: Fraction, share: Fraction | None) -> float:
         """Return the loss that is left to the cells."""
         part = (
             private_range.range_epsilon_share(self.quantile, n_users, epsilon)
@@ -139,7 +139,7 @@ def predict_without_range(
     spans = np.full(exposure.occupancy.n_cells, span)
     weights = ObjectiveWeights.of(request, spans, exposure.occupancy)
     found = minimize_mean_error(exposure, weights, float(epsilon), SearchLimits(ITERATIONS))
-    rate, away = found.rates.mean, exposure.away_in_quanta(found.factor)
+    rate, away = found.rates.mean, exposure.clipped_share_in_quanta(found.factor)
     live = rate > 0
     noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
     return ErrorPrediction(span * noise, span * np.where(live, away / 2.0, 0.5))
@@ -155,7 +155,7 @@ def predict_with_range(
     if chosen != tried[-1]:
         weighed = _Weighed.of(occupancy, chosen, epsilon, share, weighed.rates)
     found = weighed.seen(chosen, epsilon, share)
-    return ErrorPrediction(span * found.noise, span * found.off)
+    return ErrorPrediction(span * found.noise, span * found.bias)
 
 
 def select_candidate(
@@ -193,9 +193,9 @@ class _Weighed:
         share: Fraction | None,
         begin: Floats | None = None,
     ) -> _Weighed:
-        left = one.left(occupancy.n_users, epsilon, share)
+        left = one.remaining_epsilon(occupancy.n_users, epsilon, share)
         made = optimize_user_weights(
-            occupancy, left, private_range.user_mean_prior(one.reach), ITERATIONS, begin
+            occupancy, left, private_range.user_mean_prior(one.half_width_sd), ITERATIONS, begin
         )
         length, apart = weight_distances(occupancy, made.weight)
         noise, within, between = made.noise * left, MEAN_ABS_NORMAL * length, apart / 2.0
@@ -205,13 +205,15 @@ class _Weighed:
         self, tried: Sequence[RangeCandidate], epsilon: Fraction, share: Fraction | None
     ) -> RangeCandidate:
         """Return the candidate of least predicted error by these weights."""
-        return min(tried, key=lambda one: self.seen(one, epsilon, share).mean)
+        return min(tried, key=lambda one: self.seen(one, epsilon, share).mean_error)
 
     def seen(
         self, one: RangeCandidate, epsilon: Fraction, share: Fraction | None
     ) -> ErrorPrediction:
         """Return what to expect under a candidate, for bounds of width 1."""
-        prior = private_range.user_mean_prior(one.reach)
-        weights = one.width * (prior.spread * self.within + prior.drift * self.between)
-        noise = one.width * self.noise / one.left(self.n_users, epsilon, share)
-        return ErrorPrediction(noise, np.hypot(weights, one.clipped))
+        prior = private_range.user_mean_prior(one.half_width_sd)
+        weights = one.width * (
+            prior.within_cell_sd * self.within + prior.weight_confounding * self.between
+        )
+        noise = one.width * self.noise / one.remaining_epsilon(self.n_users, epsilon, share)
+        return ErrorPrediction(noise, np.hypot(weights, one.clipping_error))

@@ -77,17 +77,17 @@ class PrivateClippingRange(ReadOnlyArrays):
         What finding the interval costs every user.
     quantiles : pair of Fraction
         Shares of user means wanted at or below its ends.
-    stretch : Fraction
+    widening : Fraction
         By how much the interval between them is made wider, around its middle.
     width : float
         Width that is assumed after that, as a part of the span.
-    clipped : float
+    clipping_error : float
         What clipping is assumed to cost on average, for an interval of width 1.
     weight : ndarray of int64, shape (n_pairs,)
         Whole weights of user means; a user's part of a cell's number is its weight over their sum.
     ends : pair of int, or None
         The interval that was found, in quanta above the records' lower bound: after a release.
-    steps : int or None
+    span_quanta : int or None
         Width of the records' bounds in quanta: after a release.
     radius : Fraction or None
         For variances: how far from the interval's middle a user's samples may be on quadratic
@@ -96,36 +96,36 @@ class PrivateClippingRange(ReadOnlyArrays):
 
     epsilon: Fraction
     quantiles: tuple[Fraction, Fraction]
-    stretch: Fraction
+    widening: Fraction
     width: float
-    clipped: float
+    clipping_error: float
     weight: Ints
     ends: tuple[int, int] | None = None
-    steps: int | None = None
+    span_quanta: int | None = None
     radius: Fraction | None = None
 
     def ends_in_units(self, lower: float, span: float) -> tuple[float, float]:
         """Return the ends that were found in value units, for records of these bounds."""
-        if self.ends is None or self.steps is None:
+        if self.ends is None or self.span_quanta is None:
             raise InputError("the interval is found by a release, not before.")
-        low, high = (to_value_units(end, self.steps, lower, span) for end in self.ends)
+        low, high = (to_value_units(end, self.span_quanta, lower, span) for end in self.ends)
         return low, high
 
-    def found(self, ends: tuple[int, int], steps: int) -> PrivateClippingRange:
+    def with_ends(self, ends: tuple[int, int], steps: int) -> PrivateClippingRange:
         """Return the same with the ends that a release found."""
-        return replace(self, ends=ends, steps=steps, width=(ends[1] - ends[0]) / steps)
+        return replace(self, ends=ends, span_quanta=steps, width=(ends[1] - ends[0]) / steps)
 
-    def half_and_radius(self) -> tuple[float, float]:
+    def half_width_and_radius(self) -> tuple[float, float]:
         """Return how far samples may be from the middle, as parts of the span: means, and squares.
 
         Before a release the middle is taken for that of the bounds.
         """
         radius = self.radius or Fraction(1)
-        if self.ends is None or self.steps is None:
+        if self.ends is None or self.span_quanta is None:
             half = self.width / 2.0
             return half, max(half, min(float(radius) * half, 0.5))
-        _, whole, reached = centre_and_radius(self.ends, self.steps, radius)
-        return whole / self.steps, reached / self.steps
+        _, whole, reached = centre_and_radius(self.ends, self.span_quanta, radius)
+        return whole / self.span_quanta, reached / self.span_quanta
 
     def totals(self, occupancy: Occupancy) -> Ints:
         """Return the sum of weights of each cell."""
@@ -135,15 +135,15 @@ class PrivateClippingRange(ReadOnlyArrays):
         """Return each pair's part of its cell's number."""
         return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
 
-    def most_off(self, occupancy: Occupancy) -> Floats:
+    def max_bias(self, occupancy: Occupancy) -> Floats:
         """Return the most that weights make each cell off by, for an interval of width 1."""
         return max_bias(occupancy, self.shares(occupancy))
 
-    def likely_off(self, occupancy: Occupancy) -> Floats:
+    def expected_bias(self, occupancy: Occupancy) -> Floats:
         """Return what each cell is off by, by the prior, for an interval of width 1."""
-        prior = user_mean_prior(half_width_sd(self.quantiles[0], self.stretch))
+        prior = user_mean_prior(half_width_sd(self.quantiles[0], self.widening))
         weights = expected_bias(occupancy, self.shares(occupancy), prior)
-        return np.asarray(np.hypot(weights, self.clipped))
+        return np.asarray(np.hypot(weights, self.clipping_error))
 
 
 def centre_and_radius(ends: tuple[int, int], steps: int, radius: Fraction) -> tuple[int, int, int]:

@@ -48,7 +48,7 @@ def allocate_two_stage(occupancy: Occupancy, request: Request) -> PlanAllocation
     interval, noise, more = two_stage.plan_two_stage(occupancy, asked, request.range_share)
     direct = replace(request, epsilon=asked - more.epsilon)
     rows = _fitted(occupancy, direct, interval, (noise, np.zeros_like(noise)))
-    return replace(rows, steps=more)
+    return replace(rows, two_stage=more)
 
 
 def supports_two_stages(occupancy: Occupancy, request: Request) -> bool:
@@ -73,20 +73,20 @@ def _fitted(
     noise: tuple[Floats, Floats],
 ) -> PlanAllocation:
     """Return rows with noise at which the most exposed user loses what was asked, no more."""
-    most = occupancy.largest
+    most = occupancy.largest_count
     rows = PlanAllocation(
         mechanism="weights",
-        kept=most,
-        noise_records=noise[0] * occupancy.records_per_cell,
-        variance_kept=np.where(noise[1] > 0, most, 0),
+        contribution_cap=most,
+        noise_scale_records=noise[0] * occupancy.records_per_cell,
+        variance_cap=np.where(noise[1] > 0, most, 0),
         variance_noise=noise[1],
-        factor=full_factors(occupancy),
-        interval=interval,
+        contribution_factor=full_factors(occupancy),
+        clipping_range=interval,
     )
     flat = np.ones(occupancy.n_cells)
     lost = Plan(occupancy, np.zeros_like(flat), flat, rows, request, baseline_error=1.0).epsilon
     left = _asked(request) - interval.epsilon
-    return rows.louder(float((lost - interval.epsilon) / left) * (1.0 + 2.0**-40))
+    return rows.with_noise_scaled(float((lost - interval.epsilon) / left) * (1.0 + 2.0**-40))
 
 
 def _asked(request: Request) -> Fraction:

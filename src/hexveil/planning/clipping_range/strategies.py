@@ -81,11 +81,11 @@ def predict_user_residual_error(
     half : float
         h.
     """
-    grouping = steps.grouping(occupancy)
-    rough = user_mean_range_width(width, half) * np.sqrt(grouping.share**2 @ steps.class_noise**2)
+    grouping = steps.clusters(occupancy)
+    rough = user_mean_range_width(width, half) * np.sqrt(grouping.share**2 @ steps.cluster_noise**2)
     prior = UserMeanPrior(1.0 / (2.0 * RESIDUAL_HALF_WIDTH_SD), RESIDUAL_CONFOUNDING)
     off = 2.0 * half * expected_bias(occupancy, steps.shares(occupancy), prior)
-    left = width / (2.0 * RANGE_HALF_WIDTH_SD) / math.sqrt(steps.class_noise.size)
+    left = width / (2.0 * RANGE_HALF_WIDTH_SD) / math.sqrt(steps.cluster_noise.size)
     return np.hypot(rough, 2.0 * half * steps.noise), np.hypot(left, off)
 
 
@@ -147,7 +147,7 @@ def select_strategy(
     if half / RESIDUAL_HALF_WIDTH_SD <= ALIKE * width / (2.0 * RANGE_HALF_WIDTH_SD):
         other, (rough, likely) = "users", predict_user_residual_error(occupancy, steps, width, half)
     off = np.hypot(
-        direct * interval.likely_off(occupancy), SKEWNESS_ERROR * within_cell_sd(width, half)
+        direct * interval.expected_bias(occupancy), SKEWNESS_ERROR * within_cell_sd(width, half)
     )
     straight = np.hypot(direct * noise, off)
     return other if np.hypot(rough, likely).mean() < straight.mean() else "direct"
@@ -162,8 +162,8 @@ def released_widths(
     interval: PrivateClippingRange, found: StageOutputs
 ) -> tuple[float, float, float]:
     """Return what `select_strategy` needs as a release found it."""
-    width = (found.ends[1] - found.ends[0]) / found.steps
-    return interval.width, width, found.inside / found.steps
+    width = (found.ends[1] - found.ends[0]) / found.span_quanta
+    return interval.width, width, found.residual_radius / found.span_quanta
 
 
 def user_mean_range_width(width: float, half: float) -> float:
@@ -215,18 +215,18 @@ def two_stage_error_model(
         Of the way `direct`, for an interval of width 1.
     steps : TwoStagePlan
     """
-    found = steps.found
+    found = steps.outputs
     widths = expected_widths(interval) if found is None else released_widths(interval, found)
-    way = found.way if found else select_strategy(occupancy, interval, noise, steps, widths)
+    way = found.strategy if found else select_strategy(occupancy, interval, noise, steps, widths)
     direct, width, half = widths
     if way == "users":
         return _users_part(occupancy, span, steps, (width, half))
     most = max_bias(occupancy, interval.shares(occupancy))
     if way == "direct":
-        likely = interval.likely_off(occupancy)
+        likely = interval.expected_bias(occupancy)
         return _stepped(span * direct, noise, most, likely, LN20 * noise)
     narrow = (
-        found.half / found.steps
+        found.half_width / found.span_quanta
         if found
         else CELL_RESIDUAL_HALF_WIDTH_SD * within_cell_sd(width, half)
     )
@@ -240,22 +240,22 @@ def two_stage_error_model(
 def _users_part(
     occupancy: Occupancy, span: Floats, steps: TwoStagePlan, widths: tuple[float, float]
 ) -> TwoStageErrorModel:
-    (width, half), grouping = widths, steps.grouping(occupancy)
-    found = steps.found
+    (width, half), grouping = widths, steps.clusters(occupancy)
+    found = steps.outputs
     # What was found is whole quanta, and its noise is for that.
     own = user_mean_range_width(width, half) if found is None else _width_of(found)
     fine = 2.0 * half / own
-    rough = np.hypot(np.sqrt(grouping.share**2 @ steps.class_noise**2), fine * steps.noise)
+    rough = np.hypot(np.sqrt(grouping.share**2 @ steps.cluster_noise**2), fine * steps.noise)
     _, likely = predict_user_residual_error(occupancy, steps, width, half)
     own_off = max_bias(occupancy, steps.shares(occupancy))
     most = max_cluster_bias(occupancy, grouping, steps) + fine * own_off
-    loud = laplace_sum_quantile95(grouping.share * steps.class_noise, fine * steps.noise)
+    loud = laplace_sum_quantile95(grouping.share * steps.cluster_noise, fine * steps.noise)
     return _stepped(span * own, rough, most, likely / own, loud)
 
 
 def _width_of(found: StageOutputs) -> float:
-    assert found.own is not None  # noqa: S101  the way `users` has it
-    return (found.own[1] - found.own[0]) / found.steps
+    assert found.user_mean_range is not None  # noqa: S101  the way `users` has it
+    return (found.user_mean_range[1] - found.user_mean_range[0]) / found.span_quanta
 
 
 def _stepped(
@@ -271,8 +271,8 @@ def max_cluster_bias(occupancy: Occupancy, grouping: UserClusters, steps: TwoSta
     Half of Σ |p - P v| over all users: those of a class who were not in the cell count too.
     """
     own = occupancy.n / occupancy.records_per_cell[occupancy.cell]
-    weight = steps.class_shares()[occupancy.user]
-    classed = grouping.share[occupancy.cell, steps.of[occupancy.user]] * weight
+    weight = steps.cluster_shares()[occupancy.user]
+    classed = grouping.share[occupancy.cell, steps.labels[occupancy.user]] * weight
     here = np.add.reduceat(np.abs(own - classed) - classed, occupancy.start[:-1])
     return np.asarray((here + grouping.share.sum(axis=1)) / 2.0)
 

@@ -97,33 +97,33 @@ class StageOutputs(ReadOnlyArrays):
 
     Attributes
     ----------
-    way : one of WAYS
+    strategy : one of WAYS
     ends : pair of int
         The interval at 1.28 deviations, or, in the way `direct`, that of the cells.
-    half : int
+    half_width : int
         Half width of the second step: h, or h'.
-    inside : int
+    residual_radius : int
         h itself.
-    steps : int
+    span_quanta : int
         Width of the records' bounds.
-    own : pair of int, or None
+    user_mean_range : pair of int, or None
         What users' own means are projected to, in the way `users`.
-    classes : ndarray of float, shape (n_classes,), or None
+    cluster_means : ndarray of float, shape (n_classes,), or None
         Noisy means of classes, in the way `users`.
-    coarse : ndarray of float, shape (n_cells,), or None
+    first_stage_means : ndarray of float, shape (n_cells,), or None
         The first noisy averages, in the way `cells`.
     centre : ndarray of int64, shape (n_cells,), or None
         Where the second step is around, in the way `cells`.
     """
 
-    way: str
+    strategy: str
     ends: tuple[int, int]
-    half: int
-    inside: int
-    steps: int
-    own: tuple[int, int] | None = None
-    classes: Floats | None = None
-    coarse: Floats | None = None
+    half_width: int
+    residual_radius: int
+    span_quanta: int
+    user_mean_range: tuple[int, int] | None = None
+    cluster_means: Floats | None = None
+    first_stage_means: Floats | None = None
     centre: Ints | None = None
 
 
@@ -135,48 +135,48 @@ class TwoStagePlan(ReadOnlyArrays):
     ----------
     epsilon : Fraction
         What finding h costs every user: it is charged to those in one cell too.
-    stretch : Fraction
+    widening : Fraction
         By how much the interval found is made wider, for the ways `users` and `cells`.
-    of : ndarray of int64, shape (n_users,)
+    labels : ndarray of int64, shape (n_users,)
         The class of each user.
-    class_weight : ndarray of int64, shape (n_users,)
+    cluster_weight : ndarray of int64, shape (n_users,)
         Whole weight of each user's mean in its class.
-    class_noise : ndarray of float, shape (n_classes,)
+    cluster_noise : ndarray of float, shape (n_classes,)
         Laplace scale of each class's mean for an interval of width 1.
     weight : ndarray of int64, shape (n_pairs,)
         Whole weights of distances from users' own means.
     noise : ndarray of float, shape (n_cells,)
         Laplace scale of each cell's weighted average of distances, for a range of 1.
-    found : StageOutputs or None
+    outputs : StageOutputs or None
         After a release.
     """
 
     epsilon: Fraction
-    stretch: Fraction
-    of: Ints
-    class_weight: Ints
-    class_noise: Floats
+    widening: Fraction
+    labels: Ints
+    cluster_weight: Ints
+    cluster_noise: Floats
     weight: Ints
     noise: Floats
-    found: StageOutputs | None = None
+    outputs: StageOutputs | None = None
 
     def arrays(self) -> tuple[Floats | Ints, ...]:
         """Return all that decides what is released, in a fixed order."""
-        return (self.of, self.class_weight, self.class_noise, self.weight, self.noise)
+        return (self.labels, self.cluster_weight, self.cluster_noise, self.weight, self.noise)
 
-    def grouping(self, occupancy: Occupancy) -> user_clusters.UserClusters:
+    def clusters(self, occupancy: Occupancy) -> user_clusters.UserClusters:
         """Return the classes as an occupancy."""
-        return user_clusters.clusters_from_labels(occupancy, self.of)
+        return user_clusters.clusters_from_labels(occupancy, self.labels)
 
-    def class_totals(self) -> Ints:
+    def cluster_totals(self) -> Ints:
         """Return the sum of weights of each class."""
-        total = np.zeros(self.class_noise.size, dtype=np.int64)
-        np.add.at(total, self.of, self.class_weight)
+        total = np.zeros(self.cluster_noise.size, dtype=np.int64)
+        np.add.at(total, self.labels, self.cluster_weight)
         return total
 
-    def class_shares(self) -> Floats:
+    def cluster_shares(self) -> Floats:
         """Return each user's part of its class's mean."""
-        return np.asarray(self.class_weight / self.class_totals()[self.of])
+        return np.asarray(self.cluster_weight / self.cluster_totals()[self.labels])
 
     def totals(self, occupancy: Occupancy) -> Ints:
         """Return the sum of weights of each cell, in the way `users`."""
@@ -186,11 +186,11 @@ class TwoStagePlan(ReadOnlyArrays):
         """Return each pair's part of its cell's number, in the way `users`."""
         return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
 
-    def louder(self, times: float) -> TwoStagePlan:
+    def with_noise_scaled(self, times: float) -> TwoStagePlan:
         """Return the same with noise of the way `users` larger by a factor, rounded up."""
         return replace(
             self,
-            class_noise=np.nextafter(self.class_noise * times, np.inf),
+            cluster_noise=np.nextafter(self.cluster_noise * times, np.inf),
             noise=np.nextafter(self.noise * times, np.inf),
         )
 
@@ -199,20 +199,20 @@ class TwoStagePlan(ReadOnlyArrays):
 
         Rounded up: each term was made by a few correctly rounded operations.
         """
-        parts = self.class_shares() / self.class_noise[self.of]
+        parts = self.cluster_shares() / self.cluster_noise[self.labels]
         terms = self.shares(occupancy) / self.noise[occupancy.cell] * (1.0 + 2.0**-49)
         in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
         return np.asarray(parts * (1.0 + 2.0**-49)), in_cells
 
-    def composed(self, occupancy: Occupancy) -> Floats:
+    def composed_losses(self, occupancy: Occupancy) -> Floats:
         """Return the same together, if all of a class and of a cell are charged its most."""
-        most = np.zeros(self.class_noise.size)
-        np.maximum.at(most, self.of, self.class_shares() / self.class_noise[self.of])
+        most = np.zeros(self.cluster_noise.size)
+        np.maximum.at(most, self.labels, self.cluster_shares() / self.cluster_noise[self.labels])
         shares = self.shares(occupancy)
         each = np.maximum.reduceat(shares, occupancy.start[:-1]) / self.noise
         terms = np.where(shares > 0, each[occupancy.cell] * (1.0 + 2.0**-49), 0.0)
         in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
-        return np.asarray(np.nextafter(most[self.of] * (1.0 + 2.0**-49) + in_cells, np.inf))
+        return np.asarray(np.nextafter(most[self.labels] * (1.0 + 2.0**-49) + in_cells, np.inf))
 
 
 def plan_two_stage(
@@ -297,7 +297,7 @@ def _by_users(
             steps = TwoStagePlan(
                 inside,
                 stretch,
-                grouping.of,
+                grouping.labels,
                 weight,
                 made.noise / float(part),
                 own,
@@ -322,4 +322,4 @@ def calibrate_two_stage_noise(
 ) -> TwoStagePlan:
     """Return the steps with noise at which the most exposed user loses what is left, no more."""
     lost = float(sum(steps.losses(occupancy)).max())  # type: ignore[union-attr]
-    return steps.louder(lost / float(left) * (1.0 + 2.0**-40))
+    return steps.with_noise_scaled(lost / float(left) * (1.0 + 2.0**-40))

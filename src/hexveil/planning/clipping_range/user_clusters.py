@@ -50,7 +50,7 @@ class UserClusters:
 
     Attributes
     ----------
-    of : ndarray of int64, shape (n_users,)
+    labels : ndarray of int64, shape (n_users,)
         The class of each user.
     occupancy : Occupancy
         Of classes and users; the counts are the users' records.
@@ -58,7 +58,7 @@ class UserClusters:
         The part of each cell's records that is of each class.
     """
 
-    of: Ints
+    labels: Ints
     occupancy: Occupancy
     share: Floats
 

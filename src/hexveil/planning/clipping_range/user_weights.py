@@ -63,14 +63,14 @@ class UserMeanPrior:
 
     Attributes
     ----------
-    spread : float
+    within_cell_sd : float
         Standard deviation of user means within a cell.
-    drift : float
+    weight_confounding : float
         By how much users whose weight rises differ from those whose weight falls.
     """
 
-    spread: float
-    drift: float
+    within_cell_sd: float
+    weight_confounding: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +185,14 @@ class _Problem:
         squares = np.add.reduceat(np.square(away), run.first)
         length = np.sqrt(squares + ABS_SMOOTHING**2 * self.squares[run.cells])
         sharp = share * apart
-        off = MEAN_ABS_NORMAL * prior.spread * length + prior.drift / 2.0 * np.add.reduceat(
-            sharp, run.first
+        off = (
+            MEAN_ABS_NORMAL * prior.within_cell_sd * length
+            + prior.weight_confounding / 2.0 * np.add.reduceat(sharp, run.first)
         )
         np.divide(part, apart, out=apart)
-        apart *= prior.drift / 2.0
+        apart *= prior.weight_confounding / 2.0
         slope = np.multiply(
-            away, np.repeat(MEAN_ABS_NORMAL * prior.spread / length, run.sizes), out=sharp
+            away, np.repeat(MEAN_ABS_NORMAL * prior.within_cell_sd / length, run.sizes), out=sharp
         )
         slope += apart
         slope *= share
@@ -288,7 +289,9 @@ def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, 
 def expected_bias(occupancy: Occupancy, weight: Floats, prior: UserMeanPrior) -> Floats:
     """Return what weights make each cell off by, by the prior; for an interval of width 1."""
     length, apart = weight_distances(occupancy, weight)
-    return np.asarray(MEAN_ABS_NORMAL * prior.spread * length + prior.drift / 2.0 * apart)
+    return np.asarray(
+        MEAN_ABS_NORMAL * prior.within_cell_sd * length + prior.weight_confounding / 2.0 * apart
+    )
 
 
 def max_bias(occupancy: Occupancy, weight: Floats) -> Floats:

@@ -101,7 +101,7 @@ def _best(
     occupancy: Occupancy, request: Request, interval: PrivateClippingRange, noise: Floats
 ) -> VarianceRange:
     """Return radius and split of least predicted error for an interval and its weights."""
-    likely = interval.likely_off(occupancy)
+    likely = interval.expected_bias(occupancy)
     splits = SPLITS if request.split is None else (request.split,)
     known = has_single_record(occupancy)
     tried, without_noise = [], _without_noise(occupancy, interval)
@@ -114,7 +114,7 @@ def _best(
             square = np.where(known, 0.0, noise / (1.0 - split))
             error = np.where(known, 0.0, fixed + error_through_mean(made, mean, likely) + square)
             value = (
-                made.half_and_radius()[1] ** 2
+                made.half_width_and_radius()[1] ** 2
                 * float(error.mean())
                 / MAX_CONSTANT_ERROR["variance"]
             )
@@ -138,7 +138,7 @@ def variance_error_model(
     noise : pair of ndarray of float, shape (n_cells,)
         Laplace scales of means for an interval of width 1, of second moments for a radius of 1.
     """
-    half, radius = interval.half_and_radius()
+    half, radius = interval.half_width_and_radius()
     mean, square = noise
     likely = _without_noise(occupancy, interval)(interval)
     return WeightedVarianceErrorModel(
@@ -147,9 +147,10 @@ def variance_error_model(
         square,
         np.zeros_like(square),
         constant_error("variance", occupancy),
-        most=interval.most_off(occupancy),
-        likely=likely + error_through_mean(interval, mean, interval.likely_off(occupancy)),
-        half=half / radius,
+        max_bias=interval.max_bias(occupancy),
+        expected_bias=likely
+        + error_through_mean(interval, mean, interval.expected_bias(occupancy)),
+        half_width=half / radius,
         mean_noise=mean,
         # Less than a quantum for each user, and h is a quantum at least.
         rounding=occupancy.users_per_cell / interval.totals(occupancy),
@@ -158,7 +159,7 @@ def variance_error_model(
 
 def error_through_mean(interval: PrivateClippingRange, noise: Floats, likely: Floats) -> Floats:
     """Return what noise and likely bias of the mean make the variance off by, as a part of r²."""
-    half, radius = interval.half_and_radius()
+    half, radius = interval.half_width_and_radius()
     b, off = (2.0 * half / radius * one for one in (noise, likely))
     return np.asarray(
         2.0 * MEAN_CELL_OFFSET / _deviations(interval) * np.hypot(b, off)
@@ -210,5 +211,5 @@ def _without_noise(
 
 def _deviations(interval: PrivateClippingRange) -> float:
     """Return the radius in deviations of user means, by the prior."""
-    half, radius = interval.half_and_radius()
-    return half_width_sd(interval.quantiles[0], interval.stretch) * radius / half
+    half, radius = interval.half_width_and_radius()
+    return half_width_sd(interval.quantiles[0], interval.widening) * radius / half

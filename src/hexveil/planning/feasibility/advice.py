@@ -64,7 +64,7 @@ def at_loss(plan: Plan, loss: Fraction) -> Plan:
     """Return the same request at another loss."""
     request = replace(plan.request, epsilon=loss, target=None)
     return replace(
-        plan, rows=allocate(plan.occupancy, plan.span, request, plan.facts), request=request
+        plan, allocation=allocate(plan.occupancy, plan.span, request, plan.facts), request=request
     )
 
 
@@ -74,7 +74,7 @@ def epsilon_needed(plan: Plan) -> float | None:
     None if 100 is not enough.
     """
     if (plan.method, plan.request.objective) == ("joint", "mean"):
-        aim, begin = plan.support.baseline_error * UNDER, plan.asked or Fraction(1)
+        aim, begin = plan.support.baseline_error * UNDER, plan.requested_epsilon or Fraction(1)
         found = epsilon_for_error(lambda loss: prediction_of(at_loss(plan, loss)), aim, begin, NEAR)
     else:  # what is made small is not what is judged: only that it falls is known
         found = _by_halving(plan)
@@ -83,11 +83,11 @@ def epsilon_needed(plan: Plan) -> float | None:
 
 def _by_halving(plan: Plan) -> float | None:
     low, high = 1e-4, 100.0
-    if not at_loss(plan, Fraction(high)).support.supported:
+    if not at_loss(plan, Fraction(high)).support.beats_constant:
         return None
     while high / low > NEAR:
         middle = math.sqrt(low * high)
-        good = at_loss(plan, Fraction(middle)).support.supported
+        good = at_loss(plan, Fraction(middle)).support.beats_constant
         low, high = (low, middle) if good else (middle, high)
     return high
 
@@ -112,13 +112,13 @@ def regrid(plan: Plan, facts: PublicMetadata) -> Plan:
     lower, upper = np.full(size, plan.lower.min()), np.full(size, plan.upper.max())
     request = plan.request
     if request.target is not None:
-        request = replace(request, epsilon=plan.asked, target=None)
+        request = replace(request, epsilon=plan.requested_epsilon, target=None)
     request = adapted_to_grid(facts.occupancy, request)
     return Plan(
         occupancy=facts.occupancy,
         lower=lower,
         upper=upper,
-        rows=allocate(facts.occupancy, upper - lower, request, facts),
+        allocation=allocate(facts.occupancy, upper - lower, request, facts),
         request=request,
         baseline_error=plan.baseline_error,
         facts=facts,
@@ -145,10 +145,11 @@ def finest_supported(plan: Plan) -> Plan | None:
     found = [other for other in facts.recount(grids, facts.privacy_unit) if other is not None]
     for other in sorted(found, key=lambda one: -one.occupancy.n_cells):
         certain = (
-            ErrorPredictor(plan, other).floor(float(plan.asked)) >= plan.support.baseline_error
+            ErrorPredictor(plan, other).error_lower_bound(float(plan.requested_epsilon))
+            >= plan.support.baseline_error
         )
         made = None if certain else regrid(plan, other)
-        if made is not None and made.support.supported:
+        if made is not None and made.support.beats_constant:
             return made
     return None
 

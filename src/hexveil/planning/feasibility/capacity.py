@@ -254,7 +254,9 @@ def assess_grids(
     if facts is None:
         raise InputError("grids are compared for a data set, not for a bare occupancy.")
     if made.request.target is not None:
-        made = replace(made, request=replace(made.request, epsilon=made.asked, target=None))
+        made = replace(
+            made, request=replace(made.request, epsilon=made.requested_epsilon, target=None)
+        )
     grids = grids_to_try(facts) if grids is None else grids
     offers = []
     for privacy_unit in (facts.privacy_unit,) if privacy_units is None else privacy_units:
@@ -268,7 +270,7 @@ def assess_grids(
                 facts.cells.grid,
             )
             offers.append(_offer(made, grid, privacy_unit, found, own=same))
-    return Capacity(tuple(offers), float(made.asked), facts.privacy_unit)
+    return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
 
 
 def _offer(
@@ -294,11 +296,11 @@ def _offer(
         return empty
     if is_assumed(made):
         miss *= small_map_factor(facts.occupancy.n_cells)
-    predictor, asked = ErrorPredictor(made, facts), made.asked
-    error, seen = predictor.floor(float(asked)), None
+    predictor, asked = ErrorPredictor(made, facts), made.requested_epsilon
+    error, seen = predictor.error_lower_bound(float(asked)), None
     if own or error < miss:
-        seen = prediction_of(made) if own else predictor.at(asked)
-        error = seen.mean
+        seen = prediction_of(made) if own else predictor.predict(asked)
+        error = seen.mean_error
     cells, users = facts.occupancy.n_cells, facts.occupancy.n_users
     return replace(
         empty,
@@ -313,7 +315,7 @@ def _offer(
         halved=seen is not None and error < miss / 2.0,
         epsilon_needed=_needed(predictor, seen, miss),
         epsilon_halved=_needed(predictor, seen, miss / 2.0),
-        epsilon_least=predictor.least(miss / 2.0),
+        epsilon_least=predictor.epsilon_lower_bound(miss / 2.0),
     )
 
 
@@ -328,10 +330,10 @@ def _names(
 
 def _needed(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: float) -> float | None:
     """Return the loss at which the error would be this small; None where it is, or far away."""
-    asked = predictor.plan.asked
-    if seen is not None and seen.mean < error:
+    asked = predictor.plan.requested_epsilon
+    if seen is not None and seen.mean_error < error:
         return None
-    if predictor.least(error) > MAX_EPSILON_RATIO * float(asked):
+    if predictor.epsilon_lower_bound(error) > MAX_EPSILON_RATIO * float(asked):
         return None
-    found = predictor.needed(error * UNDER, None if seen is None else asked)
+    found = predictor.required_epsilon(error * UNDER, None if seen is None else asked)
     return None if found is None else two_figures_up(found)

@@ -53,7 +53,7 @@ gain (clipping_range "two-stage") is left out for "auto": tables stay cautious."
 
 def prediction_of(plan: Plan) -> ErrorPrediction:
     """Return what a plan says of its first statistic."""
-    part = plan.first
+    part = plan.primary_statistic
     return ErrorPrediction(part.scale, part.error - part.scale)
 
 
@@ -83,9 +83,9 @@ def epsilon_for_error(
     low, high, epsilon = MIN_EPSILON, np.inf, begin
     for _ in range(MAX_NEWTON_STEPS):
         here, loss = at(epsilon), float(epsilon)
-        off = float(here.off.mean())
-        crossing = (here.mean - off) * loss / (error - off) if off < error else np.inf
-        if here.mean <= error:
+        off = float(here.bias.mean())
+        crossing = (here.mean_error - off) * loss / (error - off) if off < error else np.inf
+        if here.mean_error <= error:
             high = loss
             done = crossing >= loss / near or loss <= MIN_EPSILON
         else:
@@ -116,7 +116,7 @@ class ErrorPredictor:
     _seen: dict[Fraction, ErrorPrediction] = field(default_factory=dict, repr=False)
 
     @property
-    def ways(self) -> tuple[str, ...]:
+    def fast_predictions(self) -> tuple[str, ...]:
         """How the request can be predicted quickly; none where it is planned in full."""
         asked = self.plan.request
         same = (asked.method, asked.statistics, asked.objective) == ("joint", ("mean",), "mean")
@@ -129,7 +129,7 @@ class ErrorPredictor:
         """Width of the bounds."""
         return float(self.plan.upper.max() - self.plan.lower.min())
 
-    def at(self, epsilon: Fraction) -> ErrorPrediction:
+    def predict(self, epsilon: Fraction) -> ErrorPrediction:
         """Return what to expect at a loss."""
         if epsilon not in self._seen:
             self._seen[epsilon] = self._at(epsilon)
@@ -137,17 +137,19 @@ class ErrorPredictor:
 
     def _at(self, epsilon: Fraction) -> ErrorPrediction:
         found = []
-        if "plain" in self.ways:
+        if "plain" in self.fast_predictions:
             found.append(
                 fast_prediction.predict_without_range(
                     self._exposure, self.span, self.plan.request, epsilon
                 )
             )
-        if "projected" in self.ways and self._worth_it(epsilon):
+        if "projected" in self.fast_predictions and self._worth_it(epsilon):
             occupancy, share = self.facts.occupancy, self.plan.request.range_share
             found.append(fast_prediction.predict_with_range(occupancy, self.span, epsilon, share))
         return (
-            min(found, key=lambda one: one.mean) if found else prediction_of(self.planned(epsilon))
+            min(found, key=lambda one: one.mean_error)
+            if found
+            else prediction_of(self.plan_at(epsilon))
         )
 
     def _worth_it(self, epsilon: Fraction) -> bool:
@@ -160,7 +162,7 @@ class ErrorPredictor:
         spans = np.full(self.facts.occupancy.n_cells, self.span)
         return ClippingProblem(self.facts.occupancy, span_in_quanta(spans, self.facts))
 
-    def planned(self, epsilon: Fraction) -> Plan:
+    def plan_at(self, epsilon: Fraction) -> Plan:
         """Return the plan in full at a loss."""
         size = self.facts.occupancy.n_cells
         lower, upper = np.full(size, self.plan.lower.min()), np.full(size, self.plan.upper.max())
@@ -171,12 +173,12 @@ class ErrorPredictor:
             occupancy=self.facts.occupancy,
             lower=lower,
             upper=upper,
-            rows=allocate(self.facts.occupancy, upper - lower, request, self.facts),
+            allocation=allocate(self.facts.occupancy, upper - lower, request, self.facts),
             request=request,
             facts=self.facts,
         )
 
-    def least(self, error: float) -> float:
+    def epsilon_lower_bound(self, error: float) -> float:
         """Return a loss below which the average error is above this one; 0 if none is known."""
         asked = self.plan.request
         if asked.noised != ("mean",) or asked.clipping_range not in FAST_PREDICTIONS:
@@ -184,7 +186,7 @@ class ErrorPredictor:
         bounds = {"plain": self._least_plain, "projected": self._least_projected}
         return min(bounds[way](error) for way in FAST_PREDICTIONS[asked.clipping_range])
 
-    def floor(self, epsilon: float) -> float:
+    def error_lower_bound(self, epsilon: float) -> float:
         """Return what the average error is certainly above at a loss; 0 if nothing is known."""
         asked = self.plan.request
         if asked.noised != ("mean",) or asked.clipping_range not in FAST_PREDICTIONS:
@@ -193,7 +195,7 @@ class ErrorPredictor:
         bounds = {
             "plain": min(noise, self.span / 4.0),
             "projected": min(
-                one.width * noise + self.span * one.clipped
+                one.width * noise + self.span * one.clipping_error
                 for one in fast_prediction.ALL_CANDIDATES
             ),
         }
@@ -210,14 +212,14 @@ class ErrorPredictor:
     def _least_projected(self, error: float) -> float:
         return min(
             (
-                self._noise * one.width / (error - self.span * one.clipped)
+                self._noise * one.width / (error - self.span * one.clipping_error)
                 for one in fast_prediction.ALL_CANDIDATES
-                if self.span * one.clipped < error
+                if self.span * one.clipping_error < error
             ),
             default=np.inf,
         )
 
-    def needed(self, error: float, begin: Fraction | None = None) -> float | None:
+    def required_epsilon(self, error: float, begin: Fraction | None = None) -> float | None:
         """Return a loss at which the average error is at most this one, near the least such.
 
         Parameters
@@ -231,5 +233,5 @@ class ErrorPredictor:
         float or None
             None if 100 is not enough.
         """
-        least = Fraction(max(self.least(error) * 1.5, MIN_EPSILON))
-        return epsilon_for_error(self.at, error, begin or least)
+        least = Fraction(max(self.epsilon_lower_bound(error) * 1.5, MIN_EPSILON))
+        return epsilon_for_error(self.predict, error, begin or least)

@@ -54,7 +54,7 @@ class UtilityAssessment:
     better: int
 
     @property
-    def supported(self) -> bool:
+    def beats_constant(self) -> bool:
         """Whether the map says more than one constant on average."""
         return self.cells > 0 and self.mean_error < self.baseline_error
 
@@ -112,9 +112,9 @@ def is_assumed(plan: Plan) -> bool:
 
 def assess_utility(plan: Plan) -> UtilityAssessment:
     """Return what the plan's grid can support."""
-    occupancy, part = plan.occupancy, plan.first
+    occupancy, part = plan.occupancy, plan.primary_statistic
     span = float(plan.span.mean()) if plan.span.size else 0.0
-    asked = float(plan.asked)
+    asked = float(plan.requested_epsilon)
     floor = noise_floor(span, occupancy.n_cells, occupancy.n_users, asked) if asked else 0.0
     baseline_error = (
         plan.baseline_error if part.name == "mean" else plan.baseline_error * span / 4.0

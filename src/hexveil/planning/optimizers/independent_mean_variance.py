@@ -70,15 +70,15 @@ def allocate_independently(
     none = np.zeros(occupancy.n_cells)
     return PlanAllocation(
         mechanism=request.mechanism.name if kept_pairs is None else "CLIP-USER",
-        kept=kept if mean else none.astype(np.int64),
-        noise_records=_noise(kept, loss * share) if mean else none,
+        contribution_cap=kept if mean else none.astype(np.int64),
+        noise_scale_records=_noise(kept, loss * share) if mean else none,
         # The variance of one record is 0: nothing is kept, and the mean has all of the loss.
-        variance_kept=np.where(varied > 0, kept, 0) if variance else none.astype(np.int64),
+        variance_cap=np.where(varied > 0, kept, 0) if variance else none.astype(np.int64),
         variance_noise=np.divide(varied, loss * (1.0 - share), out=none.copy(), where=varied > 0)
         if variance
         else none,
-        factor=full_factors(occupancy),
-        dropped=None if kept_pairs is None else ~kept_pairs,
+        contribution_factor=full_factors(occupancy),
+        suppressed_pairs=None if kept_pairs is None else ~kept_pairs,
         cell_epsilon=cell_epsilon,
     )
 
@@ -93,7 +93,7 @@ def _varied(
 ) -> Floats:
     """Return the most that a user moves the variance of each cell."""
     total = occupancy.records_per_cell
-    untouched = occupancy.largest <= kept
+    untouched = occupancy.largest_count <= kept
     if kept_pairs is not None:
         untouched &= np.logical_and.reduceat(kept_pairs, occupancy.start[:-1])
     bound = variance_sensitivity_bound(kept / total)

@@ -78,7 +78,7 @@ class ObjectiveWeights:
             np.where(varies, span**2 / cells, 0.0) if "variance" in names else zero,
         )
 
-    def constant(self) -> float:
+    def constant_error(self) -> float:
         """Return the average error of constants alone."""
         return float(
             (
@@ -110,7 +110,7 @@ class SearchLimits:
     trials: int = 20
 
     @property
-    def most(self) -> int:
+    def max_evaluations(self) -> int:
         """Largest possible number of evaluations.
 
         The last iteration may search its line twice: a failed search is repeated once along the
@@ -147,10 +147,10 @@ def minimize_mean_error(
         live = [begin.mean > 0, begin.variance > 0]
         if any(m.any() for m in live):
             begin = _descend(exposure, weights, loss, live, begin, effort)[1]
-        return JointSolution(begin, exposure.factors(begin, loss))
+        return JointSolution(begin, exposure.largest_factors(begin, loss))
     wanted = [weights.mean > 0, weights.variance > 0]
     nothing = [np.zeros(m.size) for m in wanted]
-    best: tuple[float, InverseScales] = (weights.constant(), InverseScales(*nothing))
+    best: tuple[float, InverseScales] = (weights.constant_error(), InverseScales(*nothing))
     nobody = np.ones(exposure.occupancy.n_users)
     if not best[0]:  # constants miss nothing
         return JointSolution(best[1], nobody)
@@ -161,7 +161,9 @@ def minimize_mean_error(
         found = _descents(exposure, weights, loss, live, effort)
         best = min(best, found, key=lambda one: one[0])
     _, rates = best
-    return JointSolution(rates, exposure.factors(rates, loss) if rates.total.any() else nobody)
+    return JointSolution(
+        rates, exposure.largest_factors(rates, loss) if rates.total.any() else nobody
+    )
 
 
 def _descents(
@@ -234,8 +236,8 @@ def _value(
     exposure: ClippingProblem, weights: ObjectiveWeights, loss: float, rates: InverseScales
 ) -> tuple[float, Floats]:
     """Return the weighed error of these rates and its slope in them."""
-    factor = exposure.factors(rates, loss)
-    away = exposure.away(factor)
+    factor = exposure.largest_factors(rates, loss)
+    away = exposure.clipped_share(factor)
     error = _errors(weights, rates, away).sum()
     multiplier = _multipliers(exposure, weights, rates, factor, factor < 1.0)
     slope = [
@@ -243,7 +245,7 @@ def _value(
         for w, r, pushed in zip(
             (weights.mean, weights.variance),
             (rates.mean, rates.variance),
-            exposure.pushed(multiplier, factor),
+            exposure.marginal_sums(multiplier, factor),
             strict=True,
         )
     ]
@@ -272,10 +274,10 @@ def _multipliers(
     """Return how much the weighed error falls per loss that a user who is held is allowed more."""
     steep = np.where(rates.mean > 0, weights.mean / 2.0, 0.0)
     if rates.variance.any():
-        left = np.maximum(1.0 - 2.0 * exposure.away(factor), 0.0)
+        left = np.maximum(1.0 - 2.0 * exposure.clipped_share(factor), 0.0)
         steep += np.where(rates.variance > 0, weights.variance * left / 2.0, 0.0)
-    gain = exposure.weighed(steep)
-    cost = exposure.slope(rates, factor)
+    gain = exposure.sum_per_user(steep)
+    cost = exposure.loss_slope(rates, factor)
     return np.divide(gain, cost, out=np.zeros_like(gain), where=held & (cost > 0))
 
 
@@ -283,7 +285,7 @@ def _worse(
     exposure: ClippingProblem, rates: InverseScales, loss: float, live: list[NDArray[np.bool_]]
 ) -> list[NDArray[np.bool_]]:
     """Return which statistics of which cells have a larger error than a constant would."""
-    away = exposure.away(exposure.factors(rates, loss))
+    away = exposure.clipped_share(exposure.largest_factors(rates, loss))
     found = []
     for name, r, on in (("mean", rates.mean, live[0]), ("variance", rates.variance, live[1])):
         noise = np.divide(1.0, r, out=np.full_like(r, np.inf), where=r > 0)
@@ -303,15 +305,15 @@ def mean_error_lower_bound(
     Any multipliers give a bound; they are raised where the cheapest answer of the cells loses more
     than is allowed, and lowered where it loses less.
     """
-    if not loss or not weights.constant():
-        return weights.constant() * PROOF_MARGIN  # only constants cost nothing
+    if not loss or not weights.constant_error():
+        return weights.constant_error() * PROOF_MARGIN  # only constants cost nothing
     held = (factor < 1.0) | (exposure.losses(rates, factor) >= BINDING_SHARE * loss)
     multiplier = _multipliers(exposure, weights, rates, factor, held)
     if not multiplier.any():  # constants alone: everybody might be held
         everybody = exposure.occupancy.n_users
-        multiplier = np.full(everybody, weights.constant() / (loss * everybody))
+        multiplier = np.full(everybody, weights.constant_error() / (loss * everybody))
     # Where noise is all of the error, the best multipliers weigh the loss as much as the error.
-    worth = float(_errors(weights, rates, exposure.away(factor)).sum())
+    worth = float(_errors(weights, rates, exposure.clipped_share(factor)).sum())
     multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
     # The search for their scale takes about as long as a step.
     steps = int(min(ASCENT_STEPS, max(ASCENT_PAIRS / exposure.occupancy.n_pairs - 1, 1)))

@@ -63,13 +63,13 @@ class FeasibilityResult:
 
     Attributes
     ----------
-    found : JointSolution or None
-    impossible : bool
+    solution : JointSolution or None
+    infeasible : bool
         Whether it was proved that no plan of the class is there.
     """
 
-    found: JointSolution | None
-    impossible: bool
+    solution: JointSolution | None
+    infeasible: bool
 
 
 def minimize_noise(
@@ -81,24 +81,24 @@ def minimize_noise(
     """Return the plan with the least noise in every cell at a loss, or the proof of none."""
     rates = rates_at(np.zeros(exposure.occupancy.n_cells))
     if rates is None:
-        return FeasibilityResult(None, impossible=True)
+        return FeasibilityResult(None, infeasible=True)
     if start is not None:
         rates = InverseScales(
             np.maximum(rates.mean, start.mean), np.maximum(rates.variance, start.variance)
         )
     for _ in range(MAX_ITERATIONS):
-        factor = exposure.factors(rates, loss)
-        new = rates_at(exposure.away(factor))
+        factor = exposure.largest_factors(rates, loss)
+        new = rates_at(exposure.clipped_share(factor))
         if new is None:
-            return FeasibilityResult(None, impossible=True)
+            return FeasibilityResult(None, infeasible=True)
         if (new.mean <= rates.mean * (1 + CONVERGENCE_TOLERANCE)).all() and (
             new.variance <= rates.variance * (1 + CONVERGENCE_TOLERANCE)
         ).all():
-            return FeasibilityResult(JointSolution(new, factor), impossible=False)
+            return FeasibilityResult(JointSolution(new, factor), infeasible=False)
         rates = InverseScales(
             np.maximum(rates.mean, new.mean), np.maximum(rates.variance, new.variance)
         )
-    return FeasibilityResult(None, impossible=False)
+    return FeasibilityResult(None, infeasible=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,14 +107,14 @@ class SearchResult:
 
     Attributes
     ----------
-    joint : JointSolution
+    solution : JointSolution
     value : float
         The loss, or the error, at which it was found.
     bound : float
         No plan of the class is below it.
     """
 
-    joint: JointSolution
+    solution: JointSolution
     value: float
     bound: float
 
@@ -130,10 +130,10 @@ def is_infeasible(
     """
     factor = np.ones(exposure.occupancy.n_users)
     for _ in range(MAX_ITERATIONS):
-        rates = least_rates_at(exposure.away(factor))
+        rates = least_rates_at(exposure.clipped_share(factor))
         if rates is None:
             return True
-        new = np.minimum(factor, exposure.factors(rates, loss / PROOF_MARGIN, least=True))
+        new = np.minimum(factor, exposure.largest_factors(rates, loss / PROOF_MARGIN, least=True))
         if (new >= factor * (1 - CONVERGENCE_TOLERANCE)).all():
             return False
         factor = new
@@ -158,12 +158,12 @@ def minimize_loss(exposure: ClippingProblem, targets: Targets, asked: Targets) -
         return minimize_noise(exposure, targets.rates, loss, start)
 
     found = _search(first, high / 2.0, tried)
-    largest = exposure.largest
+    largest = exposure.largest_share
     bound = _proved(
         found.bound,
         lambda loss: is_infeasible(exposure, lambda away: asked.least_rates(away, largest), loss),
     )
-    return SearchResult(found.joint, found.value, bound)
+    return SearchResult(found.solution, found.value, bound)
 
 
 def _proved(bound: float, impossible: Callable[[float], bool]) -> float:
@@ -189,14 +189,14 @@ def _search(
     best, low, proved = first, 0.0, 0.0
     value = guess
     while best.value - low > SEARCH_TOLERANCE * best.value:
-        answer = tried(value, best.joint.rates)
-        if answer.found is not None:
-            best = SearchResult(answer.found, value, proved)
+        answer = tried(value, best.solution.rates)
+        if answer.solution is not None:
+            best = SearchResult(answer.solution, value, proved)
         else:
             low = value
-            proved = max(proved, value if answer.impossible else 0.0)
+            proved = max(proved, value if answer.infeasible else 0.0)
         value = (low + best.value) / 2.0 if low else best.value / 2.0
-    return SearchResult(best.joint, best.value, proved)
+    return SearchResult(best.solution, best.value, proved)
 
 
 def minimize_max_error(
@@ -222,10 +222,10 @@ def minimize_max_error(
         return minimize_noise(exposure, targets_at(value).rates, loss, start)
 
     found = _search(first, largest / 2.0, tried)
-    shares = exposure.largest
+    shares = exposure.largest_share
 
     def impossible(value: float) -> bool:
         targets = targets_at(value)
         return is_infeasible(exposure, lambda away: targets.least_rates(away, shares), loss)
 
-    return SearchResult(found.joint, found.value, _proved(found.bound, impossible))
+    return SearchResult(found.solution, found.value, _proved(found.bound, impossible))

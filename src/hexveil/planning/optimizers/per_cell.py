@@ -60,11 +60,11 @@ def allocate_at(
     nothing = np.zeros(occupancy.n_cells)
     return PlanAllocation(
         mechanism=mechanism.name,
-        kept=kept,
-        noise_records=noise[which],
-        variance_kept=nothing.astype(np.int64),
+        contribution_cap=kept,
+        noise_scale_records=noise[which],
+        variance_cap=nothing.astype(np.int64),
         variance_noise=nothing,
-        factor=full_factors(occupancy),
+        contribution_factor=full_factors(occupancy),
         cell_epsilon=cell_epsilon,
     )
 

@@ -58,12 +58,12 @@ class ClippingProblem:
     Attributes
     ----------
     occupancy : Occupancy
-    steps : ndarray of float, shape (n_cells,), or None
+    span_quanta : ndarray of float, shape (n_cells,), or None
         Width of the bounds in quanta, where there are records: what the mean keeps is whole in it.
     """
 
     occupancy: Occupancy
-    steps: Floats | None = None
+    span_quanta: Floats | None = None
 
     @cached_property
     def share(self) -> Floats:
@@ -85,7 +85,7 @@ class ClippingProblem:
     def _squares_of_cells(self) -> Any:  # noqa: ANN401
         return self._of_cells.power(2)
 
-    def weighed(self, per_cell: Floats) -> Floats:
+    def sum_per_user(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of its share times a figure of the cell."""
         return np.asarray(self._of_cells.T @ per_cell, dtype=np.float64)
 
@@ -99,7 +99,7 @@ class ClippingProblem:
         """Return sums of pairs per cell."""
         return np.asarray(np.add.reduceat(terms, self.occupancy.start[:-1]))
 
-    def spread_out(self, per_cell: Floats) -> Floats:
+    def per_pair(self, per_cell: Floats) -> Floats:
         """Return a figure of each cell for each of its pairs."""
         return np.repeat(per_cell, self.occupancy.users_per_cell)
 
@@ -116,19 +116,19 @@ class ClippingProblem:
         bent = np.asarray(self._squares_of_cells @ squared, dtype=np.float64)
         return self._gathered(per_user), bent
 
-    def away(self, factor: Floats) -> Floats:
+    def clipped_share(self, factor: Floats) -> Floats:
         """Return the share of each cell's samples that the factors put at the middle."""
         return np.minimum(self._gathered(1.0 - factor), 1.0)
 
-    def away_in_quanta(self, factor: Floats) -> Floats:
+    def clipped_share_in_quanta(self, factor: Floats) -> Floats:
         """Return the same share when what is kept is whole in quanta, as the mean's is."""
-        if self.steps is None:
-            return self.away(factor)
+        if self.span_quanta is None:
+            return self.clipped_share(factor)
         occupancy = self.occupancy
         cut = occupancy.map_cells(
-            pair_losses.clipped_by_caps, (occupancy.largest, self.steps), (factor,)
+            pair_losses.clipped_by_caps, (occupancy.largest_count, self.span_quanta), (factor,)
         )
-        return np.asarray(np.maximum(cut / occupancy.records_per_cell, self.away(factor)))
+        return np.asarray(np.maximum(cut / occupancy.records_per_cell, self.clipped_share(factor)))
 
     def losses(self, rates: InverseScales, factor: Floats) -> Floats:
         """Return the loss of each user, not rounded; the plan itself rounds up."""
@@ -136,11 +136,11 @@ class ClippingProblem:
         return np.asarray(self.occupancy.map_users(pair_losses.loss_at, cells, (factor,)))
 
     @cached_property
-    def largest(self) -> Floats:
+    def largest_share(self) -> Floats:
         """Largest share of a user in each cell."""
-        return np.asarray(self.occupancy.largest / self.occupancy.records_per_cell)
+        return np.asarray(self.occupancy.largest_count / self.occupancy.records_per_cell)
 
-    def pushed(self, weight: Floats, factor: Floats) -> tuple[Floats, Floats]:
+    def marginal_sums(self, weight: Floats, factor: Floats) -> tuple[Floats, Floats]:
         """Return per cell the sums over its users of a weight times x, and times spread(x)."""
         mean, bent = self._gathered_both(weight * factor, weight * factor**2)
         cell, user, share = self._large
@@ -149,9 +149,9 @@ class ClippingProblem:
         more = np.bincount(cell, weights=weight[user] * (x - 0.5) ** 2, minlength=mean.size)
         return mean, np.asarray(mean - bent + more)
 
-    def slope(self, rates: InverseScales, factor: Floats) -> Floats:
+    def loss_slope(self, rates: InverseScales, factor: Floats) -> Floats:
         """Return how fast each user's loss grows with its factor."""
-        flat = self.weighed(rates.total)
+        flat = self.sum_per_user(rates.total)
         if not rates.variance.any():
             return flat
         cell, user, share = self._large
@@ -160,14 +160,14 @@ class ClippingProblem:
         large = np.bincount(user, weights=np.where(x > 0.5, more, 0.0), minlength=flat.size)
         return np.asarray(flat - 2.0 * factor * self._weighed_squares(rates.variance) + large)
 
-    def factors(self, rates: InverseScales, loss: float, *, least: bool = False) -> Floats:
+    def largest_factors(self, rates: InverseScales, loss: float, *, least: bool = False) -> Floats:
         """Return each user's largest factor, at most 1, with a loss of at most `loss`.
 
         For x <= 1/2 in all its cells the loss is A f - B f², solved exactly; the few users who
         hold more of a cell whose variance is published are bisected. With `least` those are
         charged the least that a plan may charge them (`_least_charge`), for lower bounds.
         """
-        linear = self.weighed(rates.total)
+        linear = self.sum_per_user(rates.total)
         if not rates.variance.any():
             return np.minimum(
                 1.0, np.divide(loss, linear, out=np.ones_like(linear), where=linear > 0)
@@ -198,7 +198,7 @@ class DistributedClippingProblem(ClippingProblem):
     A step of a search asks for some sums twice, so the last answers are remembered.
     """
 
-    def weighed(self, per_cell: Floats) -> Floats:
+    def sum_per_user(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of its share times a figure of the cell."""
         return self._remembered("users", pair_losses.sum_per_user, per_cell)
 

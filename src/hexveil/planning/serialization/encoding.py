@@ -37,7 +37,7 @@ _KINDS = {"f": "<f8", "i": "<i8", "b": "|b1"}
 
 def encode(plan: Plan) -> bytes:
     """Return a plan's decisions as bytes: equal decisions have equal bytes but for the version."""
-    rows, arrays = plan.rows, _arrays(plan)
+    rows, arrays = plan.allocation, _arrays(plan)
     parts, said = [], []
     for name, array in arrays.items():
         kind = _KINDS[array.dtype.kind]
@@ -49,9 +49,9 @@ def encode(plan: Plan) -> bytes:
         "mechanism": rows.mechanism,
         "cell_epsilon": _text(rows.cell_epsilon),
         "lower_bound": None if rows.lower_bound is None else float(rows.lower_bound),
-        "certifies": rows.certifies,
-        "interval": None if rows.interval is None else _interval_words(rows.interval),
-        "steps": None if rows.steps is None else _steps_words(rows.steps),
+        "certifies": rows.bound_kind,
+        "interval": None if rows.clipping_range is None else _interval_words(rows.clipping_range),
+        "steps": None if rows.two_stage is None else _steps_words(rows.two_stage),
         "arrays": said,
     }
     words = json.dumps(header, sort_keys=True).encode()
@@ -86,43 +86,43 @@ def decode(kept: bytes, like: Plan) -> Plan:
     try:
         rows = PlanAllocation(
             mechanism=str(said["mechanism"]),
-            kept=arrays["kept"],
-            noise_records=arrays["noise_records"],
-            variance_kept=arrays["variance_kept"],
+            contribution_cap=arrays["kept"],
+            noise_scale_records=arrays["noise_records"],
+            variance_cap=arrays["variance_kept"],
             variance_noise=arrays["variance_noise"],
-            factor=arrays["factor"],
-            dropped=arrays.get("dropped"),
+            contribution_factor=arrays["factor"],
+            suppressed_pairs=arrays.get("dropped"),
             cell_epsilon=_exact(said["cell_epsilon"]),
             lower_bound=said["lower_bound"],
-            certifies=said["certifies"],
-            interval=_interval(said["interval"], arrays),
-            steps=_steps(said["steps"], arrays),
+            bound_kind=said["certifies"],
+            clipping_range=_interval(said["interval"], arrays),
+            two_stage=_steps(said["steps"], arrays),
         )
         _check_sizes(arrays, like)
-        return replace(like, lower=arrays["lower"], upper=arrays["upper"], rows=rows)
+        return replace(like, lower=arrays["lower"], upper=arrays["upper"], allocation=rows)
     except (LookupError, TypeError, ValueError, ArithmeticError):
         raise _damaged() from None
 
 
 def _arrays(plan: Plan) -> Arrays:
     """Return all arrays that decide what is released, by name."""
-    rows = plan.rows
+    rows = plan.allocation
     found: Arrays = {
         "lower": plan.lower,
         "upper": plan.upper,
-        "kept": rows.kept,
-        "noise_records": rows.noise_records,
-        "variance_kept": rows.variance_kept,
+        "kept": rows.contribution_cap,
+        "noise_records": rows.noise_scale_records,
+        "variance_kept": rows.variance_cap,
         "variance_noise": rows.variance_noise,
-        "factor": rows.factor,
+        "factor": rows.contribution_factor,
     }
-    if rows.dropped is not None:
-        found["dropped"] = rows.dropped
-    if rows.interval is not None:
-        found["weight"] = rows.interval.weight
-    if rows.steps is not None:
+    if rows.suppressed_pairs is not None:
+        found["dropped"] = rows.suppressed_pairs
+    if rows.clipping_range is not None:
+        found["weight"] = rows.clipping_range.weight
+    if rows.two_stage is not None:
         names = ("class", "class_weight", "class_noise", "own_weight", "own_noise")
-        found |= dict(zip(names, rows.steps.arrays(), strict=True))
+        found |= dict(zip(names, rows.two_stage.arrays(), strict=True))
     return found
 
 
@@ -194,9 +194,9 @@ def _interval_words(interval: PrivateClippingRange) -> dict[str, Any]:
     return {
         "epsilon": _text(interval.epsilon),
         "quantiles": [_text(one) for one in interval.quantiles],
-        "stretch": _text(interval.stretch),
+        "stretch": _text(interval.widening),
         "width": float(interval.width),
-        "clipped": float(interval.clipped),
+        "clipped": float(interval.clipping_error),
         "radius": _text(interval.radius),
     }
 
@@ -217,7 +217,7 @@ def _interval(said: dict[str, Any] | None, arrays: Arrays) -> PrivateClippingRan
 
 
 def _steps_words(steps: TwoStagePlan) -> dict[str, Any]:
-    return {"epsilon": _text(steps.epsilon), "stretch": _text(steps.stretch)}
+    return {"epsilon": _text(steps.epsilon), "stretch": _text(steps.widening)}
 
 
 def _steps(said: dict[str, Any] | None, arrays: Arrays) -> TwoStagePlan | None:

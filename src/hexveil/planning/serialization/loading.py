@@ -204,7 +204,7 @@ def _plan(path: Path, words: Words, tables: Tables) -> Plan:
             occupancy=occupancy,
             lower=numbers(cells, "lower"),
             upper=numbers(cells, "upper"),
-            rows=_rows(said, tables),
+            allocation=_rows(said, tables),
             request=request_of(words["request"], cells),
             baseline_error=_positive(said["baseline_error"]),
             facts=None if facts is None else facts_of(facts, occupancy, cells),
@@ -215,20 +215,20 @@ def _plan(path: Path, words: Words, tables: Tables) -> Plan:
 
 def _check_interval(made: Plan) -> None:
     """Refuse an interval that was not asked for, or is for other statistics."""
-    asked, interval = made.request.clipping_range, made.rows.interval
+    asked, interval = made.request.clipping_range, made.allocation.clipping_range
     there, squares = interval is not None, "variance" in made.request.noised
     known = has_single_record(made.occupancy)
     needless = made.request.noised == ("variance",) and bool(known.all())
     fits = asked == "auto" or (
         there == (asked in ("private", "two-stage") and not needless)
-        and (made.rows.steps is not None) == (asked == "two-stage")
+        and (made.allocation.two_stage is not None) == (asked == "two-stage")
     )
-    if made.rows.steps is not None:
+    if made.allocation.two_stage is not None:
         fits = fits and there and made.request.noised == ("mean",)
     if not fits or (interval is not None and (interval.radius is not None) != squares):
         raise InputError("its interval and its request do not fit together.")
     # The variance of one record is known, and has no noise.
-    if there and squares and ((made.rows.variance_noise > 0) == known).any():
+    if there and squares and ((made.allocation.variance_noise > 0) == known).any():
         raise InputError("it has a cell without noise for its variance.")
 
 
@@ -237,17 +237,17 @@ def _rows(said: Words, tables: Tables) -> PlanAllocation:
     bound = said["lower_bound"]
     return PlanAllocation(
         mechanism=str(said["mechanism"]),
-        kept=numbers(cells, "mean_kept"),
-        noise_records=numbers(cells, "noise_records"),
-        variance_kept=numbers(cells, "variance_kept"),
+        contribution_cap=numbers(cells, "mean_kept"),
+        noise_scale_records=numbers(cells, "noise_records"),
+        variance_cap=numbers(cells, "variance_kept"),
         variance_noise=numbers(cells, "variance_noise"),
-        factor=numbers(users, "factor"),
-        dropped=numbers(pairs, "dropped") if "dropped" in pairs.column_names else None,
+        contribution_factor=numbers(users, "factor"),
+        suppressed_pairs=numbers(pairs, "dropped") if "dropped" in pairs.column_names else None,
         cell_epsilon=exact_of(said["cell_epsilon"]),
         lower_bound=None if bound is None else float(bound),
-        certifies=one_of(said["certifies"], CERTIFIED),
-        interval=None if said["interval"] is None else _interval(said["interval"], tables),
-        steps=None if said["steps"] is None else steps_of(said["steps"], cells, users, pairs),
+        bound_kind=one_of(said["certifies"], CERTIFIED),
+        clipping_range=None if said["interval"] is None else _interval(said["interval"], tables),
+        two_stage=None if said["steps"] is None else steps_of(said["steps"], cells, users, pairs),
     )
 
 

@@ -69,9 +69,9 @@ def interval_words(interval: PrivateClippingRange) -> dict[str, Any]:
     return {
         "epsilon": decimal_text(interval.epsilon),
         "quantiles": [decimal_text(one) for one in interval.quantiles],
-        "stretch": decimal_text(interval.stretch),
+        "stretch": decimal_text(interval.widening),
         "width": interval.width,
-        "clipped": interval.clipped,
+        "clipped": interval.clipping_error,
         "radius": exact_text(interval.radius),
     }
 
@@ -99,8 +99,8 @@ def steps_words(steps: TwoStagePlan) -> dict[str, Any]:
     """Return what is decided of further steps; weights and classes are in the tables."""
     return {
         "epsilon": decimal_text(steps.epsilon),
-        "stretch": decimal_text(steps.stretch),
-        "class_noise": steps.class_noise.tolist(),
+        "stretch": decimal_text(steps.widening),
+        "class_noise": steps.cluster_noise.tolist(),
     }
 
 
@@ -108,21 +108,21 @@ def steps_of(said: Words, cells: pa.Table, users: pa.Table, pairs: pa.Table) -> 
     """Return the further steps of a plan, checked as far as they stand alone."""
     steps = TwoStagePlan(
         epsilon=stated(said["epsilon"]),
-        stretch=stated(said["stretch"]),
-        of=numbers(users, "class"),
-        class_weight=numbers(users, "class_weight"),
-        class_noise=np.array(said["class_noise"], dtype=np.float64),
+        widening=stated(said["stretch"]),
+        labels=numbers(users, "class"),
+        cluster_weight=numbers(users, "class_weight"),
+        cluster_noise=np.array(said["class_noise"], dtype=np.float64),
         weight=numbers(pairs, "own_weight"),
         noise=numbers(cells, "own_noise"),
     )
-    if not 1 <= steps.stretch < HUGE:
+    if not 1 <= steps.widening < HUGE:
         raise InputError("its steps have a stretch that no plan has.")
-    classes = np.unique(steps.of)
-    if steps.class_noise.ndim != 1 or not np.array_equal(
-        classes, np.arange(steps.class_noise.size)
+    classes = np.unique(steps.labels)
+    if steps.cluster_noise.ndim != 1 or not np.array_equal(
+        classes, np.arange(steps.cluster_noise.size)
     ):
         raise InputError("its classes of users are not numbered in order.")
-    _check_weights(steps.class_weight, steps.of, steps.class_noise)
+    _check_weights(steps.cluster_weight, steps.labels, steps.cluster_noise)
     _check_weights(steps.weight, numbers(pairs, "cell"), steps.noise)
     return steps
 
@@ -140,7 +140,7 @@ def _check_weights(
 
 def facts_words(facts: PublicMetadata) -> dict[str, Any]:
     """Return what is known of the records beside their counts and the names of the cells."""
-    scale = facts.scale
+    scale = facts.lattice
     return {
         "value": facts.value,
         "value_unit": facts.value_unit,
@@ -202,7 +202,7 @@ def facts_of(said: Words, occupancy: Occupancy, cells: pa.Table) -> PublicMetada
     return PublicMetadata(
         occupancy=occupancy,
         cells=table,
-        scale=ValueLattice.of((Fraction(lower), Fraction(upper)), Fraction(said["quantum"])),
+        lattice=ValueLattice.of((Fraction(lower), Fraction(upper)), Fraction(said["quantum"])),
         privacy_unit=one_of(said["privacy_unit"], UNITS),
         value=str(said["value"]),
         value_unit=str(said["value_unit"]),

@@ -124,14 +124,18 @@ def _words(plan: Plan) -> dict[str, Any]:
             "epsilon": decimal_text(plan.epsilon),
             "epsilon_shown": float(plan.epsilon),
             "cell_epsilon": exact_text(plan.cell_epsilon),
-            "mean_error": plan.mean_error,
-            "max_error": plan.max_error,
-            "certifies": plan.certifies,
+            "mean_error": plan.expected_error,
+            "max_error": plan.worst_case_error,
+            "certifies": plan.bound_kind,
             "lower_bound": plan.lower_bound,
             "gap": plan.gap,
             "baseline_error": plan.baseline_error,
-            "interval": None if plan.rows.interval is None else interval_words(plan.rows.interval),
-            "steps": None if plan.rows.steps is None else steps_words(plan.rows.steps),
+            "interval": None
+            if plan.allocation.clipping_range is None
+            else interval_words(plan.allocation.clipping_range),
+            "steps": None
+            if plan.allocation.two_stage is None
+            else steps_words(plan.allocation.two_stage),
         },
         "occupancy": {
             "cells": occupancy.n_cells,
@@ -145,31 +149,36 @@ def _words(plan: Plan) -> dict[str, Any]:
 
 def _tables(plan: Plan) -> dict[str, pa.Table]:
     """Return the tables of the folder by file name."""
-    occupancy, rows = plan.occupancy, plan.rows
+    occupancy, rows = plan.occupancy, plan.allocation
     pairs = {"cell": occupancy.cell, "user": occupancy.user, "n": occupancy.n}
-    if rows.dropped is not None:
-        pairs["dropped"] = np.asarray(rows.dropped, dtype=bool)
-    if rows.interval is not None:
-        pairs["weight"] = rows.interval.weight
+    if rows.suppressed_pairs is not None:
+        pairs["dropped"] = np.asarray(rows.suppressed_pairs, dtype=bool)
+    if rows.clipping_range is not None:
+        pairs["weight"] = rows.clipping_range.weight
     users = plan.users
-    if rows.steps is not None:
-        pairs["own_weight"] = rows.steps.weight
-        users = users.append_column("class", pa.array(rows.steps.of))
-        users = users.append_column("class_weight", pa.array(rows.steps.class_weight))
+    if rows.two_stage is not None:
+        pairs["own_weight"] = rows.two_stage.weight
+        users = users.append_column("class", pa.array(rows.two_stage.labels))
+        users = users.append_column("class_weight", pa.array(rows.two_stage.cluster_weight))
     made = (_cells(plan), users, pa.table(pairs))
     return dict(zip(TABLES, made, strict=True))
 
 
 def _cells(plan: Plan) -> pa.Table:
     """Return `Plan.table` with the exact rows, the targets, and what the cells are."""
-    rows = plan.rows
-    exact = (rows.kept, rows.noise_records, rows.variance_kept, rows.variance_noise)
+    rows = plan.allocation
+    exact = (
+        rows.contribution_cap,
+        rows.noise_scale_records,
+        rows.variance_cap,
+        rows.variance_noise,
+    )
     more: dict[str, pa.Array] = {
         name: pa.array(values, type=kind)
         for (name, kind), values in zip(EXACT.items(), exact, strict=True)
     }
-    if rows.steps is not None:
-        more["own_noise"] = pa.array(rows.steps.noise, type=pa.float64())
+    if rows.two_stage is not None:
+        more["own_noise"] = pa.array(rows.two_stage.noise, type=pa.float64())
     for name, goal in (plan.request.target or {}).items():
         more[TARGET + name] = pa.array(goal, type=pa.float64())
     if plan.facts is not None:

@@ -275,7 +275,7 @@ class _CachedReading:
                 )
         entry = replace(wanted, reasons=counts.left_out, repeats=counts.repeats)
         kept = counts.left_out.get(0, 0)
-        if kept * self._request.rules.scale.steps >= LARGEST_SUM:
+        if kept * self._request.rules.scale.span_quanta >= LARGEST_SUM:
             return entry  # sums as large are refused, or not needed
         return self._store.put(entry, partial(self._write, counts.pairs) if kept else None)
 

@@ -90,7 +90,7 @@ def public_metadata(
     return PublicMetadata(
         occupancy=occupancy,
         cells=cells,
-        scale=request.rules.scale,
+        lattice=request.rules.scale,
         privacy_unit=request.rules.privacy_unit,
         value=request.columns.value,
         value_unit=request.value_unit,
@@ -118,7 +118,7 @@ def rule_counts(request: ReadRequest, left_out: Mapping[int, int], repeats: int)
 
 def refuse_overflow(records: int, request: ReadRequest) -> None:
     """Raise InputError if sums of so many records could overflow."""
-    if records * request.rules.scale.steps >= LARGEST_SUM:
+    if records * request.rules.scale.span_quanta >= LARGEST_SUM:
         raise InputError(
             f"quantum: sums of {records} records in steps this fine could overflow; use a coarser "
             "quantum."

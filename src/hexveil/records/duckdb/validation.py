@@ -145,11 +145,11 @@ def quanta(value: str, scale: ValueLattice) -> str:
     top, bottom = (
         number_literal(float(part)) for part in (scale.quantum.denominator, scale.quantum.numerator)
     )
-    size = "INTEGER" if scale.steps < 2**31 else "BIGINT"
+    size = "INTEGER" if scale.span_quanta < 2**31 else "BIGINT"
     clamped = f"greatest(least({value}, {high}), {low})"
     whole_number = f"CAST(round({clamped} * {top} / {bottom}) AS BIGINT)"
     above = f"{whole_number} - {int(scale.lower / scale.quantum)}"
-    return f"CAST(greatest(least({above}, {scale.steps}), 0) AS {size})"
+    return f"CAST(greatest(least({above}, {scale.span_quanta}), 0) AS {size})"
 
 
 class _RawColumns:

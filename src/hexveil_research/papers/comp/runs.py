@@ -168,7 +168,7 @@ def least_error(occupancy: Occupancy, span: float, loss: float) -> float:
     made = plan(
         occupancy, bounds=(0, span), epsilon=loss, error="sum", objective="max", advise=False
     )
-    return float(made.judged_errors().max())
+    return float(made.objective_errors().max())
 
 
 @cache

@@ -128,7 +128,7 @@ def make_layout(
     return Layout(
         (*labels, *(fields[name] for name in grouping.cell if name in fields)),
         (user, *(fields[name] for name in grouping.unit if name in fields)),
-        Field("quanta", "quanta", 0, rules.scale.steps, 1),
+        Field("quanta", "quanta", 0, rules.scale.span_quanta, 1),
     )
 
 

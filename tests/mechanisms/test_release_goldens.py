@@ -32,22 +32,25 @@ def records(scale=None):
 
 def clipped(dataset, *, rows=None, **request):
     """Return a plan of clipped statistics."""
-    made = {"factor": np.array([1.0, 0.5, 0.75, 1.0]), "noise_records": np.array([6.5, 9.0, 0.0])}
+    made = {
+        "contribution_factor": np.array([1.0, 0.5, 0.75, 1.0]),
+        "noise_scale_records": np.array([6.5, 9.0, 0.0]),
+    }
     return plan_of(dataset, [2, 3, 0], rows=made | (rows or {}), **request)
 
 
 def variances(**rows):
     """Return rows of variances, of the last cell none."""
-    made = {"variance_kept": np.array([5, 2, 0]), "variance_noise": np.array([0.75, 0.5, 0.0])}
+    made = {"variance_cap": np.array([5, 2, 0]), "variance_noise": np.array([0.75, 0.5, 0.0])}
     return made | rows
 
 
 def whole(dataset):
     """Return a plan that keeps all records, for which mean and variance have a joint bound."""
     rows = {
-        "factor": np.ones(4),
-        "noise_records": np.array([6.5, 9.0, 4.0]),
-        "variance_kept": np.array([5, 4, 1]),
+        "contribution_factor": np.ones(4),
+        "noise_scale_records": np.array([6.5, 9.0, 4.0]),
+        "variance_cap": np.array([5, 4, 1]),
         "variance_noise": np.array([0.75, 0.5, 0.0]),
     }
     return plan_of(dataset, [5, 4, 1], rows=rows, statistics=("mean", "variance"))
@@ -55,7 +58,7 @@ def whole(dataset):
 
 def dropped(dataset):
     """Return a plan without some pairs, as user suppression makes."""
-    rows = variances(dropped=np.arange(9) % 4 == 1)
+    rows = variances(suppressed_pairs=np.arange(9) % 4 == 1)
     return clipped(dataset, rows=rows, method="clip-user", statistics=("mean", "variance"))
 
 
@@ -72,7 +75,11 @@ INTERVAL = PrivateClippingRange(
 def weighted(dataset, **more):
     """Return a plan with a private clipping range."""
     noise_records = np.array([30.0, 40.0, 20.0])
-    rows = {"interval": INTERVAL, "noise_records": noise_records, "factor": np.ones(4)} | more
+    rows = {
+        "clipping_range": INTERVAL,
+        "noise_scale_records": noise_records,
+        "contribution_factor": np.ones(4),
+    } | more
     asked = {
         "clipping_range": "private",
         "method": "joint",
@@ -86,7 +93,7 @@ def weighted(dataset, **more):
 def with_variance(dataset):
     """Return the same with variances; the last cell has one record, hence none."""
     interval = replace(INTERVAL, radius=Fraction(3, 2))
-    return weighted(dataset, interval=interval, variance_noise=np.array([2.5, 3.5, 0.0]))
+    return weighted(dataset, clipping_range=interval, variance_noise=np.array([2.5, 3.5, 0.0]))
 
 
 def two_stage(dataset, *, noise=30.0, users=0.5):
@@ -102,7 +109,7 @@ def two_stage(dataset, *, noise=30.0, users=0.5):
         ),
         noise=np.array([0.5, 1.0, 1.5]) * users,
     )
-    plan = weighted(dataset, steps=steps, noise_scale_records=np.array([1.0, 1.5, 0.5]) * noise)
+    plan = weighted(dataset, two_stage=steps, noise_scale_records=np.array([1.0, 1.5, 0.5]) * noise)
     return replace(plan, request=replace(plan.request, clipping_range="two-stage"))
 
 
@@ -115,7 +122,10 @@ KINDS = {
     "means and variances of whole cells": (whole, ()),
     "variances": (lambda d: clipped(d, rows=variances(), statistics=("variance",)), ()),
     "cells planned apart": (
-        lambda d: clipped(d, rows={"cell_epsilon": Fraction(1), "factor": np.ones(4)}), ()
+        lambda d: clipped(
+            d, rows={"cell_epsilon": Fraction(1), "contribution_factor": np.ones(4)}
+        ),
+        (),
     ),
     "suppressed pairs": (dropped, ()),
     "private clipping range": (weighted, (31, 50)),

@@ -41,7 +41,8 @@ def test_a_plan_comes_back_to_the_bit(name):
     plan = planned(name)
     noise, factor = plan.allocation.noise_scale_records * 3, plan.allocation.contribution_factor / 2
     other = replace(
-        plan, allocation=replace(plan.allocation, noise_scale_records=noise, factor=factor)
+        plan,
+        allocation=replace(plan.allocation, noise_scale_records=noise, contribution_factor=factor),
     )
     back = decode(encode(plan), other)
     assert encode(back) == encode(plan)

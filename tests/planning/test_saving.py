@@ -117,7 +117,15 @@ def assert_same_interval(loaded, interval):
     """Assert that two intervals are decided alike, or that there is none."""
     assert (loaded is None) == (interval is None)
     if interval is not None:
-        for name in ("epsilon", "quantiles", "stretch", "width", "clipped", "ends", "radius"):
+        for name in (
+            "epsilon",
+            "quantiles",
+            "widening",
+            "width",
+            "clipping_error",
+            "ends",
+            "radius",
+        ):
             assert getattr(loaded, name) == getattr(interval, name)
         assert np.array_equal(loaded.weight, interval.weight)
 
@@ -150,7 +158,7 @@ def test_every_method_of_a_data_set(way, city, tmp_path):
     plan = hv.plan(city, advise=False, **way)
     loaded = hv.Plan.load(plan.save(tmp_path / "plan"))
     assert_same(loaded, plan)
-    for name in ("scale", "unit", "value", "value_unit", "rules", "identity"):
+    for name in ("lattice", "privacy_unit", "value", "value_unit", "rules", "identity"):
         assert getattr(loaded.facts, name) == getattr(plan.facts, name)
     assert loaded.facts.recount is None
     assert loaded.facts.cells.grid == plan.facts.cells.grid
@@ -195,7 +203,9 @@ def test_pooled_slots_and_grids_without_slots_come_back(tmp_path):
 def test_dropped_pairs_come_back(dropped, city, tmp_path):
     """Pairs that are dropped stay dropped; a plan that drops none has no such column."""
     dropped = None if dropped is None else np.array(dropped)
-    plan = plan_of(city, [2, 2, 1], rows={"dropped": dropped, "cell_epsilon": Fraction(1, 3)})
+    plan = plan_of(
+        city, [2, 2, 1], rows={"suppressed_pairs": dropped, "cell_epsilon": Fraction(1, 3)}
+    )
     folder = plan.save(tmp_path / "plan")
     assert_same(hv.Plan.load(folder), plan)
     assert ("dropped" in pq.read_schema(folder / "pairs.parquet").names) == (dropped is not None)
@@ -568,7 +578,7 @@ def test_other_records_are_refused(city, saved, tmp_path):
     elsewhere = dataclasses.replace(city, public=dataclasses.replace(city.public, cells=labels(3)))
     with pytest.raises(hv.InputError, match="names of the cells differs"):
         hv.release(elsewhere, plan, ledger=book, accept_noise=True)
-    finer = dataclasses.replace(city.public, scale=ValueLattice.of((0, 60), "0.5"))
+    finer = dataclasses.replace(city.public, lattice=ValueLattice.of((0, 60), "0.5"))
     with pytest.raises(hv.InputError, match="bounds or the quantum"):
         hv.release(dataclasses.replace(city, public=finer), plan, ledger=book, accept_noise=True)
     assert book.spent == 0

@@ -40,7 +40,13 @@ ASKED = {
     "both, apart": {"epsilon": 3, "statistics": BOTH, "method": "per-cell"},
     "variance": {"epsilon": 3, "statistics": ("variance",)},
 }
-ROWS = ("kept", "noise_records", "variance_kept", "variance_noise", "factor")
+ROWS = (
+    "contribution_cap",
+    "noise_scale_records",
+    "variance_cap",
+    "variance_noise",
+    "contribution_factor",
+)
 SUMS_PER_EVALUATION, SUMS_OF_A_PLAN = 8, 40
 """Sums of pairs that one evaluation of the error asks for at most, and all that the rest asks."""
 

@@ -53,7 +53,7 @@ def assert_same_steps(loaded, steps):
     """Assert that the steps of two plans are decided alike, or that there are none."""
     assert (loaded is None) == (steps is None)
     if steps is not None:
-        assert (loaded.epsilon, loaded.stretch) == (steps.epsilon, steps.widening)
+        assert (loaded.epsilon, loaded.widening) == (steps.epsilon, steps.widening)
         assert loaded.found is None
         for one, other in zip(loaded.arrays(), steps.arrays(), strict=True):
             assert one.dtype == other.dtype

@@ -295,10 +295,10 @@ def stated(plan, way, **found):
     own = strategies.user_mean_range(given["ends"], given["inside"]) if way == "users" else None
     rows = replace(
         plan.allocation,
-        interval=plan.allocation.clipping_range.found(given["ends"], steps),
-        steps=replace(
+        clipping_range=plan.allocation.clipping_range.with_ends(given["ends"], steps),
+        two_stage=replace(
             plan.allocation.two_stage,
-            found=StageOutputs(way, given["ends"], half, given["inside"], steps, own),
+            outputs=StageOutputs(way, given["ends"], half, given["inside"], steps, own),
         ),
     )
     return replace(plan, allocation=rows).parts["mean"], rows
@@ -372,7 +372,7 @@ def test_before_a_release_the_prior_says_what_will_be_found(plan, times, expecte
 
 def test_what_was_found_is_told_as_parts_of_the_span():
     """After a release widths are the found ones."""
-    found = SimpleNamespace(ends=(100, 300), inside=50, steps=1000)
+    found = SimpleNamespace(ends=(100, 300), residual_radius=50, span_quanta=1000)
     assert strategies.released_widths(SimpleNamespace(width=0.25), found) == (0.25, 0.2, 0.05)
 
 

@@ -65,11 +65,11 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
     high = float(dataset.public.lattice.upper) if upper is None else upper
     made = {
         "mechanism": "OptimalClipping()",
-        "kept": kept,
-        "noise_records": np.where(kept > 0, noise, 0.0),
-        "variance_kept": np.zeros(n_cells, dtype=np.int64),
+        "contribution_cap": kept,
+        "noise_scale_records": np.where(kept > 0, noise, 0.0),
+        "variance_cap": np.zeros(n_cells, dtype=np.int64),
         "variance_noise": np.zeros(n_cells),
-        "factor": np.ones(n_users),
+        "contribution_factor": np.ones(n_users),
     }
     asked = {
         "method": "per-cell",

@@ -46,7 +46,7 @@ def classed(plan, of, weight=None):
     of = np.array(of, dtype=np.int64)
     given = np.full(of.size, WEIGHT_RESOLUTION // 2) if weight is None else np.array(weight)
     noise = np.full(int(of.max()) + 1, 1.0)
-    steps = replace(plan.allocation.two_stage, of=of, cluster_weight=given, cluster_noise=noise)
+    steps = replace(plan.allocation.two_stage, labels=of, cluster_weight=given, cluster_noise=noise)
     left = plan.requested_epsilon - plan.allocation.clipping_range.epsilon - steps.epsilon
     # The classes take about a third.
     lost = steps.losses(plan.occupancy)

@@ -42,8 +42,8 @@ def numbers_of_every_data_set(counts, steps, kept, bounds, factor=1.0, dropped=N
     lower, upper = bounds or (0, steps)
     first = dataset_of(counts, scale=scale)
     rows = {
-        "factor": np.broadcast_to(np.array(factor), first.occupancy.n_users),
-        "dropped": None if dropped is None else np.array(dropped),
+        "contribution_factor": np.broadcast_to(np.array(factor), first.occupancy.n_users),
+        "suppressed_pairs": None if dropped is None else np.array(dropped),
     }
     plan = plan_of(first, kept, lower=lower, upper=upper, rows=rows)
     where = lattice(plan, scale)
@@ -118,7 +118,7 @@ def test_what_is_kept_is_whole_and_never_above_the_plan(m, steps, parts, t):
     """The width is the plan's kept samples in whole quanta: not above them, nor a quantum below."""
     scale = ValueLattice.of((0, steps), 1)
     dataset = dataset_of([[m]], scale=scale)
-    plan = plan_of(dataset, [t], rows={"factor": np.array([parts / 2**30])})
+    plan = plan_of(dataset, [t], rows={"contribution_factor": np.array([parts / 2**30])})
     kept = plan.mean_contributions
     width = int(half_widths(kept, np.array([m]), np.array([steps]))[0])
     exact = Fraction(parts, 2**30) * min(m, t) * steps

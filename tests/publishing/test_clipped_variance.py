@@ -50,10 +50,12 @@ def plan_with(dataset, kept, *, noise=0.25, factor=1.0, dropped=None, statistics
         dataset,
         kept if "mean" in statistics else 0,
         rows={
-            "variance_kept": live.astype(np.int64),
+            "variance_cap": live.astype(np.int64),
             "variance_noise": np.where(live > 0, noise, 0.0),
-            "factor": np.broadcast_to(np.array(factor, dtype=float), occupancy.n_users),
-            "dropped": None if dropped is None else np.array(dropped),
+            "contribution_factor": np.broadcast_to(
+                np.array(factor, dtype=float), occupancy.n_users
+            ),
+            "suppressed_pairs": None if dropped is None else np.array(dropped),
         },
         statistics=statistics,
     )

@@ -113,7 +113,7 @@ KINDS = {
         "route": ("1", "1", "2"), "ward": ("a", "b", "a")})),
     "constant": said_of(kept=0, ledger=None),
     "variance": said_of(statistics=("mean", "variance", "sd"), rows={
-        "variance_kept": np.array([1, 1, 0]), "variance_noise": np.array([3.0, 3.0, 0.0])}),
+        "variance_cap": np.array([1, 1, 0]), "variance_noise": np.array([3.0, 3.0, 0.0])}),
     "huge": at_loss(said_of(), 2000),
 }  # fmt: skip
 

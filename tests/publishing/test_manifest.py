@@ -173,7 +173,7 @@ def test_a_sum_of_errors_is_one_number(city):
 
 def test_the_distribution_of_losses_is_stated(city):
     """Largest, quantiles, average, and how many units lose nothing; and what counting claims."""
-    plan = plan_of(city, [2, 1, 0], rows={"factor": np.array([1.0, 0.0, 0.5, 1.0])})
+    plan = plan_of(city, [2, 1, 0], rows={"contribution_factor": np.array([1.0, 0.0, 0.5, 1.0])})
     said = manifest_of(city, plan)
     check(said)
     losses = plan.losses()

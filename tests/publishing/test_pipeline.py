@@ -611,9 +611,9 @@ def test_every_public_fact_is_part_of_the_request(city, book):
     plan = plan_of(city, [2, 2, 0], 1.5)
     hv.release(city, plan, ledger=book, accept_noise=True)
     others = [
-        changed(city, scale=ValueLattice.of((0, 61), 1)),
-        changed(city, scale=ValueLattice.of((-1, 60), 1)),
-        changed(city, scale=ValueLattice.of((0, 60), "0.5")),
+        changed(city, lattice=ValueLattice.of((0, 61), 1)),
+        changed(city, lattice=ValueLattice.of((-1, 60), 1)),
+        changed(city, lattice=ValueLattice.of((0, 60), "0.5")),
         changed(city, value="noise"),
         changed(city, value_unit="mph"),
         changed(city, cells=hexagons(4).take(np.array([0, 1, 3]))),
@@ -653,7 +653,7 @@ def test_a_plan_of_other_records_is_refused(city, plan, book, door):
         hv.release(other, plan, ledger=book, accept_noise=True)
     with pytest.raises(InputError, match="multiple of the quantum"):
         hv.release(city, plan_of(city, 2, upper=99), ledger=book, accept_noise=True)
-    coarser = changed(city, scale=ValueLattice.of((0, 60), "0.5"))
+    coarser = changed(city, lattice=ValueLattice.of((0, 60), "0.5"))
     with pytest.raises(InputError, match="bounds or the quantum"):
         hv.release(city, plan_of(coarser, 2), ledger=book, accept_noise=True)
     assert (book.spent, door) == (0, [])

@@ -92,7 +92,7 @@ def rows_with_variance(noise, variance, upper=60):
     n_cells = len(variance)
     dataset = dataset_of([[1] * n_cells] * 4, value_unit="km/h")
     live = np.array(noise) > 0
-    made = {"variance_kept": live.astype(np.int64), "variance_noise": np.array(noise)}
+    made = {"variance_cap": live.astype(np.int64), "variance_noise": np.array(noise)}
     plan = plan_of(dataset, 1, rows=made, statistics=ALL, upper=upper)
     noisy = {"mean": np.full(n_cells, 30.0), "variance": np.array(variance, dtype=float)}
     table = released(plan, dataset.public, noisy)

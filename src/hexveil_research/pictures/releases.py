@@ -84,7 +84,7 @@ def truth(folder: Path, cells: list[str], resolution: int) -> dict[str, NDArray[
         quantum="0.1",
         select=Select(min_users=1),
     )
-    occupancy, scale = data.public.occupancy, float(data.public.scale.steps) / 65.0
+    occupancy, scale = data.public.occupancy, float(data.public.lattice.span_quanta) / 65.0
     sums = (data.sums.total, data.sums.total_sq)
     first, second = (
         np.bincount(occupancy.cell, weights=one) / occupancy.records_per_cell for one in sums

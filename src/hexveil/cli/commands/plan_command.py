@@ -283,7 +283,8 @@ def _interval(plan: Plan) -> list[str]:
 
 def _epsilon_share(plan: Plan, epsilon: Fraction) -> str:
     """Return the epsilon of a step and its share of the total."""
-    return f"epsilon {formatting.price(float(epsilon))} ({100 * float(epsilon / plan.requested_epsilon):.3g}%)"
+    percent = 100 * float(epsilon / plan.requested_epsilon)
+    return f"epsilon {formatting.price(float(epsilon))} ({percent:.3g}%)"
 
 
 def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:

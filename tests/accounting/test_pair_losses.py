@@ -40,24 +40,24 @@ TOTAL = np.array([4, 4, 2])
 FACTOR = np.array([1.0, 0.5, 1.0])
 ALL, NONE = np.ones(3, dtype=bool), np.zeros(3, dtype=bool)
 MEAN = LossParameters(
-    total=TOTAL,
-    kept=np.array([2, 2, 1]),
+    records=TOTAL,
+    cap=np.array([2, 2, 1]),
     noise=np.array([4.0, 8.0, 0.0]),
-    steps=np.zeros(3),
+    span_quanta=np.zeros(3),
     variance_cap=np.zeros(3, dtype=np.int64),
     variance_noise=np.zeros(3),
-    whole=NONE,
-    variance_whole=NONE,
-    mean_live=ALL,
-    variance_live=NONE,
+    unclipped=NONE,
+    variance_unclipped=NONE,
+    publishes_mean=ALL,
+    publishes_variance=NONE,
 )
 MEAN_LOSSES = [0.5, 0.125, 0.25, 0.25, 0.0, 0.0]
 VARIANCE = MEAN._replace(
     variance_cap=np.array([3, 2, 1]),
     variance_noise=np.array([0.5, 0.25, 0.0]),
-    variance_whole=np.array([True, False, False]),
-    mean_live=NONE,
-    variance_live=ALL,
+    variance_unclipped=np.array([True, False, False]),
+    publishes_mean=NONE,
+    publishes_variance=ALL,
 )
 EXACTLY = {"rel": 0, "abs": 1e-15}
 

@@ -76,7 +76,7 @@ def test_a_mean_costs_the_records_kept_over_its_noise():
 
 def test_parts_of_records_are_kept_in_whole_quanta():
     """Half a record of three quanta is one quantum."""
-    losses = pair_losses(PAIRS, *MEAN._replace(steps=np.full(3, 3.0)), FACTOR)
+    losses = pair_losses(PAIRS, *MEAN._replace(span_quanta=np.full(3, 3.0)), FACTOR)
     assert losses.tolist() == pytest.approx([0.5, 1 / 12, *MEAN_LOSSES[2:]], **EXACTLY)
 
 
@@ -109,12 +109,12 @@ def test_who_has_more_than_half_of_a_cell_moves_mean_and_variance_together(noise
     """Not both by their most; where something is put at the middle, the sum is charged."""
     first = np.array([True, False, False])
     asked = VARIANCE._replace(
-        kept=np.array([3, 2, 1]), noise=np.array([noise, 8.0, 0.0]), mean_live=ALL, whole=first
+        cap=np.array([3, 2, 1]), noise=np.array([noise, 8.0, 0.0]), publishes_mean=ALL, unclipped=first
     )
     losses = pair_losses(PAIRS, *asked, np.ones(3))
     assert losses[0] == pytest.approx(joint + VARIANCE_LATTICE, **EXACTLY)
     assert losses[1] == pytest.approx(1 / noise + 0.375 + VARIANCE_LATTICE, **EXACTLY)
-    apart = pair_losses(PAIRS, *asked._replace(whole=NONE), np.ones(3))
+    apart = pair_losses(PAIRS, *asked._replace(unclipped=NONE), np.ones(3))
     assert apart[0] == pytest.approx(3 / noise + 0.5 + VARIANCE_LATTICE, **EXACTLY)
     assert apart[1:].tolist() == losses[1:].tolist()
 

@@ -187,6 +187,14 @@ def test_the_least_charge_lets_a_factor_be_larger(loss, factor):
     assert found.tolist() == pytest.approx([factor], rel=1e-12)
 
 
+def test_the_least_charge_counts_cells_without_a_variance():
+    """There a share costs its rate of the mean: a half at rate 2 adds the factor itself."""
+    two = CellSlice(*(np.array(x) for x in ([0, 1], [0, 0], [3, 2])), 2, 1, np.array([0, 1, 2]))
+    rates = np.array([1.0, 2.0]), np.array([2.0, 0.0])
+    found = bisect_factors(two, np.array([4, 4]), *rates, np.ones(1), loss=5 / 3, least=True)
+    assert found.tolist() == pytest.approx([2 / 3], rel=1e-12)
+
+
 def test_shares_of_thresholds():
     """Σ min(m, t) / t over a user's cells; a cell of threshold 0 publishes nothing of records."""
     assert threshold_shares(PAIRS, np.array([1, 4, 0])).tolist() == pytest.approx([1.5, 1.0, 0.5])

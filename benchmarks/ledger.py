@@ -110,7 +110,7 @@ def seconds(work: Callable[[], object]) -> float:
 def some_losses(n_units: int, key: Key, first: int = 0) -> Losses:
     """Return losses of vehicles, hashed as a release does it."""
     ids = [b"vehicle %d" % k for k in range(first, first + n_units)]
-    return hash_losses(ids, np.linspace(1e-6, 1e-3, n_units), key, most=Fraction(1, 1000))
+    return hash_losses(ids, np.linspace(1e-6, 1e-3, n_units), key, max_loss=Fraction(1, 1000))
 
 
 def open_book(address: str, folder: Path) -> Ledger:

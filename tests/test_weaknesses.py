@@ -114,7 +114,7 @@ def test_book_and_key_together_tell_who_is_in_it(book, tmp_path):
     other = make_key(tmp_path / "other.key")
 
     def spent(name, key):
-        (unit,) = hash_losses([name], np.ones(1), key, most=Fraction(1)).hashes
+        (unit,) = hash_losses([name], np.ones(1), key, max_loss=Fraction(1)).hashes
         with transaction(connect(str(tmp_path / "ledger.sqlite"))) as connection:
             return odometer.read_balances(connection, "buses", windows.LIFETIME, [unit]).tolist()
 

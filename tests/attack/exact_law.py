@@ -134,7 +134,7 @@ def charged(book, ids, periods):
     one, spent = np.array([1.0]), []
     for k, name in enumerate(ids):
         period = None if periods is None else [periods[k]]
-        spent += hash_losses([name], one, book.key, most=1, periods=period).hashes
+        spent += hash_losses([name], one, book.key, max_loss=1, periods=period).hashes
     account = book.account.name
     with transaction(book._engine) as connection:
         return (odometer.read_balances(connection, account, "", spent) / PARTS).tolist()

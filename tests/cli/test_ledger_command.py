@@ -21,7 +21,7 @@ REQUEST = "ab" * 32
 def stopped(*steps, request=REQUEST, dataset="buses"):
     """Leave a release that stopped after some steps; return the book."""
     book = Ledger("ledger.sqlite", dataset=dataset, budget=2)
-    losses = hash_losses([b"7", b"8"], np.array([0.5, 0.25]), book.key, most=Fraction(1, 2))
+    losses = hash_losses([b"7", b"8"], np.array([0.5, 0.25]), book.key, max_loss=Fraction(1, 2))
     book.reserve(request, losses, privacy_unit="user", facts={}, plan=b"plan")
     for step in steps:
         book.begin_draw(request, step, 1)

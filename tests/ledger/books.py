@@ -66,7 +66,7 @@ def losses(book, parts, periods=None):
 
 def _hash(book, name, periods, number):
     label = None if periods is None else [periods[number]]
-    one = hash_losses([name.encode()], np.ones(1), book.key, most=Fraction(1), periods=label)
+    one = hash_losses([name.encode()], np.ones(1), book.key, max_loss=Fraction(1), periods=label)
     return one.hashes[0]
 
 

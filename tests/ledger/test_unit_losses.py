@@ -32,7 +32,7 @@ reals = st.floats(0, 50, allow_subnormal=True)
 def made(ids, key=KEY, parts=None, **options):
     """Return losses of one epsilon each."""
     losses = np.ones(len(ids)) if parts is None else np.array(parts, dtype=float)
-    return hash_losses(ids, losses, key, most=Fraction(100), **options)
+    return hash_losses(ids, losses, key, max_loss=Fraction(100), **options)
 
 
 def oracle(user, label="", key=KEY):
@@ -113,9 +113,9 @@ def test_the_cap_is_exact(most):
 def test_a_loss_that_no_book_counts_is_refused():
     """What would leave 64 bits is refused rather than wrapped around to a refund."""
     with pytest.raises(InputError, match="no ledger takes a loss above epsilon"):
-        hash_losses([b"a"], np.array([1e8]), KEY, most=Fraction(10**8))
+        hash_losses([b"a"], np.array([1e8]), KEY, max_loss=Fraction(10**8))
     most = Fraction(MAX_PICO_EPSILON, PICO_EPSILON)
-    assert hash_losses([b"a"], np.array([1e200]), KEY, most=most).largest == MAX_PICO_EPSILON
+    assert hash_losses([b"a"], np.array([1e200]), KEY, max_loss=most).largest == MAX_PICO_EPSILON
 
 
 @given(names, st.data())

@@ -82,7 +82,7 @@ def test_each_unit_is_booked_its_own_loss_rounded_up(ledger, monkeypatch):
     (losses,) = kept
     booked = dict(zip(losses.hashes, losses.pico_epsilons.tolist(), strict=True))
     for name, loss in zip(dataset.units.ids(), plan.losses().tolist(), strict=True):
-        one = hash_losses([name], np.array([1.0]), book.key, most=Fraction(1)).hashes[0]
+        one = hash_losses([name], np.array([1.0]), book.key, max_loss=Fraction(1)).hashes[0]
         exact = Fraction(loss) * PICO_EPSILON
         assert exact <= booked.get(one, 0) <= math.ceil(exact) + 1
     assert Fraction(losses.largest, PICO_EPSILON) == up(plan.epsilon) == book.spent

@@ -654,10 +654,10 @@ def test_repeats_are_found_the_same_way_by_sorting_and_by_the_engine(monkeypatch
         )
 
     in_memory = found()
-    monkeypatch.setattr("hexveil.records.duckdb.session.SORTED", size / 3 / 1e9)
+    monkeypatch.setattr("hexveil.records.duckdb.session.SORTABLE_PER_BYTE", size / 3 / 1e9)
     in_parts = found()
     assert rows_of(in_memory) == rows_of(in_parts)
-    monkeypatch.setattr("hexveil.records.duckdb.session.SORTED", size / 30 / 1e9)
+    monkeypatch.setattr("hexveil.records.duckdb.session.SORTABLE_PER_BYTE", size / 30 / 1e9)
     grouped = found()
     assert in_memory.public.rules["repeats of a user and time"] > 500
     assert dict(in_memory.public.rules) == dict(grouped.public.rules)

@@ -100,7 +100,7 @@ def test_how_records_are_stored_does_not_change_who_is_charged(tmp_path, monkeyp
         plan = hv.plan(dataset, epsilon=1, advise=False)
         units = dataset.units
         losses = hash_losses(
-            units.ids(), plan.losses(), KEY, most=plan.epsilon, periods=units.periods()
+            units.ids(), plan.losses(), KEY, max_loss=plan.epsilon, periods=units.periods()
         )
         booked.append((losses.periods, losses.to_bytes()))
     assert booked[0] == booked[1] == booked[2]

@@ -173,16 +173,16 @@ def check_key(account: Account, key: Key) -> None:
 
 def read_spend(connection: sa.Connection, account: Account) -> Spend:
     """Return the losses of an account's units, in the current window and over the lifetime."""
-    at = windows.now(read_head(connection).at)
-    window = label(account.window, at)
+    moment = windows.now(read_head(connection).at)
+    window = label(account.window, moment)
     total = odometer.window_summary(connection, account.name, window)
-    ever = odometer.owner_lifetime_bound(connection, account.name)
+    lifetime = odometer.owner_lifetime_bound(connection, account.name)
     return Spend(
         account.budget,
         account.window,
         window,
         Fraction(total.largest, PICO_EPSILON),
-        Fraction(ever, PICO_EPSILON),
+        Fraction(lifetime, PICO_EPSILON),
         total.units,
         total.exhausted,
     )

@@ -147,20 +147,20 @@ def _format_epsilon(rounding: Callable[[Fraction], int], epsilon: Fraction) -> s
 
 
 def budget_error(
-    account: Account, losses: Losses, before: odometer.PicoEpsilons, *, again: bool
+    account: Account, losses: Losses, balances: odometer.PicoEpsilons, *, is_repeated: bool
 ) -> BudgetError:
     """Return the error that states the requested, the spent and the remaining budget."""
     prefix = (
         "a draw of it was lost when its process ended, so it must be paid once more; "
-        if again
+        if is_repeated
         else ""
     )
     cost = Fraction(losses.largest, PICO_EPSILON)
-    largest = Fraction(int(before.max()), PICO_EPSILON)
-    smallest_rest = int((account.pico_epsilons - before).min())
+    largest = Fraction(int(balances.max()), PICO_EPSILON)
+    smallest_rest = int((account.pico_epsilons - balances).min())
     remaining = max(Fraction(smallest_rest, PICO_EPSILON), Fraction(0))
-    over = int((before + losses.pico_epsilons > account.pico_epsilons).sum())
-    exhausted = int((before >= account.pico_epsilons).sum())
+    over = int((balances + losses.pico_epsilons > account.pico_epsilons).sum())
+    exhausted = int((balances >= account.pico_epsilons).sum())
     period = "" if account.window == "lifetime" else f" this {account.window}"
     advice = (
         f"Plan with at most {_format_epsilon(math.floor, remaining)}, which every unit has left, "
@@ -177,7 +177,7 @@ def budget_error(
             "budget with `hexveil ledger set-budget`, or publish other records."
         )
     return BudgetError(
-        f"{prefix}{over:,} of {before.size:,} units would exceed the budget "
+        f"{prefix}{over:,} of {balances.size:,} units would exceed the budget "
         f"{decimal_text(account.budget)} of {account.name!r}: this release costs epsilon "
         f"{_format_epsilon(math.ceil, cost)}, and units have spent up to "
         f"{_format_epsilon(math.ceil, largest)}{period} ({exhausted:,} have nothing left). "

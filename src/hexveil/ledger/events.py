@@ -158,7 +158,7 @@ def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[E
 def list_events(
     connection: sa.Connection,
     *,
-    of: tuple[str, str] | None = None,
+    account_and_dataset: tuple[str, str] | None = None,
     limit: int | None = None,
 ) -> tuple[Event, ...]:
     """Return events, oldest first, without the losses of units; the last few, if limited.
@@ -168,39 +168,41 @@ def list_events(
     of : tuple of str, optional
         An account and a data set of it: events of these alone.
     """
-    asked = _without_units().order_by(events.c.entry.desc())
-    if of is not None:
-        account, dataset = of
-        asked = asked.where(events.c.account == account, events.c.dataset.in_(("", dataset)))
-    rows = connection.execute(asked if limit is None else asked.limit(limit)).all()
+    query = _without_units().order_by(events.c.entry.desc())
+    if account_and_dataset is not None:
+        account, dataset = account_and_dataset
+        query = query.where(events.c.account == account, events.c.dataset.in_(("", dataset)))
+    rows = connection.execute(query if limit is None else query.limit(limit)).all()
     return tuple(parse_event(row) for row in reversed(rows))
 
 
 def unresolved_events(connection: sa.Connection) -> tuple[Event, ...]:
     """Return the last event of each request that can still be completed or abandoned."""
-    asked = _without_units().where(
+    query = _without_units().where(
         events.c.kind.in_(("reserved", "marked", "measured", "lost")),
         events.c.entry.in_(_last_entries()),
     )
-    return tuple(parse_event(row) for row in connection.execute(asked.order_by(events.c.entry)))
+    return tuple(parse_event(row) for row in connection.execute(query.order_by(events.c.entry)))
 
 
 def count_states(connection: sa.Connection) -> dict[str, dict[str, int]]:
     """Return the number of requests per state, by account."""
     counts: dict[str, dict[str, int]] = {}
-    each = (events.c.account, events.c.kind)
-    asked = (
-        sa.select(*each, sa.func.count()).where(events.c.entry.in_(_last_entries())).group_by(*each)
+    grouping = (events.c.account, events.c.kind)
+    query = (
+        sa.select(*grouping, sa.func.count())
+        .where(events.c.entry.in_(_last_entries()))
+        .group_by(*grouping)
     )
-    for account, kind, n_requests in connection.execute(asked):
+    for account, kind, n_requests in connection.execute(query):
         counts.setdefault(account, {})[kind] = n_requests
     return counts
 
 
 def _last_entries() -> sa.Select[Any]:
     """Return the query for the last entry of each request."""
-    last = sa.select(sa.func.max(events.c.entry)).where(events.c.request != "")
-    return last.group_by(events.c.dataset, events.c.request)
+    latest = sa.select(sa.func.max(events.c.entry)).where(events.c.request != "")
+    return latest.group_by(events.c.dataset, events.c.request)
 
 
 def _without_units() -> sa.Select[Any]:

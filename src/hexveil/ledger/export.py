@@ -86,8 +86,8 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
     schema = pa.schema([(name, pa.int64() if name == "entry" else pa.string()) for name in names])
     long = ("body", "numbers")
     flat = [
-        {n: _json_text(v) if n in long and v is not None else v for n, v in one.items()}
-        for one in rows
+        {n: _json_text(v) if n in long and v is not None else v for n, v in row.items()}
+        for row in rows
     ]
     return pa.Table.from_pylist(flat, schema)
 

@@ -105,8 +105,10 @@ def history(
     Of a data set these are its own and those of the account that it spends from.
     """
     with transaction(engine) as connection:
-        of = None if dataset is None else (_account_of(connection, dataset), dataset)
-        return events.list_events(connection, of=of, limit=limit)
+        account_and_dataset = (
+            None if dataset is None else (_account_of(connection, dataset), dataset)
+        )
+        return events.list_events(connection, account_and_dataset=account_and_dataset, limit=limit)
 
 
 def results(engine: Engine) -> dict[int, NDArray[np.int64]]:
@@ -118,8 +120,8 @@ def results(engine: Engine) -> dict[int, NDArray[np.int64]]:
         If one was changed after it was stored.
     """
     with transaction(engine) as connection:
-        measured = [one for one in events.list_events(connection) if one.kind == "measured"]
-        return {one.entry: journal.load_result(connection, one) for one in measured}
+        measured = [event for event in events.list_events(connection) if event.kind == "measured"]
+        return {event.entry: journal.load_result(connection, event) for event in measured}
 
 
 def unresolved(engine: Engine, dataset: str | None = None) -> tuple[Event, ...]:
@@ -127,17 +129,17 @@ def unresolved(engine: Engine, dataset: str | None = None) -> tuple[Event, ...]:
     with transaction(engine) as connection:
         if dataset is not None:
             _account_of(connection, dataset)
-        found = events.unresolved_events(connection)
-    return tuple(one for one in found if dataset in (None, one.dataset))
+        pending = events.unresolved_events(connection)
+    return tuple(event for event in pending if dataset in (None, event.dataset))
 
 
 def hash_at(engine: Engine, entry: int) -> str | None:
     """Return the hash of an event, or None if there is none of this number."""
-    of = tables.events
+    events = tables.events
     with transaction(engine) as connection:
-        asked = sa.select(of.c.chain).where(of.c.entry == entry)
-        found: str | None = connection.execute(asked).scalar()
-    return found
+        query = sa.select(events.c.chain).where(events.c.entry == entry)
+        chain: str | None = connection.execute(query).scalar()
+    return chain
 
 
 def _account_of(connection: sa.Connection, dataset: str) -> str:

@@ -46,8 +46,8 @@ def store_result(connection: sa.Connection, marked: Event, load_result: Ints) ->
     row = np.ascontiguousarray(load_result, dtype="<i8").tobytes()
     if len(row) != ENTRY_BYTES * int(marked.body["entries"]):
         raise StorageError("the result of a private stage has another size than was announced.")
-    of = journal.c.entry == marked.entry
-    connection.execute(sa.update(journal).where(of).values(row=row))
+    own_row = journal.c.entry == marked.entry
+    connection.execute(sa.update(journal).where(own_row).values(row=row))
     return digest(row)
 
 

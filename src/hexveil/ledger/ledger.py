@@ -101,22 +101,22 @@ class Ledger:
         ):
             if not (isinstance(text, str) and text.strip()):
                 raise InputError(f"{name} must be a name, under which releases add up.")
-        asked = None if budget is None else to_positive_fraction(budget, "budget")
-        checked = None if window is None else windows.check(window)
+        new_budget = None if budget is None else to_positive_fraction(budget, "budget")
+        new_window = None if window is None else windows.check(window)
         self.dataset = dataset
         self._engine = connect(url)
         self._room: dict[
             int, disk_space.ReservedSpace | None
         ] = {}  # of draws that began, by their entries
         with transaction(self._engine) as connection:
-            known = accounts.find(connection, dataset)
+            existing = accounts.find(connection, dataset)
             self._key = self._key_of(
-                url, key, new=known is None and not events.read_head(connection).entry
+                url, key, new=existing is None and not events.read_head(connection).entry
             )
-            if known is None:
-                known = self._opened(connection, asked, checked, account)
-            self._check_same(known, asked, checked, account)
-        self._account = known.name
+            if existing is None:
+                existing = self._opened(connection, new_budget, new_window, account)
+            self._check_same(existing, new_budget, new_window, account)
+        self._account = existing.name
 
     def _opened(
         self,
@@ -126,13 +126,13 @@ class Ledger:
         name: str | None,
     ) -> Account:
         """Return the account of a data set that the ledger does not know yet."""
-        named = accounts.find_by_name(connection, name or self.dataset)
-        if named is None and budget is None:
+        existing = accounts.find_by_name(connection, name or self.dataset)
+        if existing is None and budget is None:
             raise InputError(
                 f"the ledger does not know {self.dataset!r} yet: name its budget, the largest "
                 "total loss of one unit over all its releases, in epsilon."
             )
-        account = named or Account(
+        account = existing or Account(
             name or self.dataset,
             "",
             window or "lifetime",
@@ -143,23 +143,23 @@ class Ledger:
         return accounts.open_account(connection, account, self.dataset)
 
     def _check_same(
-        self, known: Account, budget: Fraction | None, window: str | None, name: str | None
+        self, pinned: Account, budget: Fraction | None, window: str | None, name: str | None
     ) -> None:
         """Refuse arguments that differ from the pinned ones."""
-        accounts.check_key(known, self._key)
-        if name is not None and name != known.name:
+        accounts.check_key(pinned, self._key)
+        if name is not None and name != pinned.name:
             raise InputError(
-                f"{self.dataset!r} spends from the account {known.name!r} of this ledger, and not "
+                f"{self.dataset!r} spends from the account {pinned.name!r} of this ledger, and not "
                 f"from {name!r}; it cannot change."
             )
-        if budget is not None and budget != known.budget:
+        if budget is not None and budget != pinned.budget:
             raise InputError(
-                f"the ledger's budget of {known.name!r} is {decimal_text(known.budget)}, and not "
+                f"the ledger's budget of {pinned.name!r} is {decimal_text(pinned.budget)}, and not "
                 f"{decimal_text(budget)}; hexveil ledger set-budget changes it, and is on record."
             )
-        if window is not None and window != known.window:
+        if window is not None and window != pinned.window:
             raise InputError(
-                f"the ledger's budget of {known.name!r} is for a {known.window}, and not for a "
+                f"the ledger's budget of {pinned.name!r} is for a {pinned.window}, and not for a "
                 f"{window}; that cannot change: begin a new account."
             )
 
@@ -199,7 +199,7 @@ class Ledger:
     def account(self) -> Account:
         """The account with its budget, window and privacy unit."""
         with transaction(self._engine) as connection:
-            return self._known(connection)
+            return self._read_account(connection)
 
     @property
     def budget(self) -> Fraction:
@@ -219,13 +219,13 @@ class Ledger:
     def spend(self) -> Spend:
         """Return the spend of this window and of the lifetime."""
         with transaction(self._engine) as connection:
-            return accounts.read_spend(connection, self._known(connection))
+            return accounts.read_spend(connection, self._read_account(connection))
 
     def set_budget(self, budget: Number) -> None:
         """Change the budget; the ledger records the change."""
-        asked = to_positive_fraction(budget, "budget")
+        new_budget = to_positive_fraction(budget, "budget")
         with transaction(self._engine) as connection:
-            accounts.set_budget(connection, self._known(connection), asked)
+            accounts.set_budget(connection, self._read_account(connection), new_budget)
 
     def find(self, request: str) -> Booking | None:
         """Return the booking of a request, or None if there is none."""
@@ -276,16 +276,16 @@ class Ledger:
                 soundness.check_request(connection, self.dataset, request, history)
             if events.state(history) == "marked":
                 history = (*history, self._add(connection, "lost", request, history[-1].account))
-            known = to_booking(connection, history)
-            if known is not None:
-                if not known.complete:
+            existing = to_booking(connection, history)
+            if existing is not None:
+                if not existing.complete:
                     check_same_booking(history, losses, plan)
-                return known
+                return existing
             check_rebookable(history)
             account = self._with_unit(connection, privacy_unit)
-            at = windows.now(events.read_head(connection).at)
-            self._spend(connection, account, losses, at, again=bool(history))
-            made = events.append(
+            moment = windows.now(events.read_head(connection).at)
+            self._spend(connection, account, losses, moment, is_repeated=bool(history))
+            reserved = events.append(
                 connection,
                 "reserved",
                 account=account.name,
@@ -296,12 +296,12 @@ class Ledger:
                     "pico_epsilon": losses.largest,
                     "periods": list(losses.periods),
                     "plan": journal.store_plan(connection, plan),
-                    "window": windows.label(account.window, at),
+                    "window": windows.label(account.window, moment),
                 },
                 units=losses.to_bytes(),
-                at=at,
+                at=moment,
             )
-            booked = to_booking(connection, (*history, made))
+            booked = to_booking(connection, (*history, reserved))
         assert booked is not None  # noqa: S101  it was added
         return booked
 
@@ -316,7 +316,7 @@ class Ledger:
         StorageError
             If the result could not be stored: there is no room for it.
         """
-        held = disk_space.reserve_space(self._engine, entries)
+        room = disk_space.reserve_space(self._engine, entries)
         try:
             with transaction(self._engine) as connection:
                 history = events.request_events(connection, self.dataset, request)
@@ -324,13 +324,13 @@ class Ledger:
                 if stage in journal.load_results(connection, history):
                     raise InputError(f"the stage {stage!r} of this release was drawn before.")
                 body = {"stage": stage, "entries": entries}
-                made = self._add(connection, "marked", request, history[-1].account, body)
-                journal.create_row(connection, made.entry, entries)
-            self._room[made.entry], held = held, None
+                begun = self._add(connection, "marked", request, history[-1].account, body)
+                journal.create_row(connection, begun.entry, entries)
+            self._room[begun.entry], room = room, None
         finally:
-            if held is not None:
-                held.close()
-        return made.entry
+            if room is not None:
+                room.close()
+        return begun.entry
 
     def store(self, request: str, entry: int, result: NDArray[np.int64]) -> None:
         """Store the noisy result of the stage that began with an entry, durably.
@@ -362,17 +362,17 @@ class Ledger:
 
     def free_room(self, entry: int) -> None:
         """Release the space that is reserved for a draw's result, if any."""
-        held = self._room.pop(entry, None)
-        if held is not None:
-            held.close()
+        room = self._room.pop(entry, None)
+        if room is not None:
+            room.close()
 
     def complete(self, request: str) -> None:
         """Record that the results of all stages are stored: from here on they may be shown."""
-        self._step(request, "stored", done=("stored", "committed"))
+        self._step(request, "stored", reached=("stored", "committed"))
 
     def commit(self, request: str) -> None:
         """Record that a release is at its destination."""
-        self._step(request, "committed", done=("committed",))
+        self._step(request, "committed", reached=("committed",))
 
     def cancel(self, request: str) -> None:
         """Cancel a reservation for which no noise can have been drawn.
@@ -385,7 +385,7 @@ class Ledger:
         with transaction(self._engine) as connection:
             history = events.request_events(connection, self.dataset, request)
             events.check_transition(history, "returned")
-            account, reserved = self._known(connection), history[-1]
+            account, reserved = self._read_account(connection), history[-1]
             losses = booked_losses(reserved)
             for window in {reserved.body["window"], windows.LIFETIME}:
                 line = account.pico_epsilons if window == reserved.body["window"] else None
@@ -396,24 +396,24 @@ class Ledger:
 
     def abandon(self, request: str) -> None:
         """Abandon a release after a stage began; its cost stays spent."""
-        self._step(request, "abandoned", done=("abandoned",))
+        self._step(request, "abandoned", reached=("abandoned",))
 
     def entries(self) -> tuple[Booking, ...]:
         """Return the data set's bookings, oldest first."""
         with transaction(self._engine) as connection:
             rows = events.dataset_events(connection, self.dataset)
-            found = [to_booking(connection, history) for history in rows.values()]
-        return tuple(booking for booking in found if booking is not None)
+            bookings = [to_booking(connection, history) for history in rows.values()]
+        return tuple(booking for booking in bookings if booking is not None)
 
     def verify(self) -> Verdict:
         """Verify the whole ledger, of all data sets in it."""
         return verify(self._engine)
 
-    def _step(self, request: str, kind: events.Kind, *, done: tuple[str, ...]) -> None:
+    def _step(self, request: str, kind: events.Kind, *, reached: tuple[str, ...]) -> None:
         """Add an event of a request unless it has happened."""
         with transaction(self._engine) as connection:
             history = events.request_events(connection, self.dataset, request)
-            if events.state(history) in done:
+            if events.state(history) in reached:
                 return
             events.check_transition(history, kind)
             self._add(connection, kind, request, history[-1].account)
@@ -431,15 +431,15 @@ class Ledger:
             connection, kind, account=account, dataset=self.dataset, request=request, body=body
         )
 
-    def _known(self, connection: sa.Connection) -> Account:
-        found = accounts.find(connection, self.dataset)
-        if found is None:
+    def _read_account(self, connection: sa.Connection) -> Account:
+        account = accounts.find(connection, self.dataset)
+        if account is None:
             raise InputError(f"the ledger does not know {self.dataset!r} any more.")
-        return found
+        return account
 
     def _with_unit(self, connection: sa.Connection, unit: str) -> Account:
         """Return the account, its unit pinned; refuse another."""
-        account = self._known(connection)
+        account = self._read_account(connection)
         if not account.unit:
             return accounts.set_unit(connection, account, unit)
         if account.unit != unit:
@@ -450,14 +450,22 @@ class Ledger:
         return account
 
     def _spend(
-        self, connection: sa.Connection, account: Account, losses: Losses, at: str, *, again: bool
+        self,
+        connection: sa.Connection,
+        account: Account,
+        losses: Losses,
+        moment: str,
+        *,
+        is_repeated: bool,
     ) -> None:
         """Book losses in the window and for the lifetime, or refuse them."""
-        window = windows.label(account.window, at)
-        before = odometer.read_balances(connection, account.name, window, losses.hashes)
-        if (before + losses.pico_epsilons > account.pico_epsilons).any():
-            raise budget_error(account, losses, before, again=again)
-        odometer.add(connection, account.name, window, losses, before, account.pico_epsilons)
+        window = windows.label(account.window, moment)
+        balances = odometer.read_balances(connection, account.name, window, losses.hashes)
+        if (balances + losses.pico_epsilons > account.pico_epsilons).any():
+            raise budget_error(account, losses, balances, is_repeated=is_repeated)
+        odometer.add(connection, account.name, window, losses, balances, account.pico_epsilons)
         if window != windows.LIFETIME:
-            ever = odometer.read_balances(connection, account.name, windows.LIFETIME, losses.hashes)
-            odometer.add(connection, account.name, windows.LIFETIME, losses, ever, None)
+            lifetime = odometer.read_balances(
+                connection, account.name, windows.LIFETIME, losses.hashes
+            )
+            odometer.add(connection, account.name, windows.LIFETIME, losses, lifetime, None)

@@ -67,12 +67,12 @@ def read_balances(
     connection: sa.Connection, account: str, window: str, hashes: list[bytes]
 ) -> PicoEpsilons:
     """Return the balances of units in a window; 0 for units that the ledger does not know."""
-    known: dict[bytes, int] = {}
+    balances: dict[bytes, int] = {}
     for start in range(0, len(hashes), HASHES_PER_QUERY):
-        asked = hashes[start : start + HASHES_PER_QUERY]
-        rows = _balance_rows(connection, account, window, asked)
-        known.update((bytes(unit), parts) for unit, parts in rows)
-    return np.fromiter((known.get(one, 0) for one in hashes), np.int64, len(hashes))
+        chunk = hashes[start : start + HASHES_PER_QUERY]
+        rows = _balance_rows(connection, account, window, chunk)
+        balances.update((bytes(unit), spent) for unit, spent in rows)
+    return np.fromiter((balances.get(unit, 0) for unit in hashes), np.int64, len(hashes))
 
 
 def add(
@@ -80,29 +80,41 @@ def add(
     account: str,
     window: str,
     losses: Losses,
-    before: PicoEpsilons,
+    old_balances: PicoEpsilons,
     budget: int | None,
 ) -> None:
     """Book losses of units with these balances in a window."""
-    if (losses.pico_epsilons > MAX_PICO_EPSILON - before).any():
+    if (losses.pico_epsilons > MAX_PICO_EPSILON - old_balances).any():
         raise InputError(
             f"units of {account!r} have lost more than a ledger counts; begin a new account."
         )
-    after = before + losses.pico_epsilons
-    _write_balances(connection, account, window, zip(losses.hashes, after.tolist(), strict=True))
-    _update_summary(connection, account, window, ALL_PERIODS, before, after, budget)
+    new_balances = old_balances + losses.pico_epsilons
+    _write_balances(
+        connection, account, window, zip(losses.hashes, new_balances.tolist(), strict=True)
+    )
+    _update_summary(connection, account, window, ALL_PERIODS, old_balances, new_balances, budget)
     if window == LIFETIME and losses.periods != ("",):
         for number, period in enumerate(losses.periods):
-            of = losses.period == number
-            _update_summary(connection, account, window, period, before[of], after[of], None)
+            in_period = losses.period == number
+            _update_summary(
+                connection,
+                account,
+                window,
+                period,
+                old_balances[in_period],
+                new_balances[in_period],
+                None,
+            )
 
 
 def unbook(
     connection: sa.Connection, account: str, window: str, losses: Losses, budget: int | None
 ) -> None:
     """Undo the booking of losses for which nothing was drawn; recompute the summary."""
-    after = read_balances(connection, account, window, losses.hashes) - losses.pico_epsilons
-    _write_balances(connection, account, window, zip(losses.hashes, after.tolist(), strict=True))
+    new_balances = read_balances(connection, account, window, losses.hashes) - losses.pico_epsilons
+    _write_balances(
+        connection, account, window, zip(losses.hashes, new_balances.tolist(), strict=True)
+    )
     recompute_summary(connection, account, window, budget)
 
 
@@ -113,13 +125,13 @@ def recompute_summary(
 
     Summaries of single periods stay: after a cancelled booking they are upper bounds.
     """
-    of = (balances.c.account == account) & (balances.c.window == window)
+    in_window = (balances.c.account == account) & (balances.c.window == window)
     row = connection.execute(
         sa.select(
             sa.func.coalesce(sa.func.max(balances.c.spent), 0),
             sa.func.count(sa.case((balances.c.spent > 0, 1))),
             sa.func.count(sa.case((balances.c.spent >= _exhaustion_level(budget), 1))),
-        ).where(of)
+        ).where(in_window)
     ).one()
     _write_summary(connection, account, window, ALL_PERIODS, WindowSummary(*map(int, row)))
 
@@ -144,9 +156,9 @@ def owner_lifetime_bound(connection: sa.Connection, account: str) -> int:
     Where a unit is a user this is the largest balance; where it is a user-day or user-week, the
     sum over the periods of the largest balance in each.
     """
-    of = (totals.c.account == account) & (totals.c.window == LIFETIME)
+    in_window = (totals.c.account == account) & (totals.c.window == LIFETIME)
     periods = connection.execute(
-        sa.select(sa.func.sum(totals.c.largest)).where(of & (totals.c.period != ALL_PERIODS))
+        sa.select(sa.func.sum(totals.c.largest)).where(in_window & (totals.c.period != ALL_PERIODS))
     ).scalar()
     return (
         int(periods)
@@ -167,13 +179,13 @@ def _write_balances(
         return
     put = f"INSERT INTO {_BALANCE_COLUMNS} SELECT %s, %s, * FROM unnest(%s::bytea[], %s::bigint[])"
     for start in range(0, len(values), HASHES_PER_QUERY):
-        units, parts = zip(*values[start : start + HASHES_PER_QUERY], strict=True)
-        each = (account, window, _array(units), f"{{{','.join(map(str, parts))}}}")
-        connection.exec_driver_sql(f"{put} {_UPSERT}", each)
+        units, spent = zip(*values[start : start + HASHES_PER_QUERY], strict=True)
+        parameters = (account, window, _array(units), f"{{{','.join(map(str, spent))}}}")
+        connection.exec_driver_sql(f"{put} {_UPSERT}", parameters)
 
 
 def _balance_rows(
-    connection: sa.Connection, account: str, window: str, asked: list[bytes]
+    connection: sa.Connection, account: str, window: str, hashes: list[bytes]
 ) -> Iterable[Any]:
     """Return the balances of units.
 
@@ -181,14 +193,14 @@ def _balance_rows(
     PostgreSQL LIMIT asks for one look into the index per unit: a table that grew since it was
     last analysed would be read whole.
     """
-    of = f'FROM {balances.name} WHERE account = {{0}} AND "window" = {{0}} AND unit'
+    source = f'FROM {balances.name} WHERE account = {{0}} AND "window" = {{0}} AND unit'
     if connection.dialect.name == "sqlite":
-        marks = ", ".join("?" * len(asked))
-        query = f"SELECT unit, spent {of.format('?')} IN ({marks})"
-        return connection.exec_driver_sql(query, (account, window, *asked))
-    each = f"LATERAL (SELECT spent {of.format('%s')} = asked.unit LIMIT 1) AS known"
-    query = f"SELECT unit, spent FROM unnest(%s::bytea[]) AS asked(unit), {each}"
-    return connection.exec_driver_sql(query, (_array(asked), account, window))
+        marks = ", ".join("?" * len(hashes))
+        query = f"SELECT unit, spent {source.format('?')} IN ({marks})"
+        return connection.exec_driver_sql(query, (account, window, *hashes))
+    lookup = f"LATERAL (SELECT spent {source.format('%s')} = asked.unit LIMIT 1) AS known"
+    query = f"SELECT unit, spent FROM unnest(%s::bytea[]) AS asked(unit), {lookup}"
+    return connection.exec_driver_sql(query, (_array(hashes), account, window))
 
 
 def _array(units: Iterable[bytes]) -> str:
@@ -201,28 +213,28 @@ def _update_summary(
     account: str,
     window: str,
     period: str,
-    before: PicoEpsilons,
-    after: PicoEpsilons,
+    old_balances: PicoEpsilons,
+    new_balances: PicoEpsilons,
     budget: int | None,
 ) -> None:
-    known = window_summary(connection, account, window, period)
+    summary = window_summary(connection, account, window, period)
     line = _exhaustion_level(budget)
-    more = WindowSummary(
-        max(known.largest, int(after.max(initial=0))),
-        known.units + int(((before == 0) & (after > 0)).sum()),
-        known.exhausted + int(((before < line) & (after >= line)).sum()),
+    updated = WindowSummary(
+        max(summary.largest, int(new_balances.max(initial=0))),
+        summary.units + int(((old_balances == 0) & (new_balances > 0)).sum()),
+        summary.exhausted + int(((old_balances < line) & (new_balances >= line)).sum()),
     )
-    _write_summary(connection, account, window, period, more)
+    _write_summary(connection, account, window, period, updated)
 
 
 def _write_summary(
-    connection: sa.Connection, account: str, window: str, period: str, what: WindowSummary
+    connection: sa.Connection, account: str, window: str, period: str, summary: WindowSummary
 ) -> None:
-    made = _insert(connection, totals)
-    values = {"largest": what.largest, "units": what.units, "exhausted": what.exhausted}
+    insert = _insert(connection, totals)
+    values = {"largest": summary.largest, "units": summary.units, "exhausted": summary.exhausted}
     keys = [totals.c.account, totals.c.window, totals.c.period]
-    put = made.values(account=account, window=window, period=period, **values)
-    connection.execute(put.on_conflict_do_update(index_elements=keys, set_=values))
+    upsert = insert.values(account=account, window=window, period=period, **values)
+    connection.execute(upsert.on_conflict_do_update(index_elements=keys, set_=values))
 
 
 def _exhaustion_level(budget: int | None) -> int:
@@ -234,5 +246,5 @@ def _insert(connection: sa.Connection, table: sa.Table) -> Any:  # noqa: ANN401 
     """Return the database's own INSERT, which can update existing rows."""
     from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415  the one in use
 
-    made: Any = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    return made(table)
+    insert: Any = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    return insert(table)

@@ -176,9 +176,9 @@ def losses_from_bytes(content: bytes, periods: Sequence[str]) -> Losses:
     if remainder:
         raise ValueError("not a table of losses")
     hashes = [content[k : k + HASH_BYTES] for k in range(0, size * HASH_BYTES, HASH_BYTES)]
-    parts = np.frombuffer(content, "<i8", size, size * HASH_BYTES).astype(np.int64)
+    pico_epsilons = np.frombuffer(content, "<i8", size, size * HASH_BYTES).astype(np.int64)
     period = np.frombuffer(content, "<i4", size, size * (HASH_BYTES + 8)).astype(np.int64)
-    return Losses(hashes, parts, period, tuple(periods))
+    return Losses(hashes, pico_epsilons, period, tuple(periods))
 
 
 def hash_losses(
@@ -186,7 +186,7 @@ def hash_losses(
     losses: NDArray[np.float64],
     key: Key,
     *,
-    most: Fraction,
+    max_loss: Fraction,
     periods: Sequence[str] | None = None,
 ) -> Losses:
     """Return the losses of units, hashed; a unit that loses nothing is left out.
@@ -204,22 +204,22 @@ def hash_losses(
         The day or week of each unit.
     """
     labels = [""] * len(ids) if periods is None else periods
-    pico_epsilons = to_pico_epsilons(losses, most)
+    pico_epsilons = to_pico_epsilons(losses, max_loss)
     names = sorted(set(labels))
     number = {name: k for k, name in enumerate(names)}
     period = np.fromiter((number[label] for label in labels), np.int64, len(labels))
-    losing = [bool(part) for part in pico_epsilons]
-    kept = compress(zip(ids, labels, strict=True), losing)
-    blob = b"".join(_hash_units(kept, {name: name.encode() for name in names}, key))
+    losing = [bool(loss) for loss in pico_epsilons]
+    losing_units = compress(zip(ids, labels, strict=True), losing)
+    blob = b"".join(_hash_units(losing_units, {name: name.encode() for name in names}, key))
     # As two big-endian numbers hashes are in the order of their bytes.
     halves = np.frombuffer(blob, ">u8").reshape(-1, 2)
     order = np.lexsort((halves[:, 1], halves[:, 0]))
-    first = np.flatnonzero(_differs_from_previous(halves[order]))
-    hashes = [blob[HASH_BYTES * k : HASH_BYTES * (k + 1)] for k in order[first].tolist()]
+    starts = np.flatnonzero(_differs_from_previous(halves[order]))
+    hashes = [blob[HASH_BYTES * k : HASH_BYTES * (k + 1)] for k in order[starts].tolist()]
     added = (
-        np.add.reduceat(pico_epsilons[losing][order], first) if first.size else pico_epsilons[:0]
+        np.add.reduceat(pico_epsilons[losing][order], starts) if starts.size else pico_epsilons[:0]
     )
-    return Losses(hashes, added, period[losing][order][first], tuple(names) or ("",))
+    return Losses(hashes, added, period[losing][order][starts], tuple(names) or ("",))
 
 
 def _hash_units(
@@ -228,9 +228,9 @@ def _hash_units(
     """Yield the hash of each unit."""
     copy = hashlib.blake2b(key=key.secret, digest_size=HASH_BYTES, person=b"unit").copy
     for user, label in units:
-        one = copy()
-        one.update(b"%b\x1f%b" % (user, labels[label]))
-        yield one.digest()
+        digest = copy()
+        digest.update(b"%b\x1f%b" % (user, labels[label]))
+        yield digest.digest()
 
 
 def _differs_from_previous(rows: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -240,7 +240,7 @@ def _differs_from_previous(rows: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return new
 
 
-def to_pico_epsilons(losses: NDArray[np.float64], most: Fraction) -> NDArray[np.int64]:
+def to_pico_epsilons(losses: NDArray[np.float64], max_loss: Fraction) -> NDArray[np.int64]:
     """Round losses up to whole pico-epsilons, at most the largest possible loss.
 
     Examples
@@ -249,7 +249,7 @@ def to_pico_epsilons(losses: NDArray[np.float64], most: Fraction) -> NDArray[np.
     >>> parts_up(np.array([0.0, 0.5, 1.0]), Fraction(1)).tolist()
     [0, 500000000001, 1000000000000]
     """
-    top = -(-most.numerator * PICO_EPSILON // most.denominator)
+    top = -(-max_loss.numerator * PICO_EPSILON // max_loss.denominator)
     if top > MAX_PICO_EPSILON:
         raise InputError(
             f"no ledger takes a loss above epsilon {MAX_PICO_EPSILON // PICO_EPSILON}; plan with "
@@ -257,5 +257,5 @@ def to_pico_epsilons(losses: NDArray[np.float64], most: Fraction) -> NDArray[np.
         )
     # The product is off by half an ulp: the next double is not below the true one.
     raised = np.ceil(np.nextafter(losses * float(PICO_EPSILON), np.inf))
-    whole = np.minimum(raised, float(MAX_PICO_EPSILON)).astype(np.int64)
-    return np.where(losses > 0, np.minimum(whole, top), 0)
+    rounded = np.minimum(raised, float(MAX_PICO_EPSILON)).astype(np.int64)
+    return np.where(losses > 0, np.minimum(rounded, top), 0)

@@ -25,7 +25,7 @@ def check(window: str) -> Window:
     return window  # type: ignore[return-value]  # checked
 
 
-def label(window: str, at: str) -> str:
+def label(window: str, moment: str) -> str:
     """Return the window that contains a moment; the empty text for a lifetime.
 
     Examples
@@ -33,7 +33,7 @@ def label(window: str, at: str) -> str:
     >>> label("month", "2026-11-20T09:00:00Z"), label("lifetime", "2026-11-20T09:00:00Z")
     ('2026-11', '')
     """
-    return at[: _LETTERS[window]]
+    return moment[: _LETTERS[window]]
 
 
 def now(previous: str | None, clock: datetime | None = None) -> str:

@@ -275,7 +275,9 @@ def _drawn(
         booked = plan.losses()
         booking = book.reserve(
             name,
-            hash_losses(units.ids(), booked, book.key, most=plan.epsilon, periods=units.periods()),
+            hash_losses(
+                units.ids(), booked, book.key, max_loss=plan.epsilon, periods=units.periods()
+            ),
             privacy_unit=unit_of(dataset.public),
             facts=request,
             plan=book.plan_of(name) or encoding.encode(plan),

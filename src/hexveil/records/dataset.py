@@ -62,9 +62,15 @@ class Sums:
         sums = (self.total,) if self.total_sq is None else (self.total, self.total_sq)
         others = len(cells) + len(users)
 
-        def summed(some: Pairs, *given: NDArray[Any]) -> Any:  # noqa: ANN401
-            before, own, after = given[:others], given[others:], given[others + len(sums) :]
-            return work(some, own[0], None if len(sums) == 1 else own[1], *before, *after)
+        def summed(block: Pairs, *arrays: NDArray[Any]) -> Any:  # noqa: ANN401
+            of_cells, of_pairs, extra = (
+                arrays[:others],
+                arrays[others:],
+                arrays[others + len(sums) :],
+            )
+            return work(
+                block, of_pairs[0], None if len(sums) == 1 else of_pairs[1], *of_cells, *extra
+            )
 
         return occupancy.map_cells(summed, cells, users, (*sums, *pairs))
 
@@ -151,8 +157,8 @@ def check_sums(
     """Raise HexveilError unless n values within the bounds can have these sums (and squares)."""
     # In blocks, so that what is compared stays in a processor's cache.
     for start in range(0, n.size, BLOCK_PAIRS):
-        some, of = total[start : start + BLOCK_PAIRS], n[start : start + BLOCK_PAIRS]
-        if ((some < 0) | (some > of * scale.span_quanta)).any():
+        totals, counts = total[start : start + BLOCK_PAIRS], n[start : start + BLOCK_PAIRS]
+        if ((totals < 0) | (totals > counts * scale.span_quanta)).any():
             raise HexveilError("sums are outside the bounds of their counts.")
     if squares is not None:
         _check_squares(n, total, squares, scale)
@@ -173,6 +179,6 @@ def _check_squares(
         raise HexveilError("sums of squares of so many records could overflow.")
     for start in range(0, n.size, BLOCK_PAIRS):
         rows = slice(start, start + BLOCK_PAIRS)
-        least, largest = squares_range(n[rows], total[rows], scale.span_quanta)
-        if ((squares[rows] < least) | (squares[rows] > largest)).any():
+        smallest, largest = squares_range(n[rows], total[rows], scale.span_quanta)
+        if ((squares[rows] < smallest) | (squares[rows] > largest)).any():
             raise HexveilError("sums of squares are outside the bounds of their counts and sums.")

@@ -101,5 +101,5 @@ def _without_point(written: pa.Array) -> NDArray[Any]:
     # 128 bits each, the lower half first; only the upper half has a sign.
     halves = np.frombuffer(written.buffers()[1], dtype="<i8").reshape(-1, 2)
     low, high = halves[written.offset : written.offset + len(written)].T
-    whole: NDArray[Any] = high.astype(object) * 2**64 + low.view("<u8").astype(object)
-    return whole
+    digits: NDArray[Any] = high.astype(object) * 2**64 + low.view("<u8").astype(object)
+    return digits

@@ -124,7 +124,7 @@ def project_squares(
     """
     lower = float(scale.lower / scale.quantum)
     about_lower = _divide_by_quantum(given, scale, 2) - n * lower * lower - 2.0 * lower * total
-    found = _round_half_away(about_lower)
+    squares = _round_half_away(about_lower)
     if written is not None:
         reach = float(max(abs(scale.lower), abs(scale.upper)) / scale.quantum)
         there = written.is_valid().to_numpy(zero_copy_only=False)
@@ -132,9 +132,9 @@ def project_squares(
         # In blocks, since Python's numbers take much room.
         for rows in np.array_split(long, long.size // _BLOCK + 1):
             exact = exact_squares(written.take(pa.array(rows)), n[rows], total[rows], scale)
-            found[rows] = np.clip(exact, -_LARGEST_ROUNDED, _LARGEST_ROUNDED)
+            squares[rows] = np.clip(exact, -_LARGEST_ROUNDED, _LARGEST_ROUNDED)
     least, largest = squares_range(n, total, scale.span_quanta)
-    return np.asarray(np.clip(found, least, largest), dtype=np.int64)
+    return np.asarray(np.clip(squares, least, largest), dtype=np.int64)
 
 
 def squares_range(
@@ -147,10 +147,10 @@ def squares_range(
     >>> [int(end[0]) for end in squares_range(np.array([2]), np.array([5]), 4)]
     [13, 17]
     """
-    share, left = np.divmod(total, n)
-    least = n * share * share + 2 * share * left + left
-    full, rest = np.divmod(total, steps)
-    return least, full * steps * steps + rest * rest
+    share, remainder = np.divmod(total, n)
+    smallest = n * share * share + 2 * share * remainder + remainder
+    full, last_value = np.divmod(total, steps)
+    return smallest, full * steps * steps + last_value * last_value
 
 
 def _divide_by_quantum(

@@ -127,17 +127,17 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     check_labels(grid)
     select = Select(min_users=min_users, top=top)
     scale = ValueLattice.of(bounds, quantum)
-    asked = Rules(scale, grid, select, privacy_unit, accept_single_records=accept_single_records)
+    rules = Rules(scale, grid, select, privacy_unit, accept_single_records=accept_single_records)
     source = resolve_source(table)
-    form = decimal_format(asked.scale)
+    form = decimal_format(rules.scale)
     rows = read_rows(source, grid, None if form is None else 2 * form.places)
-    refuse_overflow(rows.n, asked.scale)
-    _refuse_single_records(rows, asked)
-    occupancy, sums, units, used, counts = _grouped(rows, asked)
+    refuse_overflow(rows.n, rules.scale)
+    _refuse_single_records(rows, rules)
+    occupancy, sums, units, used, counts = _grouped(rows, rules)
     facts = PublicMetadata(
         occupancy=occupancy,
         cells=used,
-        lattice=asked.scale,
+        lattice=rules.scale,
         privacy_unit=privacy_unit,
         value=value,
         value_unit=value_unit or "",
@@ -148,21 +148,21 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
             "columns": join_names(rows.columns),
             "value": value,
             "value_unit": value_unit or "",
-            "quantum": decimal_text(asked.scale.quantum),
+            "quantum": decimal_text(rules.scale.quantum),
             "repeats": "as in the sums",
             # What was selected before, the sums do not say.
             "select": f"as in the sums; min_users {min_users}; top {top or 'all'}",
             "privacy_unit": privacy_unit,
-            "timezone": asked.clock or "none",
+            "timezone": rules.clock or "none",
         },
     )
     return Dataset(facts, sums, units)
 
 
-def _refuse_single_records(rows: SumRows, asked: Rules) -> None:
+def _refuse_single_records(rows: SumRows, rules: Rules) -> None:
     """Refuse sums in which nearly every user has a single record, unless that is accepted."""
-    units = split_unit_ids(rows.ids, asked.privacy_unit)
-    if asked.accept_single_records or (asked.privacy_unit != "user" and units.days is None):
+    units = split_unit_ids(rows.ids, rules.privacy_unit)
+    if rules.accept_single_records or (rules.privacy_unit != "user" and units.days is None):
         return  # the users behind the units are not known
     user = np.asarray(units.users.dictionary_encode().indices)[rows.user]
     records = np.bincount(user, weights=rows.n)
@@ -170,7 +170,7 @@ def _refuse_single_records(rows: SumRows, asked: Rules) -> None:
 
 
 def _grouped(
-    rows: SumRows, asked: Rules
+    rows: SumRows, rules: Rules
 ) -> tuple[Occupancy, Sums, Units, CellTable, dict[str, int]]:
     """Return the selected pairs with their feasible sums, units, cells, and public counts.
 
@@ -179,31 +179,31 @@ def _grouped(
     """
     order = np.lexsort((rows.user, *reversed(rows.keys)))
     new_cell = _changes([key[order] for key in rows.keys])
-    first = np.flatnonzero(new_cell | _changes([rows.user[order]]))
-    cell = np.cumsum(new_cell)[first] - 1
-    n = np.add.reduceat(rows.n[order], first)
-    used = _used(cell, n, asked.select)
-    kept = used[cell]
+    starts = np.flatnonzero(new_cell | _changes([rows.user[order]]))
+    cell = np.cumsum(new_cell)[starts] - 1
+    n = np.add.reduceat(rows.n[order], starts)
+    used = _used(cell, n, rules.select)
+    selected = used[cell]
 
-    def added(values: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.asarray(np.add.reduceat(values[order], first)[kept], dtype=np.int64)
+    def sum_rows(values: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.asarray(np.add.reduceat(values[order], starts)[selected], dtype=np.int64)
 
-    numbers = (np.cumsum(used) - 1)[cell[kept]]
-    users, user = np.unique(rows.user[order][first][kept], return_inverse=True)
+    numbers = (np.cumsum(used) - 1)[cell[selected]]
+    users, user = np.unique(rows.user[order][starts][selected], return_inverse=True)
     n_used = int(used.sum())
-    occupancy = Occupancy(numbers, user, added(rows.n), n_used, users.size)
-    total, squares = _nearest(rows, asked.scale, int(n.max()))
+    occupancy = Occupancy(numbers, user, sum_rows(rows.n), n_used, users.size)
+    total, squares = _nearest(rows, rules.scale, int(n.max()))
     table = rows.cells_at(order[np.flatnonzero(new_cell)][used])
     counts = {
         "cells before selection": int(used.size),
         "cells left out by selection": int(used.size) - n_used,
         "records left": int(occupancy.n.sum()),
     }
-    sums = Sums(added(total), None if squares is None else added(squares))
+    sums = Sums(sum_rows(total), None if squares is None else sum_rows(squares))
     return (
         occupancy,
         sums,
-        split_unit_ids(rows.ids.take(pa.array(users)), asked.privacy_unit),
+        split_unit_ids(rows.ids.take(pa.array(users)), rules.privacy_unit),
         table,
         counts,
     )

@@ -173,11 +173,13 @@ class ReadRequest:
 
     def _check_value(self) -> None:
         """Refuse a value column that is public in another role: no noise would protect it."""
-        named, cells = self.columns, self.rules.cells
-        public = [(role, getattr(named, role)) for role in ("user", "lat", "lon", "time")]
+        columns, cells = self.columns, self.rules.cells
+        public = [(role, getattr(columns, role)) for role in ("user", "lat", "lon", "time")]
         public += [("label", name) for name in cells.columns] if isinstance(cells, Labels) else []
-        roles = [role for role, name in public if name is not None and _contains(name, named.value)]
-        if named.location is not None and _is_degree(named.location, named.value):
+        roles = [
+            role for role, name in public if name is not None and _contains(name, columns.value)
+        ]
+        if columns.location is not None and _is_degree(columns.location, columns.value):
             roles.append("location")
         if roles:
             raise InputError(

@@ -119,7 +119,7 @@ def _hours(given: object) -> tuple[int, ...]:
 
 def _items(given: Any) -> list[Any]:  # noqa: ANN401  whatever a caller wrote
     if isinstance(given, str):
-        return [part for part in given.split(",") if part.strip()]
+        return [item for item in given.split(",") if item.strip()]
     if isinstance(given, (list, tuple, set, frozenset, range)):
         return list(given)
     return [given]

@@ -83,19 +83,19 @@ class SumRows:
         if isinstance(self.grid, Cells):
             slot = keys[1] if len(keys) > 1 else None
             return CellTable(self.grid, keys[0].astype(np.uint64), slot)
-        named = zip(self.grid.columns, self.names, keys, strict=True)
-        labels = {column: tuple(names.take(key).to_pylist()) for column, names, key in named}
+        labelled = zip(self.grid.columns, self.names, keys, strict=True)
+        labels = {column: tuple(names.take(key).to_pylist()) for column, names, key in labelled}
         return CellTable(self.grid, labels=labels)
 
 
 def check_labels(grid: Cells | Labels) -> None:
     """Refuse labels with the name of another column of a table of sums."""
-    taken = (
+    clashing = (
         [name for name in grid.columns if name in _SUMS_COLUMNS] if isinstance(grid, Labels) else []
     )
-    if taken:
+    if clashing:
         raise InputError(
-            f"cells: the label {taken[0]!r} has the name of another column of sums; rename it."
+            f"cells: the label {clashing[0]!r} has the name of another column of sums; rename it."
         )
 
 
@@ -142,21 +142,21 @@ def read_rows(source: Files | MemoryTable, grid: Cells | Labels, places: int | N
         "without a user": int((usable & ~user).sum()),
         "without a usable place": int((usable & user & ~place).sum()),
     }
-    kept = np.flatnonzero(usable & user & place)
-    _refuse_nothing(kept.size, rules)
-    keys, names = _keys(table.take(kept), grid)
-    ranks, ids = _ranked(table["user"].take(kept))
-    squares = values["given_sq"][kept] if "given_sq" in values else None
+    selected = np.flatnonzero(usable & user & place)
+    _refuse_nothing(selected.size, rules)
+    keys, names = _keys(table.take(selected), grid)
+    ranks, ids = _ranked(table["user"].take(selected))
+    squares = values["given_sq"][selected] if "given_sq" in values else None
     written = table["written_sq"].combine_chunks() if "written_sq" in table.column_names else None
     columns = (*cell_columns(grid), *_SUMS_COLUMNS[: 3 if squares is None else 4])
     return SumRows(
         grid=grid,
         user=ranks,
         ids=ids,
-        n=n[kept],
-        given=values["given"][kept],
+        n=n[selected],
+        given=values["given"][selected],
         given_sq=squares,
-        written_sq=None if written is None else written.take(pa.array(kept)),
+        written_sq=None if written is None else written.take(pa.array(selected)),
         keys=keys,
         names=names,
         rules=rules,
@@ -174,8 +174,8 @@ def _fetch(
     with Session(_MEMORY) as session:
         relation = open_source(session, source, (*cell, *_SUMS_COLUMNS))
         columns = _columns(session, relation, cell, places)
-        named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
-        table = session.arrow(f"SELECT {named} FROM ({relation.query})")
+        select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+        table = session.arrow(f"SELECT {select_list} FROM ({relation.query})")
         return table, relation.skipped(session)
 
 
@@ -229,8 +229,8 @@ def _counts(table: pa.Table) -> NDArray[np.int64]:
     return n.astype(np.int64)
 
 
-def _refuse_nothing(kept: int, rules: Mapping[str, int]) -> None:
-    if kept:
+def _refuse_nothing(selected: int, rules: Mapping[str, int]) -> None:
+    if selected:
         return
     if not rules["rows read"]:
         raise InputError("source: there is no row of sums in it.")

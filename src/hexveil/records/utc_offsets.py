@@ -37,18 +37,18 @@ class Clock:
     """
 
     timezone: str
-    first: int
+    initial: int
     changes: tuple[tuple[int, int, int], ...]
 
     def offsets(self) -> UtcOffsets:
         """Return the offset as a step function of the UTC second."""
-        return UtcOffsets(self.first, tuple((at, after) for at, _, after in self.changes))
+        return UtcOffsets(self.initial, tuple((instant, new) for instant, _, new in self.changes))
 
     def wall_offsets(self) -> UtcOffsets:
         """Return the offset as a step function of the local wall-clock second."""
         return UtcOffsets(
-            self.first,
-            tuple((at + max(before, after), after) for at, before, after in self.changes),
+            self.initial,
+            tuple((instant + max(old, new), new) for instant, old, new in self.changes),
         )
 
 
@@ -56,7 +56,7 @@ class Clock:
 class UtcOffsets:
     """Offsets as a step function: `initial` before all changes, then each from its start on."""
 
-    first: int
+    initial: int
     steps: tuple[tuple[int, int], ...]
 
 
@@ -70,8 +70,8 @@ def clock(timezone: str) -> Clock:
     changes = []
     for second in range(DAY, END_OF_TIMES + 2 * DAY, DAY):
         instant += day
-        before, shift = shift, place.fromutc(instant).utcoffset()
-        if shift != before:
+        old, shift = shift, place.fromutc(instant).utcoffset()
+        if shift != old:
             ends = _offset(place, second - DAY), _offset(place, second)
             changes.append((_change(place, second - DAY, second), *ends))
     return Clock(timezone, _offset(place, 0), tuple(changes))
@@ -84,10 +84,10 @@ def _offset(place: zoneinfo.ZoneInfo, second: int) -> int:
 
 def _change(place: zoneinfo.ZoneInfo, low: int, high: int) -> int:
     """Return the first second in (low, high] with the offset at `high`."""
-    after = _offset(place, high)
+    new = _offset(place, high)
     while high - low > 1:
         middle = (low + high) // 2
-        if _offset(place, middle) == after:
+        if _offset(place, middle) == new:
             high = middle
         else:
             low = middle
@@ -103,11 +103,11 @@ def _zone_places() -> dict[str, tuple[float, float]]:
 
 def _degrees(written: str) -> tuple[float, float]:
     """Return latitude and longitude written as +DDMM+DDDMM or +DDMMSS+DDDMMSS."""
-    found = re.fullmatch(r"([+-])(\d{2})(\d{2})(?:\d{2})?([+-])(\d{3})(\d{2})(?:\d{2})?", written)
-    if found is None:
+    match = re.fullmatch(r"([+-])(\d{2})(\d{2})(?:\d{2})?([+-])(\d{3})(\d{2})(?:\d{2})?", written)
+    if match is None:
         return 0.0, 0.0
-    lat, lon = (int(found[i + 1]) + int(found[i + 2]) / 60 for i in (1, 4))
-    return (-lat if found[1] == "-" else lat), (-lon if found[4] == "-" else lon)
+    lat, lon = (int(match[i + 1]) + int(match[i + 2]) / 60 for i in (1, 4))
+    return (-lat if match[1] == "-" else lat), (-lon if match[4] == "-" else lon)
 
 
 def zone_place(timezone: str) -> tuple[float, float] | None:

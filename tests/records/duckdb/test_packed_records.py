@@ -267,7 +267,7 @@ def test_records_that_change_while_read_are_refused(monkeypatch):
     monkeypatch.setattr(
         packed_records,
         "_user_ranges",
-        lambda *_: [packed_records._UserRange(0, 10**6, 10, last=True)],
+        lambda *_: [packed_records._UserRange(0, 10**6, 10, is_last=True)],
     )
     with sorting(), pytest.raises(InputError, match="changed while they were read"):
         read_table(table(), Cells(7, None), rule)

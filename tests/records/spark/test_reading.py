@@ -208,7 +208,7 @@ def test_settings_are_obeyed(spark, monkeypatch):
         asked.append(counted)
         raise NotImplementedError
 
-    monkeypatch.setattr("hexveil.records.spark.reading.spread", stay)
+    monkeypatch.setattr("hexveil.records.spark.reading.distribute", stay)
     try:
         spark.conf.set("spark.hexveil.pairsOnDriver", "3")
         with pytest.raises(NotImplementedError):

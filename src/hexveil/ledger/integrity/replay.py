@@ -49,32 +49,32 @@ class AccountReplay:
 
     def book(self, losses: Losses, window: str) -> int:
         """Add losses in a window and for the lifetime; return the number of units over budget."""
-        after = self._add(losses, window, 1)
-        over = sum(spent > self.pico_epsilons for spent in after)
-        ever = after if window == windows.LIFETIME else self._add(losses, windows.LIFETIME, 1)
+        balances = self._add(losses, window, 1)
+        over = sum(spent > self.pico_epsilons for spent in balances)
+        ever = balances if window == windows.LIFETIME else self._add(losses, windows.LIFETIME, 1)
         if losses.periods != ("",):
             self._count_periods(losses, ever)
         return over
 
     def cancel(self, losses: Losses, window: str) -> None:
         """Subtract losses again; the summaries of periods stay, as in the odometer."""
-        for each in {window, windows.LIFETIME}:
-            self._add(losses, each, -1)
+        for name in {window, windows.LIFETIME}:
+            self._add(losses, name, -1)
 
     def _add(self, losses: Losses, window: str, sign: int) -> list[int]:
         spent = self.balances.setdefault(window, {})
-        after = []
-        for unit, parts in zip(losses.hashes, losses.pico_epsilons.tolist(), strict=True):
-            spent[unit] = spent.get(unit, 0) + sign * parts
-            after.append(spent[unit])
-        return after
+        balances = []
+        for unit, loss in zip(losses.hashes, losses.pico_epsilons.tolist(), strict=True):
+            spent[unit] = spent.get(unit, 0) + sign * loss
+            balances.append(spent[unit])
+        return balances
 
-    def _count_periods(self, losses: Losses, after: list[int]) -> None:
-        rows = zip(losses.period.tolist(), losses.pico_epsilons.tolist(), after, strict=True)
-        for number, parts, spent in rows:
-            of = self.periods.setdefault(losses.periods[number], [0, 0])
-            of[0] = max(of[0], spent)
-            of[1] += spent == parts
+    def _count_periods(self, losses: Losses, balances: list[int]) -> None:
+        rows = zip(losses.period.tolist(), losses.pico_epsilons.tolist(), balances, strict=True)
+        for number, loss, balance in rows:
+            period = self.periods.setdefault(losses.periods[number], [0, 0])
+            period[0] = max(period[0], balance)
+            period[1] += balance == loss
 
 
 class LedgerReplay:

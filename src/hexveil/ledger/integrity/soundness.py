@@ -131,11 +131,11 @@ def _scan_entries(connection: sa.Connection, dataset: str, request: str) -> list
 
 
 def _index() -> str:
-    return next(str(one.name) for one in events.indexes if "request" in one.columns)
+    return next(str(index.name) for index in events.indexes if "request" in index.columns)
 
 
-def _damaged(what: str) -> StorageError:
+def _damaged(problem: str) -> StorageError:
     return StorageError(
-        f"the ledger is damaged ({what}); nothing was published. Run hexveil ledger verify, and "
+        f"the ledger is damaged ({problem}); nothing was published. Run hexveil ledger verify, and "
         "restore the ledger from a copy."
     )

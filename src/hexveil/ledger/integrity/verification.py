@@ -56,14 +56,16 @@ def verify(engine: sa.Engine) -> Verdict:
     StorageError
         If the database cannot be used.
     """
-    walk, replay, kept = _ChainWalk(), LedgerReplay(), _StoredRows()
+    walk, replay, stored = _ChainWalk(), LedgerReplay(), _StoredRows()
     with transaction(engine) as connection:
-        damage = [f"The file is damaged: {one}." for one in soundness.find_problems(connection)]
+        damage = [
+            f"The file is damaged: {problem}." for problem in soundness.find_problems(connection)
+        ]
         sums: tuple[str, ...] = ()
         try:
-            _walk_events(connection, walk, replay, kept)
+            _walk_events(connection, walk, replay, stored)
             sums = (
-                *kept.problems(connection),
+                *stored.problems(connection),
                 *_check_accounts(connection, replay),
                 *_check_balances(connection, replay),
                 *_check_summaries(connection, replay),
@@ -80,7 +82,7 @@ _UNREADABLE = (sa.exc.SQLAlchemyError, TypeError, ValueError, KeyError, Overflow
 
 
 def _walk_events(
-    connection: sa.Connection, walk: _ChainWalk, replay: LedgerReplay, kept: _StoredRows
+    connection: sa.Connection, walk: _ChainWalk, replay: LedgerReplay, stored: _StoredRows
 ) -> None:
     """Replay the events, oldest first."""
     for row in _rows(connection):
@@ -90,7 +92,7 @@ def _walk_events(
             replay.report(row.entry, "is damaged: it cannot be read")
         else:
             replay.apply(row, body)
-            kept.follow(row, body)
+            stored.follow(row, body)
 
 
 class _ChainWalk:
@@ -127,23 +129,27 @@ class _StoredRows:
         if row.kind == "marked":
             self._rows[row.entry] = (_to_count(body.get("entries")), None, row.entry)
         elif row.kind == "measured":
-            at = _to_count(body.get("row"))
-            self._rows[at] = (self._rows.get(at, (0, None, 0))[0], body.get("digest"), row.entry)
+            number = _to_count(body.get("row"))
+            self._rows[number] = (
+                self._rows.get(number, (0, None, 0))[0],
+                body.get("digest"),
+                row.entry,
+            )
         elif row.kind == "reserved":
             self._plans.add(str(body.get("plan")))
 
     def problems(self, connection: sa.Connection) -> Iterator[str]:
         """Yield rows that are missing or were changed."""
-        there = set(connection.execute(sa.select(tables.journal.c.entry)).scalars())
-        for at in sorted(there | self._rows.keys()):
-            row, known = journal.read_row(connection, at), self._rows.get(at)
-            if known is None:
-                yield f"The result {at} belongs to no entry."
+        existing = set(connection.execute(sa.select(tables.journal.c.entry)).scalars())
+        for number in sorted(existing | self._rows.keys()):
+            row, expected = journal.read_row(connection, number), self._rows.get(number)
+            if expected is None:
+                yield f"The result {number} belongs to no entry."
                 continue
-            entries, said, entry = known
+            entries, digest, entry = expected
             empty = bytes(journal.ENTRY_BYTES * entries)
-            said = said or journal.digest(empty)
-            if row is None or len(row) != len(empty) or journal.digest(row) != said:
+            digest = digest or journal.digest(empty)
+            if row is None or len(row) != len(empty) or journal.digest(row) != digest:
                 yield f"The result of entry {entry} is not what was stored."
         names = set(connection.execute(sa.select(tables.plans.c.digest).distinct()).scalars())
         for name in sorted(names | self._plans):
@@ -153,30 +159,32 @@ class _StoredRows:
                 yield f"The plan {name[:16]} is not what was booked."
 
 
-def _to_count(said: object) -> int:
+def _to_count(value: object) -> int:
     """Return a number that an event names; zero where it is none."""
-    return max(said, 0) if isinstance(said, int) else 0
+    return max(value, 0) if isinstance(value, int) else 0
 
 
-def _gap_text(before: int, after: int) -> str:
-    first, last = before + 1, after - 1
-    if first > last:
-        return f"Entry {after} does not follow entry {before}."
-    if first == last:
-        return f"Entry {first} is missing."
-    return f"Entries {first} to {last} are missing."
+def _gap_text(previous: int, following: int) -> str:
+    start, end = previous + 1, following - 1
+    if start > end:
+        return f"Entry {following} does not follow entry {previous}."
+    if start == end:
+        return f"Entry {start} is missing."
+    return f"Entries {start} to {end} are missing."
 
 
 def _rows(connection: sa.Connection) -> Iterator[Any]:
     """Yield the events as they stand, oldest first."""
-    of, after = tables.events, None
+    events, position = tables.events, None
     while True:
-        asked = sa.select(of).order_by(of.c.entry).limit(BATCH)
-        rows = connection.execute(asked if after is None else asked.where(of.c.entry > after)).all()
+        query = sa.select(events).order_by(events.c.entry).limit(BATCH)
+        rows = connection.execute(
+            query if position is None else query.where(events.c.entry > position)
+        ).all()
         if not rows:
             return
         yield from rows
-        after = rows[-1].entry
+        position = rows[-1].entry
 
 
 def _body(row: Any) -> dict[str, Any] | None:  # noqa: ANN401  rows have the types of their columns
@@ -191,9 +199,11 @@ def _body(row: Any) -> dict[str, Any] | None:  # noqa: ANN401  rows have the typ
 def _check_accounts(connection: sa.Connection, replay: LedgerReplay) -> Iterator[str]:
     """Yield accounts and data sets that differ from the events."""
     stand = {row.account: row._asdict() for row in connection.execute(sa.select(tables.accounts))}
-    said = {name: {"account": name} | one.facts for name, one in replay.accounts.items()}
-    for name in sorted(stand.keys() | said.keys()):
-        if stand.get(name, {}) != said.get(name, {}):
+    expected = {
+        name: {"account": name} | account.facts for name, account in replay.accounts.items()
+    }
+    for name in sorted(stand.keys() | expected.keys()):
+        if stand.get(name, {}) != expected.get(name, {}):
             yield f"The account {name!r} is not what the events say."
     joined = {row.dataset: row.account for row in connection.execute(sa.select(tables.datasets))}
     for name in sorted(joined.keys() | replay.datasets.keys()):
@@ -203,21 +213,21 @@ def _check_accounts(connection: sa.Connection, replay: LedgerReplay) -> Iterator
 
 def _check_balances(connection: sa.Connection, replay: LedgerReplay) -> Iterator[str]:
     """Yield the number of balances, per account and window, that differ from the bookings."""
-    of = tables.balances
-    rows = connection.execute(sa.select(of).order_by(of.c.account, of.c.window))
-    wrong: dict[tuple[str, str], int] = {}
-    seen: dict[tuple[str, str], int] = {}
+    table = tables.balances
+    rows = connection.execute(sa.select(table).order_by(table.c.account, table.c.window))
+    n_wrong: dict[tuple[str, str], int] = {}
+    n_present: dict[tuple[str, str], int] = {}
     for place, group in groupby(rows, key=lambda row: (row.account, row.window)):
         booked = replay.balances(*place)
         for row in group:
             expected = booked.get(bytes(memoryview(row.unit)))
-            seen[place] = seen.get(place, 0) + (expected is not None)
-            wrong[place] = wrong.get(place, 0) + (row.spent != (expected or 0))
-    for account, one in replay.accounts.items():
-        for window, booked in one.balances.items():
+            n_present[place] = n_present.get(place, 0) + (expected is not None)
+            n_wrong[place] = n_wrong.get(place, 0) + (row.spent != (expected or 0))
+    for account, replayed in replay.accounts.items():
+        for window, booked in replayed.balances.items():
             place = (account, window)
-            wrong[place] = wrong.get(place, 0) + len(booked) - seen.get(place, 0)
-    for (account, window), count in sorted(wrong.items()):
+            n_wrong[place] = n_wrong.get(place, 0) + len(booked) - n_present.get(place, 0)
+    for (account, window), count in sorted(n_wrong.items()):
         if count:
             yield (
                 f"Balances of {account!r} {_window(window)} are not the sum of what was booked "
@@ -231,14 +241,14 @@ def _check_summaries(connection: sa.Connection, replay: LedgerReplay) -> Iterato
         (row.account, row.window, row.period): (row.largest, row.units, row.exhausted)
         for row in connection.execute(sa.select(tables.totals))
     }
-    said = replay.totals()
+    expected = replay.totals()
     nothing = (0, 0, 0)
-    wrong = {
+    differing = {
         place[:2]
-        for place in stand.keys() | said.keys()
-        if stand.get(place, nothing) != said.get(place, nothing)
+        for place in stand.keys() | expected.keys()
+        if stand.get(place, nothing) != expected.get(place, nothing)
     }
-    for account, window in sorted(wrong):
+    for account, window in sorted(differing):
         yield f"The totals of {account!r} {_window(window)} are not those of the balances."
 
 

@@ -91,8 +91,8 @@ def describe_address(engine: sa.Engine) -> str:
     """Return a ledger's name for messages: a file's path, or an address without its password."""
     if engine.dialect.name == "sqlite":
         return str(engine.url.database or "in memory")
-    shown = engine.url.set(drivername="postgresql").difference_update_query(_SECRET)
-    return shown.render_as_string(hide_password=True)
+    address = engine.url.set(drivername="postgresql").difference_update_query(_SECRET)
+    return address.render_as_string(hide_password=True)
 
 
 @contextlib.contextmanager
@@ -187,14 +187,14 @@ def _file(address: sa.URL) -> sa.Engine:
     return engine
 
 
-def _begin(connection: sa.Connection, until: float) -> None:
+def _begin(connection: sa.Connection, deadline: float) -> None:
     """Begin a transaction under SQLite's write lock, which others may hold for some time."""
     while True:
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         except sa.exc.OperationalError as error:
             busy = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-            if not busy or time.monotonic() > until:
+            if not busy or time.monotonic() > deadline:
                 raise
         else:
             return
@@ -224,7 +224,7 @@ def _refuse_missing_file(engine: sa.Engine) -> None:
     file = Path(engine.url.database)
 
     @event.listens_for(engine, "do_connect")
-    def _there(*_: object) -> None:
+    def _check_exists(*_: object) -> None:
         if not file.is_file():
             raise StorageError(
                 f"the ledger {file} is gone; nothing was published. Put it back, then try again."
@@ -268,7 +268,7 @@ def _memory() -> sa.Engine:
     )
 
     @event.listens_for(engine, "connect")
-    def _plain(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    def _no_autocommit(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         connection.isolation_level = None
 
     @event.listens_for(engine, "begin")

@@ -75,12 +75,12 @@ def _file_lock(name: str) -> Iterator[None]:
 
 
 def _wait_for(number: int, name: str) -> None:
-    until = time.monotonic() + MAX_WAIT
+    deadline = time.monotonic() + MAX_WAIT
     while True:
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise _busy(name) from None
             time.sleep(_RETRY_INTERVAL)
         except OSError:  # a disk without locks

@@ -112,12 +112,12 @@ def create_pairs(session: Session, query: str, grouping: GroupKeys, *, squares: 
     columns["user_id"] = (
         "CASE WHEN reject_reason = 0 THEN user_id ELSE CAST(reject_reason AS VARCHAR) END"
     )
-    named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+    select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
     # No square can overflow where any is asked for, nor can a sum of them: it has 128 bits.
     squared = f", sum(CAST(quanta AS BIGINT) * quanta) AS {SQUARES}" if squares else ""
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {', '.join(grouping.all)}, "
-        f"count(*) AS n, sum(quanta) AS {TOTAL}{squared} FROM (SELECT {named}, "
+        f"count(*) AS n, sum(quanta) AS {TOTAL}{squared} FROM (SELECT {select_list}, "
         f"CASE WHEN reject_reason = 0 THEN quanta END AS quanta FROM ({query})) "
         f"GROUP BY {', '.join(grouping.all)}"
     )
@@ -139,7 +139,9 @@ def deduplicate(session: Session, source: ValidatedRecords) -> tuple[str, int]:
     return deduplicated_query(source), int(str(dropped[0][0]))
 
 
-def deduplicated_query(source: ValidatedRecords, some: str = "", more: Sequence[str] = ()) -> str:
+def deduplicated_query(
+    source: ValidatedRecords, restriction: str = "", extra_columns: Sequence[str] = ()
+) -> str:
     """Return the query of records without repeats, once the repeats are known.
 
     `some` are joins and a condition, which choose among records before anything else is done with
@@ -147,17 +149,22 @@ def deduplicated_query(source: ValidatedRecords, some: str = "", more: Sequence[
     """
     wall = ["local_s"] * source.local
     columns = ", ".join(
-        ("reject_reason", "user_id", "time_us", *wall, *source.places, "quanta", *more)
+        ("reject_reason", "user_id", "time_us", *wall, *source.places, "quanta", *extra_columns)
     )
     # A null hash, of a record that is left out, is never in the other table: it passes.
-    alone = f"SELECT * FROM ({_hashed(source, some)}) ANTI JOIN suspects USING (record_hash)"
-    return f"SELECT {columns} FROM ({alone}) UNION ALL SELECT {columns} FROM resolved {some}"
+    unrepeated = (
+        f"SELECT * FROM ({_hashed(source, restriction)}) ANTI JOIN suspects USING (record_hash)"
+    )
+    return (
+        f"SELECT {columns} FROM ({unrepeated}) UNION ALL "
+        f"SELECT {columns} FROM resolved {restriction}"
+    )
 
 
-def _hashed(source: ValidatedRecords, some: str = "") -> str:
+def _hashed(source: ValidatedRecords, restriction: str = "") -> str:
     return (
         "SELECT *, CASE WHEN reject_reason = 0 THEN hash(user_id, time_us) END AS record_hash "
-        f"FROM ({source.query}) {some}"
+        f"FROM ({source.query}) {restriction}"
     )
 
 
@@ -171,15 +178,15 @@ def _create_suspects(session: Session, source: ValidatedRecords) -> None:
         f"SELECT hash(user_id, time_us) AS record_hash FROM ({source.raw}) "
         "WHERE user_id IS NOT NULL AND time_us IS NOT NULL"
     )
-    found = _repeated_hashes(session, source, hashes)
-    made = "CREATE OR REPLACE TEMP TABLE suspects AS"
-    if found is None:
+    repeated = _repeated_hashes(session, source, hashes)
+    create = "CREATE OR REPLACE TEMP TABLE suspects AS"
+    if repeated is None:
         session.run(
-            f"{made} SELECT record_hash FROM ({hashes}) GROUP BY record_hash HAVING count(*) > 1"
+            f"{create} SELECT record_hash FROM ({hashes}) GROUP BY record_hash HAVING count(*) > 1"
         )
         return
-    session.register("repeated_hashes", pa.table({"record_hash": found}))
-    session.run(f"{made} SELECT record_hash FROM repeated_hashes")
+    session.register("repeated_hashes", pa.table({"record_hash": repeated}))
+    session.run(f"{create} SELECT record_hash FROM repeated_hashes")
     session.forget("repeated_hashes")
 
 
@@ -187,21 +194,23 @@ def _repeated_hashes(
     session: Session, source: ValidatedRecords, hashes: str
 ) -> NDArray[np.uint64] | None:
     """Return the hashes that a query has more than once; None if they are too many to sort."""
-    parts = 1
+    n_passes = 1
     if source.columnar:
         records = int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
         # Remainders are not quite as frequent as each other.
-        parts = -(-records * 21 // (20 * session.sortable)) or 1
-    if parts > MAX_PASSES:
+        n_passes = -(-records * 21 // (20 * session.sortable)) or 1
+    if n_passes > MAX_PASSES:
         return None
-    found = []
-    for part in range(parts):
-        some = "" if parts == 1 else f" WHERE record_hash % {parts} = {part}"
-        one = session.repeated(f"SELECT record_hash FROM ({hashes}){some}", session.sortable)
-        if one is None:
+    repeated = []
+    for remainder in range(n_passes):
+        restriction = "" if n_passes == 1 else f" WHERE record_hash % {n_passes} = {remainder}"
+        of_pass = session.repeated(
+            f"SELECT record_hash FROM ({hashes}){restriction}", session.sortable
+        )
+        if of_pass is None:
             return None
-        found.append(one)
-    return np.concatenate(found)
+        repeated.append(of_pass)
+    return np.concatenate(repeated)
 
 
 def _null_if_rejected(columns: dict[str, str]) -> dict[str, str]:
@@ -214,13 +223,13 @@ def _keep_smallest(source: ValidatedRecords, query: str) -> str:
     The record of smallest place stays, on a tie the one of smallest value.
     """
     fields = (*source.places, "quanta")
-    first = "struct_pack(" + ", ".join(f"{name} := {name}" for name in fields) + ")"
+    smallest = "struct_pack(" + ", ".join(f"{name} := {name}" for name in fields) + ")"
     wall = ("any_value(local_s) AS local_s, ", "local_s, ") if source.local else ("", "")
     names = ", ".join(f"first.{name} AS {name}" for name in fields)
     return (
         "SELECT CAST(0 AS TINYINT) AS reject_reason, user_id, time_us, n_records, "
         f"{wall[1]}{names} FROM (SELECT user_id, time_us, count(*) AS n_records, {wall[0]}"
-        f"min({first}) AS first FROM ({query}) GROUP BY user_id, time_us)"
+        f"min({smallest}) AS first FROM ({query}) GROUP BY user_id, time_us)"
     )
 
 

@@ -109,7 +109,7 @@ class _CachedReading:
 
     def counted(self) -> CountResult:
         """Return the counts of all records; create the table of pairs."""
-        self._look_at(self._source.paths)
+        self._show_records(self._source.paths)
         groups = self._placed(self._groups())
         entries = [self._entry(group) for group in groups]
         left_out: dict[int, int] = {}
@@ -118,7 +118,7 @@ class _CachedReading:
                 left_out[reason] = left_out.get(reason, 0) + n
         used = [e for g, e in zip(groups, entries, strict=True) if not g.outside]
         self._merge([entry for entry in used if entry.table])
-        self._look_at(self._source.paths)
+        self._show_records(self._source.paths)
         paths = [path for group in groups if not group.outside for path in group.paths]
         stated = self._versions.describe(self._versions.number(path) for path in paths)
         return CountResult(
@@ -158,7 +158,7 @@ class _CachedReading:
         return ", ".join(versions)
 
     @cached_property
-    def _asked(self) -> str:
+    def _query_hash(self) -> str:
         return query_hash(
             [
                 self._maker,
@@ -188,40 +188,40 @@ class _CachedReading:
 
     def _mixed(self) -> bool:
         """Return whether the files have different columns, or one is listed twice."""
-        paths, part = self._source.paths, self._relation.part
+        paths, select = self._source.paths, self._relation.select_files
         if len({stamp_file.name for stamp_file in self._stamps.values()}) < len(paths):
             return True
-        if len(paths) == 1 or part is None or self._source.kind == "json":
+        if len(paths) == 1 or select is None or self._source.kind == "json":
             return False  # documents have no columns
         types = self._session.types(self._relation.query)
-        return any(self._session.types(part([path])) != types for path in paths)
+        return any(self._session.types(select([path])) != types for path in paths)
 
     def _placed(self, groups: list[FileGroup]) -> list[FileGroup]:
         """Return the groups, and where the dates leave each."""
         days = self._request.rules.select.days
         if days is None:
             return groups
-        found = []
+        placed = []
         for group in groups:
             spans = [self._spans[path].local for path in group.paths]
             inside, outside = _date_sides([span for span in spans if span is not None], days)
-            found.append(replace(group, inside=inside, outside=outside))
-        return found
+            placed.append(replace(group, inside=inside, outside=outside))
+        return placed
 
     @cached_property
     def _spans(self) -> dict[str, TimeSpan]:
         """First and last time of each file, cached or queried now."""
-        known: dict[FileStamp, TimeSpan] = {}
+        cached: dict[FileStamp, TimeSpan] = {}
         for entry in self._entries:
-            if entry.asked == self._asked and entry.spans is not None:
-                known.update(zip(entry.files, entry.spans, strict=True))
+            if entry.asked == self._query_hash and entry.spans is not None:
+                cached.update(zip(entry.files, entry.spans, strict=True))
         return {
-            path: known[now] if now in known else self._span(path)
+            path: cached[now] if now in cached else self._span(path)
             for path, now in self._stamps.items()
         }
 
     def _span(self, path: str) -> TimeSpan:
-        self._look_at([path])
+        self._show_records([path])
         local = "min(local_s), max(local_s)" if self._undated.local else "NULL, NULL"
         row = self._session.rows(
             f"SELECT min(time_us), max(time_us), {local} FROM ({self._undated.raw}) "
@@ -235,14 +235,14 @@ class _CachedReading:
 
     def _entry(self, group: FileGroup) -> CacheEntry:
         """Return the entry of a group: the cached one, if it is whole, or a new one."""
-        wanted = self._wanted(group)
+        template = self._template(group)
         for entry in self._entries:
-            same = entry.asked == wanted.asked and entry.files == wanted.files
+            same = entry.asked == template.asked and entry.files == template.files
             # Outside of the dates any entry has the counts, whichever dates it was made for.
-            held = group.outside or entry.window == wanted.window
-            if same and held and self._usable(entry, group):
+            applies = group.outside or entry.window == template.window
+            if same and applies and self._usable(entry, group):
                 return entry
-        return self._filled(group, wanted)
+        return self._filled(group, template)
 
     def _usable(self, entry: CacheEntry, group: FileGroup) -> bool:
         if self._timed and entry.spans is None:
@@ -256,34 +256,34 @@ class _CachedReading:
             aggregation.drops_repeats(self._request) or self._request.rules.select.dates is not None
         )
 
-    def _wanted(self, group: FileGroup) -> CacheEntry:
+    def _template(self, group: FileGroup) -> CacheEntry:
         dates = self._request.rules.select.dates
         window = "" if dates is None or group.inside or group.outside else "..".join(dates)
         paths = sorted(group.paths)
         files = tuple(self._stamps[path] for path in paths)
         spans = tuple(self._spans[path] for path in paths) if self._timed else None
-        return CacheEntry(self._asked, window, self._maker, files, spans, {}, 0)
+        return CacheEntry(self._query_hash, window, self._maker, files, spans, {}, 0)
 
-    def _filled(self, group: FileGroup, wanted: CacheEntry) -> CacheEntry:
+    def _filled(self, group: FileGroup, template: CacheEntry) -> CacheEntry:
         """Read the records of a group and return its new entry."""
-        counts = self._scanned(group.paths, self._checked if wanted.window else None)
+        counts = self._scanned(group.paths, self._checked if template.window else None)
         for path in group.paths:
             if self._stamp(path) != self._stamps[path]:
                 raise InputError(
                     f"source: the file {Path(path).name!r} changed while it was read; run again "
                     "once it is written."
                 )
-        entry = replace(wanted, reasons=counts.left_out, repeats=counts.repeats)
-        kept = counts.left_out.get(0, 0)
-        if kept * self._request.rules.scale.span_quanta >= LARGEST_SUM:
+        entry = replace(template, reasons=counts.left_out, repeats=counts.repeats)
+        n_kept = counts.left_out.get(0, 0)
+        if n_kept * self._request.rules.scale.span_quanta >= LARGEST_SUM:
             return entry  # sums as large are refused, or not needed
-        return self._store.put(entry, partial(self._write, counts.pairs) if kept else None)
+        return self._store.put(entry, partial(self._write, counts.pairs) if n_kept else None)
 
     def _scanned(self, paths: Sequence[str], records: ValidatedRecords | None) -> PairCounts:
         """Read all records of some files and return their pairs and counts."""
         for path in paths:
             check_compressed(path, paths)
-        self._look_at(paths)
+        self._show_records(paths)
         records = self._undated if records is None else records
         counts = count_records(self._session, records, self._grouping, self._request)
         malformed = self._relation.skipped(self._session, paths)
@@ -309,18 +309,18 @@ class _CachedReading:
             return
         keys = ", ".join(self._grouping.all)
         tables = ", ".join(literal(self._store.table(entry)) for entry in entries)
-        found = f"SELECT * FROM read_parquet([{tables}], hive_partitioning=false)"
+        placed = f"SELECT * FROM read_parquet([{tables}], hive_partitioning=false)"
         if len(entries) > 1:
             squares = (
                 f", sum({aggregation.SQUARES}) AS {aggregation.SQUARES}" if self._squares else ""
             )
-            found = (
+            placed = (
                 f"SELECT {keys}, CAST(sum(n) AS BIGINT) AS n, sum({aggregation.TOTAL}) AS "
                 f"{aggregation.TOTAL}"
-                f"{squares} FROM ({found}) GROUP BY {keys}"
+                f"{squares} FROM ({placed}) GROUP BY {keys}"
             )
         try:
-            self._session.run(f"CREATE OR REPLACE TEMP TABLE {aggregation.PAIRS} AS {found}")
+            self._session.run(f"CREATE OR REPLACE TEMP TABLE {aggregation.PAIRS} AS {placed}")
         except InputError:
             gone = True
         else:
@@ -335,10 +335,10 @@ class _CachedReading:
     def _stamp(self, path: str) -> FileStamp:
         return stamp_file(path, self._versions.declared[self._versions.number(path)][1])
 
-    def _look_at(self, paths: Sequence[str]) -> None:
+    def _show_records(self, paths: Sequence[str]) -> None:
         """Point the queries at the records of some files."""
-        part = self._relation.part
-        query = self._relation.query if part is None else part(paths)
+        select = self._relation.select_files
+        query = self._relation.query if select is None else select(paths)
         self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {query}")
 
 
@@ -354,20 +354,20 @@ def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
     timed = [(*span.instants, path) for path, span in spans.items() if span.instants is not None]
     groups = [[path] for path, span in spans.items() if span.instants is None]
     reached = -1
-    for first, last, path in sorted(timed):
-        if first <= reached:
+    for start, end, path in sorted(timed):
+        if start <= reached:
             groups[-1].append(path)
         else:
             groups.append([path])
-        reached = max(reached, last)
+        reached = max(reached, end)
     return groups
 
 
 def _date_sides(spans: Sequence[tuple[int, int]], days: tuple[int, int]) -> tuple[bool, bool]:
     """Return whether spans of local seconds all lie within the days, and whether all outside."""
-    first, last = days[0] * DAY, days[1] * DAY + DAY - 1
-    inside = all(first <= early and late <= last for early, late in spans)
-    outside = bool(spans) and all(late < first or early > last for early, late in spans)
+    start, end = days[0] * DAY, days[1] * DAY + DAY - 1
+    inside = all(start <= early and late <= end for early, late in spans)
+    outside = bool(spans) and all(late < start or early > end for early, late in spans)
     return inside, outside
 
 

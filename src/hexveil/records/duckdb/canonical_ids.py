@@ -76,10 +76,10 @@ def _float_id(number: str, bits: int) -> CanonicalId:
 
 def _json_id(document: JsonDocument, path: tuple[str | int, ...]) -> CanonicalId:
     """Return the id at a path in JSON, in which each number has its own type."""
-    found, is_float = document(path), document.written_as_float(path)
-    number = _float_id(f"TRY_CAST({found} AS DOUBLE)", JSON_FLOAT_BITS)
+    value, is_float = document(path), document.written_as_float(path)
+    number = _float_id(f"TRY_CAST({value} AS DOUBLE)", JSON_FLOAT_BITS)
     return CanonicalId(
-        f"CASE WHEN {is_float} THEN {number.text} ELSE nullif({found}, '') END",
+        f"CASE WHEN {is_float} THEN {number.text} ELSE nullif({value}, '') END",
         f"CASE WHEN {is_float} THEN {number.inexact} ELSE false END",
     )
 

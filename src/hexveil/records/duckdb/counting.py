@@ -84,7 +84,7 @@ def count_records(
     if aggregation.drops_repeats(request):
         query, repeats = aggregation.deduplicate(session, records)
     rules = request.rules
-    packed = pack(session, records, keys, rules, alone=query != records.query)
+    packed = pack(session, records, keys, rules, deduplicated=query != records.query)
     pairs: PairStore
     if packed is None:
         aggregation.create_pairs(session, query, keys, squares=squares_fit(1, rules.scale))

@@ -76,12 +76,13 @@ class JsonFields:
         paths = ", ".join(_json_path(path) for path in self._names)
         # A document that is there is valid, so that its first letter tells an object, but for
         # white space before it.
-        plain = f"starts_with(CAST({self._document} AS VARCHAR), '{{')"
-        more = f", {self._document}" if self._floats else ""
-        found = (
-            f"SELECT json_extract_string({self._document}, [{paths}]) AS fields, CASE WHEN {plain} "
-            f"THEN false ELSE json_type({self._document}) IS DISTINCT FROM 'OBJECT' END "
-            f"AS malformed{more} FROM ({documents})"
+        is_object = f"starts_with(CAST({self._document} AS VARCHAR), '{{')"
+        document = f", {self._document}" if self._floats else ""
+        extracted = (
+            f"SELECT json_extract_string({self._document}, [{paths}]) AS fields, "
+            f"CASE WHEN {is_object} THEN false "
+            f"ELSE json_type({self._document}) IS DISTINCT FROM 'OBJECT' END "
+            f"AS malformed{document} FROM ({documents})"
         )
         places = {path: f"fields[{i}]" for i, path in enumerate(self._names, 1)}
         columns = [f"{place} AS {self._names[path]}" for path, place in places.items()]
@@ -89,7 +90,7 @@ class JsonFields:
             f"{_written_as_float(self._document, path, places[path])} AS {name}"
             for path, name in self._floats.items()
         ]
-        return f"SELECT malformed{''.join(f', {column}' for column in columns)} FROM ({found})"
+        return f"SELECT malformed{''.join(f', {column}' for column in columns)} FROM ({extracted})"
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,11 @@ class JsonColumn:
         return _written_as_float(self.document, path, self(path))
 
 
-def _written_as_float(document: str, path: Path, found: str) -> str:
+def _written_as_float(document: str, path: Path, value: str) -> str:
     # The type is asked for only where the text could be such a number: it parses the document.
     return (
-        f"CASE WHEN TRY_CAST({found} AS DOUBLE) IS NULL THEN false "
-        f"WHEN regexp_full_match({found}, '-?[0-9]+') THEN false "
+        f"CASE WHEN TRY_CAST({value} AS DOUBLE) IS NULL THEN false "
+        f"WHEN regexp_full_match({value}, '-?[0-9]+') THEN false "
         f"ELSE coalesce(json_type({document}, {_json_path(path)}) = 'DOUBLE', false) END"
     )
 
@@ -136,10 +137,10 @@ def json_of(ref: ColumnRef, document: JsonDocument | None) -> tuple[JsonDocument
     """Return the JSON document that a field is in, and its path there; None if it is in none."""
     if document is not None:
         return document, (ref.column, *ref.path)
-    rest = ref.path[ref.parsed :]
+    remaining = ref.path[ref.parsed :]
     return (
-        (JsonColumn(f"TRY_CAST(CAST({typed_column(ref)} AS VARCHAR) AS JSON)"), rest)
-        if rest
+        (JsonColumn(f"TRY_CAST(CAST({typed_column(ref)} AS VARCHAR) AS JSON)"), remaining)
+        if remaining
         else None
     )
 
@@ -179,8 +180,8 @@ def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
 def decimal(ref: ColumnRef, document: JsonDocument | None, places: int) -> str:
     """Return the number in a field as a decimal of 38 digits, or null if it is none of those."""
     declared = document is None and ref.parsed == len(ref.path) and ref.kind.name == "number"
-    found = typed_column(ref) if declared else text(ref, document)
-    return f"TRY_CAST({found} AS DECIMAL(38, {places}))"
+    value = typed_column(ref) if declared else text(ref, document)
+    return f"TRY_CAST({value} AS DECIMAL(38, {places}))"
 
 
 @dataclass(frozen=True)
@@ -224,50 +225,51 @@ def instant(ref: ColumnRef, naive: str | None, document: JsonDocument | None) ->
     return _from_text(text(ref, document), naive)
 
 
-def step_function(second: str, steps: UtcOffsets) -> str:
+def step_function(seconds: str, steps: UtcOffsets) -> str:
     """Return a step function of a number of seconds as nested CASEs, a binary search."""
     if not steps.steps:
-        return str(steps.first)
+        return str(steps.initial)
     half = len(steps.steps) // 2
-    at, value = steps.steps[half]
-    below = step_function(second, UtcOffsets(steps.first, steps.steps[:half]))
-    above = step_function(second, UtcOffsets(value, steps.steps[half + 1 :]))
-    return f"CASE WHEN {second} < {at} THEN {below} ELSE {above} END"
+    start, value = steps.steps[half]
+    below = step_function(seconds, UtcOffsets(steps.initial, steps.steps[:half]))
+    above = step_function(seconds, UtcOffsets(value, steps.steps[half + 1 :]))
+    return f"CASE WHEN {seconds} < {start} THEN {below} ELSE {above} END"
 
 
 def local_second(instant: str, timezone: str) -> str:
     """Return the local wall clock of an instant, in whole seconds since 1970 on that clock."""
-    second = f"({instant} // 1000000)"
-    return f"({second} + {step_function(second, clock(timezone).offsets())})"
+    seconds = f"({instant} // 1000000)"
+    return f"({seconds} + {step_function(seconds, clock(timezone).offsets())})"
 
 
-def _from_text(found: str, naive: str | None) -> Instant:
+def _from_text(expression: str, naive: str | None) -> Instant:
     utc = (
-        f"CASE WHEN {is_common_time(found)} THEN epoch_us(TRY_CAST({found} AS TIMESTAMPTZ)) "
-        f"WHEN regexp_full_match({found}, {literal(OFFSET_TEXT)}) "
-        f"THEN epoch_us(TRY_CAST(upper({found}) AS TIMESTAMPTZ)) "
-        f"ELSE {_from_epoch(f'TRY_CAST({found} AS DOUBLE)')} END"
+        f"CASE WHEN {is_common_time(expression)} "
+        f"THEN epoch_us(TRY_CAST({expression} AS TIMESTAMPTZ)) "
+        f"WHEN regexp_full_match({expression}, {literal(OFFSET_TEXT)}) "
+        f"THEN epoch_us(TRY_CAST(upper({expression}) AS TIMESTAMPTZ)) "
+        f"ELSE {_from_epoch(f'TRY_CAST({expression} AS DOUBLE)')} END"
     )
     if naive is None:
         return Instant(utc)
     # Most times have an offset, which needs no pattern to be seen.
     wall = (
-        f"CASE WHEN ends_with({found}, 'Z') OR contains({found}, '+') THEN NULL "
-        f"WHEN regexp_full_match({found}, {literal(NAIVE_TEXT)}) "
-        f"THEN epoch_us(TRY_CAST({found} AS TIMESTAMP)) END"
+        f"CASE WHEN ends_with({expression}, 'Z') OR contains({expression}, '+') THEN NULL "
+        f"WHEN regexp_full_match({expression}, {literal(NAIVE_TEXT)}) "
+        f"THEN epoch_us(TRY_CAST({expression} AS TIMESTAMP)) END"
     )
     return Instant(utc, wall)
 
 
-def is_common_time(found: str) -> str:
+def is_common_time(expression: str) -> str:
     """Return the test for times like 2024-02-19T10:11:12Z of this century.
 
     What of it the engine reads as a time is `OFFSET_TEXT`, and sooner known than by that. The
     engine alone would take white space before the hour, and seconds that end in a point.
     """
     return (
-        f"({found} LIKE '____-__-__T__:__:__Z' AND {found} BETWEEN '2000' AND '2099' AND "
-        f"({found})[12] BETWEEN '0' AND '2' AND NOT contains({found}, '.'))"
+        f"({expression} LIKE '____-__-__T__:__:__Z' AND {expression} BETWEEN '2000' AND '2099' AND "
+        f"({expression})[12] BETWEEN '0' AND '2' AND NOT contains({expression}, '.'))"
     )
 
 
@@ -289,10 +291,10 @@ def from_wall(wall: str, naive: str) -> str:
 
 def typed_column(ref: ColumnRef) -> str:
     """Return the column and the leading part of its path that its declared type covers."""
-    found = identifier(ref.column)
+    expression = identifier(ref.column)
     for step in ref.path[: ref.parsed]:
-        found += f"[{step + 1}]" if isinstance(step, int) else f"[{literal(step)}]"
-    return found
+        expression += f"[{step + 1}]" if isinstance(step, int) else f"[{literal(step)}]"
+    return expression
 
 
 def _json_path(path: Path) -> str:

@@ -66,8 +66,8 @@ def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
         cells = aggregation.cell_table(session, rules.cells, stored.keys)
         refusals.refuse_swapped(cells, request)
         fit = squares_fit(stored.largest_count(), rules.scale)
-        named = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
-        pairs = stored.fetch_pairs(named)
+        sum_names = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
+        pairs = stored.fetch_pairs(sum_names)
         units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     # The engine's memory is free before the pairs are put in order.
     occupancy, sums, used_units = aggregation.to_occupancy(pairs)

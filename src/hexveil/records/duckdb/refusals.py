@@ -56,8 +56,8 @@ def refuse_unusable(
     refuse_inexact_ids(left_out.get(INEXACT_USER, 0), request.columns.user)
     bad = {reason: left_out.get(reason, 0) for reason in UNUSABLE}
     worst = max(bad, key=lambda reason: bad[reason])
-    kept = left_out.get(0, 0)
-    if bad[worst] and (kept == 0 or sum(bad.values()) > request.rules.max_bad_rows * total):
+    n_kept = left_out.get(0, 0)
+    if bad[worst] and (n_kept == 0 or sum(bad.values()) > request.rules.max_bad_rows * total):
         hint = _hint(session, source, request, worst)
         if sum(bad.values()) == total:
             raise InputError(f"{_NOTHING[worst]}{hint}.")
@@ -67,7 +67,7 @@ def refuse_unusable(
                 f"{request.rules.max_bad_rows} allows; most of them are {_IS[worst]} "
                 f"({bad[worst]}){hint}."
             )
-    if kept == 0:
+    if n_kept == 0:
         raise InputError(_selected_away(session, source, request, left_out))
 
 
@@ -159,8 +159,8 @@ def refuse_swapped(cells: CellTable, request: ReadRequest) -> None:
     city = None if request.rules.clock is None else zone_place(request.rules.clock)
     if city is None or cells.hexagon is None or request.rules.select.box is not None:
         return
-    some = cells.hexagon[:: max(len(cells) // 8, 1)]
-    places = [hexagons.outline(int(hexagon))[0] for hexagon in some]
+    sample = cells.hexagon[:: max(len(cells) // 8, 1)]
+    places = [hexagons.outline(int(hexagon))[0] for hexagon in sample]
     if all(_looks_swapped(lat, lon, city) for lon, lat in places):
         raise InputError(
             f"{_SWAPPED}the places are far from {request.rules.clock}, and exchanged they are "
@@ -175,8 +175,8 @@ def _looks_swapped(lat: float, lon: float, city: tuple[float, float]) -> bool:
     return _degrees_apart((lat, lon), city) > 30 and _degrees_apart((lon, lat), city) < 20
 
 
-def _degrees_apart(one: tuple[float, float], other: tuple[float, float]) -> float:
+def _degrees_apart(place: tuple[float, float], city: tuple[float, float]) -> float:
     """Return the great-circle distance of two (latitude, longitude), in degrees."""
-    (a, b), (c, d) = ((math.radians(x), math.radians(y)) for x, y in (one, other))
+    (a, b), (c, d) = ((math.radians(x), math.radians(y)) for x, y in (place, city))
     cosine = math.sin(a) * math.sin(c) + math.cos(a) * math.cos(c) * math.cos(b - d)
     return math.degrees(math.acos(max(-1.0, min(1.0, cosine))))

@@ -59,12 +59,12 @@ class DuckDBRegridder:
             Session(request.memory, scratch=request.scratch) as session,
         ):
             self._keep(session, request)
-            found: dict[Cells | Labels, PublicMetadata | None] = {}
-            for same in group_by_fine_grid(grids):
-                self._count_fine(session, request, same)
-                for grid in same:
-                    found[grid] = metadata_on_grid(session, request, self.facts, grid)
-        return tuple(found[grid] for grid in grids)
+            by_grid: dict[Cells | Labels, PublicMetadata | None] = {}
+            for group in group_by_fine_grid(grids):
+                self._count_fine(session, request, group)
+                for grid in group:
+                    by_grid[grid] = metadata_on_grid(session, request, self.facts, grid)
+        return tuple(by_grid[grid] for grid in grids)
 
     def _keep(self, session: Session, request: ReadRequest) -> None:
         # Repeats are looked for in all records, and only then is one of each kept.

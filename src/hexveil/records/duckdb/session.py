@@ -153,21 +153,21 @@ class Session:
         None if it has more than `limit` rows: they would not fit.
         """
         with self.sharing():
-            found = self._translate_errors(lambda: self._column(query, limit))
-        if found is None:
+            numbers = self._translate_errors(lambda: self._column(query, limit))
+        if numbers is None:
             return None
-        found.sort()
-        return np.unique(found[1:][found[1:] == found[:-1]])
+        numbers.sort()
+        return np.unique(numbers[1:][numbers[1:] == numbers[:-1]])
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return the rows of a small query."""
-        found = self._translate_errors(lambda: self._connection.execute(query).fetchall())
-        return [tuple(row) for row in found]
+        fetched = self._translate_errors(lambda: self._connection.execute(query).fetchall())
+        return [tuple(row) for row in fetched]
 
     def types(self, query: str) -> Mapping[str, duckdb.sqltypes.DuckDBPyType]:
         """Return the type of each column of a query, which is not run."""
-        found = self._execute(f"SELECT * FROM ({query}) LIMIT 0").description
-        return {column[0]: column[1] for column in found}
+        description = self._execute(f"SELECT * FROM ({query}) LIMIT 0").description
+        return {column[0]: column[1] for column in description}
 
     def _translate_errors(self, work: Callable[[], T]) -> T:
         """Run work of the engine: failures translated, interruptions immediate."""

@@ -75,7 +75,7 @@ class Relation:
     schema: Schema
     documents: bool = False
     skips: bool = False
-    part: Callable[[Sequence[str]], str] | None = None
+    select_files: Callable[[Sequence[str]], str] | None = None
     respelled: frozenset[str] = frozenset()
     configured: Collection[str] = ()
 
@@ -86,11 +86,11 @@ class Relation:
         """
         if not self.skips:
             return 0
-        named = "" if paths is None else ", ".join(literal(path) for path in paths)
+        selected = "" if paths is None else ", ".join(literal(path) for path in paths)
         query = (
             "SELECT count(DISTINCT (s.file_path, e.line)) FROM reject_errors e "
             "JOIN reject_scans s USING (scan_id, file_id)"
-            + (f" WHERE s.file_path IN ({named})" if named else "")
+            + (f" WHERE s.file_path IN ({selected})" if selected else "")
         )
         return int(str(session.rows(query)[0][0]))
 
@@ -106,13 +106,13 @@ class Relation:
         InputError
             If some files have text there, and some numbers.
         """
-        found = self.find(session, "user", name)
-        if found.column in self.respelled:
+        ref = self.find(session, "user", name)
+        if ref.column in self.respelled:
             raise InputError(
-                f"user: the column {found.column!r} holds text in some files and numbers in "
+                f"user: the column {ref.column!r} holds text in some files and numbers in "
                 "others, so that one vehicle could count as two; write its ids in one type."
             )
-        return found
+        return ref
 
     def find_location(self, session: Session, name: str) -> tuple[ColumnRef, ColumnRef]:
         """Return where latitude and longitude of a configured location are found."""
@@ -140,21 +140,21 @@ class Relation:
         A first line can be a record, and keys of JSON documents can be ids or values.
         """
         role, column = missing.role, missing.column
-        known = is_confirmed(names, self.configured)
+        confirmed = is_confirmed(names, self.configured)
         if not self.documents:
             typed = not self.skips
-            hint = None if typed or known else _unconfirmed_hint(len(names))
+            hint = None if typed or confirmed else _unconfirmed_hint(len(names))
             return missing if hint is None else ColumnError(role, column, (), hint)
-        near = _closest_key(column, names) if known else ()
-        return ColumnError(role, column, near, None if near else _KEYS)
+        closest = _closest_key(column, names) if confirmed else ()
+        return ColumnError(role, column, closest, None if closest else _KEYS)
 
 
 def _unconfirmed_hint(number: int) -> str:
     """Return the hint that replaces the names in a first line that may be a record."""
-    found = "one column was" if number == 1 else f"{number} columns were"
+    count = "one column was" if number == 1 else f"{number} columns were"
     marks = " ".join(repr(mark) for mark in MARKS)
     return (
-        f"{found} found, whose names are not shown, for the first line may be a record; check that "
+        f"{count} found, whose names are not shown, for the first line may be a record; check that "
         f"it is a header, separated by one of {marks}."
     )
 
@@ -162,8 +162,8 @@ def _unconfirmed_hint(number: int) -> str:
 def _closest_key(column: str, names: Sequence[str]) -> Sequence[str]:
     """Return the closest key, if any; not one with digits of its own, which may be an id."""
     digits = {letter for letter in column if letter.isdigit()}
-    plain = [n for n in names if all(c in digits for c in n if c.isdigit())]
-    return difflib.get_close_matches(column, plain, n=1, cutoff=_NEAR)
+    candidates = [n for n in names if all(c in digits for c in n if c.isdigit())]
+    return difflib.get_close_matches(column, candidates, n=1, cutoff=_NEAR)
 
 
 def open_source(
@@ -202,37 +202,37 @@ def _open_table(session: Session, table: pa.Table) -> Relation:
 def _open_parquet(session: Session, source: Files) -> Relation:
     columns = []
     for path in source.paths:
-        found = _parquet_schema(path)
-        if found is None:
+        file_schema = _parquet_schema(path)
+        if file_schema is None:
             raise InputError(
                 f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
                 "be truncated."
             )
-        _check_names(partial(safe_path, path, source.paths), found.names)
-        columns.append({f.name: str(f.type) for f in found})
+        _check_names(partial(safe_path, path, source.paths), file_schema.names)
+        columns.append({f.name: str(f.type) for f in file_schema})
     _check_same(source, [sorted(c.items()) for c in columns], [set(c) for c in columns])
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
 
-    def part(paths: Sequence[str]) -> str:
+    def select_files(paths: Sequence[str]) -> str:
         return f"SELECT * FROM read_parquet({_paths(paths)}, union_by_name=true, {folders})"
 
-    query = part(source.paths)
+    query = select_files(source.paths)
     schema = _typed_schema(session, query)
     alike = all(types == columns[0] for types in columns)
-    parts = () if alike else (_typed_schema(session, part([path])) for path in source.paths)
-    return Relation(query, schema, part=part, respelled=_respelled(schema, parts))
+    parts = () if alike else (_typed_schema(session, select_files([path])) for path in source.paths)
+    return Relation(query, schema, select_files=select_files, respelled=_respelled(schema, parts))
 
 
 def _respelled(schema: Schema, parts: Iterable[Schema]) -> frozenset[str]:
     """Return the columns of text, or nested ones, that files of other types make ambiguous."""
-    found = set()
-    for own in parts:
-        for name, kind in own.items():
-            whole = schema[name]
-            spelled = whole.name == "text" and kind.name == "number" and not kind.whole
-            if spelled or (whole.name in ("struct", "list") and kind != whole):
-                found.add(name)
-    return frozenset(found)
+    respelled = set()
+    for of_file in parts:
+        for name, kind in of_file.items():
+            merged = schema[name]
+            spelled = merged.name == "text" and kind.name == "number" and not kind.whole
+            if spelled or (merged.name in ("struct", "list") and kind != merged):
+                respelled.add(name)
+    return frozenset(respelled)
 
 
 def _parquet_schema(path: str) -> pa.Schema | None:
@@ -242,18 +242,21 @@ def _parquet_schema(path: str) -> pa.Schema | None:
     return None
 
 
-def _folder_columns(paths: Sequence[str], own: set[str]) -> str:
+def _folder_columns(paths: Sequence[str], file_columns: set[str]) -> str:
     """Return the option that makes folders named key=value columns of text, or that does not.
 
     They are columns where every file stands in folders of the same keys, and no file has one of
     these columns itself: what the records say is never replaced by what a folder is called.
     """
     keys = {
-        tuple(part.partition("=")[0] for part in Path(p).parts[:-1] if "=" in part) for p in paths
+        tuple(folder.partition("=")[0] for folder in Path(p).parts[:-1] if "=" in folder)
+        for p in paths
     }
-    known = {name.lower() for name in own}
-    named = len(keys) == 1 and not known.intersection(key.lower() for key in next(iter(keys)))
-    return f"hive_partitioning={str(named).lower()}, hive_types_autocast=false"
+    folded = {name.lower() for name in file_columns}
+    has_folders = len(keys) == 1 and not folded.intersection(
+        key.lower() for key in next(iter(keys))
+    )
+    return f"hive_partitioning={str(has_folders).lower()}, hive_types_autocast=false"
 
 
 def _open_csv(source: Files, configured: Collection[str]) -> Relation:
@@ -264,12 +267,18 @@ def _open_csv(source: Files, configured: Collection[str]) -> Relation:
     for path, header in zip(source.paths, headers, strict=True):
         layouts.setdefault(header, []).append(path)
 
-    def part(paths: Sequence[str]) -> str:
-        some = [(header, [p for p in own if p in paths]) for header, own in layouts.items()]
-        return " UNION ALL BY NAME ".join(_csv_scan(header, own) for header, own in some if own)
+    def select_files(paths: Sequence[str]) -> str:
+        selected = [(header, [p for p in alike if p in paths]) for header, alike in layouts.items()]
+        return " UNION ALL BY NAME ".join(_csv_scan(h, alike) for h, alike in selected if alike)
 
     schema: Schema = {name: ColumnType("text") for header in headers for name in header.fields}
-    return Relation(part(source.paths), schema, skips=True, part=part, configured=configured)
+    return Relation(
+        select_files(source.paths),
+        schema,
+        skips=True,
+        select_files=select_files,
+        configured=configured,
+    )
 
 
 def _csv_scan(header: FirstLine, paths: Sequence[str]) -> str:
@@ -285,7 +294,7 @@ def _csv_scan(header: FirstLine, paths: Sequence[str]) -> str:
 def _header(path: str, among: Sequence[str]) -> FirstLine:
     """Return the separator and the column names of a CSV file, from its first line alone."""
     header = first_line(path, among)
-    _check_names(partial(safe_path, path, among), header.fields, shown=False)
+    _check_names(partial(safe_path, path, among), header.fields, show_names=False)
     return header
 
 
@@ -296,7 +305,11 @@ def _open_json(session: Session, source: Files, configured: Collection[str]) -> 
     _check_same(source, [sorted(n) for n in names], names)
     merged = {name: kind for schema in schemas for name, kind in schema.items()}
     return Relation(
-        _json_part(source.paths), merged, documents=True, part=_json_part, configured=configured
+        _json_part(source.paths),
+        merged,
+        documents=True,
+        select_files=_json_part,
+        configured=configured,
     )
 
 
@@ -313,12 +326,12 @@ def _json_scan(path: str) -> str:
 
 def _document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT) -> Schema:
     """Return the keys of JSON documents: of the first ones, or without a limit of all."""
-    some = "" if limit is None else f" LIMIT {limit}"
-    found = session.rows(
+    limit_clause = "" if limit is None else f" LIMIT {limit}"
+    structure_text = session.rows(
         f"SELECT json_group_structure({DOCUMENT}) FROM (SELECT * FROM ({scan}) "
-        f"WHERE json_type({DOCUMENT}) = 'OBJECT'{some})"
+        f"WHERE json_type({DOCUMENT}) = 'OBJECT'{limit_clause})"
     )[0][0]
-    structure = json.loads(str(found)) if found is not None else {}
+    structure = json.loads(str(structure_text)) if structure_text is not None else {}
     if not isinstance(structure, dict):
         return {}
     return {name: _json_kind(inside) for name, inside in structure.items()}
@@ -326,24 +339,27 @@ def _document_schema(session: Session, scan: str, limit: int | None = _LOOKED_AT
 
 def _json_kind(structure: object) -> ColumnType:
     if isinstance(structure, dict):
-        return ColumnType("json", {name: _json_kind(inside) for name, inside in structure.items()})
+        return ColumnType("json", {name: _json_kind(nested) for name, nested in structure.items()})
     return ColumnType("json")
 
 
-def _check_names(where: Callable[[], str], names: Sequence[str], *, shown: bool = True) -> None:
+def _check_names(
+    describe: Callable[[], str], names: Sequence[str], *, show_names: bool = True
+) -> None:
     """Refuse columns that the engine takes for one: it reads names without regard to case.
 
     It would rename the second, perhaps to the name of a third.
     """
-    seen: dict[bytes, str] = {}
+    by_folded_name: dict[bytes, str] = {}
     for name in names:
-        other = seen.setdefault(name.encode(errors="replace").lower(), name)
-        if name == other and list(names).count(name) > 1:
-            raise InputError(f"source: {where()} has two columns of one name; rename one.")
-        if name != other:
-            which = f"columns {other!r} and {name!r}" if shown else "two columns"
+        earlier = by_folded_name.setdefault(name.encode(errors="replace").lower(), name)
+        if name == earlier and list(names).count(name) > 1:
+            raise InputError(f"source: {describe()} has two columns of one name; rename one.")
+        if name != earlier:
+            columns = f"columns {earlier!r} and {name!r}" if show_names else "two columns"
             raise InputError(
-                f"source: {where()} has {which}, which differ in capital letters alone; rename one."
+                f"source: {describe()} has {columns}, which differ in capital letters alone; "
+                "rename one."
             )
 
 
@@ -356,32 +372,32 @@ def _check_same(
     """Refuse files with different columns, unless the caller listed them one by one."""
     if source.listed:
         return
-    for path, found, own in zip(source.paths, columns, names, strict=True):
-        if found != columns[0]:
-            pair = (own, names[0])
-            shown = source.kind == "parquet" or (
-                source.kind == "csv" and all(is_confirmed(one, configured) for one in pair)
+    for path, file_columns, file_names in zip(source.paths, columns, names, strict=True):
+        if file_columns != columns[0]:
+            pair = (file_names, names[0])
+            show_names = source.kind == "parquet" or (
+                source.kind == "csv" and all(is_confirmed(fields, configured) for fields in pair)
             )
-            these = " and ".join(safe_path(one, source.paths) for one in (source.paths[0], path))
+            files = " and ".join(safe_path(name, source.paths) for name in (source.paths[0], path))
             raise InputError(
-                f"source: {these} have different columns "
-                f"({_difference(own, names[0], shown=shown)}); list the files by name to read "
-                "them together."
+                f"source: {files} have different columns "
+                f"({_difference(file_names, names[0], show_names=show_names)}); list the files by "
+                "name to read them together."
             )
 
 
-def _difference(one: set[str], other: set[str], *, shown: bool) -> str:
+def _difference(names: set[str], other_names: set[str], *, show_names: bool) -> str:
     """Return how the columns of two files differ; names that can be data are not told."""
-    odd = sorted(one ^ other)
-    if not odd:
+    differing = sorted(names ^ other_names)
+    if not differing:
         return "their types differ"
-    if not shown or len(odd) > MAX_LISTED:
-        return f"{len(odd)} are only in one of them"
-    return f"only one of them has {', '.join(odd)}"
+    if not show_names or len(differing) > MAX_LISTED:
+        return f"{len(differing)} are only in one of them"
+    return f"only one of them has {', '.join(differing)}"
 
 
 def _typed_schema(session: Session, query: str) -> Schema:
-    return {name: _kind(found) for name, found in session.types(query).items()}
+    return {name: _kind(duckdb_type) for name, duckdb_type in session.types(query).items()}
 
 
 _NESTED = ("struct", "list", "array")
@@ -403,9 +419,9 @@ _KINDS: dict[str, TypeName] = {
 _FLOAT_BITS = {"float": 24, "double": 53}
 
 
-def _kind(found: DuckDBPyType) -> ColumnType:
-    name = found.id
-    children = {} if name not in _NESTED else dict(found.children)
+def _kind(duckdb_type: DuckDBPyType) -> ColumnType:
+    name = duckdb_type.id
+    children = {} if name not in _NESTED else dict(duckdb_type.children)
     inner = {n: _kind(t) for n, t in children.items() if isinstance(t, DuckDBPyType)}
     if name == "struct":
         return ColumnType("struct", inner)

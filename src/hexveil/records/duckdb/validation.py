@@ -143,7 +143,7 @@ def quanta(value: str, scale: ValueLattice) -> str:
     """Return a value as whole quanta above the lower bound: clamped, rounded, clamped again."""
     low, high = (number_literal(float(bound)) for bound in (scale.lower, scale.upper))
     top, bottom = (
-        number_literal(float(part)) for part in (scale.quantum.denominator, scale.quantum.numerator)
+        number_literal(float(term)) for term in (scale.quantum.denominator, scale.quantum.numerator)
     )
     size = "INTEGER" if scale.span_quanta < 2**31 else "BIGINT"
     clamped = f"greatest(least({value}, {high}), {low})"
@@ -175,37 +175,37 @@ class _RawColumns:
         self.has_place = request.columns.has_place
         columns = {**self._own(), **self._place(), **self._time(), **self._labels()}
         self.twins = tuple(name for name in columns if name.startswith(INTEGER_KEY_PREFIX))
-        named = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
-        # All fields are known to be asked for by now.
+        select_list = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+        # By now every needed field was requested from the documents.
         rows = self._document.query(relation.query) if self._document else relation.query
-        self.parsed = self._instants(f"SELECT {named} FROM ({rows})")
+        self.parsed = self._instants(f"SELECT {select_list} FROM ({rows})")
 
     def _own(self) -> dict[str, str]:
-        named = self._request.columns
-        value = self._relation.find(self._session, "value", named.value)
-        user = self._relation.find_user(self._session, named.user)
-        found = canonical_id(user, self._document)
-        self.inexact_users = found.inexact is not None
+        columns = self._request.columns
+        value = self._relation.find(self._session, "value", columns.value)
+        user = self._relation.find_user(self._session, columns.user)
+        expression = canonical_id(user, self._document)
+        self.inexact_users = expression.inexact is not None
         return {
             "malformed": "malformed" if self._document else "false",
             "value": number(value, "value", self._document),
-            "user_id": found.text,
-            **({} if found.inexact is None else {"inexact_user": found.inexact}),
+            "user_id": expression.text,
+            **({} if expression.inexact is None else {"inexact_user": expression.inexact}),
             **self._twin("user_id", user),
         }
 
     def _twin(self, name: str, ref: ColumnRef) -> dict[str, str]:
         """Return the integer column behind a text, if the source has one."""
-        found = None if self._document else whole_number(ref)
-        return {} if found is None else {INTEGER_KEY_PREFIX + name: found}
+        expression = None if self._document else whole_number(ref)
+        return {} if expression is None else {INTEGER_KEY_PREFIX + name: expression}
 
     def _place(self) -> dict[str, str]:
-        named = self._request.columns
-        if named.location is not None:
-            lat, lon = self._relation.find_location(self._session, named.location)
-        elif named.lat is not None and named.lon is not None:
-            lat = self._relation.find(self._session, "lat", named.lat)
-            lon = self._relation.find(self._session, "lon", named.lon)
+        columns = self._request.columns
+        if columns.location is not None:
+            lat, lon = self._relation.find_location(self._session, columns.location)
+        elif columns.lat is not None and columns.lon is not None:
+            lat = self._relation.find(self._session, "lat", columns.lat)
+            lon = self._relation.find(self._session, "lon", columns.lon)
         else:
             return {}
         document = self._document
@@ -216,17 +216,17 @@ class _RawColumns:
         if name is None:
             return {}
         time = self._relation.find(self._session, "time", name)
-        found = instant(time, self._request.rules.naive, self._document)
-        return {"utc": found.utc, "wall": found.wall}
+        expression = instant(time, self._request.rules.naive, self._document)
+        return {"utc": expression.utc, "wall": expression.wall}
 
     def _labels(self) -> dict[str, str]:
         cells = self._request.rules.cells
         if isinstance(cells, Cells):
             return {}
         self.labels = tuple(f"raw_label{i}" for i in range(len(cells.columns)))
-        found = [self._relation.find(self._session, "label", name) for name in cells.columns]
+        expression = [self._relation.find(self._session, "label", name) for name in cells.columns]
         columns = {}
-        for label, ref in zip(self.labels, found, strict=True):
+        for label, ref in zip(self.labels, expression, strict=True):
             columns[label] = name_text(ref, "label", self._document)
             columns |= self._twin(label, ref)
         return columns
@@ -281,14 +281,14 @@ def _place_tests(request: ReadRequest, raw: _RawColumns) -> list[tuple[int, str]
 def _selection_tests(request: ReadRequest) -> list[tuple[int, str]]:
     select, tests = request.rules.select, []
     if select.drop_values:
-        odd = ", ".join(number_literal(float(value)) for value in select.drop_values)
-        tests.append((DROPPED, f"value IN ({odd})"))
+        dropped_values = ", ".join(number_literal(float(value)) for value in select.drop_values)
+        tests.append((DROPPED, f"value IN ({dropped_values})"))
     if select.hours is not None:
         hours = ", ".join(map(str, select.hours))
         tests.append((HOURS, f"((local_s + {DAY}) // 3600) % 24 NOT IN ({hours})"))
     if select.days is not None:
-        first, last = select.days
-        tests.append((DATES, f"local_s NOT BETWEEN {first * DAY} AND {last * DAY + DAY - 1}"))
+        start, end = select.days
+        tests.append((DATES, f"local_s NOT BETWEEN {start * DAY} AND {end * DAY + DAY - 1}"))
     if select.box is not None:
         west, south, east, north = (number_literal(side) for side in select.box)
         tests.append(

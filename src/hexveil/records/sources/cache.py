@@ -114,14 +114,14 @@ class CacheEntry:
         files = sorted((f.name, f.version) for f in self.files)
         return _hash([self.asked, self.window, files])[:32]
 
-    def replaces(self, other: CacheEntry) -> bool:
+    def replaces(self, head: CacheEntry) -> bool:
         """Return whether `other` is of no use once this entry is there."""
-        own = {f.name: f for f in self.files}
-        shared = [(own[f.name], f) for f in other.files if f.name in own]
-        if not shared:
+        by_name = {f.name: f for f in self.files}
+        common = [(by_name[f.name], f) for f in head.files if f.name in by_name]
+        if not common:
             return False
-        same = self.asked == other.asked and self.window == other.window
-        return same or self.maker != other.maker or any(a != b for a, b in shared)
+        same_query = self.asked == head.asked and self.window == head.window
+        return same_query or self.maker != head.maker or any(a != b for a, b in common)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,9 @@ class Cache:
     versions: Versions
 
 
-def resolve_cache(cache: object, version: object, given: object, source: object) -> Cache | None:
+def resolve_cache(
+    cache: object, version: object, given_source: object, source: object
+) -> Cache | None:
     """Return the cache of a source; None without one.
 
     Parameters
@@ -161,14 +163,16 @@ def resolve_cache(cache: object, version: object, given: object, source: object)
             "the same version (version, or --data-version)."
         )
     folder = Path(cache)
-    _refuse_among(folder, given if isinstance(given, (list, tuple)) else [given], source)
+    _refuse_among(
+        folder, given_source if isinstance(given_source, (list, tuple)) else [given_source], source
+    )
     return Cache(folder, Versions.of(version))
 
 
-def _refuse_among(folder: Path, given: Sequence[object], source: Files) -> None:
+def _refuse_among(folder: Path, given_source: Sequence[object], source: Files) -> None:
     """Refuse a cache that a source would find among its files, or that holds records."""
     cache = os.path.realpath(folder)
-    inside = any(_could_contain(str(item), cache) for item in given)
+    inside = any(_could_contain(str(item), cache) for item in given_source)
     around = any(Path(os.path.realpath(p)).is_relative_to(cache) for p in source.paths)
     if inside or around:
         raise InputError(
@@ -184,12 +188,14 @@ def _could_contain(source: str, cache: str) -> bool:
     if not glob.has_magic(source) or Path(source).exists():
         return False
     folder = Path(source).parent
-    parts = folder.parts
-    plain = next((k for k, part in enumerate(parts) if glob.has_magic(part)), len(parts))
-    start = os.path.realpath(Path(*parts[:plain]))
-    if "**" in parts:
+    terms = folder.parts
+    plain = next(
+        (k for k, folder_name in enumerate(terms) if glob.has_magic(folder_name)), len(terms)
+    )
+    start = os.path.realpath(Path(*terms[:plain]))
+    if "**" in terms:
         return Path(cache).is_relative_to(start)
-    return fnmatch.fnmatchcase(cache, str(Path(glob.escape(start), *parts[plain:])))
+    return fnmatch.fnmatchcase(cache, str(Path(glob.escape(start), *terms[plain:])))
 
 
 class CacheFolder:
@@ -220,8 +226,8 @@ class CacheFolder:
         """Return the heads that can be read, in the order of their names."""
         with _translate_errors("read"):
             heads = sorted(p for p in self._folder.iterdir() if p.name.endswith(HEAD))
-        found = [(path, _read_head(path)) for path in heads]
-        return [e for path, e in found if e is not None and path.name == e.key + HEAD]
+        status = [(path, _read_head(path)) for path in heads]
+        return [e for path, e in status if e is not None and path.name == e.key + HEAD]
 
     def whole(self, entry: CacheEntry) -> bool:
         """Return whether the table of an entry matches its head."""
@@ -236,20 +242,20 @@ class CacheFolder:
 
         What it replaces is removed. If another process was faster, its entry stands.
         """
-        with _translate_errors("written"), contextlib.ExitStack() as held:
+        with _translate_errors("written"), contextlib.ExitStack() as cleanup:
             if write is not None:
                 table = self._folder / (secrets.token_hex(16) + TABLE)
                 with atomic_files.file(table, mode=0o600) as temporary:
                     write(str(temporary))
                     digest = _digest(temporary) or ""
                     entry = replace(entry, table=table.name, digest=digest)
-                    held.enter_context(atomic_files.exclusive_lock(self._folder))
+                    cleanup.enter_context(atomic_files.exclusive_lock(self._folder))
             else:
-                held.enter_context(atomic_files.exclusive_lock(self._folder))
+                cleanup.enter_context(atomic_files.exclusive_lock(self._folder))
             head = self._folder / (entry.key + HEAD)
-            before = _read_head(head)
-            if before is not None and before.files == entry.files and self.whole(before):
-                stands = before if before.spans is not None or entry.spans is None else entry
+            existing = _read_head(head)
+            if existing is not None and existing.files == entry.files and self.whole(existing):
+                stands = existing if existing.spans is not None or entry.spans is None else entry
             else:
                 stands = entry
             if stands is entry:
@@ -257,19 +263,19 @@ class CacheFolder:
             self._clean(stands)
         return stands
 
-    def _clean(self, kept: CacheEntry) -> None:
+    def _clean(self, entry_kept: CacheEntry) -> None:
         """Remove superseded entries and orphaned tables. Only under the lock."""
-        named = set()
+        referenced = set()
         for path in list(self._folder.iterdir()):
-            if path.name.endswith(HEAD) and path.name != kept.key + HEAD:
-                other = _read_head(path)
-                if other is None or kept.replaces(other):
+            if path.name.endswith(HEAD) and path.name != entry_kept.key + HEAD:
+                head = _read_head(path)
+                if head is None or entry_kept.replaces(head):
                     path.unlink(missing_ok=True)
                 else:
-                    named.add(other.table)
-        named.add(kept.table)
+                    referenced.add(head.table)
+        referenced.add(entry_kept.table)
         for path in list(self._folder.iterdir()):
-            if path.name.endswith(TABLE) and path.name not in named:
+            if path.name.endswith(TABLE) and path.name not in referenced:
                 path.unlink(missing_ok=True)
         atomic_files.remove_stale(self._folder)
 
@@ -277,14 +283,16 @@ class CacheFolder:
 def stamp_file(path: str, version: str) -> FileStamp:
     """Return the current identity of a file."""
     try:
-        found = os.stat(path)  # noqa: PTH116  as the engine opens it
+        status = os.stat(path)  # noqa: PTH116  as the engine opens it
         full = os.path.realpath(path)
     except OSError as error:
         why = atomic_files.reason(error)
         raise InputError(f"source: {safe_path(path)} cannot be looked up ({why}).") from None
     # Folders named key=value can be columns, also where a link leads around them.
-    named = [part for part in Path(path).parts[:-1] if "=" in part]
-    return FileStamp(_hash([full, named]), _hash([version]), found.st_size, found.st_mtime_ns)
+    referenced = [folder_name for folder_name in Path(path).parts[:-1] if "=" in folder_name]
+    return FileStamp(
+        _hash([full, referenced]), _hash([version]), status.st_size, status.st_mtime_ns
+    )
 
 
 def refuse_changed_size(path: str, now: FileStamp, entries: Sequence[CacheEntry]) -> None:
@@ -298,13 +306,13 @@ def refuse_changed_size(path: str, now: FileStamp, entries: Sequence[CacheEntry]
                 )
 
 
-def query_hash(parts: Sequence[object]) -> str:
+def query_hash(terms: Sequence[object]) -> str:
     """Return the hash of all that shapes a table."""
-    return _hash([FORMAT, *parts])
+    return _hash([FORMAT, *terms])
 
 
-def _hash(parts: Sequence[object]) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+def _hash(terms: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()
 
 
 def _head_text(entry: CacheEntry) -> bytes:
@@ -318,10 +326,10 @@ def _read_head(path: Path) -> CacheEntry | None:
     """Return the head in a file; None if it cannot be read as one, for whatever reason."""
     try:
         content = _bytes(path)
-        given = json.loads(content) if content is not None else {}
-        if given.get("digest_of_head") != _hash([given.get("head")]):
+        fields = json.loads(content) if content is not None else {}
+        if fields.get("digest_of_head") != _hash([fields.get("head")]):
             return None
-        return _parsed(given["head"])
+        return _parsed(fields["head"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -363,8 +371,8 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def _safe(found: os.stat_result) -> bool:
-    return stat.S_ISREG(found.st_mode) and is_private(found)
+def _safe(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and is_private(status)
 
 
 @contextlib.contextmanager

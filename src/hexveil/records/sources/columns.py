@@ -81,10 +81,10 @@ def resolve(role: str, name: str, schema: Schema) -> ColumnRef:
     ColumnError
         If it is not in the source; the message names the nearest.
     """
-    found = _find_column(name, schema)
-    if found is None:
+    ref = _find_column(name, schema)
+    if ref is None:
         raise ColumnError(role, name, tuple(all_names(schema)))
-    return found
+    return ref
 
 
 def resolve_location(name: str, schema: Schema) -> tuple[ColumnRef, ColumnRef]:
@@ -93,9 +93,9 @@ def resolve_location(name: str, schema: Schema) -> tuple[ColumnRef, ColumnRef]:
     The field may be a list, a GeoJSON point, text of either, or a pair of columns whose names
     end in 0 and 1 after a slash or dot.
     """
-    found = _find_column(name, schema)
-    if found is not None:
-        return _pair(name, found)
+    ref = _find_column(name, schema)
+    if ref is not None:
+        return _pair(name, ref)
     for mark in ("/", "."):
         for stem in (name, f"{name}{mark}coordinates"):
             lon, lat = (_find_column(f"{stem}{mark}{i}", schema) for i in (0, 1))
@@ -126,27 +126,27 @@ def _pair(name: str, ref: ColumnRef) -> tuple[ColumnRef, ColumnRef]:
 def _find_column(name: str, schema: Schema) -> ColumnRef | None:
     if name in schema:
         return ColumnRef(name, (), schema[name])
-    parts = name.split(".")
-    for size in range(len(parts) - 1, 0, -1):
-        head = ".".join(parts[:size])
-        if head in schema:
-            inside = _descend(ColumnRef(head, (), schema[head]), parts[size:])
-            if inside is not None:
-                return inside
+    names = name.split(".")
+    for size in range(len(names) - 1, 0, -1):
+        stem = ".".join(names[:size])
+        if stem in schema:
+            nested = _descend(ColumnRef(stem, (), schema[stem]), names[size:])
+            if nested is not None:
+                return nested
     return None
 
 
-def _descend(ref: ColumnRef, parts: list[str]) -> ColumnRef | None:
+def _descend(ref: ColumnRef, names: list[str]) -> ColumnRef | None:
     """Follow a path by declared type as far as that goes, and inside JSON from there."""
-    if not parts:
+    if not names:
         return ref
-    kind, part = ref.kind, parts[0]
-    if kind.name == "struct" and part in kind.fields:
-        return _descend(_inside(ref, part, kind.fields[part]), parts[1:])
-    if kind.name == "list" and part.isdigit() and kind.element is not None:
-        return _descend(_inside(ref, int(part), kind.element), parts[1:])
+    kind, step = ref.kind, names[0]
+    if kind.name == "struct" and step in kind.fields:
+        return _descend(_inside(ref, step, kind.fields[step]), names[1:])
+    if kind.name == "list" and step.isdigit() and kind.element is not None:
+        return _descend(_inside(ref, int(step), kind.element), names[1:])
     if kind.name in ("json", "text"):
-        steps = _json_steps(kind, parts)
+        steps = _json_steps(kind, names)
         return (
             None
             if steps is None
@@ -159,17 +159,17 @@ def _inside(ref: ColumnRef, step: str | int, kind: ColumnType) -> ColumnRef:
     return ColumnRef(ref.column, (*ref.path, step), kind, ref.parsed + 1)
 
 
-def _json_steps(kind: ColumnType, parts: list[str]) -> tuple[str | int, ...] | None:
+def _json_steps(kind: ColumnType, names: list[str]) -> tuple[str | int, ...] | None:
     """Return the steps of a path in JSON; None where its keys are known and lack it."""
     if not kind.fields:
-        return tuple(int(part) if part.isdigit() else part for part in parts)
+        return tuple(int(step) if step.isdigit() else step for step in names)
     # A key may itself hold dots, so the longest one that is there is taken.
-    for size in range(len(parts), 0, -1):
-        key = ".".join(parts[:size])
+    for size in range(len(names), 0, -1):
+        key = ".".join(names[:size])
         if key in kind.fields:
-            rest = _json_steps(kind.fields[key], parts[size:]) if parts[size:] else ()
-            if rest is not None:
-                return (key, *rest)
+            remaining = _json_steps(kind.fields[key], names[size:]) if names[size:] else ()
+            if remaining is not None:
+                return (key, *remaining)
     return None
 
 

@@ -63,7 +63,7 @@ def looks_like_record(names: Iterable[str]) -> bool:
     return any(_DATUM.fullmatch(name) for name in names)
 
 
-def is_confirmed(names: Collection[str], asked: Collection[str]) -> bool:
+def is_confirmed(names: Collection[str], configured: Collection[str]) -> bool:
     """Return whether enough configured columns are among the names, so that they may be shown.
 
     Examples
@@ -73,7 +73,9 @@ def is_confirmed(names: Collection[str], asked: Collection[str]) -> bool:
     >>> is_confirmed(["kr7731", "bus", "fast"], {"bus", "lat", "speed"})
     False
     """
-    return not looks_like_record(names) and len(set(names).intersection(asked)) >= MIN_KNOWN_NAMES
+    return (
+        not looks_like_record(names) and len(set(names).intersection(configured)) >= MIN_KNOWN_NAMES
+    )
 
 
 def looks_like_header(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
@@ -96,8 +98,8 @@ def looks_like_header(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> b
     worded = all(known or _NAME.fullmatch(name) for known, name in zip(usual, fields, strict=True))
     if not distinct or not worded or sum(usual) < MIN_KNOWN_NAMES or looks_like_record(fields):
         return False
-    whole = [row for row in rows if len(row) == len(fields)]
-    return any(_holds_data(column) for column in zip(*whole, strict=True))
+    complete = [row for row in rows if len(row) == len(fields)]
+    return any(_holds_data(column) for column in zip(*complete, strict=True))
 
 
 def _holds_data(column: Sequence[str]) -> bool:
@@ -116,25 +118,25 @@ def first_line(path: str, among: Sequence[str] = ()) -> FirstLine:
     InputError
         If it cannot be read, or does not name every column.
     """
-    found = _lines(path, 1)
-    if found is None or not found[1] or not found[1][0] or not all(found[1][0]):
-        raise _unnamed(safe_path(path, among), None if found is None else found[1])
-    return FirstLine(found[0], tuple(found[1][0]))
+    parsed = _lines(path, 1)
+    if parsed is None or not parsed[1] or not parsed[1][0] or not all(parsed[1][0]):
+        raise _unnamed(safe_path(path, among), None if parsed is None else parsed[1])
+    return FirstLine(parsed[0], tuple(parsed[1][0]))
 
 
-def _unnamed(shown: str, lines: Sequence[Sequence[str]] | None) -> InputError:
+def _unnamed(label: str, lines: Sequence[Sequence[str]] | None) -> InputError:
     """Return the error of a file without column names in its first line."""
     if lines is None:
-        return InputError(f"source: {shown} is not a readable CSV file in UTF-8.")
+        return InputError(f"source: {label} is not a readable CSV file in UTF-8.")
     if not lines or not any(lines[0]):
-        return InputError(f"source: the file {shown} has no line of column names.")
-    return InputError(f"source: the first line of {shown} must name every column.")
+        return InputError(f"source: the file {label} has no line of column names.")
+    return InputError(f"source: the first line of {label} must name every column.")
 
 
 def has_header(path: str) -> bool:
     """Return whether the first line of a CSV file passes `looks_like_header`."""
-    found = _lines(path, 1 + _ROWS)
-    return found is not None and bool(found[1]) and looks_like_header(found[1][0], found[1][1:])
+    parsed = _lines(path, 1 + _ROWS)
+    return parsed is not None and bool(parsed[1]) and looks_like_header(parsed[1][0], parsed[1][1:])
 
 
 def _lines(path: str, number: int) -> tuple[str, list[list[str]]] | None:
@@ -148,8 +150,8 @@ def _lines(path: str, number: int) -> tuple[str, list[list[str]]] | None:
         # More than these lines is decoded at once, and records may be malformed: they are counted.
         io.TextIOWrapper(packed, "utf-8-sig", "surrogateescape", newline="") as text,
     ):
-        first = text.readline()
-        mark = max(MARKS, key=first.count)
+        header = text.readline()
+        mark = max(MARKS, key=header.count)
         text.seek(0)
         lines = list(islice(csv.reader(text, delimiter=mark), number))
         "".join(lines[0] if lines else ()).encode()  # fails if the line itself is not UTF-8

@@ -34,7 +34,7 @@ class SourceSchema:
 
 
 def inspect_schema(
-    source: object, known: Collection[str] = (), *, trusted: bool = False
+    source: object, known_columns: Collection[str] = (), *, trusted: bool = False
 ) -> SourceSchema:
     """Return the columns of a source that `read` takes, without a value of its records.
 
@@ -63,22 +63,22 @@ def inspect_schema(
     from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415
 
-    found = resolve_source(source)
+    resolved = resolve_source(source)
     with Session(_MEMORY) as session:
-        opened = open_source(session, found)
-    if isinstance(found, Files) and found.kind == "csv" and not trusted:
-        for path in found.paths:
-            _refuse_doubtful(path, found.paths, known)
+        opened = open_source(session, resolved)
+    if isinstance(resolved, Files) and resolved.kind == "csv" and not trusted:
+        for path in resolved.paths:
+            _refuse_doubtful(path, resolved.paths, known_columns)
     return SourceSchema(opened.schema, opened.documents)
 
 
-def _refuse_doubtful(path: str, among: Sequence[str], known: Collection[str]) -> None:
+def _refuse_doubtful(path: str, among: Sequence[str], known_columns: Collection[str]) -> None:
     """Refuse a CSV file if its first line may be a record."""
     fields = first_line(path, among).fields
-    if not is_confirmed(fields, known) and not has_header(path):
-        shown = safe_path(path, among)
+    if not is_confirmed(fields, known_columns) and not has_header(path):
+        label = safe_path(path, among)
         raise InputError(
-            f"source: the first line of {shown} may be a record, so none of it is shown "
+            f"source: the first line of {label} may be a record, so none of it is shown "
             f"({len(fields)} columns were found); add a header, or if the line is one, say so "
             "with --trust-header."
         )

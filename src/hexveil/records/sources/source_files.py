@@ -120,13 +120,13 @@ def safe_path(path: str, among: Sequence[str] = ()) -> str:
     >>> safe_path("bus=7/1.csv", ["bus=6/1.csv", "bus=7/1.csv"])
     "'bus=.../1.csv' (file 2 of 2)"
     """
-    shown = _KEY_VALUE_FOLDER.sub(r"\1\2=...", path)
-    if shown == path or path not in among:
-        return repr(shown)
-    return f"{shown!r} (file {among.index(path) + 1} of {len(among)})"
+    masked = _KEY_VALUE_FOLDER.sub(r"\1\2=...", path)
+    if masked == path or path not in among:
+        return repr(masked)
+    return f"{masked!r} (file {among.index(path) + 1} of {len(among)})"
 
 
-def is_spark(thing: object, kind: str) -> bool:
+def is_spark(value: object, kind: str) -> bool:
     """Return whether a thing is of one of Spark's types, such as "DataFrame", which stays unloaded.
 
     Examples
@@ -136,7 +136,7 @@ def is_spark(thing: object, kind: str) -> bool:
     """
     return any(
         base.__name__ == kind and base.__module__.startswith("pyspark.")
-        for base in type(thing).__mro__
+        for base in type(value).__mro__
     )
 
 
@@ -228,8 +228,8 @@ def spell(value: object) -> str:
         text = f"{value or abs(value):f}"  # minus zero is zero
         return text.rstrip("0").rstrip(".") if "." in text else text
     if isinstance(value, (float, np.floating)) and abs(float(value)) < _EXACT:
-        whole = int(value)
-        return str(whole) if whole == value else str(value)
+        integer = int(value)
+        return str(integer) if integer == value else str(value)
     return str(value)
 
 
@@ -246,25 +246,25 @@ def _matching_files(name: str) -> list[str]:
     path = Path(name)
     if path.is_dir():
         _refuse_tables(path)
-        inside = (p for p in path.rglob("*") if p.is_file() and _kind(p) is not None)
-        found = [str(p) for p in inside if not p.name.startswith((".", "_"))]
-        if not found:
+        candidates = (p for p in path.rglob("*") if p.is_file() and _kind(p) is not None)
+        paths = [str(p) for p in candidates if not p.name.startswith((".", "_"))]
+        if not paths:
             raise InputError(
                 f"source: the folder {name!r} holds no Parquet, CSV or JSON file; "
                 "name the folder or file that does."
             )
-        return sorted(found)
+        return sorted(paths)
     if path.exists():
         return [name]
-    found = [p for p in glob.glob(name, recursive=True) if Path(p).is_file()]  # noqa: PTH207
-    if not found and _ADDRESS.match(name):
+    paths = [p for p in glob.glob(name, recursive=True) if Path(p).is_file()]  # noqa: PTH207
+    if not paths and _ADDRESS.match(name):
         raise InputError(
             f'source: {name!r} is an address, which Spark alone reads; engine="spark".'
         )
-    if not found:
-        what = "no file matches" if glob.has_magic(name) else "there is no file"
-        raise InputError(f"source: {what} {name!r}; check the path.")
-    return sorted(found)
+    if not paths:
+        problem = "no file matches" if glob.has_magic(name) else "there is no file"
+        raise InputError(f"source: {problem} {name!r}; check the path.")
+    return sorted(paths)
 
 
 def _refuse_tables(folder: Path) -> None:
@@ -354,10 +354,10 @@ def _decompress(path: str) -> None:
 def first_bytes(path: str, size: int) -> bytes:
     """Return the first bytes of a file, unpacked if its name ends in .gz."""
     if path.lower().endswith(".gz"):
-        with gzip.open(path) as packed:
-            return packed.read(size)
-    with Path(path).open("rb") as plain:
-        return plain.read(size)
+        with gzip.open(path) as compressed:
+            return compressed.read(size)
+    with Path(path).open("rb") as file:
+        return file.read(size)
 
 
 def _table(source: object) -> pa.Table:

@@ -76,7 +76,7 @@ def is_known_name(name: str) -> bool:
     >>> [is_known_name(name) for name in ("vehicle_id", "PM2.5", "bus 1", "kr7731")]
     [True, True, False, False]
     """
-    own = words(name)
-    if not own or not _PLAIN.fullmatch(name):
+    name_words = words(name)
+    if not name_words or not _PLAIN.fullmatch(name):
         return False
-    return _KNOWN.issuperset(_NUMBERED.sub("", " ".join(own)).split())
+    return _KNOWN.issuperset(_NUMBERED.sub("", " ".join(name_words)).split())

@@ -43,22 +43,22 @@ def pack_task(whole: WholeGroup, scale: ValueLattice) -> Callable[[pa.Table], pa
 
     def pack(table: pa.Table) -> pa.Table:
         columns = {name: table[name].to_numpy().astype(np.int64) for name in table.column_names}
-        own, other = ("cell", "user") if whole == "cells" else ("user", "cell")
-        order = np.lexsort((columns[other], columns[own]))
+        primary, secondary = ("cell", "user") if whole == "cells" else ("user", "cell")
+        order = np.lexsort((columns[secondary], columns[primary]))
         columns = {name: column[order] for name, column in columns.items()}
-        first = int(columns[own][0])
-        columns[own] = columns[own] - first
-        named = [columns[name] for name in ("total", "total_sq") if name in columns]
-        if named:
-            check_sums(columns["n"], named[0], named[1] if named[1:] else None, scale)
+        lowest = int(columns[primary][0])
+        columns[primary] = columns[primary] - lowest
+        sums = [columns[name] for name in ("total", "total_sq") if name in columns]
+        if sums:
+            check_sums(columns["n"], sums[0], sums[1] if sums[1:] else None, scale)
         pairs = _to_bytes([_narrow(columns[name]) for name in ("cell", "user", "n")])
-        row = [[int(columns["block"][0])], [first], [pairs], [_to_bytes(named)]]
+        row = [[int(columns["block"][0])], [lowest], [pairs], [_to_bytes(sums)]]
         return pa.table(row, schema=PACKED)
 
     return lambda table: _catch_errors(lambda: pack(table))
 
 
-def map_task(whole: WholeGroup, others: int, given: Callable[[], Given], *, sums: bool) -> Any:  # noqa: ANN401
+def map_task(whole: WholeGroup, others: int, load_query: Callable[[], Given], *, sums: bool) -> Any:  # noqa: ANN401
     """Return the work of a task that maps a function over its blocks.
 
     Parameters
@@ -74,16 +74,16 @@ def map_task(whole: WholeGroup, others: int, given: Callable[[], Given], *, sums
     """
 
     def answered(batches: Batches) -> Batches:
-        work, cells, users = given()
+        work, cells, users = load_query()
         for batch in batches:
             for i in range(batch.num_rows):
-                number, first, pairs, private = (batch[name][i].as_py() for name in PACKED.names)
+                number, offset, pairs, private = (batch[name][i].as_py() for name in PACKED.names)
                 digest = _digest(pairs, private)
                 beside = _from_bytes(private) if sums else []
-                block = _partition(whole, first, _from_bytes(pairs), others)
-                found = block.map(_with_sums(work, beside, sums=sums), cells, users)
+                block = _partition(whole, offset, _from_bytes(pairs), others)
+                mapped = block.map(_with_sums(work, beside, sums=sums), cells, users)
                 yield pa.RecordBatch.from_arrays(
-                    [[number], [digest], [_to_bytes(found)]], schema=MAPPED
+                    [[number], [digest], [_to_bytes(mapped)]], schema=MAPPED
                 )
 
     def guarded(batches: Batches) -> Batches:
@@ -94,16 +94,16 @@ def map_task(whole: WholeGroup, others: int, given: Callable[[], Given], *, sums
     return guarded
 
 
-def unpack_arrays(found: bytes) -> tuple[NDArray[Any], ...]:
+def unpack_arrays(mapped: bytes) -> tuple[NDArray[Any], ...]:
     """Return the arrays of an answer."""
-    return tuple(_from_bytes(found))
+    return tuple(_from_bytes(mapped))
 
 
 def _digest(pairs: bytes, sums: bytes) -> bytes:
     """Return the digest that shows whether a block was rebuilt from the same records."""
-    found = hashlib.blake2b(pairs, digest_size=16)
-    found.update(sums)
-    return found.digest()
+    mapped = hashlib.blake2b(pairs, digest_size=16)
+    mapped.update(sums)
+    return mapped.digest()
 
 
 def _with_sums(
@@ -112,16 +112,16 @@ def _with_sums(
     if not sums:
         return work
     total, squares = beside if len(beside) == 2 else (*beside, None)
-    return lambda pairs, *given: work(pairs, total, squares, *given)
+    return lambda pairs, *task_input: work(pairs, total, squares, *task_input)
 
 
 def _partition(
-    whole: WholeGroup, first: int, columns: Sequence[NDArray[Any]], others: int
+    whole: WholeGroup, offset: int, columns: Sequence[NDArray[Any]], others: int
 ) -> Partition:
     cell, user, n = (column.astype(np.int64) for column in columns)
     size = int((cell if whole == "cells" else user)[-1]) + 1
     n_cells, n_users = (size, others) if whole == "cells" else (others, size)
-    return Partition(whole, first, cell, user, n, n_cells, n_users)
+    return Partition(whole, offset, cell, user, n, n_cells, n_users)
 
 
 def _narrow(column: NDArray[np.int64]) -> NDArray[Any]:
@@ -136,10 +136,10 @@ def _to_bytes(columns: Sequence[NDArray[Any]]) -> bytes:
 
 
 def _from_bytes(packed: bytes) -> list[NDArray[Any]]:
-    source, found = io.BytesIO(packed), []
+    source, mapped = io.BytesIO(packed), []
     while source.tell() < len(packed):
-        found.append(np.load(source, allow_pickle=False))
-    return found
+        mapped.append(np.load(source, allow_pickle=False))
+    return mapped
 
 
 def _catch_errors(work: Callable[[], Any]) -> Any:  # noqa: ANN401  whatever the work returns

@@ -55,45 +55,51 @@ def count_records(
         If the source, a column or the selection leaves nothing that can be used.
     """
     with Session(request.memory, scratch=request.scratch) as session:
-        there = open_records(spark, session, source, request)
+        task_records = open_records(spark, session, source, request)
         rules = request.rules
         grouping = aggregation.group_keys(
-            session, rules.cells, rules.privacy_unit, there.records.places
+            session, rules.cells, rules.privacy_unit, task_records.records.places
         )
-        with persisted(count_groups(there, request, grouping)) as tally:
-            found = _summary(tally, grouping)
-            measures = DistributedQueries(session, there)
-            refusals.refuse_unusable(measures, there.records, request, found.left_out)
-            refuse_overflow(found.left_out.get(0, 0), request)
+        with persisted(count_groups(task_records, request, grouping)) as tally:
+            summary = _summary(tally, grouping)
+            measures = DistributedQueries(session, task_records)
+            refusals.refuse_unusable(measures, task_records.records, request, summary.left_out)
+            refuse_overflow(summary.left_out.get(0, 0), request)
             if not rules.accept_single_records:
                 refuse_single_records(*_single_records(tally), request.columns.user)
-            request = check_offsets(measures, there.records, request)
-            session.register(aggregation.ALL_CELLS, found.cells)
+            request = check_offsets(measures, task_records.records, request)
+            session.register(aggregation.ALL_CELLS, summary.cells)
             everything, enough, _ = aggregation.select_cells(session, grouping, rules.select)
             refusals.refuse_no_cell(everything, enough, request)
             cells = aggregation.cell_table(session, rules.cells, grouping)
             refusals.refuse_swapped(cells, request)
-            fit = squares_fit(found.most, rules.scale)
+            fit = squares_fit(summary.largest, rules.scale)
             units = _number_units(session, tally, request, grouping)
             pairs, n_pairs = _number_pairs(spark, session, tally, grouping, squares=fit)
-    counts = rule_counts(request, found.left_out, found.repeats)
+    counts = rule_counts(request, summary.left_out, summary.repeats)
     return CountedRecords(
         pairs, n_pairs, cells, units, counts, everything, fit, request, source.shown
     )
 
 
 def count_groups(
-    there: TaskRecords, request: ReadRequest, grouping: aggregation.GroupKeys
+    task_records: TaskRecords, request: ReadRequest, grouping: aggregation.GroupKeys
 ) -> DataFrame:
     """Return counts and sums by reason, cell and unit; none has two rows."""
     rules = request.rules
     squares = squares_fit(1, rules.scale)
-    how = tasks.TaskGrouping(rules.cells, rules.privacy_unit, there.records.places, squares)
+    task_grouping = tasks.TaskGrouping(
+        rules.cells, rules.privacy_unit, task_records.records.places, squares
+    )
     schema = _tally_schema(grouping, squares=squares)
     if aggregation.drops_repeats(request):
-        return deduplicate_by_user(there, schema, how)
+        return deduplicate_by_user(task_records, schema, task_grouping)
     partial = map_batches(
-        there.rows, tasks.count_task(there.given, there.records.query, how, schema), schema
+        task_records.rows,
+        tasks.count_task(
+            task_records.task_input, task_records.records.query, task_grouping, schema
+        ),
+        schema,
     )
     # Only sums that are too large to be used at all can be null here: see `tasks.select_counts`.
     summed = [F.sum("n").alias("n")]
@@ -105,28 +111,34 @@ def count_groups(
 
 
 def deduplicate_by_user(
-    there: TaskRecords, made: pa.Schema, how: tasks.TaskGrouping | None
+    task_records: TaskRecords, result_schema: pa.Schema, task_grouping: tasks.TaskGrouping | None
 ) -> DataFrame:
     """Drop repeats, all records of a user in one task; count or list the rest.
 
     A pair is of one user, so that its counts and sums are then whole.
     """
-    schema = record_schema(there)
+    schema = record_schema(task_records)
     rows = map_batches(
-        there.rows, tasks.list_task(there.given, there.records.query, schema), schema
+        task_records.rows,
+        tasks.list_task(task_records.task_input, task_records.records.query, schema),
+        schema,
     )
-    work = tasks.deduplicate_task(there.given.memory, schema, made, how)
-    return map_batches(rows.repartition("user_id"), work, made)
+    work = tasks.deduplicate_task(
+        task_records.task_input.memory, schema, result_schema, task_grouping
+    )
+    return map_batches(rows.repartition("user_id"), work, result_schema)
 
 
-def record_schema(there: TaskRecords) -> pa.Schema:
+def record_schema(task_records: TaskRecords) -> pa.Schema:
     """Return the columns of a listed record."""
-    records = there.records
+    records = task_records.records
     place = pa.string() if records.labelled else pa.float64()
     names = ["user_id", *["time_us"] * records.timed, *["local_s"] * records.local]
-    own = [(name, _RECORD[name]) for name in names]
+    fields = [(name, _RECORD[name]) for name in names]
     places = [(name, place) for name in records.places]
-    return pa.schema([("reject_reason", pa.int32()), *own, *places, ("quanta", pa.int64()), *_TAIL])
+    return pa.schema(
+        [("reject_reason", pa.int32()), *fields, *places, ("quanta", pa.int64()), *_TAIL]
+    )
 
 
 def _tally_schema(grouping: aggregation.GroupKeys, *, squares: bool) -> pa.Schema:
@@ -153,7 +165,7 @@ class _Summary:
     cells: pa.Table
     left_out: dict[int, int]
     repeats: int
-    most: int
+    largest: int
 
 
 def _summary(tally: DataFrame, grouping: aggregation.GroupKeys) -> _Summary:
@@ -165,40 +177,40 @@ def _summary(tally: DataFrame, grouping: aggregation.GroupKeys) -> _Summary:
             F.max("n").alias("most"),
         )
     )
-    why = table["reject_reason"].to_numpy()
-    raise_task_failure(table["note"], why)
+    reasons = table["reject_reason"].to_numpy()
+    raise_task_failure(table["note"], reasons)
     records = table["records"].to_numpy()
-    counts = {int(reason): int(records[why == reason].sum()) for reason in np.unique(why)}
+    counts = {int(reason): int(records[reasons == reason].sum()) for reason in np.unique(reasons)}
     repeats = counts.pop(tasks.REPEATS, 0)
     left_out = {reason: n for reason, n in counts.items() if reason < len(REASONS)}
     left_out[0] = left_out.get(0, 0) + repeats
-    cells = table.filter(pa.array(why == 0)).select([*grouping.cell, "users", "records"])
-    most = int(table["most"].to_numpy()[why == 0].max(initial=0))
-    return _Summary(cells, left_out, repeats, most)
+    cells = table.filter(pa.array(reasons == 0)).select([*grouping.cell, "users", "records"])
+    largest = int(table["most"].to_numpy()[reasons == 0].max(initial=0))
+    return _Summary(cells, left_out, repeats, largest)
 
 
 def _single_records(tally: DataFrame) -> tuple[int, int]:
     """Return how many users there are, of any cell, and how many of them have a single record."""
     users = tally.where("reject_reason = 0").groupBy("user_id").agg(F.sum("n").alias("n"))
-    found = collect(
+    summary = collect(
         users.agg(F.count(F.lit(1)).alias("users"), F.count_if(F.col("n") == 1).alias("single"))
     )
-    return found["users"][0].as_py(), found["single"][0].as_py()
+    return summary["users"][0].as_py(), summary["single"][0].as_py()
 
 
-def raise_task_failure(notes: pa.ChunkedArray, why: np.ndarray) -> None:
+def raise_task_failure(notes: pa.ChunkedArray, reasons: np.ndarray) -> None:
     """Raise InputError if a task found that a source cannot be read."""
-    said = notes.filter(pa.array(why == tasks.FAILED)).to_pylist()
-    if said:
-        raise InputError(min(said))
+    messages = notes.filter(pa.array(reasons == tasks.FAILED)).to_pylist()
+    if messages:
+        raise InputError(min(messages))
 
 
 def _number_units(
     session: Session, tally: DataFrame, request: ReadRequest, grouping: aggregation.GroupKeys
 ) -> Units:
     """Make the table of units in the order of their ids' bytes, then days; return them."""
-    found = collect(tally.where("reject_reason = 0").select(*grouping.unit).distinct())
-    session.register("units_of_tasks", found)
+    summary = collect(tally.where("reject_reason = 0").select(*grouping.unit).distinct())
+    session.register("units_of_tasks", summary)
     aggregation.number_units(session, "SELECT * FROM units_of_tasks", grouping)
     return aggregation.to_units(aggregation.numbered_units(session), request.rules.privacy_unit)
 
@@ -246,15 +258,15 @@ class DistributedQueries(Session):
     It stands where refusals look for the session that has the records.
     """
 
-    def __init__(self, session: Session, there: TaskRecords) -> None:
-        self._asked, self._there = session, there
+    def __init__(self, session: Session, task_records: TaskRecords) -> None:
+        self._session, self._task_records = session, task_records
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return the counts of all records, in one row."""
-        names = [f"count{i}" for i in range(len(self._asked.types(query)))]
+        names = [f"count{i}" for i in range(len(self._session.types(query)))]
         schema = pa.schema([(name, pa.int64()) for name in names])
-        named = f"SELECT * FROM ({query}) AS counts({', '.join(names)})"
-        work = tasks.query_task(self._there.given, named, schema)
-        frame = map_batches(self._there.rows, work, schema)
+        renamed = f"SELECT * FROM ({query}) AS counts({', '.join(names)})"
+        work = tasks.query_task(self._task_records.task_input, renamed, schema)
+        frame = map_batches(self._task_records.rows, work, schema)
         total = collect(frame.agg(*(F.sum(name).alias(name) for name in names)))
         return [tuple(int(total[name][0].as_py() or 0) for name in names)]

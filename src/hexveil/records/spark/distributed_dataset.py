@@ -102,31 +102,31 @@ class BlockStore:
         self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         """Return the answers of all blocks of a kind; see `DistributedOccupancy`."""
-        return self._asked(whole, (work, tuple(cells), tuple(users)), sums=False)
+        return self._map_blocks(whole, (work, tuple(cells), tuple(users)), sums=False)
 
     def map_sums(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         """Return the answers of blocks of cells with their sums: see `SumsStore`. PRIVATE."""
-        return self._asked("cells", (work, tuple(cells), tuple(users)), sums=True)
+        return self._map_blocks("cells", (work, tuple(cells), tuple(users)), sums=True)
 
-    def _asked(
+    def _map_blocks(
         self, whole: WholeGroup, question: blocks.Given, *, sums: bool
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         table = self._tables[whole]
         sent = table.sparkSession.sparkContext.broadcast(question)
 
-        def given() -> blocks.Given:
+        def load_query() -> blocks.Given:
             return sent.value
 
-        work = blocks.map_task(whole, self._others[whole], given, sums=sums)
+        work = blocks.map_task(whole, self._others[whole], load_query, sums=sums)
         try:
             rows = collect(table.mapInArrow(work, _shape(blocks.MAPPED))).sort_by("block")
         finally:
             translate_errors(sent.destroy)
         numbers = rows["block"].to_pylist()
         self._check(whole, dict(zip(numbers, rows["digest"].to_pylist(), strict=True)))
-        return (blocks.unpack_arrays(found) for found in rows["found"].to_pylist())
+        return (blocks.unpack_arrays(mapped) for mapped in rows["found"].to_pylist())
 
     def _check(self, whole: WholeGroup, digests: dict[int, bytes]) -> None:
         """Refuse blocks that changed since they were first mapped over."""
@@ -147,23 +147,23 @@ def _counts(pairs: DataFrame, name: str) -> pa.Table:
 def _by_user_number(pairs: DataFrame, used: NDArray[np.int64]) -> DataFrame:
     """Return the pairs with users counted among those of used cells, in place of units."""
     numbers = pa.table({"unit": used.astype(np.int32), "user": np.arange(used.size)})
-    known = from_arrow(pairs.sparkSession, numbers)
-    return pairs.join(known, "unit").drop("unit")
+    numbered = from_arrow(pairs.sparkSession, numbers)
+    return pairs.join(numbered, "unit").drop("unit")
 
 
 def _blocks(
     pairs: DataFrame, whole: WholeGroup, size: NDArray[np.int64], room: int, scale: ValueLattice
 ) -> DataFrame:
     """Return the rows of blocks, kept by Spark."""
-    own = "cell" if whole == "cells" else "user"
+    key = "cell" if whole == "cells" else "user"
     block = partition_numbers(size, room)
     kind = np.int32 if whole == "cells" else np.int64  # as the pairs have it
-    named = {own: np.arange(size.size).astype(kind), "block": block.astype(np.int32)}
-    numbers = from_arrow(pairs.sparkSession, pa.table(named))
+    table_columns = {key: np.arange(size.size).astype(kind), "block": block.astype(np.int32)}
+    numbers = from_arrow(pairs.sparkSession, pa.table(table_columns))
     columns = ["block", "cell", "user", "n"]
     if whole == "cells":
         columns += [name for name in ("total", "total_sq") if name in pairs.columns]
-    rows = pairs.join(numbers, own).select(*columns).repartition(int(block[-1]) + 1, "block")
+    rows = pairs.join(numbers, key).select(*columns).repartition(int(block[-1]) + 1, "block")
     packed = rows.groupBy("block").applyInArrow(
         blocks.pack_task(whole, scale), _shape(blocks.PACKED)
     )

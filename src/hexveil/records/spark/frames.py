@@ -51,8 +51,8 @@ def with_arrow_types(frame: DataFrame) -> DataFrame:
 
 def select_columns(frame: DataFrame, names: Iterable[str]) -> DataFrame:
     """Return some columns of a frame, and never none, for its rows are counted too."""
-    chosen = [column(name) for name in names]
-    return frame.select(*(chosen or [F.lit(0).alias("nothing")]))
+    selected = [column(name) for name in names]
+    return frame.select(*(selected or [F.lit(0).alias("nothing")]))
 
 
 def collect(frame: DataFrame) -> pa.Table:
@@ -67,8 +67,8 @@ def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 def to_stream_rows(spark: SparkSession, table: pa.Table) -> DataFrame:
     """Return a table as rows of its parts in Arrow's stream format: no type changes on the way."""
-    parts = [_to_stream(part) for part in table.to_batches(max_chunksize=_ROWS_SENT)]
-    return from_arrow(spark, pa.table({"data": pa.array(parts, pa.binary())}))
+    streams = [_to_stream(batch) for batch in table.to_batches(max_chunksize=_ROWS_SENT)]
+    return from_arrow(spark, pa.table({"data": pa.array(streams, pa.binary())}))
 
 
 def _to_stream(batch: pa.RecordBatch) -> bytes:

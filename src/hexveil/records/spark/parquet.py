@@ -54,25 +54,25 @@ def remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
     return _read(spark, source.paths, source.shown)
 
 
-def _read(spark: SparkSession, paths: Sequence[str], shown: str) -> DataFrame:
+def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
     reader = spark.read.option("mergeSchema", "true").option("datetimeRebaseMode", "CORRECTED")
     try:
         return reader.parquet(*paths)
     except (PySparkException, Py4JError) as error:
-        failure = _refused(str(error), shown)
+        failure = _refused(str(error), label)
     raise failure
 
 
-def _refused(text: str, shown: str) -> InputError:
+def _refused(text: str, label: str) -> InputError:
     if "NANOS" in text:
         return InputError(
-            f"source: {shown!r} has times in nanoseconds, which Spark does not read; write them in "
+            f"source: {label!r} has times in nanoseconds, which Spark does not read; write them in "
             'microseconds, or read with engine="duckdb".'
         )
     if "PATH_NOT_FOUND" in text:
-        return InputError(f"source: there is no file {shown!r}; check the path.")
+        return InputError(f"source: there is no file {label!r}; check the path.")
     return InputError(
-        f"source: {shown!r} cannot be read by Spark as Parquet; check the path, the rights to it, "
+        f"source: {label!r} cannot be read by Spark as Parquet; check the path, the rights to it, "
         "and that all files have the same columns."
     )
 
@@ -86,8 +86,9 @@ def _exists(spark: SparkSession, path: str) -> bool:
     """Return whether there is such a file or folder; not where Spark does not know the scheme."""
     context = spark.sparkContext
     try:
-        at = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001  the only way to Hadoop's files
-        return bool(at.getFileSystem(context._jsc.hadoopConfiguration()).exists(at))  # noqa: SLF001
+        target = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]  # noqa: SLF001  the only way to Hadoop's files
+        settings = context._jsc.hadoopConfiguration()  # noqa: SLF001
+        return bool(target.getFileSystem(settings).exists(target))
     except Py4JError:
         return False
 
@@ -96,14 +97,14 @@ def _folders(
     session: Session, relation: Relation, paths: Sequence[str], names: Sequence[str]
 ) -> dict[str, tuple[object, ...]]:
     """Return the key=value columns of each file's folders, as DuckDB reads them."""
-    if not names or relation.part is None:
+    if not names or relation.select_files is None:
         return {}
     columns = ", ".join(map(identifier, names))
-    found = {}
+    by_path = {}
     for path in paths:
-        rows = session.rows(f"SELECT {columns} FROM ({relation.part([path])}) LIMIT 1")
-        found[path] = rows[0] if rows else (None,) * len(names)
-    return found
+        rows = session.rows(f"SELECT {columns} FROM ({relation.select_files([path])}) LIMIT 1")
+        by_path[path] = rows[0] if rows else (None,) * len(names)
+    return by_path
 
 
 def _with_folders(
@@ -116,12 +117,12 @@ def _with_folders(
     if not folders:
         return frame
     frame = frame.withColumn(_PATH, F.col("_metadata.file_path"))
-    here = {str(Path(path).absolute()): said for path, said in folders.items()}
-    told = {}
+    by_absolute_path = {str(Path(path).absolute()): values for path, values in folders.items()}
+    by_address = {}
     for row in frame.select(column(_PATH)).distinct().collect():
         path = unquote(urlsplit(row[0]).path)
-        told[row[0]] = here[path]
-    columns = {_PATH: pa.array(list(told), pa.string())}
+        by_address[row[0]] = by_absolute_path[path]
+    columns = {_PATH: pa.array(list(by_address), pa.string())}
     for i, name in enumerate(names):
-        columns[name] = pa.array([said[i] for said in told.values()], pa.string())
+        columns[name] = pa.array([values[i] for values in by_address.values()], pa.string())
     return frame.join(F.broadcast(from_arrow(spark, pa.table(columns))), _PATH, "left").drop(_PATH)

@@ -41,10 +41,10 @@ def read_dataset(
     with show_progress("Reading records"):
         counted = count_records(engine, source, request)
         many = counted.n_pairs > pairs_on_driver(engine)
-        found = distribute(counted) if many else collect_dataset(counted)
-    facts = found.public
+        dataset = distribute(counted) if many else collect_dataset(counted)
+    facts = dataset.public
     return replace(
-        found, public=replace(facts, recount=SparkRegridder(engine, source, request, facts))
+        dataset, public=replace(facts, recount=SparkRegridder(engine, source, request, facts))
     )
 
 
@@ -54,18 +54,19 @@ def collect_dataset(counted: CountedRecords) -> Dataset:
         pairs = fetch_pairs(counted)
     finally:
         counted.close()
-    occupancy, found, used_units = aggregation.to_occupancy(pairs)
+    occupancy, sums, used_units = aggregation.to_occupancy(pairs)
     counts = dict(counted.counts)
     records, used = int(occupancy.n.sum()), len(counted.cells)
     counts.update(aggregation.selection_counts(counted.everything, used, records))
     facts = public_metadata(counted.shown, counted.request, occupancy, counted.cells, counts)
-    private = Sums(found[aggregation.TOTAL], found.get(aggregation.SQUARES))
+    private = Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES))
     return Dataset(facts, private, counted.units.take(used_units))
 
 
 def fetch_pairs(counted: CountedRecords) -> pa.Table:
     """Return all pairs, in no order. PRIVATE."""
-    parts = counted.n_pairs // _MAX_FETCHED + 1
+    n_slices = counted.n_pairs // _MAX_FETCHED + 1
     return pa.concat_tables(
-        collect(counted.pairs.where(f"cell % {parts} = {part}")) for part in range(parts)
+        collect(counted.pairs.where(f"cell % {n_slices} = {slice_number}"))
+        for slice_number in range(n_slices)
     )

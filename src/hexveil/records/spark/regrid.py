@@ -71,28 +71,28 @@ class SparkRegridder:
             self.request, rules=replace(self.request.rules, privacy_unit=privacy_unit)
         )
         regrid.refuse_slots(grids, request)
-        found: dict[Cells | Labels, PublicMetadata | None] = {}
+        by_grid: dict[Cells | Labels, PublicMetadata | None] = {}
         with (
             show_progress("Counting records"),
             Session(request.memory, scratch=request.scratch) as session,
         ):
-            there = open_records(self.engine, session, self.source, request)
-            with persisted(_listed(there, request)) as records:
+            task_records = open_records(self.engine, session, self.source, request)
+            with persisted(_list_records(task_records, request)) as records:
                 failed = collect(
                     records.where(f"reject_reason = {tasks.FAILED}").select("reject_reason", "note")
                 )
                 raise_task_failure(failed["note"], failed["reject_reason"].to_numpy())
-                for same in regrid.group_by_fine_grid(grids):
-                    counts = self._fine(session, there, records, request, same)
+                for group in regrid.group_by_fine_grid(grids):
+                    counts = self._fine(session, task_records, records, request, group)
                     session.register(regrid.FINE, counts)
-                    for grid in same:
-                        found[grid] = regrid.metadata_on_grid(session, request, self.facts, grid)
-        return tuple(found[grid] for grid in grids)
+                    for grid in group:
+                        by_grid[grid] = regrid.metadata_on_grid(session, request, self.facts, grid)
+        return tuple(by_grid[grid] for grid in grids)
 
     def _fine(
         self,
         session: Session,
-        there: TaskRecords,
+        task_records: TaskRecords,
         records: DataFrame,
         request: ReadRequest,
         grids: list[Cells | Labels],
@@ -102,7 +102,7 @@ class SparkRegridder:
         text = {
             name
             for name in keys
-            if name == "user_id" or (there.records.labelled and name.startswith("place"))
+            if name == "user_id" or (task_records.records.labelled and name.startswith("place"))
         }
         kinds = {name: pa.string() if name in text else pa.int64() for name in keys}
         columns = ", ".join(
@@ -114,10 +114,10 @@ class SparkRegridder:
             f"SELECT {names}, CAST(count(*) AS BIGINT) AS n FROM "
             f"(SELECT {columns} FROM {tasks.RECORDS} WHERE reject_reason = 0) GROUP BY {names}"
         )
-        given = tasks.TaskInput("columns", there.given.memory)
+        task_input = tasks.TaskInput("columns", task_records.task_input.memory)
         resolution = grids[0].resolution if isinstance(grids[0], Cells) else None
         schema = pa.schema([*kinds.items(), ("n", pa.int64())])
-        work = tasks.query_task(given, query, schema, resolution)
+        work = tasks.query_task(task_input, query, schema, resolution)
         fine = map_batches(records, work, schema).groupBy(*keys).agg(F.sum("n").alias("n"))
         with persisted(fine) as stored:
             if translate_errors(stored.count) > pairs_on_driver(self.engine):
@@ -129,10 +129,12 @@ class SparkRegridder:
             return collect(stored)
 
 
-def _listed(there: TaskRecords, request: ReadRequest) -> DataFrame:
-    schema = record_schema(there)
+def _list_records(task_records: TaskRecords, request: ReadRequest) -> DataFrame:
+    schema = record_schema(task_records)
     if aggregation.drops_repeats(request):
-        return deduplicate_by_user(there, schema, None)
+        return deduplicate_by_user(task_records, schema, None)
     return map_batches(
-        there.rows, tasks.list_task(there.given, there.records.query, schema), schema
+        task_records.rows,
+        tasks.list_task(task_records.task_input, task_records.records.query, schema),
+        schema,
     )

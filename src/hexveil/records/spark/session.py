@@ -43,7 +43,7 @@ def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  wh
 
 
 def _started() -> SparkSession:
-    before = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
     try:
         return SparkSession.builder.getOrCreate()
     except (PySparkException, Py4JError):
@@ -51,8 +51,8 @@ def _started() -> SparkSession:
     finally:
         # Spark takes Ctrl-C for itself. A command that handles it goes on doing so: Spark ends
         # with the process.
-        if before not in (None, signal.default_int_handler, signal.getsignal(signal.SIGINT)):
-            signal.signal(signal.SIGINT, before)
+        if handler not in (None, signal.default_int_handler, signal.getsignal(signal.SIGINT)):
+            signal.signal(signal.SIGINT, handler)
     raise InputError(
         "engine: Spark cannot be started here; it needs Java 17 or newer (JAVA_HOME), and the "
         "master of its settings must answer."

@@ -24,10 +24,10 @@ def task_memory(engine: SparkSession) -> str:
 
 def pairs_on_driver(engine: SparkSession) -> int:
     """Return up to how many pairs are fetched to the driver."""
-    found = _setting(engine, ON_DRIVER)
-    if not found.isdecimal():
-        raise InputError(f"{ON_DRIVER} must be a whole number, got {found!r}.")
-    return int(found)
+    text = _setting(engine, ON_DRIVER)
+    if not text.isdecimal():
+        raise InputError(f"{ON_DRIVER} must be a whole number, got {text!r}.")
+    return int(text)
 
 
 def _setting(engine: SparkSession, name: str) -> str:

@@ -49,11 +49,11 @@ class TaskRecords:
     """
 
     rows: DataFrame
-    given: TaskInput
+    task_input: TaskInput
     records: ValidatedRecords
 
     def __repr__(self) -> str:
-        return f"TaskRecords(feed={self.given.feed!r}, private)"
+        return f"TaskRecords(feed={self.task_input.feed!r}, private)"
 
 
 def open_records(
@@ -86,8 +86,8 @@ def open_records(
 
 def _frame(spark: SparkSession, session: Session, source: Files | Frame | Remote) -> DataFrame:
     if isinstance(source, Frame):
-        found: DataFrame = source.data
-        return found
+        frame: DataFrame = source.data
+        return frame
     if isinstance(source, Remote):
         return remote_parquet(spark, source)
     return local_parquet(spark, source, open_source(session, source), session)
@@ -104,17 +104,17 @@ def _open_files(
     )
     scans = [_scan(session, relation, path) for path in source.paths]
     rows = from_arrow(spark, pa.table({"scan": pa.array(scans, pa.string())}))
-    given = TaskInput("files", memory, relation.skips)
-    return TaskRecords(rows.repartition(len(scans)), given, records)
+    task_input = TaskInput("files", memory, relation.skips)
+    return TaskRecords(rows.repartition(len(scans)), task_input, records)
 
 
 def _scan(session: Session, relation: Relation, path: str) -> str:
     """Return the query of one file, with the columns that it lacks and others have."""
-    assert relation.part is not None  # noqa: S101  every relation of files has parts
-    scan = relation.part([path])
+    assert relation.select_files is not None  # noqa: S101  every relation of files has parts
+    scan = relation.select_files([path])
     if relation.documents:
         return scan
-    there = session.types(scan)
-    lacking = [name for name in relation.schema if name not in there]
-    nulls = "".join(f", CAST(NULL AS VARCHAR) AS {identifier(name)}" for name in lacking)
+    types = session.types(scan)
+    missing = [name for name in relation.schema if name not in types]
+    nulls = "".join(f", CAST(NULL AS VARCHAR) AS {identifier(name)}" for name in missing)
     return f"SELECT *{nulls} FROM ({scan})"

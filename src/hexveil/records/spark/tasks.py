@@ -117,7 +117,7 @@ def select_counts(query: str, keys: aggregation.GroupKeys, *, squares: bool) -> 
 
     A sum beyond 64 bits is null: its records are then too many for sums, or for squares, at all.
     """
-    named = "".join(
+    key_columns = "".join(
         f"CASE WHEN reject_reason = 0 THEN CAST({expression} AS "
         f"{'VARCHAR' if is_text(name) else 'BIGINT'}) END AS {name}, "
         for name, expression in keys.all.items()
@@ -130,22 +130,24 @@ def select_counts(query: str, keys: aggregation.GroupKeys, *, squares: bool) -> 
         f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason, {names}, "
         "CAST(count(*) AS BIGINT) AS n, "
         f"TRY_CAST(sum(quanta) AS BIGINT) AS total{squared}, CAST(NULL AS VARCHAR) AS note FROM ("
-        f"SELECT reject_reason, {named}CASE WHEN reject_reason = 0 THEN quanta END AS quanta "
+        f"SELECT reject_reason, {key_columns}CASE WHEN reject_reason = 0 THEN quanta END AS quanta "
         f"FROM ({query})) "
         f"GROUP BY reject_reason, {names}"
     )
 
 
-def count_task(given: TaskInput, query: str, grouping: TaskGrouping, schema: pa.Schema) -> Work:
+def count_task(
+    task_input: TaskInput, query: str, grouping: TaskGrouping, schema: pa.Schema
+) -> Work:
     """Return the work of a task that counts checked records, repeats too."""
 
     def statement(session: Session) -> str:
         return select_counts(query, grouping.keys(session), squares=grouping.squares)
 
-    return partial(catch_errors, partial(_run_query, given, statement, schema), schema)
+    return partial(catch_errors, partial(_run_query, task_input, statement, schema), schema)
 
 
-def list_task(given: TaskInput, query: str, schema: pa.Schema) -> Work:
+def list_task(task_input: TaskInput, query: str, schema: pa.Schema) -> Work:
     """Return the work of a task that lists kept records, and counts those that are left out."""
     columns = "".join(
         f", CASE WHEN reject_reason = 0 THEN {name} END AS {name}"
@@ -155,15 +157,17 @@ def list_task(given: TaskInput, query: str, schema: pa.Schema) -> Work:
 
     def work(batches: Batches) -> Batches:
         left_out: Counter[int] = Counter()
-        for batch in _run_query(given, lambda _: statement, None, batches):
+        for batch in _run_query(task_input, lambda _: statement, None, batches):
             if "n" in batch.schema.names:
                 yield _conform(batch, schema)
                 continue
-            found = pc.value_counts(batch["reject_reason"]).to_pylist()
-            left_out.update({pair["values"]: pair["counts"] for pair in found if pair["values"]})
-            kept = batch if len(found) == 1 else batch.filter(pc.equal(batch["reject_reason"], 0))
-            if found and (len(found) > 1 or not found[0]["values"]):
-                yield _conform(kept, schema)
+            counts = pc.value_counts(batch["reject_reason"]).to_pylist()
+            left_out.update({pair["values"]: pair["counts"] for pair in counts if pair["values"]})
+            kept_rows = (
+                batch if len(counts) == 1 else batch.filter(pc.equal(batch["reject_reason"], 0))
+            )
+            if counts and (len(counts) > 1 or not counts[0]["values"]):
+                yield _conform(kept_rows, schema)
         yield from _reject_rows(schema, left_out)
 
     return partial(catch_errors, work, schema)
@@ -175,7 +179,7 @@ def record_columns(schema: pa.Schema) -> list[str]:
 
 
 def deduplicate_task(
-    memory: str, schema: pa.Schema, made: pa.Schema, grouping: TaskGrouping | None
+    memory: str, schema: pa.Schema, result_schema: pa.Schema, grouping: TaskGrouping | None
 ) -> Work:
     """Return the work of a task that has all listed records of some users, and drops repeats.
 
@@ -191,32 +195,36 @@ def deduplicate_task(
     """
     names = record_columns(schema)
     places = tuple(name for name in names if name.startswith("place"))
-    own = ", ".join(names)
-    kept = f"SELECT CAST(0 AS TINYINT) AS reject_reason, {own} FROM {_GOT}"
+    column_list = ", ".join(names)
+    kept_query = f"SELECT CAST(0 AS TINYINT) AS reject_reason, {column_list} FROM {_GOT}"
     source = ValidatedRecords(
-        kept, f"SELECT user_id, time_us FROM {_GOT}", places, timed=True, local="local_s" in names
+        kept_query,
+        f"SELECT user_id, time_us FROM {_GOT}",
+        places,
+        timed=True,
+        local="local_s" in names,
     )
 
     def work(batches: Batches) -> Batches:
-        apart: list[pa.RecordBatch] = []
+        rejects: list[pa.RecordBatch] = []
         with _Session(memory) as session:
-            if not _register(session, _split_off_rejects(batches, apart)):
+            if not _register(session, _split_off_rejects(batches, rejects)):
                 return
-            session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {own} FROM {RECORDS}")
+            session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {column_list} FROM {RECORDS}")
             query, repeats = aggregation.deduplicate(session, source)
             if grouping is not None:
                 keys = grouping.keys(session)
                 query = select_counts(query, keys, squares=grouping.squares)
             for batch in session.stream(query):
-                yield _conform(batch, made)
-        yield from (_conform(batch, made) for batch in apart)
-        yield from _reject_rows(made, {REPEATS: repeats})
+                yield _conform(batch, result_schema)
+        yield from (_conform(batch, result_schema) for batch in rejects)
+        yield from _reject_rows(result_schema, {REPEATS: repeats})
 
-    return partial(catch_errors, work, made)
+    return partial(catch_errors, work, result_schema)
 
 
 def query_task(
-    given: TaskInput, query: str, schema: pa.Schema, resolution: int | None = None
+    task_input: TaskInput, query: str, schema: pa.Schema, resolution: int | None = None
 ) -> Work:
     """Return the work of a task that runs a query on its records, perhaps one with hexagons."""
 
@@ -225,23 +233,23 @@ def query_task(
             session.hexagon("0", "0", resolution)
         return query
 
-    return partial(catch_errors, partial(_run_query, given, statement, schema), schema)
+    return partial(catch_errors, partial(_run_query, task_input, statement, schema), schema)
 
 
 def _run_query(
-    given: TaskInput,
+    task_input: TaskInput,
     statement: Callable[[Session], str],
     schema: pa.Schema | None,
     batches: Batches,
 ) -> Batches:
     """Yield the result of a query on a task's records, with the columns of `schema` if given."""
-    with _Session(given.memory) as session:
-        query, parts = statement(session), 0
-        for _ in _feed(session, given, batches):
+    with _Session(task_input.memory) as session:
+        query, n_scans = statement(session), 0
+        for _ in _feed(session, task_input, batches):
             for batch in session.stream(query):
                 yield batch if schema is None else _conform(batch, schema)
-            parts += 1
-        if given.skips and parts:
+            n_scans += 1
+        if task_input.skips and n_scans:
             skipped = Relation("", {}, skips=True).skipped(session)
             yield from _reject_rows(schema or _REASONS, {UNPARSABLE: skipped})
 
@@ -249,14 +257,14 @@ def _run_query(
 _REASONS = pa.schema([("reject_reason", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
 
 
-def _feed(session: Session, given: TaskInput, batches: Batches) -> Iterator[None]:
+def _feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[None]:
     """Give the session the task's records, part by part."""
-    if given.feed == "files":
+    if task_input.feed == "files":
         for batch in batches:
             for scan in batch["scan"].to_pylist():
                 session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {scan}")
                 yield
-    elif _register(session, batches if given.feed == "columns" else _unpack_tables(batches)):
+    elif _register(session, batches if task_input.feed == "columns" else _unpack_tables(batches)):
         yield
 
 
@@ -265,12 +273,14 @@ def _register(session: Session, batches: Batches) -> bool:
 
     Spark's batches may differ in notes on their types; all are given as the first one has them.
     """
-    first = next(batches, None)
-    if first is None:
+    head = next(batches, None)
+    if head is None:
         return False
-    schema = first.schema
-    rest = (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in chain([first], batches))
-    session.register(RECORDS, pa.RecordBatchReader.from_batches(schema, rest))
+    schema = head.schema
+    all_batches = (
+        pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in chain([head], batches)
+    )
+    session.register(RECORDS, pa.RecordBatchReader.from_batches(schema, all_batches))
     return True
 
 
@@ -281,21 +291,21 @@ def _unpack_tables(batches: Batches) -> Batches:
                 yield from reader
 
 
-def _split_off_rejects(batches: Batches, apart: list[pa.RecordBatch]) -> Batches:
+def _split_off_rejects(batches: Batches, rejects: list[pa.RecordBatch]) -> Batches:
     """Yield listed records; put rows of another kind apart."""
     for batch in batches:
-        kept = pc.equal(batch["reject_reason"], 0)
-        if kept.false_count:
-            apart.append(batch.filter(pc.invert(kept)))
-        yield batch.filter(kept) if kept.false_count else batch
+        is_kept = pc.equal(batch["reject_reason"], 0)
+        if is_kept.false_count:
+            rejects.append(batch.filter(pc.invert(is_kept)))
+        yield batch.filter(is_kept) if is_kept.false_count else batch
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch with the columns of `schema`; those it lacks are null."""
-    there = set(batch.schema.names)
+    available = set(batch.schema.names)
     columns = [
         batch[field.name].cast(field.type)
-        if field.name in there
+        if field.name in available
         else pa.nulls(batch.num_rows, field.type)
         for field in schema
     ]
@@ -306,7 +316,7 @@ def _reject_rows(schema: pa.Schema, counts: Mapping[int, int]) -> Batches:
     """Yield rows of reasons and how many records each covers."""
     rows = {reason: n for reason, n in counts.items() if n}
     if rows:
-        columns = [pa.array(list(part)) for part in (rows.keys(), rows.values())]
+        columns = [pa.array(list(values)) for values in (rows.keys(), rows.values())]
         yield _conform(pa.RecordBatch.from_arrays(columns, names=["reject_reason", "n"]), schema)
 
 

@@ -112,12 +112,12 @@ class Dialect:
         A float that names no vehicle exactly is null, since a query cannot refuse it.
         """
         number = self.parsed.format(t=text)
-        whole = self.integral.format(x=number)
+        integer = self.integral.format(x=number)
         return "\n  ".join(
             (
                 f"CASE WHEN {kind} > 0 THEN CASE WHEN ABS({number}) < {kind}",
-                f"  THEN CASE WHEN {number} = {whole}",
-                f"  THEN CAST({whole} AS {self.text}) END END",
+                f"  THEN CASE WHEN {number} = {integer}",
+                f"  THEN CAST({integer} AS {self.text}) END END",
                 f"WHEN {kind} = 0 THEN {self.trimmed.format(t=text)}",
                 f"ELSE NULLIF({text}, '') END",
             )
@@ -269,7 +269,7 @@ DIALECTS: dict[DialectName, Dialect] = {
 
 def dialect_named(name: str) -> Dialect:
     """Return a dialect; raise InputError if there is none of this name."""
-    for known in get_args(DialectName):
-        if known == name:
-            return DIALECTS[known]
+    for dialect_name in get_args(DialectName):
+        if dialect_name == name:
+            return DIALECTS[dialect_name]
     raise InputError(f"sql must be one of {', '.join(get_args(DialectName))}, got {name!r}.")

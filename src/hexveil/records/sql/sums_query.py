@@ -98,22 +98,22 @@ class _Writer:
     def _records(self) -> str:
         """Return the columns of a record, by the names the later steps use."""
         sql, columns = self._sql, self._columns
-        parts = {"value": sql.value.format(x=sql.name(columns.value), double=sql.double)}
-        parts["user_id"] = f"CAST({sql.name(columns.user)} AS {sql.text})"
-        parts["id_kind"] = sql.id_kind(sql.name(columns.user))
+        selected = {"value": sql.value.format(x=sql.name(columns.value), double=sql.double)}
+        selected["user_id"] = f"CAST({sql.name(columns.user)} AS {sql.text})"
+        selected["id_kind"] = sql.id_kind(sql.name(columns.user))
         if columns.time is not None:
-            parts["observed_at"] = f"CAST({sql.name(columns.time)} AS {sql.instant})"
+            selected["observed_at"] = f"CAST({sql.name(columns.time)} AS {sql.instant})"
         if self._placed:
-            parts |= self._place()
-        parts |= {f"label{i}": self._label(name) for i, name in enumerate(self._labels)}
-        return _select(parts, self._from())
+            selected |= self._place()
+        selected |= {f"label{i}": self._label(name) for i, name in enumerate(self._labels)}
+        return _select(selected, self._from())
 
     def _identified(self) -> str:
         """Return the records with canonical ids: floats and decimals are texts of one form."""
         placed = ["lat", "lon"] * self._placed
         timed = ["observed_at"] * (self._columns.time is not None)
-        parts = {name: name for name in ("value", *timed, *placed, *self._labelled())}
-        return _select({"user_id": self._sql.user_id("user_id", "id_kind")} | parts, "records")
+        selected = {name: name for name in ("value", *timed, *placed, *self._labelled())}
+        return _select({"user_id": self._sql.user_id("user_id", "id_kind")} | selected, "records")
 
     def _label(self, name: str) -> str:
         return f"NULLIF(CAST({self._sql.name(name)} AS {self._sql.text}), '')"
@@ -121,8 +121,8 @@ class _Writer:
     def _place(self) -> dict[str, str]:
         sql, columns = self._sql, self._columns
         if columns.location is not None:
-            whole = sql.name(columns.location)
-            lat, lon = (sql.element.format(x=whole, i=i) for i in (1, 0))
+            location = sql.name(columns.location)
+            lat, lon = (sql.element.format(x=location, i=i) for i in (1, 0))
         else:
             lat, lon = sql.name(columns.lat or ""), sql.name(columns.lon or "")
         return {"lat": f"CAST({lat} AS {sql.double})", "lon": f"CAST({lon} AS {sql.double})"}
@@ -130,7 +130,7 @@ class _Writer:
     def _from(self) -> str:
         sql, source, user = self._sql, self._query.source, self._columns.user
         if not _is_path(source):
-            return ".".join(sql.name(part) for part in source.split("."))
+            return ".".join(sql.name(expression) for expression in source.split("."))
         if self._name != "duckdb":
             return sql.name(PurePath(source).name.partition(".")[0] or "records")
         if not source.lower().endswith(_FILES):
@@ -148,18 +148,19 @@ class _Writer:
         scale = self._rules.scale
         low, high = (_number(float(bound)) for bound in (scale.lower, scale.upper))
         top, bottom = (
-            _number(float(part)) for part in (scale.quantum.denominator, scale.quantum.numerator)
+            _number(float(expression))
+            for expression in (scale.quantum.denominator, scale.quantum.numerator)
         )
-        parts = self._kept(["observed_at"] * self._dedupes)
+        selected = self._pass_through(["observed_at"] * self._dedupes)
         if self._local:
             zone = self._sql.literal(self._rules.clock or "")
-            parts["local_s"] = self._sql.wall.format(t="observed_at", zone=zone)
-        parts["scaled_value"] = f"LEAST(GREATEST(value, {low}), {high}) * {top} / {bottom}"
-        return _select(parts, "identified", self._tests())
+            selected["local_s"] = self._sql.wall.format(t="observed_at", zone=zone)
+        selected["scaled_value"] = f"LEAST(GREATEST(value, {low}), {high}) * {top} / {bottom}"
+        return _select(selected, "identified", self._tests())
 
-    def _kept(self, more: list[str]) -> dict[str, str]:
+    def _pass_through(self, extra: list[str]) -> dict[str, str]:
         """Return the columns that pass from step to step unchanged."""
-        return {name: name for name in ("user_id", *more, *self._places())}
+        return {name: name for name in ("user_id", *extra, *self._places())}
 
     def _labelled(self) -> list[str]:
         return [f"label{i}" for i in range(len(self._labels))]
@@ -192,45 +193,47 @@ class _Writer:
     def _selected(self) -> str:
         """Return the records at the hours and dates asked for, with `k`, the value rounded."""
         sql, scale, select = self._sql, self._rules.scale, self._rules.select
-        parts = self._kept([*(["observed_at"] * self._dedupes), *(["local_s"] * self._local)])
-        whole = f"CAST({sql.rounded.format(x='scaled_value')} AS {sql.whole})"
-        least, most = (int(bound / scale.quantum) for bound in (scale.lower, scale.upper))
-        parts["quanta"] = f"LEAST(GREATEST({whole}, {least}), {most})"
+        selected = self._pass_through(
+            [*(["observed_at"] * self._dedupes), *(["local_s"] * self._local)]
+        )
+        location = f"CAST({sql.rounded.format(x='scaled_value')} AS {sql.whole})"
+        lowest, highest = (int(bound / scale.quantum) for bound in (scale.lower, scale.upper))
+        selected["quanta"] = f"LEAST(GREATEST({location}, {lowest}), {highest})"
         tests = []
         if select.hours is not None:
             # The start of the local hour, in seconds since midnight.
             hours = ", ".join(str(hour * 3600) for hour in select.hours)
             tests.append(f"MOD(local_s + {DAY}, {DAY}) - MOD(local_s + {DAY}, 3600) IN ({hours})")
         if select.days is not None:
-            first, last = select.days
-            tests.append(f"local_s BETWEEN {first * DAY} AND {last * DAY + DAY - 1}")
-        return _select(parts, "usable", tests)
+            start, end = select.days
+            tests.append(f"local_s BETWEEN {start * DAY} AND {end * DAY + DAY - 1}")
+        return _select(selected, "usable", tests)
 
     def _ranked(self) -> str:
         """Return the records, those of one user and time numbered from the one that stays."""
         collate = self._sql.by_bytes if self._labels else ""
         places = ", ".join(f"{name}{collate}" for name in self._places())
-        first = f"ROW_NUMBER() OVER (PARTITION BY user_id, observed_at ORDER BY {places}, quanta)"
-        parts = self._kept([*(["local_s"] * self._local), "quanta"])
-        return _select(parts | {"repeat_number": first}, "selected")
+        start = f"ROW_NUMBER() OVER (PARTITION BY user_id, observed_at ORDER BY {places}, quanta)"
+        selected = self._pass_through([*(["local_s"] * self._local), "quanta"])
+        return _select(selected | {"repeat_number": start}, "selected")
 
     def _keyed(self, source: str) -> str:
         """Return the records by cell and unit of privacy."""
-        parts = {self._sql.name(name): part for name, part in self._cell().items()}
-        parts |= {self._sql.name("user"): self._unit(), self._k: "quanta", **self._exact()}
-        return _select(parts, source, ["repeat_number = 1"] if self._dedupes else [])
+        selected = {self._sql.name(name): expression for name, expression in self._cell().items()}
+        selected |= {self._sql.name("user"): self._unit(), self._k: "quanta", **self._exact()}
+        return _select(selected, source, ["repeat_number = 1"] if self._dedupes else [])
 
     def _cell(self) -> dict[str, str]:
         cells = self._rules.cells
         if not isinstance(cells, Cells):
             return {name: f"label{i}" for i, name in enumerate(self._labels)}
         place = {"lat": "lat", "lon": "lon", "resolution": cells.resolution}
-        parts = {"hexagon": self._sql.hexagon.format(**place)}
+        selected = {"hexagon": self._sql.hexagon.format(**place)}
         if cells.seconds is not None:
             # Shifted by a day, since remainders of negative numbers are negative.
             start = f"local_s - MOD(local_s + {DAY}, {cells.seconds})"
-            parts["slot"] = self._sql.starts[cells.slot].format(s=start)
-        return parts
+            selected["slot"] = self._sql.starts[cells.slot].format(s=start)
+        return selected
 
     def _unit(self) -> str:
         """Return the id of the unit of privacy: the user, and its day or its week's Monday."""
@@ -260,8 +263,8 @@ class _Writer:
         if self._decimals is not None:
             return {sql.name("sum_sq"): f"SUM({self._x} * {self._x})"}
         # No decimal text ends: as near as a double comes.
-        parts = (scale.quantum.numerator, scale.quantum.denominator)
-        top, bottom = (_number(float(part)) for part in parts)
+        terms = (scale.quantum.numerator, scale.quantum.denominator)
+        top, bottom = (_number(float(expression)) for expression in terms)
         k = f"CAST({self._k} AS {sql.double})"
         return {sql.name("sum_sq"): f"SUM({k} * {k}) * {top} / {bottom} * {top} / {bottom}"}
 
@@ -271,14 +274,14 @@ class _Writer:
         top, bottom = _number(float(quantum.numerator)), _number(float(quantum.denominator))
         summed = sql.total.format(k=self._k)
         total = f"CAST({summed} AS {sql.double}) * {top} / {bottom}"
-        parts = {name: name for name in names} | {"n": "COUNT(*)", sql.name("sum"): total}
-        parts |= self._squares()
-        return f"{_select(parts, 'keyed', indent='')}\nGROUP BY {', '.join(names)}"
+        selected = {name: name for name in names} | {"n": "COUNT(*)", sql.name("sum"): total}
+        selected |= self._squares()
+        return f"{_select(selected, 'keyed', indent='')}\nGROUP BY {', '.join(names)}"
 
     def _comment(self) -> str:
-        return "\n".join(f"-- {line}" for line in self._said())
+        return "\n".join(f"-- {line}" for line in self._comment_lines())
 
-    def _said(self) -> Iterable[str]:
+    def _comment_lines(self) -> Iterable[str]:
         rules, columns = self._rules, self._columns
         scale, select = rules.scale, rules.select
         unit = rules.privacy_unit
@@ -308,9 +311,9 @@ class _Writer:
         yield "min_users and top are applied by from_sums."
 
 
-def _unused_name(name: str, taken: Iterable[str]) -> str:
+def _unused_name(name: str, used_names: Iterable[str]) -> str:
     """Return a name that none of those taken is, whatever the case of its letters."""
-    while name in {other.lower() for other in taken}:
+    while name in {used.lower() for used in used_names}:
         name += "_"
     return name
 
@@ -318,8 +321,8 @@ def _unused_name(name: str, taken: Iterable[str]) -> str:
 def _needs_wall(rules: Rules) -> bool:
     """Return whether the local wall clock of a record is needed."""
     slots = isinstance(rules.cells, Cells) and rules.cells.seconds is not None
-    chosen = rules.select.hours is not None or rules.select.dates is not None
-    return slots or chosen or rules.privacy_unit != "user"
+    selects = rules.select.hours is not None or rules.select.dates is not None
+    return slots or selects or rules.privacy_unit != "user"
 
 
 def _python_call(cells: Cells | Labels) -> str:
@@ -341,11 +344,14 @@ def _number(value: float) -> str:
 
 
 def _select(
-    parts: dict[str, str], source: str, tests: Iterable[str] = (), indent: str = "  "
+    columns: dict[str, str], source: str, tests: Iterable[str] = (), indent: str = "  "
 ) -> str:
     """Return a SELECT, a line for each column and each test."""
-    named = (part if part == name else f"{part} AS {name}" for name, part in parts.items())
-    text = f"SELECT\n  {f',{chr(10)}  '.join(named)}\nFROM {source}"
-    where = "\n  AND ".join(tests)
-    text += f"\nWHERE {where}" if where else ""
+    select_list = (
+        expression if expression == name else f"{expression} AS {name}"
+        for name, expression in columns.items()
+    )
+    text = f"SELECT\n  {f',{chr(10)}  '.join(select_list)}\nFROM {source}"
+    condition = "\n  AND ".join(tests)
+    text += f"\nWHERE {condition}" if condition else ""
     return "\n".join(indent + line for line in text.split("\n"))

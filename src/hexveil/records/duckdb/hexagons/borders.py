@@ -38,14 +38,14 @@ def tangents(pairs: Names, per_degree: float, close: float) -> Floats:
     """
     names, place = np.unique(pairs, return_inverse=True)
     rings = _rings(names)
-    first, second = (rings[one] for one in place.reshape(pairs.shape))
-    apart = np.abs(first[:, :, None] - second[:, None]).max(axis=3).min(axis=2)
-    shared = apart * per_degree < close
+    ring_a, ring_b = (rings[row] for row in place.reshape(pairs.shape))
+    distance = np.abs(ring_a[:, :, None] - ring_b[:, None]).max(axis=3).min(axis=2)
+    shared = distance * per_degree < close
     usable = shared.sum(axis=1) == 2
-    ends = np.take_along_axis(first, np.argsort(~shared, kind="stable")[:, :2, None], axis=1)
+    ends = np.take_along_axis(ring_a, np.argsort(~shared, kind="stable")[:, :2, None], axis=1)
     normal = np.cross(_vectors(ends[:, 0]), _vectors(ends[:, 1]))
     middle = ends.mean(axis=1)
-    normal *= np.sign((normal * _vectors(first.mean(axis=1))).sum(axis=1))[:, None]
+    normal *= np.sign((normal * _vectors(ring_a.mean(axis=1))).sum(axis=1))[:, None]
     value = (normal * _vectors(middle)).sum(axis=1)
     slope = _slopes(normal, middle)
     constant = value - slope[0] * middle[:, 1] - slope[1] * middle[:, 0]
@@ -58,12 +58,12 @@ def _rings(names: Names) -> Floats:
 
     Not numbers where there are more or fewer.
     """
-    found = np.full((names.size, CORNERS, 2), np.nan)
+    rings = np.full((names.size, CORNERS, 2), np.nan)
     for i, name in enumerate(names.tolist()):
         ring = hexagons.outline(name)
         if len(ring) == CORNERS:
-            found[i] = ring
-    return found
+            rings[i] = ring
+    return rings
 
 
 def _vectors(places: Floats) -> Floats:
@@ -77,4 +77,6 @@ def _slopes(normal: Floats, places: Floats) -> Floats:
     b, a = np.radians(places.T)
     north = np.stack((-np.sin(a) * np.cos(b), -np.sin(a) * np.sin(b), np.cos(a)), axis=-1)
     east = np.stack((-np.cos(a) * np.sin(b), np.cos(a) * np.cos(b), np.zeros_like(a)), axis=-1)
-    return np.stack([(normal * one).sum(axis=1) for one in (north, east)]) * (math.pi / 180.0)
+    return np.stack([(normal * direction).sum(axis=1) for direction in (north, east)]) * (
+        math.pi / 180.0
+    )

@@ -79,12 +79,14 @@ class PixelLookup:
         """Return the hexagon of each place as uint64; null for a null place."""
         if self._resolution < COARSEST or not len(lat):
             return hexagons.of_places(lat, lon, self._resolution)
-        lats, lons = (np.asarray(part.to_numpy(zero_copy_only=False)) for part in _whole(lat, lon))
+        lats, lons = (
+            np.asarray(column.to_numpy(zero_copy_only=False)) for column in _contiguous(lat, lon)
+        )
         if lat.null_count or lon.null_count:
             absent = np.isnan(lats) | np.isnan(lons)
-            found = np.zeros(lats.size, dtype=np.uint64)
-            found[~absent] = self._of_arrays(lats[~absent], lons[~absent])
-            return pa.array(found, mask=absent)
+            hexagon = np.zeros(lats.size, dtype=np.uint64)
+            hexagon[~absent] = self._of_arrays(lats[~absent], lons[~absent])
+            return pa.array(hexagon, mask=absent)
         return pa.array(self._of_arrays(lats, lons))
 
     @property
@@ -95,21 +97,21 @@ class PixelLookup:
     def numbers(self, lat: Floats, lon: Floats) -> Codes:
         """Return the number of each place's hexagon, which stays the same; see `names`."""
         if self._resolution < COARSEST:
-            found = compute_hexagons(lat, lon, self._resolution)
+            hexagon = compute_hexagons(lat, lon, self._resolution)
             with self._lock:
-                return self._raster.numbers.of(found)
-        number, rest, computed = self._decide(lat, lon)
-        if rest.size:
+                return self._raster.numbers.of(hexagon)
+        number, undecided, computed = self._decide(lat, lon)
+        if undecided.size:
             with self._lock:
-                number[rest] = self._raster.numbers.of(computed)
+                number[undecided] = self._raster.numbers.of(computed)
         return number
 
     def _of_arrays(self, lat: Floats, lon: Floats) -> Names:
-        number, rest, computed = self._decide(lat, lon)
+        number, undecided, computed = self._decide(lat, lon)
         # Read after the numbers, and grown before they are given out.
-        found: Names = self._raster.numbers.names[number]
-        found[rest] = computed
-        return found
+        hexagon: Names = self._raster.numbers.names[number]
+        hexagon[undecided] = computed
+        return hexagon
 
     def _decide(self, lat: Floats, lon: Floats) -> tuple[Codes, NDArray[np.int64], Names]:
         """Return each place's number, 0 at those that were computed; which these are; theirs."""
@@ -117,26 +119,26 @@ class PixelLookup:
         row: Places = ((lat + 90.0) * self._raster.per_degree).astype(np.uint32)
         column: Places = ((lon + 180.0) * self._raster.per_degree).astype(np.uint32)
         place, tag = self._place(row >> np.uint32(TILE_BITS), column >> np.uint32(TILE_BITS))
-        there = self._tag.take(place) == tag
+        is_filled = self._tag.take(place) == tag
         # Read after the tags, and before what they stand for: that is made in the other order.
-        at = self._slot.take(place)
-        at <<= 2 * TILE_BITS
+        position = self._slot.take(place)
+        position <<= 2 * TILE_BITS
         row &= TILE - 1
         row <<= TILE_BITS
         column &= TILE - 1
-        at |= row.view(np.int32)
-        at |= column.view(np.int32)
-        code = self._code.take(at)
-        all_there = bool(there.all())
+        position |= row.view(np.int32)
+        position |= column.view(np.int32)
+        code = self._code.take(position)
+        all_there = bool(is_filled.all())
         if not all_there:
-            code[~there] = 0
+            code[~is_filled] = 0
         number = _decide_by_line(self._raster.known, code, lat, lon)
-        rest = np.flatnonzero(number == 0)
-        computed = compute_hexagons(lat[rest], lon[rest], self._resolution)
+        undecided = np.flatnonzero(number == 0)
+        computed = compute_hexagons(lat[undecided], lon[undecided], self._resolution)
         self._asked += lat.size
         if not all_there:
-            self._learn(lat[~there], lon[~there])
-        return number, rest, computed
+            self._learn(lat[~is_filled], lon[~is_filled])
+        return number, undecided, computed
 
     def _place(self, row: Places, column: Places) -> tuple[Places, Places]:
         """Return each tile's place in the hash table, and the tag that identifies it there."""
@@ -151,8 +153,8 @@ class PixelLookup:
         """Count places in tiles that are not filled, and fill those that are frequent."""
         usable = np.abs(lat) < LARGEST_LATITUDE
         row, column = (
-            ((part[usable] + over) * self._raster.per_degree).astype(np.int64) >> TILE_BITS
-            for part, over in ((lat, 90.0), (lon, 180.0))
+            ((degrees[usable] + offset) * self._raster.per_degree).astype(np.int64) >> TILE_BITS
+            for degrees, offset in ((lat, 90.0), (lon, 180.0))
         )
         names, counts = np.unique((row << 32) + column, return_counts=True)
         with self._lock:
@@ -173,18 +175,18 @@ class PixelLookup:
         free: dict[int, tuple[int, np.uint32]] = {}
         for tile in tiles[: max(MAX_TILES - self._filled, 0)]:
             row, column = divmod(tile, 1 << 32)
-            (where,), (tag,) = self._place(
+            (place,), (tag,) = self._place(
                 np.array([row], np.uint32), np.array([column], np.uint32)
             )
-            if self._tag[where] == _NO_TAG:
-                free.setdefault(int(where), (tile, tag))
+            if self._tag[place] == _NO_TAG:
+                free.setdefault(int(place), (tile, tag))
         if not free:
             return
         end = self._filled + len(free)
         if end > len(self._code):
-            more = np.zeros((max(end, 2 * len(self._code)), TILE * TILE), dtype=np.int32)
-            more[: self._filled] = self._code[: self._filled]
-            self._code = more
+            grown = np.zeros((max(end, 2 * len(self._code)), TILE * TILE), dtype=np.int32)
+            grown[: self._filled] = self._code[: self._filled]
+            self._code = grown
         self._code[self._filled : end] = self._raster.codes(
             np.array([tile for tile, _ in free.values()])
         )
@@ -195,13 +197,13 @@ class PixelLookup:
             self._tag[place] = tag
 
 
-def _decide_by_line(known: BorderLines, code: Codes, lat: Floats, lon: Floats) -> Codes:
+def _decide_by_line(lines: BorderLines, code: Codes, lat: Floats, lon: Floats) -> Codes:
     """Return the number of the hexagon that a pixel's code decides for each place; 0 is none."""
     pair = np.flatnonzero(code < 0)
-    which = -code[pair]
-    away = _signed_distance(known.line[:, which], lat[pair], lon[pair])
-    side = np.where(away > MARGIN, known.first[which], known.second[which])
-    side[np.abs(away) <= MARGIN] = 0
+    line = -code[pair]
+    distance = _signed_distance(lines.line[:, line], lat[pair], lon[pair])
+    side = np.where(distance > MARGIN, lines.hexagon_a[line], lines.hexagon_b[line])
+    side[np.abs(distance) <= MARGIN] = 0
     code[pair] = side
     return code
 
@@ -211,5 +213,5 @@ def _signed_distance(line: Floats, lat: Floats, lon: Floats) -> Floats:
     return np.asarray(line[0] + line[1] * lat + line[2] * lon)
 
 
-def _whole(*parts: pa.Array) -> list[pa.Array]:
+def _contiguous(*parts: pa.Array) -> list[pa.Array]:
     return [p.combine_chunks() if isinstance(p, pa.ChunkedArray) else p for p in parts]

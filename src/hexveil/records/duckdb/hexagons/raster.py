@@ -78,8 +78,8 @@ class BorderLines:
         longitude.
     """
 
-    first: Codes
-    second: Codes
+    hexagon_a: Codes
+    hexagon_b: Codes
     line: Floats
 
     @classmethod
@@ -118,14 +118,16 @@ class HexagonNumbers:
         return number
 
     def _sought(self, hexagon: Names) -> Codes:
-        found, where = np.unique(hexagon, return_inverse=True)
-        known = self._number
-        new = [name for name in found.tolist() if name not in known]
+        distinct, inverse = np.unique(hexagon, return_inverse=True)
+        number_of = self._number
+        new = [name for name in distinct.tolist() if name not in number_of]
         if new:
-            known.update(zip(new, range(len(known) + 1, len(known) + 1 + len(new)), strict=True))
+            number_of.update(
+                zip(new, range(len(number_of) + 1, len(number_of) + 1 + len(new)), strict=True)
+            )
             self.names = np.concatenate((self.names, np.array(new, dtype=np.uint64)))
-        number = np.array([known[name] for name in found.tolist()], dtype=np.int32)
-        return np.asarray(number[where.ravel()])
+        number = np.array([number_of[name] for name in distinct.tolist()], dtype=np.int32)
+        return np.asarray(number[inverse.ravel()])
 
 
 class Raster:
@@ -167,21 +169,21 @@ class Raster:
             lons = np.broadcast_to(lon[:, None, :], shape).ravel()
             corner = self.numbers.of(compute_hexagons(lats, lons, self._resolution)).reshape(shape)
             low, high = _over_blocks(np.minimum, corner), _over_blocks(np.maximum, corner)
-            whole = np.where(low == high, low, 0).repeat(size, axis=1).repeat(size, axis=2)
+            pixel_code = np.where(low == high, low, 0).repeat(size, axis=1).repeat(size, axis=2)
             if lines:
                 squares = _squares(corner, low, high)
                 ends = [
-                    (self._degrees(start[squares.tile] + 2 * at, np.arange(-2, 5), over))
-                    for start, at, over in (
+                    (self._degrees(start[squares.tile] + 2 * index, np.arange(-2, 5), offset))
+                    for start, index, offset in (
                         (row, squares.row, 90.0),
                         (column, squares.column, 180.0),
                     )
                 ]
-                found = self._split(squares, *ends)
+                split = self._split(squares, *ends)
                 for i, j in np.ndindex(2, 2):
-                    at = squares.tile, 2 * squares.row + i, 2 * squares.column + j
-                    whole[at] = found[:, i, j]
-            code[fit] = whole
+                    index = squares.tile, 2 * squares.row + i, 2 * squares.column + j
+                    pixel_code[index] = split[:, i, j]
+            code[fit] = pixel_code
         return code.reshape(tiles.size, TILE * TILE)
 
     def _degrees(self, start: NDArray[np.int64], steps: NDArray[np.int64], over: float) -> Floats:
@@ -204,50 +206,58 @@ class Raster:
         names = squares.hexagons
         three = np.flatnonzero(names[:, 2] != names[:, 1])
         agreed = np.ones(len(names), dtype=np.bool_)
-        there = np.ones((3, len(names), 2, 2), dtype=np.bool_)
-        there[2] = False
-        there[2, three] = True
+        possible = np.ones((3, len(names), 2, 2), dtype=np.bool_)
+        possible[2] = False
+        possible[2, three] = True
         pairs = np.zeros((3, len(names)), dtype=np.int64)
-        for a, b, of in ((0, 1, slice(None)), (1, 2, three), (0, 2, three)):
-            pair = self._pairs(names[of, a], names[of, b])
-            pairs[a + b - 1, of] = pair
+        for a, b, selected in ((0, 1, slice(None)), (1, 2, three), (0, 2, three)):
+            pair = self._pairs(names[selected, a], names[selected, b])
+            pairs[a + b - 1, selected] = pair
             line = self.known.line[:, pair, None]
-            north, east = line[0] + line[1] * lat[of], line[2] * lon[of]
-            agreed[of] &= _lines_agree(squares.corner[of], names[of, a], names[of, b], north, east)
+            north, east = line[0] + line[1] * lat[selected], line[2] * lon[selected]
+            agreed[selected] &= _lines_agree(
+                squares.corner[selected], names[selected, a], names[selected, b], north, east
+            )
             # Both are false where there is no line.
-            there[b, of] &= ~(_over_pixels(np.minimum, north, east) > MARGIN)
-            there[a, of] &= ~(_over_pixels(np.maximum, north, east) < -MARGIN)
-        left = there.sum(axis=0) * agreed[:, None, None]
+            possible[b, selected] &= ~(_over_pixels(np.minimum, north, east) > MARGIN)
+            possible[a, selected] &= ~(_over_pixels(np.maximum, north, east) < -MARGIN)
+        n_possible = possible.sum(axis=0) * agreed[:, None, None]
         code = np.zeros((len(names), 2, 2), dtype=np.int32)
         for i in range(3):
-            at = np.nonzero(there[i] & (left == 1))
-            code[at] = names[at[0], i]
+            index = np.nonzero(possible[i] & (n_possible == 1))
+            code[index] = names[index[0], i]
         lined = np.isfinite(self.known.line[0, pairs])
         for a, b in ((0, 1), (1, 2), (0, 2)):
-            at = np.nonzero(there[a] & there[b] & (left == 2) & lined[a + b - 1, :, None, None])
-            code[at] = -pairs[a + b - 1, at[0]]
+            index = np.nonzero(
+                possible[a] & possible[b] & (n_possible == 2) & lined[a + b - 1, :, None, None]
+            )
+            code[index] = -pairs[a + b - 1, index[0]]
         return code
 
     def _pairs(self, low: Codes, high: Codes) -> NDArray[np.int64]:
         """Return which of the known lines is between each two hexagons; new ones get known."""
-        key, where = np.unique((low.astype(np.int64) << 32) | high, return_inverse=True)
-        new = np.array([one for one in key.tolist() if one not in self._line_of], dtype=np.int64)
+        key, inverse = np.unique((low.astype(np.int64) << 32) | high, return_inverse=True)
+        new = np.array([pair for pair in key.tolist() if pair not in self._line_of], dtype=np.int64)
         if new.size:
             sides = (new >> 32).astype(np.int32), (new & 0xFFFFFFFF).astype(np.int32)
             known, names = self.known, self.numbers.names
             self._line_of.update(
-                zip(new.tolist(), range(known.first.size, known.first.size + new.size), strict=True)
+                zip(
+                    new.tolist(),
+                    range(known.hexagon_a.size, known.hexagon_a.size + new.size),
+                    strict=True,
+                )
             )
             line = tangents(
                 np.stack([names[side] for side in sides]), self.per_degree, MARGIN / 100.0
             )
             self.known = BorderLines(
-                np.concatenate((known.first, sides[0])),
-                np.concatenate((known.second, sides[1])),
+                np.concatenate((known.hexagon_a, sides[0])),
+                np.concatenate((known.hexagon_b, sides[1])),
                 np.concatenate((known.line, line), axis=1),
             )
-        found = np.array([self._line_of[one] for one in key.tolist()], dtype=np.int64)
-        return np.asarray(found[where.ravel()])
+        number = np.array([self._line_of[pair] for pair in key.tolist()], dtype=np.int64)
+        return np.asarray(number[inverse.ravel()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,24 +287,30 @@ def _squares(corner: Codes, low: Codes, high: Codes) -> _Squares:
     four = np.arange(4)
     rows, columns = row[:, None] + four.repeat(4), column[:, None] + np.tile(four, 4)
     around = corner[tile[:, None], rows, columns]
-    second = np.where(around > low, around, high).min(axis=1, keepdims=True)
-    few = ((around == low) | (around == second) | (around == high)).all(axis=1)
-    names = np.concatenate((low, second, high), axis=1)
-    return _Squares(tile[few], row[few], column[few], around[few], names[few])
+    middle = np.where(around > low, around, high).min(axis=1, keepdims=True)
+    at_most_three = ((around == low) | (around == middle) | (around == high)).all(axis=1)
+    names = np.concatenate((low, middle, high), axis=1)
+    return _Squares(
+        tile[at_most_three],
+        row[at_most_three],
+        column[at_most_three],
+        around[at_most_three],
+        names[at_most_three],
+    )
 
 
 def _lines_agree(corner: Codes, low: Codes, high: Codes, north: Floats, east: Floats) -> Flags:
     """Return whether a line has the corners of blocks that are in its hexagons on their sides."""
-    away = north[:, ::2, None] + east[:, None, ::2]
-    corner = corner.reshape(away.shape)
-    wrong = (away < -MARGIN) & (corner == low[:, None, None])
-    wrong |= (away > MARGIN) & (corner == high[:, None, None])
-    return np.asarray(~wrong.any(axis=(1, 2)))
+    distance = north[:, ::2, None] + east[:, None, ::2]
+    corner = corner.reshape(distance.shape)
+    contradicts = (distance < -MARGIN) & (corner == low[:, None, None])
+    contradicts |= (distance > MARGIN) & (corner == high[:, None, None])
+    return np.asarray(~contradicts.any(axis=(1, 2)))
 
 
 def _over_pixels(choose: np.ufunc, north: Floats, east: Floats) -> Floats:
     """Return the least or largest of north + east in each pixel of the square amid a block."""
-    rows, columns = (choose(part[:, 2:4], part[:, 3:5]) for part in (north, east))
+    rows, columns = (choose(slope[:, 2:4], slope[:, 3:5]) for slope in (north, east))
     return np.asarray(rows[:, :, None] + columns[:, None, :])
 
 
@@ -307,5 +323,5 @@ def _over_blocks(choose: np.ufunc, corner: Codes) -> Codes:
 
 def compute_hexagons(lat: Floats, lon: Floats, resolution: int) -> Names:
     """Return the hexagon of each place, computed."""
-    found = hexagons.of_places(pa.array(lat), pa.array(lon), resolution)
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.uint64)
+    hexagon = hexagons.of_places(pa.array(lat), pa.array(lon), resolution)
+    return np.asarray(hexagon.to_numpy(zero_copy_only=False), dtype=np.uint64)

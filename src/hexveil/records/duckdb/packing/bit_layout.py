@@ -44,18 +44,18 @@ class Field:
 
     name: str
     expression: str
-    least: int
+    smallest: int
     largest: int
     step: int
 
     @property
     def bits(self) -> int:
         """Number of bits of the largest value."""
-        return ((self.largest - self.least) // self.step).bit_length()
+        return ((self.largest - self.smallest) // self.step).bit_length()
 
     def read(self, packed: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Decode the values of the field."""
-        return packed.astype(np.int64) * self.step + self.least
+        return packed.astype(np.int64) * self.step + self.smallest
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ class Layout:
         None can be, unless the records change after it was looked up how far they reach: then a
         number that its bits cannot hold would be taken for a neighbour's.
         """
-        found, tests = "CAST(0 AS BIGINT)", []
+        number, tests = "CAST(0 AS BIGINT)", []
         for i, field in enumerate(self.fields):
-            counted = f"(packed{i} - ({field.least}))"
+            counted = f"(packed{i} - ({field.smallest}))"
             counted = f"({counted} // {field.step})" if field.step > 1 else counted
-            found = f"({found} * {1 << field.bits} + {counted})"
-            tests.append(f"packed{i} BETWEEN {field.least} AND {field.largest}")
-        return f"CASE WHEN {' AND '.join(tests)} THEN {found} END"
+            number = f"({number} * {1 << field.bits} + {counted})"
+            tests.append(f"packed{i} BETWEEN {field.smallest} AND {field.largest}")
+        return f"CASE WHEN {' AND '.join(tests)} THEN {number} END"
 
 
 def make_layout(
@@ -112,18 +112,18 @@ def make_layout(
     ends: list[int | None] = []  # least and largest of each
     if clocked:
         columns = ", ".join(f"min({e}), max({e})" for e in clocked.values())
-        found = session.rows(
+        row = session.rows(
             f"SELECT {columns} FROM ({source.raw}) "
             f"WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
         )[0]
-        ends = [None if end is None else int(str(end)) for end in found]
+        ends = [None if end is None else int(str(end)) for end in row]
     fields = {}
     for i, (name, expression) in enumerate(clocked.items()):
-        first, last = ends[2 * i : 2 * i + 2]
-        if first is None or last is None:
+        lowest, highest = ends[2 * i : 2 * i + 2]
+        if lowest is None or highest is None:
             return None
         step = _step(rules) if name in grouping.cell else 1
-        fields[name] = Field(name, expression, first, last, step)
+        fields[name] = Field(name, expression, lowest, highest, step)
     user = Field("user_id", "number", 0, max(users - 1, 0), 1)
     return Layout(
         (*labels, *(fields[name] for name in grouping.cell if name in fields)),
@@ -134,31 +134,36 @@ def make_layout(
 
 def _number_labels(session: Session, source: ValidatedRecords) -> tuple[Field, ...]:
     """Return the field of labels, all combinations numbered in the order of their bytes."""
-    named = {f"raw_label{i}": name for i, name in enumerate(source.places)}
-    found = _number(session, source, LABELS, named, COMBINATION)
-    return (Field(COMBINATION, COMBINATION, 0, max(found - 1, 0), 1),)
+    column_names = {f"raw_label{i}": name for i, name in enumerate(source.places)}
+    n_labels = _number(session, source, LABELS, column_names, COMBINATION)
+    return (Field(COMBINATION, COMBINATION, 0, max(n_labels - 1, 0), 1),)
 
 
 def _number(
-    session: Session, source: ValidatedRecords, table: str, named: dict[str, str], number: str
+    session: Session,
+    source: ValidatedRecords,
+    table: str,
+    column_names: dict[str, str],
+    number: str,
 ) -> int:
     """Create a table of the distinct texts of raw columns, in order; return their number.
 
     Whole numbers are told apart in place of their texts, and stand beside them.
     """
-    keys = [key_column(source, name) for name in named]
+    keys = [key_column(source, name) for name in column_names]
     columns = [f"{key} AS {key}" for key in keys if key.startswith(INTEGER_KEY_PREFIX)]
     texts = [
-        f"CAST({key} AS VARCHAR) AS {named[name]}"
+        f"CAST({key} AS VARCHAR) AS {column_names[name]}"
         if key.startswith(INTEGER_KEY_PREFIX)
         else f"{key} AS {text}"
-        for key, (name, text) in zip(keys, named.items(), strict=True)
+        for key, (name, text) in zip(keys, column_names.items(), strict=True)
     ]
     present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT *, row_number() OVER (ORDER BY "
-        f"{', '.join(named.values())}) - 1 AS {number} FROM (SELECT {', '.join(columns + texts)} "
-        f"FROM (SELECT DISTINCT {', '.join(keys)} FROM ({source.raw})) WHERE {present})"
+        f"{', '.join(column_names.values())}) - 1 AS {number} FROM ("
+        f"SELECT {', '.join(columns + texts)} FROM ("
+        f"SELECT DISTINCT {', '.join(keys)} FROM ({source.raw})) WHERE {present})"
     )
     return int(str(session.rows(f"SELECT count(*) FROM {table}")[0][0]))
 
@@ -170,15 +175,15 @@ def key_column(source: ValidatedRecords, name: str) -> str:
 
 def join_numbers(source: ValidatedRecords) -> str:
     """Return the joins that give records the numbers of their users and labels."""
-    found = f" LEFT JOIN {USERS} USING ({key_column(source, 'user_id')})"
+    of_users = f" LEFT JOIN {USERS} USING ({key_column(source, 'user_id')})"
     if not source.labelled:
-        return found
+        return of_users
     keys = [key_column(source, f"raw_label{i}") for i in range(len(source.places))]
-    there = [
+    columns = [
         key if key.startswith(INTEGER_KEY_PREFIX) else f"place{key.removeprefix('raw_label')}"
         for key in keys
     ]
-    return f"{found} LEFT JOIN {LABELS} USING ({', '.join(there)})"
+    return f"{of_users} LEFT JOIN {LABELS} USING ({', '.join(columns)})"
 
 
 def _step(rules: Rules) -> int:

@@ -66,7 +66,12 @@ PLACES = 1 << 15
 
 
 def pack(
-    session: Session, source: ValidatedRecords, grouping: GroupKeys, rules: Rules, *, alone: bool
+    session: Session,
+    source: ValidatedRecords,
+    grouping: GroupKeys,
+    rules: Rules,
+    *,
+    deduplicated: bool,
 ) -> PackedPairs | None:
     """Return the pairs of validated records; None if the engine should group them.
 
@@ -86,14 +91,14 @@ def pack(
     records = int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
     if not MIN_RECORDS <= records <= MAX_PASSES * session.sortable:
         return None
-    if alone:  # without repeats there is text alone
+    if deduplicated:  # without repeats there is text alone
         source = replace(source, twins=())
     layout = make_layout(session, source, grouping, rules)
     # A number below 0 says why a record is left out.
     if layout is None or layout.below > _BITS - (HEXAGON_BITS if placed else 1):
         return None
-    parts = _user_ranges(session, source, records)
-    if parts is None:
+    ranges = _user_ranges(session, source, records)
+    if ranges is None:
         return None
     pixels = None
     if isinstance(rules.cells, Cells):
@@ -101,8 +106,10 @@ def pack(
         pixels.expected = records
     pairs = _PairBuilder(layout, pixels, squares=squares_fit(1, rules.scale))
     with session.sharing():
-        for part in parts:
-            if not pairs.add(session, _query(source, layout, part, alone=alone), part):
+        for user_range in ranges:
+            if not pairs.add(
+                session, _query(source, layout, user_range, deduplicated=deduplicated), user_range
+            ):
                 return None
     return pairs.packed(session)
 
@@ -111,24 +118,24 @@ def _user_ranges(
     session: Session, source: ValidatedRecords, records: int
 ) -> list[_UserRange] | None:
     """Split users into ranges that are sorted at once; None if one user has too many records."""
-    most = session.sortable
-    if records <= most:
-        return [_UserRange(0, 0, records, last=True)]
+    capacity = session.sortable
+    if records <= capacity:
+        return [_UserRange(0, 0, records, is_last=True)]
     counts = session.arrow(
         f"SELECT number, count(*) AS n FROM ({source.raw}) JOIN {USERS} "
         f"USING ({key_column(source, 'user_id')}) "
         "GROUP BY number ORDER BY number"
     )["n"].to_numpy()
-    parts, first = [], 0
+    ranges, start = [], 0
     ends = np.cumsum(counts)
-    while first < counts.size:
-        before = int(ends[first - 1]) if first else 0
-        end = int(np.searchsorted(ends, before + most, side="right"))
-        if end == first:
+    while start < counts.size:
+        n_before = int(ends[start - 1]) if start else 0
+        end = int(np.searchsorted(ends, n_before + capacity, side="right"))
+        if end == start:
             return None
-        parts.append(_UserRange(first, end, int(ends[end - 1]) - before, end == counts.size))
-        first = end
-    return parts
+        ranges.append(_UserRange(start, end, int(ends[end - 1]) - n_before, end == counts.size))
+        start = end
+    return ranges
 
 
 @dataclass(frozen=True)
@@ -138,13 +145,15 @@ class _UserRange:
     The part that is first and last has all users.
     """
 
-    first: int
+    start: int
     end: int
     records: int
-    last: bool
+    is_last: bool
 
 
-def _query(source: ValidatedRecords, layout: Layout, part: _UserRange, *, alone: bool) -> str:
+def _query(
+    source: ValidatedRecords, layout: Layout, user_range: _UserRange, *, deduplicated: bool
+) -> str:
     """Return the query of kept records: their places, and the bits below their hexagon.
 
     Of a part of the users; records that are left out are in the first part, the reason below 0,
@@ -152,13 +161,19 @@ def _query(source: ValidatedRecords, layout: Layout, part: _UserRange, *, alone:
     without their repeats, these are chosen first: fewer are compared with what is repeated.
     """
     places = "" if source.labelled else "".join(f"{name}, " for name in source.places)
-    some = f"reject_reason = 0 AND number >= {part.first} AND number < {part.end}"
-    if not part.first:
-        some = f"reject_reason <> 0 OR number < {part.end} OR number IS NULL"
-    chosen = join_numbers(source) + ("" if part.last and not part.first else f" WHERE {some}")
+    restriction = (
+        f"reject_reason = 0 AND number >= {user_range.start} AND number < {user_range.end}"
+    )
+    if not user_range.start:
+        restriction = f"reject_reason <> 0 OR number < {user_range.end} OR number IS NULL"
+    joins = join_numbers(source) + (
+        "" if user_range.is_last and not user_range.start else f" WHERE {restriction}"
+    )
     numbers = ("number", *([COMBINATION] * source.labelled))
     records = (
-        f"({deduplicated_query(source, chosen, numbers)})" if alone else f"({source.query}){chosen}"
+        f"({deduplicated_query(source, joins, numbers)})"
+        if deduplicated
+        else f"({source.query}){joins}"
     )
     return (
         f"SELECT {places}CASE WHEN reject_reason = 0 THEN {layout.expression} "
@@ -181,24 +196,24 @@ class _PairBuilder:
     def __init__(self, layout: Layout, pixels: PixelLookup | None, *, squares: bool) -> None:
         self._layout, self._pixels, self._squares = layout, pixels, squares
         self._left_out = np.zeros(1 << 8, dtype=np.int64)
-        self._found: list[PairSums] = []
+        self._sorted_pairs: list[PairSums] = []
         self._hexagons_in_order: Numbers | None = None
 
-    def add(self, session: Session, query: str, part: _UserRange) -> bool:
+    def add(self, session: Session, query: str, user_range: _UserRange) -> bool:
         """Sum the records of a range of users; return whether their hexagons fit."""
-        records, size = np.empty(part.records, dtype=np.uint64), 0
+        records, size = np.empty(user_range.records, dtype=np.uint64), 0
         for batch in session.stream(query):
             for start in range(0, len(batch), PLACES):
-                found = self._numbers(batch.slice(start, PLACES))
-                if found.size > records.size - size:
+                packed = self._numbers(batch.slice(start, PLACES))
+                if packed.size > records.size - size:
                     raise InputError(_CHANGED)
-                records[size : size + found.size] = found
-                size += found.size
+                records[size : size + packed.size] = packed
+                size += packed.size
             if self._hexagons.size > 1 << (_BITS - self._layout.below):
                 return False
         self._left_out[0] += size
         if size:
-            self._sort(records[:size], only=part.last and not part.first)
+            self._sort(records[:size], only=user_range.is_last and not user_range.start)
         return True
 
     def _sort(self, records: Numbers, *, only: bool) -> None:
@@ -206,9 +221,9 @@ class _PairBuilder:
         if only and self._pixels is not None:
             self._hexagons_in_order = renumber(records, self._layout.below, self._hexagons)
         records.sort()
-        found = sum_pairs(records, self._layout.value.bits, squares=self._squares)
+        pairs = sum_pairs(records, self._layout.value.bits, squares=self._squares)
         # While others are sorted, the room of these records must be free.
-        self._found.append(found if only else found.apart())
+        self._sorted_pairs.append(pairs if only else pairs.copy())
 
     def _numbers(self, batch: pa.RecordBatch) -> Numbers:
         """Return kept records as packed numbers, and count those that are left out."""
@@ -219,14 +234,14 @@ class _PairBuilder:
         if below.min(initial=0) < 0:
             out = below < 0
             self._left_out += np.bincount(-below[out], minlength=self._left_out.size)
-            columns = [part[~out] for part in columns]
+            columns = [column[~out] for column in columns]
         *place, below = columns
         if self._pixels is None:
             return np.asarray(below.view(np.uint64))
-        found = self._pixels.numbers(*place).astype(np.int64)
-        found <<= self._layout.below
-        found |= below
-        return np.asarray(found.view(np.uint64))
+        numbers = self._pixels.numbers(*place).astype(np.int64)
+        numbers <<= self._layout.below
+        numbers |= below
+        return np.asarray(numbers.view(np.uint64))
 
     @property
     def _hexagons(self) -> Numbers:
@@ -235,11 +250,11 @@ class _PairBuilder:
 
     def packed(self, session: Session) -> PackedPairs | None:
         """Return all pairs in order; None if there is none."""
-        if not self._found:
+        if not self._sorted_pairs:
             return None
-        found, hexagons = self._found[0], self._hexagons_in_order
-        if len(self._found) > 1 or (self._pixels is not None and hexagons is None):
+        pairs, hexagons = self._sorted_pairs[0], self._hexagons_in_order
+        if len(self._sorted_pairs) > 1 or (self._pixels is not None and hexagons is None):
             names = None if self._pixels is None else self._hexagons
             bits = self._layout.below - self._layout.value.bits
-            found, hexagons = merge_sorted(self._found, names, bits)
-        return unpack(session, found, hexagons, self._layout, self._left_out)
+            pairs, hexagons = merge_sorted(self._sorted_pairs, names, bits)
+        return unpack(session, pairs, hexagons, self._layout, self._left_out)

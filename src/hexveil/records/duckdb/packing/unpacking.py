@@ -59,26 +59,26 @@ class PackedPairs:
     sums: dict[str, Whole]
     left_out: dict[int, int]
 
-    def pairs(self, chosen: Whole, names: Sequence[str]) -> pa.Table:
+    def pairs(self, selected: Whole, names: Sequence[str]) -> pa.Table:
         """Return the pairs in the chosen cells, which are rows of `cells`, numbered as chosen."""
         columns: dict[str, Any] = {n: self.sums[n] for n in ("n", *names)}
         columns |= {"cell": self.cell, "unit": self.unit}
-        if chosen.size < self.cells.num_rows:
+        if selected.size < self.cells.num_rows:
             number = np.full(self.cells.num_rows, -1)
-            number[chosen] = np.arange(chosen.size)
+            number[selected] = np.arange(selected.size)
             columns["cell"] = number[self.cell]
-            kept = np.flatnonzero(columns["cell"] >= 0)
-            columns = {name: column[kept] for name, column in columns.items()}
+            rows = np.flatnonzero(columns["cell"] >= 0)
+            columns = {name: column[rows] for name, column in columns.items()}
         return pa.table(columns)
 
     def single_records(self) -> tuple[int, int]:
         """Return how many users there are, and how many of them have a single record."""
         names = self.units["user_id"].combine_chunks()
         # Units of one user, its days or weeks, follow each other.
-        first = np.ones(len(names), dtype=np.bool_)
+        is_start = np.ones(len(names), dtype=np.bool_)
         if self.units.num_columns > 1:
-            first[1:] = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
-        user = np.cumsum(first) - 1
+            is_start[1:] = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
+        user = np.cumsum(is_start) - 1
         records = np.bincount(user[self.unit], weights=self.sums["n"])
         return int((records > 0).sum()), int((records == 1).sum())
 
@@ -91,7 +91,7 @@ class PackedPairs:
 
 
 def merge_sorted(
-    parts: list[PairSums], names: Numbers | None, bits: int
+    ranges: list[PairSums], names: Numbers | None, bits: int
 ) -> tuple[PairSums, Numbers | None]:
     """Return the pairs of all parts in order, and the hexagons that they number, in order.
 
@@ -104,12 +104,12 @@ def merge_sorted(
     bits : int
         Below a pair's hexagon.
     """
-    pair = np.concatenate([part.pair for part in parts])
+    pair = np.concatenate([sums_of_range.pair for sums_of_range in ranges])
     hexagons = None if names is None else renumber(pair, bits, names)
     order = np.argsort(pair)
     sums = {
-        name: np.concatenate([part.sums.pop(name) for part in parts])[order]
-        for name in tuple(parts[0].sums)
+        name: np.concatenate([sums_of_range.sums.pop(name) for sums_of_range in ranges])[order]
+        for name in tuple(ranges[0].sums)
     }
     return PairSums(pair[order], sums), hexagons
 
@@ -121,7 +121,7 @@ class PairSums:
     pair: Numbers
     sums: dict[str, Whole]
 
-    def apart(self) -> PairSums:
+    def copy(self) -> PairSums:
         """Return a copy, which frees the memory of the records."""
         return PairSums(self.pair.copy(), {name: sums.copy() for name, sums in self.sums.items()})
 
@@ -133,8 +133,8 @@ def renumber(packed: Numbers, below: int, names: Numbers) -> Numbers:
     rank[order] = np.arange(names.size, dtype=np.uint64)
     rank <<= np.uint64(below)
     for block in _blocks(packed.size):
-        part = packed[block]
-        part[:] = rank[part >> np.uint64(below)] | (part & _mask(below))
+        chunk = packed[block]
+        chunk[:] = rank[chunk >> np.uint64(below)] | (chunk & _mask(below))
     return names[order]
 
 
@@ -149,26 +149,26 @@ def sum_pairs(records: Numbers, value_bits: int, *, squares: bool) -> PairSums:
         stop = start + _BLOCK
         if stop < records.size:
             # No pair is cut in two: this part ends with all records of its last one.
-            last = records[stop - 1] | mask
-            stop = start + int(np.searchsorted(records[start:], last, side="right"))
-        part = records[start:stop]
-        k = (part & mask).view(np.int64)
-        pair = part >> value
-        first = _run_starts(pair)
-        rows = slice(size, size + first.size)
-        np.take(pair, first, out=records[rows], mode="clip")  # not past what was read
-        np.subtract(first[1:], first[:-1], out=sums["n"][rows][:-1])
-        sums["n"][rows.stop - 1] = pair.size - first[-1]
-        np.add.reduceat(k, first, out=sums["total"][rows])
+            last_of_pair = records[stop - 1] | mask
+            stop = start + int(np.searchsorted(records[start:], last_of_pair, side="right"))
+        chunk = records[start:stop]
+        k = (chunk & mask).view(np.int64)
+        pair = chunk >> value
+        starts = _run_starts(pair)
+        rows = slice(size, size + starts.size)
+        np.take(pair, starts, out=records[rows], mode="clip")  # not past what was read
+        np.subtract(starts[1:], starts[:-1], out=sums["n"][rows][:-1])
+        sums["n"][rows.stop - 1] = pair.size - starts[-1]
+        np.add.reduceat(k, starts, out=sums["total"][rows])
         if squares:
             k *= k
-            np.add.reduceat(k, first, out=sums["total_sq"][rows])
+            np.add.reduceat(k, starts, out=sums["total_sq"][rows])
         start, size = stop, rows.stop
-    return PairSums(records[:size], {name: part[:size] for name, part in sums.items()})
+    return PairSums(records[:size], {name: chunk[:size] for name, chunk in sums.items()})
 
 
 def unpack(
-    session: Session, found: PairSums, hexagons: Numbers | None, layout: Layout, left_out: Whole
+    session: Session, pairs: PairSums, hexagons: Numbers | None, layout: Layout, left_out: Whole
 ) -> PackedPairs:
     """Return the table of pairs that are in order; their numbers are used up.
 
@@ -182,21 +182,21 @@ def unpack(
     left_out : ndarray of int64
         How many records each reason covers.
     """
-    unit, units = _units_of(found.pair, layout.unit_bits)
-    cell = found.pair
+    unit, units = _units_of(pairs.pair, layout.unit_bits)
+    cell = pairs.pair
     cell >>= np.uint64(layout.unit_bits)
-    first = _run_starts(cell)
-    columns, named = _columns(layout.cell, cell[first])
+    starts = _run_starts(cell)
+    columns, hexagon_number = _columns(layout.cell, cell[starts])
     if hexagons is None:
         columns |= _labels(session, columns.pop(COMBINATION))
     else:
-        columns["hexagon"] = hexagons[named]
-    columns["users"] = users = np.diff(first, append=cell.size)
-    columns["records"] = np.add.reduceat(found.sums["n"], first)
-    number = np.repeat(np.arange(first.size), users)
+        columns["hexagon"] = hexagons[hexagon_number]
+    columns["users"] = users = np.diff(starts, append=cell.size)
+    columns["records"] = np.add.reduceat(pairs.sums["n"], starts)
+    number = np.repeat(np.arange(starts.size), users)
     reasons = {i: int(left_out[i]) for i in np.flatnonzero(left_out).tolist()}
     return PackedPairs(
-        pa.table(columns), _units(session, units, layout), number, unit, found.sums, reasons
+        pa.table(columns), _units(session, units, layout), number, unit, pairs.sums, reasons
     )
 
 
@@ -234,12 +234,12 @@ def _units_of(pair: Numbers, bits: int) -> tuple[Whole, Numbers]:
     if reach > max(unit.size, _MIN_TABLE):
         distinct, place = np.unique(unit, return_inverse=True)
         return place.ravel(), distinct.view(np.uint64)
-    there = np.zeros(reach, dtype=np.bool_)
-    there[unit] = True
-    place = np.cumsum(there) - 1
+    occurs = np.zeros(reach, dtype=np.bool_)
+    occurs[unit] = True
+    place = np.cumsum(occurs) - 1
     for block in _blocks(pair.size):
         unit[block] = place[unit[block]]
-    return unit, np.flatnonzero(there).view(np.uint64)
+    return unit, np.flatnonzero(occurs).view(np.uint64)
 
 
 def _run_starts(ordered: Numbers) -> Whole:

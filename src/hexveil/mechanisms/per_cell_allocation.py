@@ -275,6 +275,8 @@ class PerCell:
         best = self.allocate_at(problem, low)
         if best.losses().max() > limit:
             raise InputError("no loss of every cell keeps each user within epsilon.")
+        # Losses need not grow evenly with the cell loss (caps change by rank), but what is kept is
+        # checked exactly, so the search can only be less than optimal.
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
             allocation = self.allocate_at(problem, middle)

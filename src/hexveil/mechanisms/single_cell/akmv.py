@@ -51,6 +51,7 @@ class RangeUpToPoint:
 
     def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
         """Return both ends: see `ClippingRange.ends`."""
+        # Nothing is known of T = 0 but that it is public: noise of one quantum costs no accuracy.
         upper = np.maximum(self.points.points(earlier["extreme"][:, 0]), 1)
         return np.zeros_like(upper), upper
 
@@ -110,6 +111,7 @@ class AKMV(CellMechanism):
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         spent = epsilon * to_fraction(self.split, "split")
         mean_epsilon = epsilon - spent
+        # With fewer users than the rank the smallest sum is aimed at.
         target = max(cell.counts.size - math.ceil(1 / mean_epsilon), 0)
         sums = UserSums(cell.counts, cell.span)
         points = EvenPoints(sums.top, min(self.candidates, sums.top))

@@ -96,6 +96,7 @@ def integer_weights(weights: Floats, span: int, epsilon: Fraction) -> Ints:
     True
     """
     relative = weights / weights.max()
+    # Both the sum and its noise grow with the weights, and must stay within the room.
     room = INT64_ROOM / (span * (float(relative.sum()) + TAIL_SCALES / float(epsilon)))
     bits = max(min(WEIGHT_BITS, math.floor(math.log2(room))), 0)
     return np.asarray(np.floor(relative * 2.0**bits), dtype=np.int64)
@@ -136,6 +137,7 @@ class ArrayAveraging(CellMechanism):
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ArrayAverage:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         groups = group_users(cell.counts, epsilon, self.grouping, self.cap)
+        # Whole weights are public, and the estimate divides by their sum: they add no bias.
         weight = integer_weights(groups.weights, cell.span, epsilon)
         ends = np.zeros_like(weight), weight * cell.span
         stage = LinearSum("mean", cell.counts, weight, *ends, cell.span, epsilon)

@@ -101,6 +101,7 @@ class CellProblem:
             raise InputError(f"one mean per user is needed ({self.counts.size}).")
         lower, upper = self.bounds
         heights = (np.clip(means, lower, upper) - lower) * (self.span / (upper - lower))
+        # Made-up values: their sums are rounded to quanta as those of records are.
         total = np.rint(heights * self.counts).astype(np.int64)
         return PrivateSums(np.minimum(total, self.span * self.counts))
 

@@ -102,8 +102,10 @@ class ClippedMeanMechanism(CellMechanism):
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
         rank = self.rank(epsilon)
         if rank > cell.counts.size:
+            # Too few users for the rank: no stage, so that no value is read.
             return ClippedUserSums(cell, epsilon, (), 0)
         cap = int(np.sort(cell.counts)[-rank])
+        # In half quanta, so that the middle of the bounds is whole.
         half_width = cell.span * np.minimum(cell.counts, cap)
         middle = cell.span * cell.counts
         ends = middle - half_width, middle + half_width

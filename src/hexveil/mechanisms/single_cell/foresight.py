@@ -208,6 +208,7 @@ class Foresight(CellMechanism):
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> HuberMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
+        # Predicted in parts of the span: the same design whatever the quantum.
         sample, thinned_epsilon = _subsample(cell.counts, epsilon)
         scenarios = draw_scenarios(sample, self.spreads, self.within)
         predictions = [
@@ -223,6 +224,7 @@ def huber_mean(cell: CellProblem, epsilon: Fraction, design: HuberDesign) -> Hub
     ordered = np.sort(cell.counts)
     cap = ordered[math.ceil(design.cap * ordered.size) - 1] if design.cap else 1
     weights = np.minimum(cell.counts, cap)
+    # A user of median weight is clipped at the design's reach.
     reach = design.reach * float(np.median(weights)) * WEIGHT_GRAIN * cell.span
     middles = 2 * np.arange(design.candidates) + 1
     points = cell.span * middles // (2 * design.candidates)
@@ -301,6 +303,7 @@ def _outcomes(allocation: HuberMean, sums: PrivateSums) -> tuple[Floats, Floats]
     if isinstance(allocation.stages[0], BalancePoint):
         scale = allocation.stages[0].scale / COST_STEPS
         chance = selection_laws(np.abs(balance) / scores.max_sensitivity, scale)
+    # Fewer parts of the noise where each of many candidates has them.
     noise = NOISE if candidates == 1 else NOISE[2::5]
     noise = noise if allocation.mean_epsilon else np.zeros(1)
     drawn = allocation.relative_scales()[:, None] * noise

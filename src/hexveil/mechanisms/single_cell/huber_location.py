@@ -163,11 +163,13 @@ class BalancePoint(DrawnRow):
     @cached_property
     def user_sensitivity(self) -> Ints:
         """Largest change of any cost by each user."""
+        # Rounded up: the floor of a cost can move one step further than the quotient.
         steps = -(-COST_STEPS * self.scores.user_sensitivity // self.scores.max_sensitivity)
         return np.asarray(steps.max(axis=1))
 
     def costs(self, balance: Ints) -> Ints:
         """Return floor(Q |B|/r) without leaving 64 bits. PRIVATE."""
+        # Q |B| may leave 64 bits; whole part and remainder do not.
         quotient, remainder = np.divmod(np.abs(balance), self.scores.max_sensitivity)
         return np.asarray(
             COST_STEPS * quotient + COST_STEPS * remainder // self.scores.max_sensitivity

@@ -68,6 +68,7 @@ class RangeAroundMiddle:
     def around(self, selected: Ints) -> tuple[Ints, Ints]:
         """Return both ends, rounded outwards, for numbers of bins."""
         middle = self.bins.double_middles(selected)
+        # Rounded outwards: a range narrower than planned would clip more, not cost more.
         lower = np.maximum((middle - self.half_width) // 2, 0)
         upper = np.minimum(-(-(middle + self.half_width) // 2), self.bins.top)
         return lower, np.maximum(upper, lower + 1)
@@ -147,6 +148,7 @@ class Levy(CellMechanism):
         odds = 2.0 * groups.n_arrays / float(to_fraction(self.gamma, "gamma"))
         radius = math.sqrt(math.log(odds) / (2.0 * groups.cap))
         arrays = PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
+        # With one bin there is nothing to choose, and a choice would be paid for in vain.
         spent = epsilon * to_fraction(self.split, "split") if radius < 1.0 else Fraction(0)
         stages = _stages(arrays, radius, spent, epsilon - spent)
         divisor = arrays.grain * groups.n_arrays

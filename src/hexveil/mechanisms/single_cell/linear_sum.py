@@ -45,6 +45,7 @@ def weighted_share(weight: Ints, total: Ints, counts: Ints, span: int) -> Ints:
     """
     if int(weight.max()) * int(counts.max()) * span < PRODUCT_ROOM:
         return np.asarray(total * weight // counts)
+    # weight remainder < weight counts, which fits; weight total itself might not.
     quotient, remainder = np.divmod(total, counts)
     return np.asarray(weight * quotient + weight * remainder // counts)
 
@@ -104,10 +105,12 @@ class LinearSum(DrawnRow):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the sum. PRIVATE."""
+        # Weights that are multiples of the counts, as of plain means, need no division of sums.
         multiple, remainder = np.divmod(self.weight, self.counts)
         if remainder.any():
             shares = weighted_share(self.weight, sums.total, self.counts, self.span)
         else:
             shares = multiple * sums.total
+        # Clipping after rounding keeps both ends whole, so that the sensitivity is exact.
         contributions = np.clip(shares, self.low, self.high)
         return (Values(contributions.sum(axis=1, keepdims=True)),)

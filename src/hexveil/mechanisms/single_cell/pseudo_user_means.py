@@ -125,6 +125,7 @@ class PseudoUserMeans:
     @classmethod
     def from_grouping(cls, groups: PseudoUsers, counts: Ints, span: int) -> PseudoUserMeans:
         """Return the reading of a grouping."""
+        # Sorted by array once, so that measuring is a single pass.
         order = np.argsort(groups.piece_array, kind="stable")
         user, size = groups.piece_user[order], groups.piece_size[order]
         return cls(counts, span, user, size, groups.piece_array[order], groups.fill)
@@ -155,6 +156,7 @@ class PseudoUserMeans:
         user = self.piece_user
         weight = GRAIN * self.piece_size
         pieces = weighted_share(weight, sums.total[:, user], self.counts[user], self.span)
+        # Pieces of one array stand together, and no array is empty.
         begin = np.flatnonzero(np.diff(self.piece_array, prepend=-1))
         return np.asarray(np.add.reduceat(pieces, begin, axis=1) // self.fill)
 
@@ -176,8 +178,9 @@ class PseudoUserMeans:
 
     def max_sensitivity(self, width: Ints) -> Ints:
         """Return the largest change of any user: see `RangeReading.max_sensitivity`."""
-        if self.pieces.max() == 1:
+        if self.pieces.max() == 1:  # min(width, reach) grows with the reach
             return np.asarray(np.minimum(width, self.reach.max()))
+        # Trials find few different widths; each costs a pass over the users.
         distinct, index = np.unique(width, return_inverse=True)
         largest = np.array([self.user_sensitivity(int(w)).max() for w in distinct], dtype=np.int64)
         return np.asarray(largest[index])

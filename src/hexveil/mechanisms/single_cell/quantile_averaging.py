@@ -55,6 +55,7 @@ class RangeBetweenPoints:
     def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
         """Return both ends: see `ClippingRange.ends`."""
         points = self.points.points(earlier["range"])
+        # Ends may come out reversed or equal: a public function of both puts that right.
         lower = np.minimum(points.min(axis=1), self.points.top - 1)
         return lower, np.maximum(points.max(axis=1), lower + 1)
 
@@ -95,6 +96,7 @@ class _QuantileAveraging(CellMechanism):
         arrays = PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
         spent = epsilon * to_fraction(split, "split")
         targets = self.targets(groups.n_arrays, epsilon - spent)
+        # More points than quanta would repeat, and give a point more weight than another.
         points = EvenPoints(cell.span, min(candidates, cell.span), arrays.grain)
         scale = selection_scale(int(arrays.pieces.max()), spent / 2)
         costs = tuple(RankCost(target) for target in targets)

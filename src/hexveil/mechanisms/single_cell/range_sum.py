@@ -112,6 +112,7 @@ class RangeSum(DrawnRow):
     epsilon: Fraction
 
     def __post_init__(self) -> None:
+        # Decided for the widest range, so that no outcome of the choices causes an error.
         widest = np.array([self.reading.grain * self.reading.top])
         check_int64(self.reading.size * int(widest[0]), float(self.scales(widest)[0]))
 
@@ -159,6 +160,7 @@ def clipped_sums(values: Ints, lower: Ints, upper: Ints) -> Ints:
     """
     if len(values) > 1 or lower.size == 1:
         return np.asarray(np.clip(values, lower[:, None], upper[:, None]).sum(axis=1))
+    # Values below an end count as the end, those between the ends as they are.
     ordered = np.sort(values[0])
     prefix = np.concatenate(([0], np.cumsum(ordered)))
     i, j = np.searchsorted(ordered, lower), np.searchsorted(ordered, upper)

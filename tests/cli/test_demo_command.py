@@ -144,7 +144,7 @@ def test_findings_are_of_the_good_cells(quality, slowest):
     ]  # fmt: skip
     where = partial(flights_demo.place_name, places)
     first, last, trust = summary.lines(pa.Table.from_pylist(rows), where, "mph")
-    assert re.match("Fastest good cell +430 mph to .*LAX.*06:00 to 12:00; off by 20", first)
+    assert re.match("Fastest good cell +430 mph to .*LAX.*06:00 to 12:00; error at most 20", first)
     assert re.match(f"Slowest good cell +{slowest}", last)
     assert ("2 good, 0 caution, 1 noise" in trust) == (quality == "noise")
 

@@ -132,7 +132,7 @@ def test_streets_that_cannot_be_written_are_exit_1(here, call, monkeypatch):
     def refuse(*_):
         raise OSError(13, "Permission denied")
 
-    monkeypatch.setattr(simulate_command.atomic, "write", refuse)
+    monkeypatch.setattr(simulate_command.atomic_files, "write", refuse)
     said = call("simulate", *SMALL, "--out", "city.csv", "--streets", "streets.geojson")
     assert said.code == 1
     assert said.err.startswith("hexveil: streets.geojson cannot be written (Permission denied)")

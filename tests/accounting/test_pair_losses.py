@@ -96,6 +96,13 @@ def test_a_variance_costs_its_sensitivity_over_its_noise():
     assert losses.tolist() == pytest.approx(expected, **EXACTLY)
 
 
+def test_a_share_below_a_half_moves_a_variance_by_its_product():
+    """Where something is put at the middle: s (1 - s) for the share that is kept."""
+    losses = pair_losses(PAIRS, *VARIANCE._replace(variance_whole=NONE), FACTOR)
+    expected = [0.25 / 0.5 + VARIANCE_LATTICE, 0.125 * 0.875 / 0.5 + VARIANCE_LATTICE]
+    assert losses[:2].tolist() == pytest.approx(expected, **EXACTLY)
+
+
 @pytest.mark.parametrize(
     ("noise", "joint"),
     [
@@ -109,7 +116,10 @@ def test_who_has_more_than_half_of_a_cell_moves_mean_and_variance_together(noise
     """Not both by their most; where something is put at the middle, the sum is charged."""
     first = np.array([True, False, False])
     asked = VARIANCE._replace(
-        cap=np.array([3, 2, 1]), noise=np.array([noise, 8.0, 0.0]), publishes_mean=ALL, unclipped=first
+        cap=np.array([3, 2, 1]),
+        noise=np.array([noise, 8.0, 0.0]),
+        publishes_mean=ALL,
+        unclipped=first,
     )
     losses = pair_losses(PAIRS, *asked, np.ones(3))
     assert losses[0] == pytest.approx(joint + VARIANCE_LATTICE, **EXACTLY)
@@ -193,6 +203,23 @@ def test_the_least_charge_counts_cells_without_a_variance():
     rates = np.array([1.0, 2.0]), np.array([2.0, 0.0])
     found = bisect_factors(two, np.array([4, 4]), *rates, np.ones(1), loss=5 / 3, least=True)
     assert found.tolist() == pytest.approx([2 / 3], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("total", "n", "mean", "loss", "factor"),
+    [
+        # Above z = (1 + 1/4) / 2 the joint formula charges no more: 2.5 z - 2 z² = 0.77 at 0.55.
+        (4, 3, 0.5, 0.77, 0.55 / 0.75),
+        # Two of three records move a variance by 2/9, which is less than the joint formula's.
+        (3, 2, 0.1, 0.52, 1.0),
+    ],
+)
+def test_the_least_charge_is_the_least_of_both_formulas(total, n, mean, loss, factor):
+    """The joint formula at its largest z, or both statistics by their most."""
+    one = CellSlice(*(np.array([x]) for x in (0, 0, n)), 1, 1, np.array([0, 1]))
+    rates = np.array([mean]), np.array([2.0])
+    found = bisect_factors(one, np.array([total]), *rates, np.ones(1), loss=loss, least=True)
+    assert found.tolist() == pytest.approx([factor], rel=1e-12)
 
 
 def test_shares_of_thresholds():

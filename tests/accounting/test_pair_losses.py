@@ -144,7 +144,7 @@ def test_losses_of_users_and_of_cells():
 
 def test_clipped_records_are_those_above_the_cap():
     """Per cell: 3 - 2 and 1 - 1/2, nothing, and half a record."""
-    clipped = clipped_by_caps(PAIRS, MEAN.kept, MEAN.steps, FACTOR)
+    clipped = clipped_by_caps(PAIRS, MEAN.cap, MEAN.span_quanta, FACTOR)
     assert clipped.tolist() == [1.5, 0.0, 0.5]
 
 

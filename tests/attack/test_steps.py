@@ -29,7 +29,8 @@ from hexveil.mechanisms.permute_and_flip import law
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.private_range import widened
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
-from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE, STRATEGIES
+from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
+from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
 from hexveil.publishing.pipeline import _found, _values
 from hexveil.publishing.smoothed_estimates import smoothed
 from hexveil_research.audit import loss_bound

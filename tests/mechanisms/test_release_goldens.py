@@ -16,7 +16,7 @@ import hexveil as hv
 from hexveil.mechanisms import noise
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION, PrivateClippingRange
-from hexveil.planning.clipping_range.two_stage import TwoStagePlan
+from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 from publishing.setting import dataset_of, plan_of
 
 GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))

@@ -54,7 +54,7 @@ def assert_same_steps(loaded, steps):
     assert (loaded is None) == (steps is None)
     if steps is not None:
         assert (loaded.epsilon, loaded.widening) == (steps.epsilon, steps.widening)
-        assert loaded.found is None
+        assert loaded.outputs is None
         for one, other in zip(loaded.arrays(), steps.arrays(), strict=True):
             assert one.dtype == other.dtype
             assert np.array_equal(one, other)

@@ -17,7 +17,7 @@ from hexveil.accounting.error_model import LN20
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.clipping_range import strategies, user_clusters
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-from hexveil.planning.clipping_range.two_stage import StageOutputs, TwoStagePlan
+from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias, max_bias
 
 ENDS = st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)).map(

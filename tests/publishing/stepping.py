@@ -11,7 +11,8 @@ import hexveil as hv
 from hexveil.mechanisms import noise, two_stage_mean
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
-from hexveil.planning.clipping_range.two_stage import STRATEGIES, calibrate_two_stage_noise
+from hexveil.planning.clipping_range.two_stage import calibrate_two_stage_noise
+from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
 from publishing.drawing import drawn
 from publishing.setting import dataset_of
 

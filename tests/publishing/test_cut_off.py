@@ -14,7 +14,7 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms import noise, two_stage_mean
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.two_stage import STRATEGIES
+from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
 from hexveil.publishing.cut_off import QUANTILE, CutOff, cut_off
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.pipeline import ENDS

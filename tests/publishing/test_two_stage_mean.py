@@ -25,7 +25,8 @@ from hexveil.planning.clipping_range.strategies import (
     FIRST_STAGE_SHARE,
     within_cell_sd,
 )
-from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE, STRATEGIES
+from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
+from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.verification import verify
 from publishing.drawing import drawn

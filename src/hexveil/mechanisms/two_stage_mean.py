@@ -53,7 +53,8 @@ from hexveil.planning.clipping_range.strategies import (
     user_mean_range,
     within_cell_sd,
 )
-from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE, STRATEGIES, StageOutputs
+from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
+from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES, StageOutputs
 from hexveil.publishing.stages import CELLS, Stage, noised
 from hexveil.smoothing.declipping import DeclippedEstimate, NoisyObservation, estimate_declipped
 
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.clipping_range.two_stage import TwoStagePlan
+    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
     from hexveil.publishing.stages import Draw, Stages
     from hexveil.records import Dataset
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.clipping_range.two_stage import TwoStagePlan
+    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]

@@ -40,6 +40,7 @@ from hexveil.planning.clipping_range.variance_range import variance_error_model
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, mean_error_lower_bound
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
+from hexveil.planning.serialization import loading, saving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -413,7 +414,13 @@ class Plan(ReadOnlyArrays):
     @cached_property
     def support(self) -> UtilityAssessment:
         """Whether the map would say more than one constant, by the public prior."""
-        return assess_utility(self)
+        return assess_utility(
+            self.occupancy,
+            self.primary_statistic,
+            self.span,
+            float(self.requested_epsilon),
+            self.baseline_error,
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -480,8 +487,6 @@ class Plan(ReadOnlyArrays):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        from hexveil.planning.serialization import saving  # noqa: PLC0415  it imports this module
-
         return saving.save(self, folder)
 
     @staticmethod
@@ -497,9 +502,7 @@ class Plan(ReadOnlyArrays):
         StorageError
             If a file cannot be read.
         """
-        from hexveil.planning.serialization import loading  # noqa: PLC0415  it imports this module
-
-        return loading.load(folder)
+        return loading.load(folder, Plan)
 
 
 def _shown(error: float | dict[str, float]) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.clipping_range.two_stage import StageOutputs
+    from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]

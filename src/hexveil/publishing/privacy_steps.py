@@ -21,7 +21,7 @@ from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 
 if TYPE_CHECKING:
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.two_stage import TwoStagePlan
+    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
 STRATEGIES = {"direct": "single_stage", "users": "user_residuals", "cells": "cell_residuals"}
 """Names of the strategies in a manifest."""

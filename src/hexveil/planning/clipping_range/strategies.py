@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.clipping_range.two_stage import StageOutputs, TwoStagePlan
+    from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
     from hexveil.planning.clipping_range.user_clusters import UserClusters
 
     Floats = NDArray[np.float64]

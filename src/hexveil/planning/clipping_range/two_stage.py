@@ -35,15 +35,13 @@ themselves by most of τ a cell holds users of several kinds, and its law is not
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import decimal_text, sum_upper_bounds
-from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.base.rational import decimal_text
 from hexveil.planning.clipping_range import user_clusters
 from hexveil.planning.clipping_range.fast_prediction import RangeCandidate, select_candidate
 from hexveil.planning.clipping_range.private_range import (
@@ -61,6 +59,7 @@ from hexveil.planning.clipping_range.strategies import (
     RESIDUAL_HALF_WIDTH_SD,
     predict_user_residual_error,
 )
+from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, optimize_user_weights
 
 if TYPE_CHECKING:
@@ -71,7 +70,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-STRATEGIES = ("direct", "users", "cells")
 QUANTILE_WIDENINGS = {
     Fraction(10, 100): Fraction(1),
     Fraction(15, 100): Fraction(5, 4),
@@ -89,130 +87,6 @@ CLUSTER_EPSILON_SHARES = (Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))
 CLUSTER_COUNTS = (0.5, 1.0, 2.0, 3.0)
 """Numbers of classes tried, in roots of the number of users."""
 MAX_CLUSTERS = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class StageOutputs(ReadOnlyArrays):
-    """What a release found; public from then on, in quanta above the records' lower bound.
-
-    Attributes
-    ----------
-    strategy : one of WAYS
-    ends : pair of int
-        The interval at 1.28 deviations, or, in the way `direct`, that of the cells.
-    half_width : int
-        Half width of the second step: h, or h'.
-    residual_radius : int
-        h itself.
-    span_quanta : int
-        Width of the records' bounds.
-    user_mean_range : pair of int, or None
-        What users' own means are projected to, in the way `users`.
-    cluster_means : ndarray of float, shape (n_classes,), or None
-        Noisy means of classes, in the way `users`.
-    first_stage_means : ndarray of float, shape (n_cells,), or None
-        The first noisy averages, in the way `cells`.
-    centre : ndarray of int64, shape (n_cells,), or None
-        Where the second step is around, in the way `cells`.
-    """
-
-    strategy: str
-    ends: tuple[int, int]
-    half_width: int
-    residual_radius: int
-    span_quanta: int
-    user_mean_range: tuple[int, int] | None = None
-    cluster_means: Floats | None = None
-    first_stage_means: Floats | None = None
-    centre: Ints | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class TwoStagePlan(ReadOnlyArrays):
-    """What a plan in steps decides beside its interval; public.
-
-    Attributes
-    ----------
-    epsilon : Fraction
-        What finding h costs every user: it is charged to those in one cell too.
-    widening : Fraction
-        By how much the interval found is made wider, for the ways `users` and `cells`.
-    labels : ndarray of int64, shape (n_users,)
-        The class of each user.
-    cluster_weight : ndarray of int64, shape (n_users,)
-        Whole weight of each user's mean in its class.
-    cluster_noise : ndarray of float, shape (n_classes,)
-        Laplace scale of each class's mean for an interval of width 1.
-    weight : ndarray of int64, shape (n_pairs,)
-        Whole weights of distances from users' own means.
-    noise : ndarray of float, shape (n_cells,)
-        Laplace scale of each cell's weighted average of distances, for a range of 1.
-    outputs : StageOutputs or None
-        After a release.
-    """
-
-    epsilon: Fraction
-    widening: Fraction
-    labels: Ints
-    cluster_weight: Ints
-    cluster_noise: Floats
-    weight: Ints
-    noise: Floats
-    outputs: StageOutputs | None = None
-
-    def arrays(self) -> tuple[Floats | Ints, ...]:
-        """Return all that decides what is released, in a fixed order."""
-        return (self.labels, self.cluster_weight, self.cluster_noise, self.weight, self.noise)
-
-    def clusters(self, occupancy: Occupancy) -> user_clusters.UserClusters:
-        """Return the classes as an occupancy."""
-        return user_clusters.clusters_from_labels(occupancy, self.labels)
-
-    def cluster_totals(self) -> Ints:
-        """Return the sum of weights of each class."""
-        total = np.zeros(self.cluster_noise.size, dtype=np.int64)
-        np.add.at(total, self.labels, self.cluster_weight)
-        return total
-
-    def cluster_shares(self) -> Floats:
-        """Return each user's part of its class's mean."""
-        return np.asarray(self.cluster_weight / self.cluster_totals()[self.labels])
-
-    def totals(self, occupancy: Occupancy) -> Ints:
-        """Return the sum of weights of each cell, in the way `users`."""
-        return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
-
-    def shares(self, occupancy: Occupancy) -> Floats:
-        """Return each pair's part of its cell's number, in the way `users`."""
-        return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
-
-    def with_noise_scaled(self, times: float) -> TwoStagePlan:
-        """Return the same with noise of the way `users` larger by a factor, rounded up."""
-        return replace(
-            self,
-            cluster_noise=np.nextafter(self.cluster_noise * times, np.inf),
-            noise=np.nextafter(self.noise * times, np.inf),
-        )
-
-    def losses(self, occupancy: Occupancy) -> tuple[Floats, Floats]:
-        """Return what each user loses by the classes, and by the cells, in the way `users`.
-
-        Rounded up: each term was made by a few correctly rounded operations.
-        """
-        parts = self.cluster_shares() / self.cluster_noise[self.labels]
-        terms = self.shares(occupancy) / self.noise[occupancy.cell] * (1.0 + 2.0**-49)
-        in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
-        return np.asarray(parts * (1.0 + 2.0**-49)), in_cells
-
-    def composed_losses(self, occupancy: Occupancy) -> Floats:
-        """Return the same together, if all of a class and of a cell are charged its most."""
-        most = np.zeros(self.cluster_noise.size)
-        np.maximum.at(most, self.labels, self.cluster_shares() / self.cluster_noise[self.labels])
-        shares = self.shares(occupancy)
-        each = np.maximum.reduceat(shares, occupancy.start[:-1]) / self.noise
-        terms = np.where(shares > 0, each[occupancy.cell] * (1.0 + 2.0**-49), 0.0)
-        in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
-        return np.asarray(np.nextafter(most[self.labels] * (1.0 + 2.0**-49) + in_cells, np.inf))
 
 
 def plan_two_stage(

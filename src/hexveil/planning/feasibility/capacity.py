@@ -20,6 +20,7 @@ from hexveil.model.public_metadata import Unit
 from hexveil.planning.api import HasPublicMetadata, plan
 from hexveil.planning.feasibility import recommendation
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
+from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.grids import counted, grids_to_try
 from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
@@ -39,62 +40,6 @@ if TYPE_CHECKING:
 
 MAX_EPSILON_RATIO = 10.0
 """Where more than this many times the asked loss is needed at least, no more is said."""
-
-
-@dataclass(frozen=True)
-class GridAssessment:
-    """One grid and unit of privacy, and what it allows; value units.
-
-    Attributes
-    ----------
-    privacy_unit : str
-    resolution : int or None
-    timeslot, slot : str or None
-    labels : tuple of str, or None
-        Columns whose combinations are the cells, in place of a resolution and a slot.
-    cells, users : int
-        0 cells: none is left after selection.
-    floor, predicted_error, baseline_error : float
-        Noise no unclipped plan can beat; the average error to expect; what one constant misses.
-    better : int or None
-        Cells that say more than one constant; None where the grid was not planned.
-    planned : bool
-        False where the error is certainly above one constant's: `predicted_error` then is a bound
-        that it is above.
-    supported, halved : bool
-        Whether the error is below what one constant misses, and below half of that.
-    epsilon_needed, epsilon_halved : float or None
-        Where it is not: the loss at which it would be. None also where that is above 100, or above
-        ten times the loss that was asked.
-    epsilon_least : float
-        A loss below which the error is certainly above half of one constant's; 0 if none is known.
-    """
-
-    privacy_unit: str
-    resolution: int | None
-    timeslot: str | None
-    slot: str | None
-    labels: tuple[str, ...] | None
-    cells: int
-    users: int
-    floor: float
-    predicted_error: float
-    baseline_error: float
-    better: int | None
-    planned: bool
-    supported: bool
-    halved: bool
-    epsilon_needed: float | None
-    epsilon_halved: float | None
-    epsilon_least: float
-
-    @property
-    def grid(self) -> str:
-        """The grid in words."""
-        if self.labels is not None:
-            return " x ".join(self.labels)
-        slots = "" if self.timeslot is None else f" in {self.timeslot} slots"
-        return f"resolution {self.resolution}{slots}"
 
 
 _SCHEMA = pa.schema(
@@ -294,7 +239,7 @@ def _offer(
     )
     if facts is None:
         return empty
-    if is_assumed(made):
+    if is_assumed(made.lower, made.upper, made.baseline_error):
         miss *= small_map_factor(facts.occupancy.n_cells)
     predictor, asked = ErrorPredictor(made, facts), made.requested_epsilon
     error, seen = predictor.error_lower_bound(float(asked)), None

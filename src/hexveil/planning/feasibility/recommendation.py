@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hexveil.model.public_metadata import Unit
-    from hexveil.planning.feasibility.capacity import GridAssessment
+    from hexveil.planning.feasibility.grid_assessment import GridAssessment
 
 MIN_CELLS = 3
 """Cells of a map."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hexveil.planning.plan import Plan
+    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.model.occupancy import Occupancy
 
     Floats = NDArray[np.float64]
 
@@ -105,22 +106,32 @@ def small_map_factor(cells: int) -> float:
     return math.sqrt(1.0 - 1.5 / odd)
 
 
-def is_assumed(plan: Plan) -> bool:
-    """Return whether what one constant misses is the default, which speaks of large maps."""
-    return plan.baseline_error == default_baseline_error(plan.lower, plan.upper, None)
+def is_assumed(lower: Floats, upper: Floats, baseline_error: float) -> bool:
+    """Return whether the baseline error is the default, which describes large maps."""
+    return baseline_error == default_baseline_error(lower, upper, None)
 
 
-def assess_utility(plan: Plan) -> UtilityAssessment:
-    """Return what the plan's grid can support."""
-    occupancy, part = plan.occupancy, plan.primary_statistic
-    span = float(plan.span.mean()) if plan.span.size else 0.0
-    asked = float(plan.requested_epsilon)
-    floor = noise_floor(span, occupancy.n_cells, occupancy.n_users, asked) if asked else 0.0
-    baseline_error = (
-        plan.baseline_error if part.name == "mean" else plan.baseline_error * span / 4.0
-    )
-    error = part.error
-    better = int((error < baseline_error).sum())
+def assess_utility(
+    occupancy: Occupancy, errors: ErrorModel, span: Floats, epsilon: float, baseline_error: float
+) -> UtilityAssessment:
+    """Return the assessment of a grid by the errors of one statistic.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    errors : ErrorModel
+        Of the mean; of the variance where the mean is not published.
+    span : ndarray of float, shape (n_cells,)
+    epsilon : float
+        Requested privacy loss, for the noise floor.
+    baseline_error : float
+        Mean error of one constant, for the mean; scaled to the variance where that is judged.
+    """
+    width = float(span.mean()) if span.size else 0.0
+    floor = noise_floor(width, occupancy.n_cells, occupancy.n_users, epsilon) if epsilon else 0.0
+    baseline = baseline_error if errors.name == "mean" else baseline_error * width / 4.0
+    cell_errors = errors.error
+    better = int((cell_errors < baseline).sum())
     return UtilityAssessment(
-        occupancy.n_cells, occupancy.n_users, floor, float(error.mean()), baseline_error, better
+        occupancy.n_cells, occupancy.n_users, floor, float(cell_errors.mean()), baseline, better
     )

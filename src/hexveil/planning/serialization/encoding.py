@@ -19,7 +19,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError, StorageError
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-from hexveil.planning.clipping_range.two_stage import TwoStagePlan
+from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.plan import Plan
 from hexveil.planning.serialization.saved_words import (
     LABEL,
     TARGET,
@@ -33,10 +32,10 @@ from hexveil.planning.serialization.saved_words import (
     request_of,
     steps_of,
 )
-from hexveil.planning.serialization.saving import EXACT, FORMAT, TABLES, WORDS, digest
+from hexveil.planning.serialization.saving import EXACT, FORMAT, TABLES, WORDS, SavablePlan, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     Words = dict[str, Any]
     Tables = dict[str, pa.Table]
 
+PlanT = TypeVar("PlanT", bound=SavablePlan)
 CELLS, USERS, PAIRS = TABLES
 NEEDED = {
     CELLS: {"cell": pa.string(), "lower": pa.float64(), "upper": pa.float64(), **EXACT},
@@ -60,8 +60,8 @@ BEGINNINGS = {TARGET: pa.float64(), LABEL: pa.string()}
 CERTIFIED = (None, "loss", "max error", "mean error")
 
 
-def load(folder: str | Path) -> Plan:
-    """Return the plan that a folder holds: see `Plan.load`."""
+def load(folder: str | Path, plan_type: Callable[..., PlanT]) -> PlanT:
+    """Return the plan that a folder holds, built by `plan_type`: see `Plan.load`."""
     path = Path(folder)
     words = _words(path)
     tables = {name: _table(path / name) for name in TABLES}
@@ -72,7 +72,9 @@ def load(folder: str | Path) -> Plan:
         )
     _refuse(path / CELLS, _cell_faults(tables[CELLS]))
     _refuse(path / USERS, _user_faults(tables[USERS]))
-    made = _plan(path, words, tables)
+    made = plan_type(**_fields(path, words, tables))
+    with _understood(path):
+        _check_interval(made)
     _check_stated(path, words, made, tables)
     return made
 
@@ -188,7 +190,8 @@ def _understood(path: Path) -> Iterator[None]:
         _damaged(path / WORDS, "lacks a field of a saved plan, or has one of another kind")
 
 
-def _plan(path: Path, words: Words, tables: Tables) -> Plan:
+def _fields(path: Path, words: Words, tables: Tables) -> dict[str, Any]:
+    """Return the fields of the plan by name."""
     cells, users, pairs = (tables[name] for name in TABLES)
     with _understood(path):
         said = words["plan"]
@@ -200,20 +203,18 @@ def _plan(path: Path, words: Words, tables: Tables) -> Plan:
             n_users=users.num_rows,
         )
         facts = words["records"]
-        made = Plan(
-            occupancy=occupancy,
-            lower=numbers(cells, "lower"),
-            upper=numbers(cells, "upper"),
-            allocation=_rows(said, tables),
-            request=request_of(words["request"], cells),
-            baseline_error=_positive(said["baseline_error"]),
-            facts=None if facts is None else facts_of(facts, occupancy, cells),
-        )
-        _check_interval(made)
-    return made
+        return {
+            "occupancy": occupancy,
+            "lower": numbers(cells, "lower"),
+            "upper": numbers(cells, "upper"),
+            "allocation": _rows(said, tables),
+            "request": request_of(words["request"], cells),
+            "baseline_error": _positive(said["baseline_error"]),
+            "facts": None if facts is None else facts_of(facts, occupancy, cells),
+        }
 
 
-def _check_interval(made: Plan) -> None:
+def _check_interval(made: SavablePlan) -> None:
     """Refuse an interval that was not asked for, or is for other statistics."""
     asked, interval = made.request.clipping_range, made.allocation.clipping_range
     there, squares = interval is not None, "variance" in made.request.noised
@@ -261,7 +262,7 @@ def _interval(said: Words, tables: Tables) -> PrivateClippingRange:
     return found
 
 
-def _check_stated(path: Path, words: Words, made: Plan, tables: Tables) -> None:
+def _check_stated(path: Path, words: Words, made: SavablePlan, tables: Tables) -> None:
     """Refuse a folder whose figures are not those of its rows."""
     with _understood(path):
         losses = np.array_equal(made.losses(), numbers(tables[USERS], "loss"))

@@ -22,7 +22,7 @@ from hexveil.planning.clipping_range.private_range import (
     ClippingRangeMode,
     PrivateClippingRange,
 )
-from hexveil.planning.clipping_range.two_stage import TwoStagePlan
+from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 from hexveil.planning.request import ErrorKind, Method, Objective, Request, statistics
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import hashlib
 import importlib.metadata
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -38,8 +38,14 @@ from hexveil.planning.serialization.saved_words import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from fractions import Fraction
 
-    from hexveil.planning.plan import Plan
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.request import Request
 
 FORMAT = 1
 """Number of this layout; it changes whenever a file or the meaning of a row changes."""
@@ -51,14 +57,89 @@ EXACT = {
     "variance_kept": pa.int64(),
     "variance_noise": pa.float64(),
 }
-"""Columns of cells.parquet that hold `Rows`, beside those that `Plan.table` shows."""
+"""Columns of cells.parquet that hold `PlanAllocation`, beside those that `Plan.table` shows."""
 GOES_WITH = (
     "This plan is for the records of this occupancy alone. For other records, such as tomorrow's, "
     "keep the goal in a run file (TOML) and plan those records."
 )
 
 
-def save(plan: Plan, folder: str | Path) -> Path:
+class SavablePlan(Protocol):
+    """A plan as its folder needs it: `hexveil.planning.plan.Plan`, which imports this module."""
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """Public counts."""
+
+    @property
+    def lower(self) -> NDArray[np.float64]:
+        """Lower bound of each cell."""
+
+    @property
+    def upper(self) -> NDArray[np.float64]:
+        """Upper bound of each cell."""
+
+    @property
+    def allocation(self) -> PlanAllocation:
+        """Caps, factors and noise."""
+
+    @property
+    def request(self) -> Request:
+        """Requested loss or errors."""
+
+    @property
+    def baseline_error(self) -> float:
+        """Assumed mean error of one constant."""
+
+    @property
+    def facts(self) -> PublicMetadata | None:
+        """Public metadata, where there are records."""
+
+    @property
+    def mechanism(self) -> str:
+        """Name of the single-cell mechanism."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Privacy loss of the most exposed user."""
+
+    @property
+    def cell_epsilon(self) -> Fraction | None:
+        """Loss of one cell, where all have the same."""
+
+    @property
+    def expected_error(self) -> float | dict[str, float]:
+        """Mean planning error."""
+
+    @property
+    def worst_case_error(self) -> float | dict[str, float]:
+        """Largest planning error."""
+
+    @property
+    def bound_kind(self) -> str | None:
+        """Subject of the lower bound."""
+
+    @property
+    def lower_bound(self) -> float | None:
+        """Certified lower bound."""
+
+    @property
+    def gap(self) -> float | None:
+        """Relative distance from the bound."""
+
+    @property
+    def table(self) -> pa.Table:
+        """A row per cell."""
+
+    @property
+    def users(self) -> pa.Table:
+        """A row per user."""
+
+    def losses(self) -> NDArray[np.float64]:
+        """Return each user's privacy loss."""
+
+
+def save(plan: SavablePlan, folder: str | Path) -> Path:
     """Write a plan into a new folder and return its path: see `Plan.save`."""
     path = Path(folder)
     words, tables = _words(plan), _tables(plan)
@@ -111,7 +192,7 @@ def _canonical(values: pa.Array) -> bytes:
     return bytes(np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("<")).tobytes())
 
 
-def _words(plan: Plan) -> dict[str, Any]:
+def _words(plan: SavablePlan) -> dict[str, Any]:
     """Return what plan.json says, without the digest."""
     occupancy = plan.occupancy
     return {
@@ -147,7 +228,7 @@ def _words(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _tables(plan: Plan) -> dict[str, pa.Table]:
+def _tables(plan: SavablePlan) -> dict[str, pa.Table]:
     """Return the tables of the folder by file name."""
     occupancy, rows = plan.occupancy, plan.allocation
     pairs = {"cell": occupancy.cell, "user": occupancy.user, "n": occupancy.n}
@@ -164,7 +245,7 @@ def _tables(plan: Plan) -> dict[str, pa.Table]:
     return dict(zip(TABLES, made, strict=True))
 
 
-def _cells(plan: Plan) -> pa.Table:
+def _cells(plan: SavablePlan) -> pa.Table:
     """Return `Plan.table` with the exact rows, the targets, and what the cells are."""
     rows = plan.allocation
     exact = (

@@ -98,7 +98,7 @@ def test_a_variance_costs_its_sensitivity_over_its_noise():
 
 def test_a_share_below_a_half_moves_a_variance_by_its_product():
     """Where something is put at the middle: s (1 - s) for the share that is kept."""
-    losses = pair_losses(PAIRS, *VARIANCE._replace(variance_whole=NONE), FACTOR)
+    losses = pair_losses(PAIRS, *VARIANCE._replace(variance_unclipped=NONE), FACTOR)
     expected = [0.25 / 0.5 + VARIANCE_LATTICE, 0.125 * 0.875 / 0.5 + VARIANCE_LATTICE]
     assert losses[:2].tolist() == pytest.approx(expected, **EXACTLY)
 

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
-IN_CIRCLES = 16
+IN_CIRCLES = 2
 """The modules in circles of the day: the number may only go down, and ends at 0."""
 
 

@@ -178,12 +178,12 @@ def test_the_user_of_more_than_half_of_a_cell():
 @pytest.mark.parametrize("loss", [0.5, 1.0, 1.5, 9.0])
 def test_a_factor_found_by_halving_uses_up_the_loss(loss):
     """The largest factor of at most 1 within the loss; that of users without a majority stays."""
-    mean, variance = np.array([1.0, 1.0, 1.0]), np.full(3, 2.0)
+    mean, variance = np.ones(3), np.full(3, 0.5)
     found = bisect_factors(PAIRS, TOTAL, mean, variance, FACTOR, loss=loss, least=False)
     assert found[1:].tolist() == FACTOR[1:].tolist()
     used = loss_at(PAIRS, TOTAL, mean, variance, found)[0]
     assert used <= loss
-    assert used == pytest.approx(min(loss, 0.75 + 0.5 + 2 * (0.25 + 0.25)), rel=1e-12)
+    assert used == pytest.approx(min(loss, 0.75 + 0.5 + 0.5 * (0.25 + 0.25)), rel=1e-12)
 
 
 @pytest.mark.parametrize(

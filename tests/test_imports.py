@@ -90,6 +90,16 @@ TABLE = {
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),
 }
+RESEARCH = Path(__file__).resolve().parents[1] / "src" / "hexveil_research"
+RESEARCH_PACKAGES = {
+    "audit": {"numpy", "pyarrow"},
+    "city": {"numpy", "pyarrow"},
+    "papers": {"matplotlib", "numpy", "pyarrow"},
+    "pictures": {"PIL", "matplotlib", "numpy", "pyarrow"},
+    "reproduce_command": {"typer"},
+    "__init__": set(),
+}
+"""Third-party packages of each folder of the research package, which may import all of hexveil."""
 NOT_AT_TOP = {"pandas", "polars", "matplotlib"}
 HEAVY = (
     "duckdb", "opendp", "bokeh", "sqlalchemy", "pandas", "polars", "typer", "pydantic",
@@ -169,9 +179,23 @@ def test_imports_are_in_the_table():
     assert found == [], "\n".join(found)
 
 
+def test_research_imports_are_in_their_table():
+    """Research uses hexveil, itself and the packages of its table; hexveil never uses research."""
+    found = {}
+    for path in RESEARCH.rglob("*.py"):
+        file = path.relative_to(RESEARCH)
+        modules = (module for module, *_ in imports(ast.parse(path.read_text(encoding="utf-8"))))
+        packages = {module.split(".")[0] for module in modules}
+        found.setdefault(room_of(file), set()).update(packages - sys.stdlib_module_names)
+    assert set(found) == set(RESEARCH_PACKAGES)
+    for folder, packages in found.items():
+        assert packages <= {"hexveil", "hexveil_research"} | RESEARCH_PACKAGES[folder], folder
+
+
 @pytest.mark.parametrize(
     ("file", "text"),
     [
+        ("simulation/x.py", "from hexveil_research.city import likeness"),
         ("accounting/x.py", "from hexveil.records import read"),
         ("accounting/x.py", "from hexveil import records"),
         ("accounting/x.py", "def f():\n    import scipy.optimize"),

@@ -22,11 +22,10 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Labels
-from hexveil.model.public_metadata import MAX_QUANTUM_TERM, ValueLattice
+from hexveil.model.public_metadata import MAX_QUANTA, MAX_QUANTUM_TERM, ValueLattice
 from hexveil.records import from_sums
 from hexveil.records.duckdb.validation import quanta
 from hexveil.records.read import read
-from hexveil.records.read_request import LARGEST_STEPS
 from hexveil.records.select import Select
 from hexveil.records.sql import sums_query
 from records import test_read, test_sql
@@ -164,7 +163,7 @@ def usable_scale(scale):
 def fits_sums(scale):
     """Return whether the sums of a few records on this scale are not refused from the start."""
     (low, high), quantum = scale
-    return max(-low, high, high - low) <= LARGEST_STEPS * quantum
+    return max(-low, high, high - low) <= MAX_QUANTA * quantum
 
 
 def fleet(values, kind=None):

@@ -15,6 +15,7 @@ import re
 import secrets
 import shutil
 import sys
+import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -159,12 +160,15 @@ def _locked_temporary(path: Path, create: Callable[[Path], object]) -> Iterator[
     for _ in range(_ATTEMPTS):
         temporary = temporary_name(path)
         with contextlib.ExitStack() as cleanup:
-            # Registered before it exists: an interruption can come right after its creation.
-            cleanup.callback(_discard, temporary)
+            # Registered before it exists: an interruption can come right after its creation. The
+            # finalizer also covers one before the caller's block is entered, which no `finally`
+            # would see: it runs when the stack is forgotten, at the latest as the process exits.
+            discard = weakref.finalize(cleanup, _discard, temporary)
+            cleanup.callback(discard)
             try:
                 create(temporary)
             except FileExistsError:
-                cleanup.pop_all()  # another process owns it
+                discard.detach()  # another process owns it
                 raise
             handle = _lock_new_entry(temporary)
             if handle is None:

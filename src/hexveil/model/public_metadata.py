@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
 
 Unit = Literal["user", "user-day", "user-week"]
-MAX_QUANTA = 2**53
-"""Finer lattices would leave no room for sums, nor for the doubles that values come as."""
+MAX_QUANTA = 2**52
+"""Largest distance, in quanta, of the bounds from 0 and from each other: larger numbers would
+leave no room for sums, nor be exact as doubles."""
 MAX_QUANTUM_TERM = 10**100
 """A quantum's numerator and denominator are at most this, see `ValueLattice`."""
 UNITS: tuple[Unit, ...] = ("user", "user-day", "user-week")
@@ -35,7 +36,7 @@ class ValueLattice:
 
     No value can cause an error: with quantum a / b in lowest terms, a value x is clamped to the
     bounds as a double and becomes x * b / a. a and b are at most 10^100, and the bounds at most
-    2^52 quanta from 0 (`records.request.Rules`), so that |x b| < 10^217; a sum of up to 2^53
+    2^52 quanta from 0 and from each other, so that |x b| < 10^217; a sum of up to 2^53
     values times a, and one of squares times a twice, are below 10^250; the smallest number that is
     not 0 in between is above 10^-250. So no product leaves the doubles, nor becomes 0, whatever
     the value, and a whole number of quanta fits 64 bits.
@@ -62,11 +63,10 @@ class ValueLattice:
                     f"the {name} bound {decimal_text(bound)} is not a multiple of the quantum "
                     f"{decimal_text(self.quantum)}; change one of them."
                 )
-
-        if self.span_quanta >= MAX_QUANTA:
+        if max(-self.lower, self.upper, self.span) > MAX_QUANTA * self.quantum:
             raise InputError(
-                f"the quantum {decimal_text(self.quantum)} divides the bounds into more steps than "
-                "sums of 64 bits can hold; use a coarser quantum."
+                f"quantum {decimal_text(self.quantum)} is too fine for these bounds: sums "
+                "could overflow; use a coarser quantum."
             )
 
     @classmethod

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from hexveil.records.sources.cache import Cache
 
 Repeats = Literal["drop", "keep"]
-LARGEST_STEPS = 2**52
 
 
 _DEGREE = re.compile(r"([./]coordinates)?([./][01])?")
@@ -100,12 +99,6 @@ class Rules:
         if not isinstance(self.accept_single_records, bool):
             raise InputError(
                 f"accept_single_records must be true or false, got {self.accept_single_records!r}."
-            )
-        lowest, highest = self.scale.lower, self.scale.upper
-        if max(-lowest, highest, highest - lowest) > LARGEST_STEPS * self.scale.quantum:
-            raise InputError(
-                f"quantum {decimal_text(self.scale.quantum)} is too fine for these bounds: sums "
-                "could overflow; use a coarser quantum."
             )
 
     @property

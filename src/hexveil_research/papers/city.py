@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from hexveil.simulation.city import City, likeness, statistics
+from hexveil.simulation.city import City
 from hexveil.simulation.city.feed import TIMEZONE
+from hexveil_research.city import likeness, track_statistics
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ def statistics_study(setting: Setting) -> Outcome:
 
 def _alone() -> pa.Table:
     """Return the city's own statistics of one day."""
-    parts = (statistics.tracks(pa.Table.from_batches([batch])) for batch in ALONE.batches())
-    return statistics.statistics(pa.concat_tables(parts), TIMEZONE)
+    parts = (track_statistics.tracks(pa.Table.from_batches([batch])) for batch in ALONE.batches())
+    return track_statistics.statistics(pa.concat_tables(parts), TIMEZONE)
 
 
 def panels(table: pa.Table, shown: dict[str, str], *, ratios: bool = False) -> tuple[Panel, ...]:
@@ -66,7 +67,11 @@ def panels(table: pa.Table, shown: dict[str, str], *, ratios: bool = False) -> t
             groups.setdefault(LAGGED if lagged else row["statistic"], []).append(row)
     made = []
     for title, rows in groups.items():
-        x = [*statistics.LAGS.values()] if title == LAGGED else [row["quantile"] for row in rows]
+        x = (
+            [*track_statistics.LAGS.values()]
+            if title == LAGGED
+            else [row["quantile"] for row in rows]
+        )
         lines = [line(shown[name], x, [row[name] for row in rows]) for name in shown]
         if ratios:
             lines += [

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from hexveil.simulation.city import statistics
+from hexveil_research.city import track_statistics
 from hexveil_research.papers import city
 from hexveil_research.papers.study import Setting
 
@@ -12,7 +12,7 @@ ROWS = [
     ("records per user", 1.0, 3.0, 4.0, False),
     ("speed above 0", 0.5, 0.9, 0.4, True),
     ("share of speeds that are 0", None, 1.2, 2.4, True),
-    *((f"{city.LAGGED} after {name}", None, 1.0, 1.5, True) for name in statistics.LAGS),
+    *((f"{city.LAGGED} after {name}", None, 1.0, 1.5, True) for name in track_statistics.LAGS),
 ]
 
 
@@ -29,7 +29,7 @@ def test_a_number_far_from_both_sets_fails(found):
     verdicts = {claim.says.split(":")[0]: claim.verdict for claim in claims}
     assert verdicts["records per user"] == "fails"
     assert verdicts["speed above 0"] == "holds"
-    assert len(claims) == 3 + len(statistics.LAGS)
+    assert len(claims) == 3 + len(track_statistics.LAGS)
     assert "city / real 1.10 to 3.00; 1 of 2 hold, beside Surat or Warsaw" in claims[0].measured
 
 
@@ -41,7 +41,7 @@ def test_panels_show_ratios_between_their_limits(found):
     assert [line.name for line in first.lines] == [*city.NAMES.values(), "twice", "half"]
     assert first.lines[0].y.tolist() == [1.1, 3.0]
     assert first.lines[-1].y.tolist() == [0.5, 0.5]
-    assert last.lines[0].x.tolist() == list(statistics.LAGS.values())
+    assert last.lines[0].x.tolist() == list(track_statistics.LAGS.values())
     assert all(panel.log_y for panel in panels)
 
 

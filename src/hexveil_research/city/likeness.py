@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hexveil.simulation.city import statistics
 from hexveil.simulation.city.feed import TIMEZONE
 from hexveil.simulation.city.generator import City
+from hexveil_research.city import track_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,9 @@ COUNTERPARTS = {
 
 
 def compare(name: str, real: pa.Table, seed: int = 1) -> pa.Table:
-    """Return the statistics of a city beside those of a real set: see `statistics.comparison`.
+    """Return the statistics of a city beside those of a real set of records.
+
+    See `track_statistics.comparison`.
 
     Parameters
     ----------
@@ -71,9 +73,11 @@ def compare(name: str, real: pa.Table, seed: int = 1) -> pa.Table:
     beside = COUNTERPARTS[name]
     zones = {"city_timezone": TIMEZONE, "real_timezone": beside.timezone}
     city = City(beside.users, 1, seed, beside.start, beside.interval)
-    tracks = (statistics.tracks(pa.Table.from_batches([batch])) for batch in city.batches())
-    sample = pa.concat_tables(statistics.same_minutes(track, real, **zones) for track in tracks)
-    return statistics.comparison(sample, real, **zones)
+    tracks = (track_statistics.tracks(pa.Table.from_batches([batch])) for batch in city.batches())
+    sample = pa.concat_tables(
+        track_statistics.same_minutes(track, real, **zones) for track in tracks
+    )
+    return track_statistics.comparison(sample, real, **zones)
 
 
 def verdict(comparisons: Mapping[str, pa.Table]) -> pa.Table:

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.simulation.city import City, likeness, statistics
+from hexveil.simulation.city import City
+from hexveil_research.city import likeness, track_statistics
 
 START = dt.datetime(2024, 1, 1, 6, 0, tzinfo=dt.UTC)
 ZONES = {"city_timezone": "UTC", "real_timezone": "UTC"}
@@ -94,7 +95,7 @@ def test_users_records_and_cells_are_counted():
         ("c", 3, 4, 21.9),
         ("c", 4, 0, 21.9),
     ]
-    table = statistics.statistics(tracks(rows), "UTC")
+    table = track_statistics.statistics(tracks(rows), "UTC")
     assert found(table, "records per user") == pytest.approx(
         {0.1: 1.2, 0.25: 1.5, 0.5: 2, 0.75: 2.5, 0.9: 2.8, 1.0: 3}
     )
@@ -112,8 +113,8 @@ def test_hours_are_those_of_the_local_clock():
     """Half past in one zone is the full hour in another: the cells differ."""
     rows = [("a", 10, 1), ("a", 50, 1)]
     name = "cells per user, resolution 7"
-    assert found(statistics.statistics(tracks(rows), "UTC"), name)[1.0] == 1
-    assert found(statistics.statistics(tracks(rows), "Asia/Kolkata"), name)[1.0] == 2
+    assert found(track_statistics.statistics(tracks(rows), "UTC"), name)[1.0] == 1
+    assert found(track_statistics.statistics(tracks(rows), "Asia/Kolkata"), name)[1.0] == 2
 
 
 def test_autocorrelation_is_pearsons_of_pairs_so_far_apart():
@@ -124,8 +125,8 @@ def test_autocorrelation_is_pearsons_of_pairs_so_far_apart():
         minutes = np.cumsum(generator.uniform(0.05, 0.5, 200))
         rows += [(user, m, v) for m, v in zip(minutes, generator.gamma(2, 9, 200), strict=True)]
     shuffled = [rows[i] for i in generator.permutation(len(rows))]
-    table = statistics.statistics(tracks(shuffled), "UTC")
-    for name, lag in statistics.LAGS.items():
+    table = track_statistics.statistics(tracks(shuffled), "UTC")
+    for name, lag in track_statistics.LAGS.items():
         pairs = []
         for user, minute, value in rows:
             later = [(abs(60 * (m - minute) - lag), v) for u, m, v in rows if u == user]
@@ -144,27 +145,27 @@ def test_a_slow_change_is_autocorrelated():
     drawn = np.random.default_rng(1).uniform(0, 60, minutes.size)
     loose = [("a", m, v) for m, v in zip(minutes, drawn, strict=True)]
     name = "autocorrelation of speed after 5 min"
-    assert found(statistics.statistics(tracks(slow), "UTC"), name)[None] > 0.9
-    assert abs(found(statistics.statistics(tracks(loose), "UTC"), name)[None]) < 0.2
+    assert found(track_statistics.statistics(tracks(slow), "UTC"), name)[None] > 0.9
+    assert abs(found(track_statistics.statistics(tracks(loose), "UTC"), name)[None]) < 0.2
 
 
 def test_no_pair_is_no_correlation():
     """Where no record is so much later, or all are alike, there is nan, and no warning."""
-    table = statistics.statistics(tracks([("a", 0, 1), ("b", 1, 2)]), "UTC")
+    table = track_statistics.statistics(tracks([("a", 0, 1), ("b", 1, 2)]), "UTC")
     assert np.isnan(found(table, "autocorrelation of speed after 30 s")[None])
-    alike = statistics.statistics(tracks([("a", m, 7) for m in range(9)]), "UTC")
+    alike = track_statistics.statistics(tracks([("a", m, 7) for m in range(9)]), "UTC")
     assert np.isnan(found(alike, "autocorrelation of speed after 1 min")[None])
 
 
 def test_a_ratio_is_city_by_real():
     """The same tracks have ratio 1 throughout; two zeros, too; a lone zero has infinity."""
     moving = tracks([("a", m, 5 + m) for m in range(30)])
-    table = statistics.comparison(moving, moving, **ZONES)
+    table = track_statistics.comparison(moving, moving, **ZONES)
     assert table.schema.names == ["statistic", "quantile", "city", "real", "ratio"]
     ratio = np.asarray(table["ratio"])
     assert (ratio[~np.isnan(ratio)] == 1).all()
     halting = tracks([("a", m, (5 + m) * (m % 3 > 0)) for m in range(30)])
-    other = statistics.comparison(halting, moving, **ZONES).to_pylist()
+    other = track_statistics.comparison(halting, moving, **ZONES).to_pylist()
     assert {r["ratio"] for r in other if r["statistic"].startswith("share")} == {np.inf}
 
 
@@ -172,9 +173,9 @@ def test_the_city_is_cut_to_the_minutes_of_real_records():
     """Minutes of the day, each by its own clock; the date does not matter."""
     city = tracks([("a", m, m) for m in range(0, 120, 10)])
     real = tracks([("x", 24 * 60 + 20, 1), ("y", 40, 2)])
-    cut = statistics.same_minutes(city, real, **ZONES)
+    cut = track_statistics.same_minutes(city, real, **ZONES)
     assert cut["value"].to_pylist() == [20.0, 40.0]
-    later = statistics.same_minutes(
+    later = track_statistics.same_minutes(
         city, real, city_timezone="Europe/Warsaw", real_timezone="UTC"
     )  # an hour ahead of UTC in winter
     assert later["value"].to_pylist() == []
@@ -184,7 +185,7 @@ def test_tracks_leave_out_what_was_sent_twice():
     """The city's records become tracks of distinct user and time, in order."""
     city = City(users=15, days=1, seed=1, interval=300)
     records = pa.Table.from_batches(city.batches())
-    made = statistics.tracks(records)
+    made = track_statistics.tracks(records)
     assert made.schema.names == ["user_id", "lat", "lon", "timestamp", "value"]
     keys = list(zip(made["user_id"].to_pylist(), made["timestamp"].to_pylist(), strict=True))
     plates, times = (records[name].to_pylist() for name in records.schema.names[2:0:-1])
@@ -192,4 +193,4 @@ def test_tracks_leave_out_what_was_sent_twice():
     assert made.num_rows < records.num_rows
     place = records["location"][0].as_py()["coordinates"]
     assert [made["lon"][0].as_py(), made["lat"][0].as_py()] == place
-    assert statistics.tracks(records.slice(0, 0)).num_rows == 0
+    assert track_statistics.tracks(records.slice(0, 0)).num_rows == 0

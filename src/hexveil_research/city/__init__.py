@@ -1,0 +1,1 @@
+"""Comparison of the simulated city with real records."""

@@ -78,9 +78,9 @@ def test_temporary_names_differ(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from hexveil import atomic
+from hexveil.base import atomic_files
 
-with getattr(atomic, sys.argv[1])(Path(sys.argv[2])) as temporary:
+with getattr(atomic_files, sys.argv[1])(Path(sys.argv[2])) as temporary:
     if temporary.is_dir():
         (temporary / "half.csv").write_text("1")
     os.kill(os.getpid(), signal.SIGKILL)

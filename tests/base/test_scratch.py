@@ -15,7 +15,7 @@ from hexveil.base.private_folder import MARKER
 
 HOLD = """\
 import sys
-from hexveil import scratch
+from hexveil.base import scratch
 with scratch.folder({place!r}) as own:
     (own / "spill").mkdir()
     (own / "spill" / "block").write_text("x" * 1000)

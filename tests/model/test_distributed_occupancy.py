@@ -14,7 +14,13 @@ from hexveil.model.occupancy import Occupancy
 from spread_blocks import blocks_of, spread_out
 from strategies import occupancies
 
-FIGURES = ("users_per_cell", "records_per_cell", "largest", "cells_per_user", "records_per_user")
+FIGURES = (
+    "users_per_cell",
+    "records_per_cell",
+    "largest_count",
+    "cells_per_user",
+    "records_per_user",
+)
 
 
 @given(occupancies(users=6, cells=6), st.integers(1, 12))

@@ -16,7 +16,7 @@ CHILD = """
 import os, signal, sys
 from pathlib import Path
 import hexveil as hv
-from hexveil import atomic
+from hexveil.base import atomic_files
 from hexveil.mechanisms import secure
 from hexveil.publishing import folder as folders
 from publishing.setting import small_fleet

@@ -74,7 +74,7 @@ def images(figure: Figure) -> dict[str, bytes]:
 
 
 def plain_axes(axes: Axes) -> None:
-    """Take away what says nothing, and lay a light rule under each tick."""
+    """Remove decoration, and draw a light rule under each tick."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, which="major", color=RULE, linewidth=0.6)
 

@@ -1,4 +1,4 @@
-"""A cell of one's own records in a study: its user means, and the stamp of what is made of them.
+"""A cell of private records in a study: its user means, and the stamp on derived outputs.
 
 A study draws simulated noise and books nothing, so its results on own records are as private as
 the records are: every file and text made of them says PRIVATE, is readable by its owner alone, and
@@ -120,7 +120,7 @@ def some_cells(names: tuple[str, ...]) -> str:
 
 
 def stamped(table: pa.Table) -> pa.Table:
-    """Return a table whose metadata says that it is private."""
+    """Return a table with metadata that marks it as private."""
     metadata = table.schema.metadata or {}
     return table.replace_schema_metadata({**metadata, _KEY: f"{STAMP} {NOT_COVERED}".encode()})
 

@@ -1,4 +1,4 @@
-"""What is audited: a plan or a choice, a near-tight pair of neighbours, and events fixed by hand.
+"""Audited cases: a plan or a choice, a near-tight pair of neighbours, and events fixed by hand.
 
 Neighbours: one user's values all change within the bounds; users and counts are public.
 Every number here was chosen from public facts and from exact laws (`laws`), before anything was

@@ -111,7 +111,7 @@ def power(case: Case, weakening: Weakening, level: float, trials: int = SIMULATE
 
 
 def table(seed: int = 0) -> pa.Table:
-    """Return what the whole suite finds, a row per case and twin; it takes about a minute.
+    """Run the whole suite, a row per case and twin; it takes about a minute.
 
     Returns
     -------

@@ -128,7 +128,7 @@ def comparison(
 
 
 def _counted(tracks: pa.Table, timezone: str) -> Iterator[Row]:
-    """Yield what is counted: records per user, users per cell, cells per user."""
+    """Yield the counted statistics: records per user, users per cell, cells per user."""
     user = _users(tracks)
     yield from _quantiles("records per user", np.bincount(user))
     hour = _clock(tracks, timezone) // HOUR

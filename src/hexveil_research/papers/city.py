@@ -85,7 +85,7 @@ def panels(table: pa.Table, shown: dict[str, str], *, ratios: bool = False) -> t
 
 
 def _unit(statistic: str) -> str:
-    """Return what a statistic is counted in."""
+    """Return the unit of a statistic."""
     if statistic == LAGGED:
         return "Correlation"
     return "Speed (km/h)" if statistic.startswith("speed") else "Number"

@@ -1,4 +1,4 @@
-"""What reproducing leaves: a folder per study, and claims.csv over all of them.
+"""Output files of reproduction: a folder per study, and claims.csv over all of them.
 
 A study's folder holds its figure (SVG and PNG), the figure's data (CSV) and study.json, which says
 how it was made and what its claims are. It is written whole or not at all, so that a run that was
@@ -80,7 +80,7 @@ def code() -> str:
 
 
 def known(folder: Path) -> dict[str, Any]:
-    """Return what a study's folder says of itself; nothing where there is no such folder."""
+    """Return the contents of a study's summary file; empty without such a folder."""
     try:
         found = json.loads((folder / WORDS).read_text("utf-8"))
     except (OSError, ValueError):
@@ -132,7 +132,7 @@ def write(
 
 
 def data(outcome: Outcome) -> pa.Table:
-    """Return a figure's data, a row per point: panel, line, whose, x, y, low, high."""
+    """Return a figure's data, a row per point: panel, line, source, x, y, low, high."""
     rows = [
         {
             "panel": panel.title,

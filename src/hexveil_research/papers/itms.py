@@ -1,4 +1,4 @@
-"""Counts and speeds like those of the published ITMS cell, found by search from what is published.
+"""Counts and speeds like those of the published ITMS cell, searched from published figures.
 
 Source: IOT section IV-B and IV-C. The records themselves are not public; published are L, m*, m_*,
 the number of samples, the median, and how many arrays WRAPAROUND and BESTFIT make at the cap of
@@ -53,7 +53,7 @@ _ROUNDS = 30
 
 @dataclass(frozen=True)
 class Facts:
-    """What is published about the counts of a cell.
+    """Published figures of the counts of a cell.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ PUBLISHED = Facts(217, 417, 1, 17166, 46, 160, 164)
 
 
 def facts(counts: Ints) -> Facts:
-    """Return what is published of a cell, for any counts.
+    """Return the published figures of a cell, for any counts.
 
     Examples
     --------

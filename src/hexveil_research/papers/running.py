@@ -1,4 +1,4 @@
-"""Many studies at once, in processes of their own; what is made already is not made again.
+"""Many studies at once, in separate processes; finished studies are not repeated.
 
 Workers hand their result to the one process that writes, so that stopping them leaves nothing
 half-written.
@@ -92,7 +92,7 @@ def run(
 def _made(
     studies: list[Study], setting: Setting, jobs: int, tell: Callable[[float], None]
 ) -> Iterator[tuple[Study, Made]]:
-    """Yield each study with what it found, as they finish; the longest begins first."""
+    """Yield each study with its outcome, as they finish; the longest begins first."""
     costs = [_cost(study, setting) for study in studies]
     order = sorted(range(len(studies)), key=lambda i: -costs[i])
     total = sum(costs) or 1.0
@@ -117,13 +117,13 @@ def _made(
 
 
 def make(study: Study, setting: Setting) -> Made:
-    """Return what a study finds, and its figure."""
+    """Return the outcome of a study, and its figure."""
     outcome = study.make(setting)
     return outcome, drawing.images(study.title, outcome)
 
 
 def _cost(study: Study, setting: Setting) -> float:
-    """Return about how long a study takes; only what draws grows with the trials."""
+    """Return the estimated duration of a study; only simulations grow with the trials."""
     if not study.draws:
         return study.seconds
     return study.seconds * max(setting.trials / USUAL_TRIALS, 0.1)

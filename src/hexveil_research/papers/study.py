@@ -1,4 +1,4 @@
-"""What a study of a paper is: data for a figure, and claims with what was measured.
+"""Studies of papers: data for a figure, and claims with their measurements.
 
 A study is made of public or simulated facts. Where it reads real records that the reader has
 (`Setting.records`), it states errors only, never a value.
@@ -29,7 +29,7 @@ Whose = Literal["paper", "reference", "ours"]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that can be false, and what was found.
+    """A falsifiable sentence, and the finding.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a study found. Without panels it has claims alone."""
+    """Outcome of a study. Without panels it has claims alone."""
 
     panels: tuple[Panel, ...] = ()
     claims: tuple[Claim, ...] = ()
@@ -228,7 +228,7 @@ class Study:
 
 
 def chosen(studies: Sequence[Study], names: Sequence[str]) -> tuple[Study, ...]:
-    """Return the studies of these names, or of all whose name begins with "iot:" for "iot".
+    """Return the studies of these names; "iot" selects all names that begin with "iot:".
 
     Raises
     ------

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from hexveil_research.pictures.settings import Panel
+    from hexveil_research.pictures.settings import MapPanel
 
 NAMES = (*(picture.name for picture in settings.MAPS), settings.LABELS.name)
 
@@ -36,8 +36,8 @@ def make(out: Path, work: Path, names: Sequence[str]) -> None:
         save(labels.draw(settings.LABELS, table), out / f"{settings.LABELS.name}.png")
 
 
-def _shown(work: Path, panel: Panel) -> maps.Shown:
-    """Return what a panel shows: outlines, numbers and how sure they are, of one slot."""
+def _shown(work: Path, panel: MapPanel) -> maps.Shown:
+    """Return the content of a panel: outlines, numbers and how sure they are, of one slot."""
     table = releases.release(work, "buses.toml", panel.options)
     table = table.filter(np.equal(table["slot"].to_pylist(), settings.SLOT))
     names = table["hexagon"].to_pylist()

@@ -105,7 +105,7 @@ def belief(before: Floats, epsilon: float) -> Floats:
 
 
 def beliefs() -> Figure:
-    """Return what an insider can be believed after a release, against what it believed before."""
+    """Return an insider's belief after a release against its belief before."""
     figure, (axes,) = _figure(4.2)
     before = np.linspace(0.001, 0.999, 200)
     for epsilon, colour in ((5.0, "#dbe7f3"), (3.0, "#b3cfe6"), (1.0, "#6fa3cf"), (0.3, BLUE)):
@@ -156,7 +156,7 @@ def record_or_user() -> Figure:
 
 
 def many_cells() -> Figure:
-    """Return what three buses lose, cell by cell, and what counting cells would say."""
+    """Return the losses of three buses, cell by cell, and the bound by counting cells."""
     occupancy, made = fleet.fleet(), fleet.planned()
     visited = occupancy.cells_per_user
     chosen = [int(np.flatnonzero(visited == n)[0]) for n in (1, 4, int(visited.max()))]
@@ -181,7 +181,7 @@ def many_cells() -> Figure:
 
 
 def clipping() -> Figure:
-    """Return the records of a cell's buses with what is kept, and the error for each limit."""
+    """Return the records of a cell's buses with their caps, and the error for each limit."""
     counts = np.array(fleet.ONE_CELL)
     limits = np.arange(1, counts.max() + 1)
     bias = np.array([midpoint_mean_bias(np.minimum(counts, t), counts, fleet.SPAN) for t in limits])

@@ -71,7 +71,7 @@ def command(folder: Path, *words: str) -> None:
 
 
 def truth(folder: Path, cells: list[str], resolution: int) -> dict[str, NDArray[np.float64]]:
-    """Return, by the names in `TRUE`, what is true of each named cell of the invented city."""
+    """Return, by the names in `TRUE`, the true statistics of each named cell of the city."""
     grid = Cells(resolution, timeslot="6h", timezone="Asia/Kolkata", slot="pooled")
     data: Any = read(
         folder / "city.parquet",

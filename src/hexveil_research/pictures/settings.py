@@ -1,4 +1,4 @@
-"""What the gallery shows: the records, the run files, and each map's own options.
+"""Contents of the gallery: the records, the run files, and each map's own options.
 
 All records are invented or public. The page prints these settings; a test compares them.
 """
@@ -82,7 +82,7 @@ SLOT = "06:00"
 
 
 @dataclass(frozen=True)
-class Panel:
+class MapPanel:
     """One map of a picture.
 
     Attributes
@@ -115,7 +115,7 @@ class Picture:
     """
 
     name: str
-    panels: tuple[Panel, ...]
+    panels: tuple[MapPanel, ...]
     what: str = "Average speed, km/h"
     ends: tuple[float, float] = (8.0, 40.0)
 
@@ -127,30 +127,32 @@ _NARROW = "--min-users 200 --clipping-range two-stage"
 _SPREAD = "--epsilon 3 --statistics mean,sd"
 
 MAPS = (
-    Picture("gallery-first", (Panel("True averages", column="true"), Panel("Released at ε = 1"))),
+    Picture(
+        "gallery-first", (MapPanel("True averages", column="true"), MapPanel("Released at ε = 1"))
+    ),
     Picture(
         "gallery-price",
-        (Panel("ε = 0.3", "--epsilon 0.3 --accept-noise"), Panel("ε = 3", "--epsilon 3")),
+        (MapPanel("ε = 0.3", "--epsilon 0.3 --accept-noise"), MapPanel("ε = 3", "--epsilon 3")),
     ),
     Picture(
         "gallery-too-fine",
-        (Panel("True averages", _FINE, "true"), Panel("Released: too fine", _FINE)),
+        (MapPanel("True averages", _FINE, "true"), MapPanel("Released: too fine", _FINE)),
     ),
     Picture(
         "gallery-smoothed",
-        (Panel("Raw, ε = 0.5", _UNSURE), Panel("Smoothed", _UNSURE, "mean_smoothed")),
+        (MapPanel("Raw, ε = 0.5", _UNSURE), MapPanel("Smoothed", _UNSURE, "mean_smoothed")),
     ),
     Picture(
         "gallery-intervals",
-        (Panel("Whole span", _COARSE), Panel("Adaptive intervals", _NARROW)),
+        (MapPanel("Whole span", _COARSE), MapPanel("Adaptive intervals", _NARROW)),
     ),
     Picture(
         "gallery-spread",
-        (Panel("True", _SPREAD, "true_sd"), Panel("Released at ε = 3", _SPREAD, "sd_raw")),
+        (MapPanel("True", _SPREAD, "true_sd"), MapPanel("Released at ε = 3", _SPREAD, "sd_raw")),
         what="Standard deviation of speeds, km/h",
         ends=(8.0, 22.0),
     ),
 )
 LABELS = Picture(
-    "gallery-labels", (Panel("Released at ε = 1"),), "Average ground speed, mph", (330.0, 460.0)
+    "gallery-labels", (MapPanel("Released at ε = 1"),), "Average ground speed, mph", (330.0, 460.0)
 )

@@ -219,7 +219,7 @@ def test_settings_are_obeyed(spark, monkeypatch):
     finally:
         spark.conf.unset("spark.hexveil.pairsOnDriver")
     (counted,) = asked
-    assert re.fullmatch(r"Counted\(n_cells=\d+, n_pairs=\d+, private\)", repr(counted))
+    assert re.fullmatch(r"CountedRecords\(n_cells=\d+, n_pairs=\d+, private\)", repr(counted))
     pairs = counted.pairs.collect()
     assert len(pairs) == counted.n_pairs
     assert counted.pairs.columns == ["cell", "unit", "n", "total", "total_sq"]

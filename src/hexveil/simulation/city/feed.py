@@ -65,7 +65,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Sheet:
-    """What a block of buses has to do with one day: who, when, and how often it reports.
+    """Reporting of a block of buses on one day: who, when, and how often.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ MOST_USERS = NUMBERS * len(LETTERS) ** 2
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """What stays the same of each bus.
+    """Permanent properties of each bus.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ def label(user: int, depot: int) -> str:
 
 
 def duties(fleet: Fleet, users: slice, *, sunday: bool, generator: np.random.Generator) -> Duties:
-    """Return what some buses do on one day."""
+    """Return the activity of some buses on one day."""
     kind = fleet.kind[users]
     off_duty = np.array(SUNDAY_OFF if sunday else OFF_DUTY)[kind]
     works = generator.random(kind.size) >= off_duty

@@ -138,7 +138,7 @@ def lay(users: int, generator: np.random.Generator) -> Streets:
 def _inside(
     x: NDArray[np.float64], y: NDArray[np.float64], radius: float, turn: float
 ) -> NDArray[np.bool_]:
-    """Return which crossings are in the city, whose outline is a wavy circle."""
+    """Return which crossings are in the city, a wavy circle."""
     angle = np.arctan2(y, x)
     wave = 1 + 0.12 * np.cos(3 * angle + turn) + 0.05 * np.cos(7 * angle - turn)
     return np.asarray(np.hypot(x, y) <= radius * wave)

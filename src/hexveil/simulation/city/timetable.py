@@ -31,7 +31,7 @@ SHARE = 0.8
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What stays the same from day to day: streets, routes, buses."""
+    """Permanent parts of the city: streets, routes, buses."""
 
     streets: Streets
     network: Network

@@ -36,7 +36,7 @@ AT_ONCE = 25_000
 
 
 class Writer(Protocol):
-    """What takes batch after batch."""
+    """Writer of successive batches."""
 
     def __call__(self, batch: pa.RecordBatch) -> None:
         """Write the records of a batch after those before."""

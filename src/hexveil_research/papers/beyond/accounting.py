@@ -53,7 +53,7 @@ PLACE = "Past COMP, section VI-B"
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What one gamma gives; arrays have the shape (n_draws, n_epsilons).
+    """Results for one gamma; arrays have the shape (n_draws, n_epsilons).
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ def trade_panel(gamma: int, seed: int) -> Panel:
 
 
 def claims(found: dict[int, Found]) -> tuple[Claim, ...]:
-    """Return what exact accounting and the joint plan add, over all gammas, draws and ε."""
+    """Return the gains of exact accounting and the joint plan over all gammas, draws and ε."""
     return (plain_claim(found), kept_claim(found), joint_claim(found), same_loss_claim(found))
 
 
@@ -159,7 +159,7 @@ def plain_claim(found: dict[int, Found]) -> Claim:
 
 
 def kept_claim(found: dict[int, Found]) -> Claim:
-    """Return that suppression saves less of what is really lost than K says."""
+    """Return the claim that suppression saves less privacy loss than K suggests."""
     said, saved = (
         np.concatenate([1 - column(one.runs, a) / column(one.runs, b) for one in found.values()])
         for a, b in (("degradation", "cells"), ("kept_loss", "plain_loss"))

@@ -1,4 +1,4 @@
-"""Re-weighting and midpoints against dropping: worst-case bias, and what remains after noise.
+"""Re-weighting and midpoints against dropping: worst-case bias, and the error after noise.
 
 Goes past COMP sections III-B and IV (ERRATA 9 and 10), on counts like those of
 IOT's cell (`itms`).
@@ -105,8 +105,8 @@ UNITS = {"mean": "km/h", "variance": "(km/h)²"}
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
-    """What a way costs at every cap of a cell; arrays have the shape (n_caps,).
+class CapCurve:
+    """Errors of a method at every cap of a cell; arrays have the shape (n_caps,).
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Curve:
         return np.asarray(errors.min(axis=1))
 
 
-def curve(way: Way, statistic: str, m: Ints) -> Curve:
+def curve(way: Way, statistic: str, m: Ints) -> CapCurve:
     """Return a way's bias and sensitivity at every cap of a cell."""
     caps = np.arange(1, int(m.max()) + 1)
     kept = [np.minimum(m, cap) for cap in caps]
@@ -138,11 +138,11 @@ def curve(way: Way, statistic: str, m: Ints) -> Curve:
         for formula in (way.bias[statistic], way.sensitivity[statistic])
     )
     share = np.array([each.sum() for each in kept]) / m.sum()
-    return Curve(caps, share, bias, sensitivity)
+    return CapCurve(caps, share, bias, sensitivity)
 
 
 @cache
-def curves(statistic: str) -> tuple[Curve, ...]:
+def curves(statistic: str) -> tuple[CapCurve, ...]:
     """Return the curves of all ways on IOT's cell."""
     return tuple(curve(way, statistic, counts()) for way in WAYS)
 
@@ -183,7 +183,7 @@ def error_panel() -> Panel:
 
 
 def cell_claims() -> tuple[Claim, ...]:
-    """Return what is said of IOT's cell."""
+    """Return the claims about IOT's cell."""
     return tuple(
         claim
         for statistic in UNITS
@@ -195,7 +195,7 @@ def cell_claims() -> tuple[Claim, ...]:
     )
 
 
-def bias_claim(statistic: str, dropping: Curve, reweighting: Curve, _: Curve) -> Claim:
+def bias_claim(statistic: str, dropping: CapCurve, reweighting: CapCurve, _: CapCurve) -> Claim:
     """Return that re-weighting biases less at every cap."""
     below = dropping.share < 1
     ratio = reweighting.bias[below] / dropping.bias[below]
@@ -211,7 +211,7 @@ def bias_claim(statistic: str, dropping: Curve, reweighting: Curve, _: Curve) ->
     )
 
 
-def midpoint_claim(statistic: str, dropping: Curve, _: Curve, midpoints: Curve) -> Claim:
+def midpoint_claim(statistic: str, dropping: CapCurve, _: CapCurve, midpoints: CapCurve) -> Claim:
     """Return that midpoints halve the bias at every cap."""
     below = dropping.share < 1
     ratio = midpoints.bias[below] / dropping.bias[below]
@@ -225,7 +225,7 @@ def midpoint_claim(statistic: str, dropping: Curve, _: Curve, midpoints: Curve) 
     )
 
 
-def error_claim(statistic: str, dropping: Curve, *others: Curve) -> Claim:
+def error_claim(statistic: str, dropping: CapCurve, *others: CapCurve) -> Claim:
     """Return that neither has more worst-case bias plus noise, each at its best cap."""
     base = dropping.least_errors()
     # Where dropping is best not done at all, there is nothing to win.
@@ -260,7 +260,7 @@ def drawn_claim(
     reweighting: Way,
     midpoints: Way,
 ) -> tuple[Claim, Claim]:
-    """Return both claims about bias on cells with any choice of what is kept.
+    """Return both claims about bias on cells with any contribution caps.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def drawn_claim(
 
 
 def _drawn(draw: np.random.Generator) -> tuple[Ints, Ints]:
-    """Return what is kept, not all and not nothing, and heavy-tailed counts of a cell."""
+    """Return partial contribution caps and heavy-tailed counts of a cell."""
     m = np.minimum(1 + draw.pareto(1.1, draw.integers(2, 60)) * 4, 400).astype(np.int64)
     m[0] += 1
     kept = draw.integers(0, m + 1)

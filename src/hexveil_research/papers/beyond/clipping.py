@@ -94,7 +94,7 @@ def absent(source: Source) -> Claim:
 
 
 def claims_of(found: Errors, note: str = "") -> tuple[Claim, ...]:
-    """Return what is said of a set."""
+    """Return the claims about a set."""
     return (
         foresight_claim(found, note),
         clipping_claim(found),
@@ -141,7 +141,7 @@ def clipping_claim(found: Errors) -> Claim:
 
 
 def worst_case_claim(found: Errors) -> Claim:
-    """Return that what is best in the worst case is not best on these values."""
+    """Return the claim that the worst-case optimum is not optimal on these values."""
     best, error = found.best()
     mine = found.mae[CLIPPING.name]
     above = best + 1.96 * np.hypot(error, found.error[CLIPPING.name]) < mine

@@ -88,7 +88,7 @@ def instances() -> Iterator[tuple[Counts, Counts]]:
 
 
 def exact(place: str, says: str, formula: Formula, search: Search) -> Claim:
-    """Return that a formula is what the search finds, everywhere."""
+    """Return the claim that a formula equals the search result everywhere."""
     found = np.array([(formula(k, m, 1.0), search(k, m)) for k, m in instances()])
     gap = np.abs(found[:, 0] - found[:, 1])
     return Claim(
@@ -102,7 +102,7 @@ def exact(place: str, says: str, formula: Formula, search: Search) -> Claim:
 
 
 def bounded(place: str, says: str, formula: Formula, search: Search) -> Claim:
-    """Return that a formula is never below what the search finds."""
+    """Return the claim that a formula is never below the search result."""
     found = np.array([(formula(k, m, 1.0), search(k, m)) for k, m in instances()])
     over = found[:, 1] - found[:, 0]
     met = (np.abs(over) <= SAME).sum()
@@ -118,7 +118,7 @@ def bounded(place: str, says: str, formula: Formula, search: Search) -> Claim:
 
 
 def naive_claim() -> Claim:
-    """Return that COMP's Proposition III.1 with what is kept is no bound for re-weighting."""
+    """Return the claim that COMP's Proposition III.1 does not bound re-weighting."""
     counts, kept = (4, 1), (2, 1)
     naive = theory.variance_sensitivity(kept, 1.0)
     true = largest_move(reweighted_variances(kept, counts), counts)

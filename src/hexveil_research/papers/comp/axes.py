@@ -1,4 +1,4 @@
-"""COMP's two kinds of axes, and what ours add to them: loss against ε, and error against ε.
+"""COMP's two kinds of axes with our additions: loss against ε, and error against ε.
 
 Source: COMP figures 1 to 8, with ERRATA 3 and 4. Symbols as in `runs`.
 What the paper leaves open: the scale of the loss axis (as it is, so that a loss of 0 can be drawn).
@@ -36,7 +36,7 @@ def drawn_line(name: str, x: Floats, y: Floats, whose: Whose = "paper") -> Line:
 
 
 def ends_of(runs: Sequence[Sequence[Run]]) -> str:
-    """Return what the bands mean."""
+    """Return the explanation of the bands."""
     return f"smallest and largest of {len(runs)} draws" if len(runs) > 1 else ""
 
 
@@ -89,7 +89,7 @@ def error_panel(title: str, span: float, runs: Sequence[Sequence[Run]], joint: F
 def loss_claims(
     place: str, where: str, runs: Sequence[Sequence[Run]], joint: Floats
 ) -> tuple[Claim, Claim]:
-    """Return what exact accounting and the joint plan add to figures 1 and 3 to 5.
+    """Return the gains of exact accounting and the joint plan in figures 1 and 3 to 5.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def loss_claims(
 def error_claims(
     place: str, where: str, span: float, runs: Sequence[Sequence[Run]], joint: Floats
 ) -> tuple[Claim, Claim]:
-    """Return what the joint plan and constants add to figures 2 and 6 to 8.
+    """Return the gains of the joint plan and of constants in figures 2 and 6 to 8.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What COMP's appendix D states of one cap for all users of a cell, on every small cell.
+"""Claims of COMP's appendix D on one cap for all users of a cell, on every small cell.
 
 Source: COMP appendix D (Lemmas D.1 to D.4) and section III-B, where it is announced.
 Symbols: m samples of a user, m* the largest and m_* the smallest, L users; a cap keeps min(m, cap)
@@ -168,7 +168,7 @@ def lemma_4(formula: OfCell) -> Claim:
 
 
 def announced(formula: OfCell) -> Claim:
-    """Return what section III-B announces of appendix D, without the even number."""
+    """Return the claim that section III-B announces for appendix D, without the even number."""
     chosen = sorted(cells(MOST), key=sum)
     says = "No cap raises the variance's sensitivity, whatever the number of samples"
     return _all_but("Section III-B, of appendix D", says, *raised(formula, chosen))

@@ -1,4 +1,4 @@
-"""What COMP states of one cell: sensitivities and biases, by search over every small cell.
+"""Claims of COMP on one cell: sensitivities and biases, by search over every small cell.
 
 Source: COMP sections III (BASELINE, CLIP), IV (biases) and the appendices A to C and E, with
 ERRATA 1. Each formula comes from `theory`, each truth from `comp_small`. The printed bias, which
@@ -250,7 +250,7 @@ def bias_claim(
 
 
 def _mostly_kept() -> list[tuple[Counts, Counts]]:
-    """Return every (kept, counts) of which more than half is kept, and not all."""
+    """Return every (kept, counts) that keeps more than half of the samples, but not all."""
     return [
         (kept, counts)
         for counts in small.cells()

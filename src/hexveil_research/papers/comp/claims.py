@@ -1,4 +1,4 @@
-"""What COMP states of many cells: composition, and what its figures show when compared.
+"""Claims of COMP on many cells: composition, and comparisons between its figures.
 
 Source: COMP sections II-E, V and VI, with ERRATA 3 and 4, on draws of the synthetic setting. The
 figures' own claims are in `comp` and `records`, CLIP-USER's rules in `suppress`.
@@ -160,7 +160,7 @@ def within_claim(every: Runs) -> Claim:
 
 
 def gamma_claims(runs: ByGamma) -> tuple[Claim, Claim, Claim]:
-    """Return what the text reads from figures 3 to 5 and from 6 to 8."""
+    """Return the text's readings of figures 3 to 5 and from 6 to 8."""
     k, before, after = (
         np.array([column(rows, name) for rows in runs.values()])
         for name in ("degradation", "bound", "capped")

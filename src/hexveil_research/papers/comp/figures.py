@@ -79,7 +79,7 @@ def error_figure(setting: Setting, *, gamma: int, number: int) -> Outcome:
 
 
 def lower_loss(place: str, gamma: int, runs: Runs) -> Claim:
-    """Return what figures 3 to 5 show."""
+    """Return the claims that figures 3 to 5 show."""
     k, cells = (column(runs, name) for name in ("degradation", "cells"))
     mean = k.mean(axis=0)
     return Claim(
@@ -94,7 +94,7 @@ def lower_loss(place: str, gamma: int, runs: Runs) -> Claim:
 
 
 def lower_error(place: str, gamma: int, runs: Runs) -> Claim:
-    """Return what figures 6 to 8 show."""
+    """Return the claims that figures 6 to 8 show."""
     before, after = (column(runs, name).mean(axis=0) for name in ("bound", "capped"))
     ratio = before / after
     return Claim(
@@ -108,7 +108,7 @@ def lower_error(place: str, gamma: int, runs: Runs) -> Claim:
 
 
 def stated(setting: Setting) -> Outcome:
-    """Return what COMP states beside its figures."""
+    """Return the claims that COMP states beside its figures."""
     one_cell = (*cells.claims(), *noise.claims(setting.seed), *caps.claims())
     return Outcome(claims=(*one_cell, *claims.claims(setting)))
 

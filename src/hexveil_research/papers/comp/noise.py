@@ -1,4 +1,4 @@
-"""What COMP states of the noise of one cell: enough for its ε, and how large it gets.
+"""Claims of COMP on the noise of one cell: enough for its ε, and how large it gets.
 
 Source: COMP sections II-D (Theorem II.1, Proposition II.1), III-A (BASELINE) and eq. (12), with
 ERRATA 4. The branch of Proposition III.1 that eq. (12) prints stands here.

@@ -203,7 +203,7 @@ def resemblance(found: tuple[Slot, ...]) -> Claim:
 
 
 def most_epsilons(slot: Slot, runs: tuple[tuple[Run, ...]]) -> Claim:
-    """Return what figure 1 shows: an improvement for most ε."""
+    """Return the claim of figure 1: an improvement for most ε."""
     k, cells = (column(runs, name)[0] for name in ("degradation", "cells"))
     better = k < cells
     return Claim(
@@ -217,7 +217,7 @@ def most_epsilons(slot: Slot, runs: tuple[tuple[Run, ...]]) -> Claim:
 
 
 def little(slot: Slot, runs: tuple[tuple[Run, ...]]) -> Claim:
-    """Return what figure 2 shows: little to no improvement of the worst-case error."""
+    """Return the claim of figure 2: little to no improvement of the worst-case error."""
     before, after = (column(runs, name)[0] for name in ("bound", "capped"))
     gain = 1 - after / before
     return Claim(

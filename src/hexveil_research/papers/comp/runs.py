@@ -43,7 +43,7 @@ GAMMAS = (3, 6, 9)
 
 @dataclass(frozen=True)
 class Run:
-    """What the paper's algorithms make of one occupancy at one ε, and what it really loses.
+    """Result of the paper's algorithms on one occupancy at one ε, with its real privacy loss.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Run:
 
 
 def constants_error(span: float) -> float:
-    """Return what the constants U/2 and U²/8 miss at most: U/2 + U²/8, at no loss (ERRATA 4).
+    """Return the largest error of the constants U/2 and U²/8: U/2 + U²/8, at no loss (ERRATA 4).
 
     Examples
     --------
@@ -100,7 +100,7 @@ def constants_error(span: float) -> float:
 
 
 def run(occupancy: Occupancy, span: float, epsilon: str) -> Run:
-    """Return what CLIP-USER and the caps after it make of an occupancy.
+    """Return the result of CLIP-USER and subsequent caps on an occupancy.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def run(occupancy: Occupancy, span: float, epsilon: str) -> Run:
 
 
 def kept_part(occupancy: Occupancy, kept: Ints) -> Occupancy:
-    """Return the occupancy of what is kept; a user of whom nothing is kept is left out."""
+    """Return the occupancy of the kept samples; users without any are left out."""
     live = kept > 0
     _, user = np.unique(occupancy.user[live], return_inverse=True)
     return Occupancy.from_coo(occupancy.cell[live], user, kept[live])

@@ -97,7 +97,7 @@ def largest_move(statistic: Floats, counts: Counts) -> float:
 
 
 def loss(counts: Counts, mean_scale: float, variance_scale: float) -> float:
-    """Return what publishing mean and variance with Laplace noise loses, by search.
+    """Return the privacy loss of mean and variance with Laplace noise, by search.
 
     The largest |difference of means|/b + |difference of variances|/b' over neighbours: of two
     signed sums, the wider range.

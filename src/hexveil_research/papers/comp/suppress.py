@@ -1,4 +1,4 @@
-"""What COMP states of CLIP-USER's rules: which cell is taken, when it halts, by which error.
+"""Claims of COMP on CLIP-USER's rules: which cell is taken, when it halts, by which error.
 
 Source: COMP sections III-A, V and VI-A.3, with ERRATA 2 and 4, on draws of the synthetic setting.
 Eq. (14) as printed stands here.
@@ -159,7 +159,7 @@ def bound_claim(first: dict[int, Occupancy]) -> Claim:
 
 
 def unfinished_claim(first: dict[int, Occupancy]) -> Claim:
-    """Return what becomes of the suppressions of the stage that is halted (ERRATA 2)."""
+    """Return the claim about suppressions of the halted stage (ERRATA 2)."""
     found = np.array(
         [_unfinished(occupancy, epsilon) for occupancy in first.values() for epsilon in FEW]
     )
@@ -218,7 +218,7 @@ def unit_claims(first: dict[int, Occupancy]) -> tuple[Claim, Claim]:
 
 
 def _changes(occupancy: Occupancy, epsilon: str, kind: ErrorKind) -> bool:
-    """Return whether another unit of speed changes what is suppressed."""
+    """Return whether another unit of speed changes the suppression."""
     here, there = (
         theory.clip_user(occupancy, span, epsilon, error=kind).kept_pairs
         for span in (SPAN, SPAN / UNIT)
@@ -242,7 +242,7 @@ def split_claim(first: dict[int, Occupancy]) -> Claim:
 
 
 def capped_claim(every: Runs) -> Claim:
-    """Return what section V-B.3 promises: caps lower errors, or leave them."""
+    """Return the claim of section V-B.3: caps lower errors, or leave them."""
     share = column(every, "capped") / column(every, "largest")
     return Claim(
         "COMP",

@@ -1,4 +1,4 @@
-"""What IOT states of its private choices, and of what is done to the records first.
+"""Claims of IOT on its private choices, and on the preparation of the records.
 
 Source: IOT Algorithm 3, section III-E (Algorithm 2 of its [16]) and section IV-A, with ERRATA 9,
 11, 12 and 13. Small cells, whose chances are computed and not simulated; values are made up.
@@ -80,7 +80,7 @@ def lost(weights: Sequence[Floats]) -> float:
 
 
 def middle_loss(moved: int) -> float:
-    """Return what weights exp(-ε c/4) lose if that many of three array means move, by search."""
+    """Return the loss of weights exp(-ε c/4) if that many of three array means move, by search."""
     ends = [0.5, 3.5, 4.5, 7.5]
     worst = 0.0
     for fixed in product(ends, repeat=3 - moved):
@@ -103,7 +103,7 @@ def middle_private_claim() -> Claim:
 
 
 def rank_loss(factor: float, steps: int = 1000) -> float:
-    """Return what weights exp(-factor ε |rank - target|) lose on one pair of neighbours."""
+    """Return the loss of weights exp(-factor ε |rank - target|) on one pair of neighbours."""
     laws = [
         np.exp(-factor * EPSILON * rank_costs(values, steps, 1))
         for values in ((0.0, 0.001), (1.0, 0.001))
@@ -112,7 +112,7 @@ def rank_loss(factor: float, steps: int = 1000) -> float:
 
 
 def quantile_claims(factor: float = 1.0) -> tuple[Claim, Claim]:
-    """Return what the private quantile loses: without the 1/2, and ERRATA 12."""
+    """Return the loss of the private quantile: without the 1/2, and ERRATA 12."""
     printed, right = (rank_loss(part * factor) / EPSILON for part in (1, 0.5))
     return (
         Claim(

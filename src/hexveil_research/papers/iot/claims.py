@@ -1,4 +1,4 @@
-"""What IOT states beside its figures: the claims, in the order of the paper.
+"""Claims of IOT beside its figures, in the order of the paper.
 
 The checks are in `gains` (sections II and III), `choices` (private choices, records), `extremes`
 (QUANTILE's interval), `scaling` (section IV-C), `lengths` and `surrogate` (sections V and VI);
@@ -88,7 +88,7 @@ def array_lengths(cells: Cells) -> tuple[Claim, ...]:
 
 
 def stated(setting: Setting) -> Outcome:
-    """Return what IOT states beside its figures."""
+    """Return the claims of IOT beside its figures."""
     return Outcome(claims=claims(setting))
 
 

@@ -1,4 +1,4 @@
-"""What IOT states of QUANTILE's interval: the extremes that are best, and what privacy costs them.
+"""Claims of IOT on QUANTILE's interval: the best extremes, and the cost of privacy.
 
 Source: IOT sections III-E and IV-C (RW appendix D, section V-A). Errors with exact extremes are
 computed: |d| + b exp(-|d|/b) is the mean of |d + Laplace noise of scale b|. Cells like ITMS only.
@@ -56,7 +56,7 @@ def price(x: Floats, low: float, high: float, epsilon: Fraction) -> float:
 def extremes_claims(
     printed: Rank = lambda e: math.floor(2 / e), right: Rank = lambda e: math.ceil(2 / e)
 ) -> tuple[Claim, Claim]:
-    """Return which extremes make noise plus clipping least: as printed, and what is true.
+    """Return the extremes that minimise noise plus clipping: as printed, and corrected.
 
     Parameters
     ----------

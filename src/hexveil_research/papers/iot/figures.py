@@ -123,7 +123,7 @@ def grouping(setting: Setting) -> Outcome:
 
 
 def _part(setting: Setting, start: float, end: float) -> Callable[[float], None]:
-    """Return what tells a setting of a part of the whole work."""
+    """Return a progress callback for a part of the whole work."""
     return lambda share: setting.tell(start + (end - start) * share)
 
 

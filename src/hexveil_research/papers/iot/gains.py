@@ -1,4 +1,4 @@
-"""What IOT states in sections II and III: sensitivities, arrays, the gain of a cap, LEVY's width.
+"""Claims of IOT in sections II and III: sensitivities, arrays, the gain of a cap, LEVY's width.
 
 Source: IOT Theorem II.1, Proposition II.1, eq. (2) to (9), Lemmas III.1 and III.2 (RW sections II
 and III, appendices A to C), with the median as in docs/understand/errata.md.
@@ -113,7 +113,7 @@ def tail_claim(trials: int, seed: int, factor: float = 1.0) -> Claim:
 
 
 def arrays_claim(cells: Sequence[Counts]) -> Claim:
-    """Return what section III-A says of the two grouping strategies."""
+    """Return the claims of section III-A on the two grouping strategies."""
     fewest, fitted, wrapped = 0, 0, 0
     tried = [(counts, cap) for counts in cells for cap in few_caps(counts)]
     for counts, cap in tried:
@@ -206,7 +206,7 @@ def _clipped(counts: Counts, cap: int) -> tuple[float, float]:
 
 
 def exact_median_claims(counts: Counts = (5, 5, 5)) -> tuple[Claim, Claim]:
-    """Return whether a median exists as section II-A defines it, and what does in its place."""
+    """Return whether a median exists as section II-A defines it, and its replacement."""
     half = -(-len(counts) // 2)
     numbers = sorted({n + step for n in counts for step in (0, 1)})
     reached = {sum(m >= n for m in counts) for n in numbers}

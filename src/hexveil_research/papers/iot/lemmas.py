@@ -1,4 +1,4 @@
-"""What IOT's lemmas are tried on: cells drawn at random, and formulas of section III for U = 1.
+"""Test cases of IOT's lemmas: cells drawn at random, and formulas of section III for U = 1.
 
 Source: IOT section III. Random cells have heavy-tailed counts, as the published one has. Exact
 fractions, so that an equality can be told from a near miss.

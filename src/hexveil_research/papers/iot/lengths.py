@@ -1,4 +1,4 @@
-"""What IOT states of the best length of an array, in sections V and VI.
+"""Claims of IOT on the best length of an array, in sections V and VI.
 
 Source: IOT Lemmas V.1 to V.4, Corollary V.1, Lemmas VI.1 and VI.2 and the remarks beside them, eq.
 (12) to (19) (RW section VI, appendices G to I), with ERRATA 6 and 8 and docs/understand/errata.md.
@@ -49,7 +49,7 @@ PARTS = 6
 
 
 def full_claim(cells: Sequence[Counts]) -> Claim:
-    """Return Lemma V.1 where arrays are full: dropping, and the plain mean of what is left."""
+    """Return Lemma V.1 where arrays are full: dropping, and the plain mean of the rest."""
     apart = 0.0
     for counts in cells:
         for cap in few_caps(counts):
@@ -106,7 +106,7 @@ def searched_bias(weights: ArrayLike, counts: Sequence[int]) -> float:
 
 
 def best_cap_claims(noise: Noise = "mean") -> tuple[Claim, Claim, Claim]:
-    """Return what eq. (12) to (15) say of the best cap, on a cell like ITMS.
+    """Return the claims of eq. (12) to (15) on the best cap, on a cell like ITMS.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What IOT states of sample scaling and user scaling in section IV-C.
+"""Claims of IOT on sample scaling and user scaling in section IV-C.
 
 Source: IOT Lemmas IV.1 and IV.2, Propositions IV.1 and IV.2 (RW Lemmas V.1 and V.2, Propositions
 V.1 and V.2, appendix F), with what docs/understand/errata.md says of them. Symbols as in `lemmas`;
@@ -101,7 +101,7 @@ def levy_sensitivity(counts: Sequence[int]) -> tuple[float, bool]:
 
 
 def levy_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
-    """Return Proposition IV.1 for LEVY: as printed, and what is true."""
+    """Return Proposition IV.1 for LEVY: as printed, and corrected."""
     cut: list[float] = []
     uncut: list[float] = []
     outside = 0
@@ -137,7 +137,7 @@ def levy_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
 
 
 def users_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim, Claim]:
-    """Return Lemma IV.2: its cap, its numbers of arrays, and what is true of these."""
+    """Return Lemma IV.2: its cap, its numbers of arrays, and the correct numbers."""
     caps = wrapped = fitted = outside = tried = 0
     for counts in cells:
         cap = theory.sqrt_cap(counts)
@@ -243,7 +243,7 @@ def quantile_limit_claim(seed: int, span: float = itms.SPAN) -> Claim:
 
 
 def figure_claims(seed: int) -> tuple[Claim, Claim]:
-    """Return whether Proposition IV.2 explains figure 4, λ = 10: as printed, and what is true."""
+    """Return whether Proposition IV.2 explains figure 4, λ = 10: as printed, and corrected."""
     counts = itms.user_scaled(itms.counts())
     widths = _extreme_widths(counts, itms.iid_means(counts, seed))
     _, cap, arrays = printed_factor()

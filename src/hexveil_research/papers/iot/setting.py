@@ -67,7 +67,7 @@ def seeds(setting: Setting) -> range:
 
 
 def mixed_cell(seed: int, share: float = itms.SHARE) -> Cell:
-    """Return a cell as published, whose users differ: in place of the real one."""
+    """Return a cell with the published figures and heterogeneous users, to replace the real one."""
     counts = itms.counts(seed)
     return Cell(counts, itms.mixed_means(counts, seed, share))
 
@@ -127,7 +127,7 @@ Curves = dict[str, Curve]
 
 
 def ends(setting: Setting) -> str:
-    """Return what the ends of a curve's line are."""
+    """Return the meaning of the ends of a curve's line."""
     n = len(seeds(setting))
     return f"smallest and largest of {n} cells" if n > 1 else "95% interval of the simulation"
 

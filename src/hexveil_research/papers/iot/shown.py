@@ -1,4 +1,4 @@
-"""What IOT says its figures 1 to 4 show, judged on curves that were simulated here.
+"""Claims of IOT on its figures 1 to 4, judged on curves that were simulated here.
 
 Source: IOT sections III-C and IV, with ERRATA 7. The records of the published cell are not public:
 where the paper speaks of them, the claim is tried on cells like it.
@@ -60,7 +60,7 @@ def published_facts(found: Sequence[itms.Facts]) -> Claim:
 
 
 def noise_claims(cells: Sequence[Ints]) -> tuple[Claim, Claim]:
-    """Return whether BESTFIT halves the noise of ARRAY-AVERAGING: printed, and what is needed.
+    """Return whether BESTFIT halves the noise of ARRAY-AVERAGING: as printed, and the condition.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def noise_claims(cells: Sequence[Ints]) -> tuple[Claim, Claim]:
 def grouping_claims(
     curves: Pairs, printed: Curve, other: Mapping[float, Pairs]
 ) -> tuple[Claim, ...]:
-    """Return what is said of figure 1.
+    """Return the claims about figure 1.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def ours_claims(place: str, where: str, papers: Curves, ours: Curves) -> list[Cl
 
 
 def _no_more(place: str, name: str, where: str, ours: Curve, rival: Curve) -> Claim:
-    """Return that one of ours errs no more than what is best at each ε in hindsight."""
+    """Return the claim that ours errs no more than the best choice in hindsight at each ε."""
     worse = rival.below(ours)
     return Claim(
         "IOT",
@@ -301,7 +301,7 @@ def _beyond(ratios: Mapping[float, float]) -> bool | None:
 
 
 def _by_share(ratios: Mapping[float, float]) -> str:
-    """Return a ratio, and what it is where another part of the variance lies between users."""
+    """Return a ratio, and its value if another part of the variance lies between users."""
     rest = ", ".join(f"{ratios[share]:.2f} if {share:g}" for share in ratios if share != itms.SHARE)
     here = f"{ratios[itms.SHARE]:.2f}"
     text = f"{here} ({rest} of the variance lies between users)" if rest else here

@@ -1,4 +1,4 @@
-"""IOT figure 5: the cap of least worst-case error against ε, and what it really costs.
+"""IOT figure 5: the cap of least worst-case error against ε, and its real cost.
 
 Source: IOT section V, eq. (15), figure 5; BESTFIT's arrays as they are filled: ERRATA 8. Counts
 only, of a cell like the published one: everything here is public, and nothing is simulated.
@@ -118,7 +118,7 @@ def _rule(name: str, height: float) -> Line:
 
 
 def staircase_claim(counts: Ints, caps: Ints) -> Claim:
-    """Return that m^(ε) is a non-decreasing staircase whose steps are counts.
+    """Return the claim that m^(ε) is a non-decreasing staircase with counts as steps.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def searched_claim(caps: Ints, found: Ints) -> Claim:
 
 
 def error_claims(errors: dict[str, Floats]) -> tuple[Claim, ...]:
-    """Return what the second panel shows.
+    """Return the claims of the second panel.
 
     Parameters
     ----------

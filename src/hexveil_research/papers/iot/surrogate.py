@@ -1,4 +1,4 @@
-"""What IOT states of the convex surrogate Ē of the worst-case error, in section VI.
+"""Claims of IOT on the convex surrogate Ē of the worst-case error, in section VI.
 
 Source: IOT eq. (19), Lemma VI.2, the procedure and the remark after it (RW section VI, appendix
 I), with ERRATA 6 and docs/understand/errata.md. Symbols as in `lemmas`; q = N/m*,
@@ -58,7 +58,7 @@ def undecided_claim(cells: Sequence[Counts]) -> Claim:
 
 
 def stationary_claims(cells: Sequence[Counts]) -> tuple[Claim, Claim]:
-    """Return Lemma VI.2: its stationary points, and what is true of the cap it names."""
+    """Return Lemma VI.2: its stationary points, and the correct statement on its cap."""
     quarters = [Fraction(k, 4) for k in range(13, 16)]
     flat = {theory.surrogate_objective(FLAT, cap) for cap in quarters}
     named = [(counts, cap) for counts in (*map(padded, cells), FLAT) if (cap := _named(counts))]

@@ -1,4 +1,4 @@
-"""What RW states beside its figures: the claims, in the order of the paper.
+"""Claims of RW beside its figures, in the order of the paper.
 
 RW's lemmas are mostly IOT's under other numbers, and are tried by the same checks (`iot.gains`,
 `iot.choices`, `iot.extremes`, `iot.scaling`, `iot.lengths`, `iot.surrogate`); what RW alone states
@@ -47,7 +47,7 @@ WORDS = {
 
 
 def stated(setting: Setting) -> Outcome:
-    """Return what RW states beside its figures."""
+    """Return the claims of RW beside its figures."""
     cells = instances(setting.seed)
     first = (*algorithms(setting, cells), *scaled(setting, cells))
     setting.tell(0.5)
@@ -128,7 +128,7 @@ def true_error(counts: Sequence[int], cap: int, epsilon: str) -> float:
 
 
 def better_claims(cells: Cells, rule: CapRule = theory.minimax_cap) -> tuple[Claim, Claim]:
-    """Return whether eq. (4) improves on the median cap in the worst case, and what does."""
+    """Return whether eq. (4) improves on the median cap in the worst case, and a cap that does."""
     tried = [(counts, e) for counts in (*cells, tuple(itms.counts().tolist())) for e in EPSILONS]
     chosen = np.array([true_error(m, rule(m, e, "std"), e) for m, e in tried])
     best = np.array([true_error(m, theory.exact_cap(m, e, "std"), e) for m, e in tried])
@@ -179,7 +179,7 @@ def noise_claim(rule: CapRule = theory.minimax_cap) -> Claim:
 
 
 def end_claims() -> tuple[Claim, Claim]:
-    """Return RW's remark on Ē(m_*), which has a factor U too many, and what is true."""
+    """Return RW's remark on Ē(m_*), which has a factor U too many, and its correction."""
     m = itms.counts()
     low, total = int(m.min()), int(m.sum())
     clipped = 1 - Fraction(low * m.size, total)

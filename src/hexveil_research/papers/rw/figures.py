@@ -95,7 +95,7 @@ def compared(
     clipping: dict[str, CellMechanism],
     ours: dict[str, CellMechanism],
 ) -> tuple[Panel, Curves, Curves, Curves]:
-    """Return the panel, and the curves of what RW plots, of OPT-ARRAY-AVERAGING and of ours."""
+    """Return the panel, and the curves of RW's mechanisms, OPT-ARRAY-AVERAGING and ours."""
     plotted = curves_of(setting, cell, {"BASELINE": Baseline(), **clipping})
     optimised = curves_of(setting, cell, OPTIMISED)
     mine = curves_of(setting, cell, ours)
@@ -127,7 +127,7 @@ def like_itms(setting: Setting) -> Outcome:
 
 
 def levy_claim(free: Floats, clamped: Floats) -> Claim:
-    """Return what the two papers' forms of LEVY differ by, as mean absolute errors."""
+    """Return the differences of the two papers' forms of LEVY, as mean absolute errors."""
     ratio = free.mean(axis=0) / clamped.mean(axis=0)
     return Claim(
         "RW",
@@ -175,7 +175,7 @@ def scaling(setting: Setting) -> Outcome:
 
 
 def sample_claims(plotted: Curves, optimised: Curves, ours: Curves) -> tuple[Claim, ...]:
-    """Return what is said of figure 2a."""
+    """Return the claims about figure 2a."""
     place, where = "Section IV-B, figure 2a", "sample scaling"
     return (
         shown.clipping_claim(place, where, plotted),
@@ -185,7 +185,7 @@ def sample_claims(plotted: Curves, optimised: Curves, ours: Curves) -> tuple[Cla
 
 
 def user_claims(plotted: Curves, optimised: Curves, ours: Curves) -> tuple[Claim, ...]:
-    """Return what is said of figure 2b."""
+    """Return the claims about figure 2b."""
     place, where = "Section IV-B, figure 2b", "user scaling"
     best = ("FIXEDQUANTILE", "ARRAY-AVERAGING")
     return (

@@ -1,4 +1,4 @@
-"""What WC states of clipping in general, against exhaustive search on tiny cells.
+"""Claims of WC on clipping in general, against exhaustive search on tiny cells.
 
 Source: WC Lemmas III.1 and III.2, Theorem III.1, with ERRATA 14; on larger cells: `program`.
 Symbols: one cell; user l has m_l samples, N in all; U, the width of the bounds, is 1; each sample
@@ -39,7 +39,7 @@ LOSSES = tuple(Fraction(n, 10) for n in (2, 5, 7, 10, 15, 20, 30))
 
 
 def claims() -> tuple[Claim, ...]:
-    """Return what is claimed of clipping in general, and that Theorem III.1's is the best."""
+    """Return the claims on clipping in general, and on the optimality of Theorem III.1."""
     return (
         *lemma_1(_exact_bias),
         reach_claim(),

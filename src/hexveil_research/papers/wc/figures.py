@@ -28,8 +28,8 @@ from hexveil_research.papers.wc.setting import (
     ENDS,
     EPSILONS,
     SPAN,
-    Curve,
     ProjectedNormal,
+    ThresholdCurve,
     X,
     exactly,
     extreme,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Curves = dict[str, Curve]
+    Curves = dict[str, ThresholdCurve]
 
 LAPLACE, OPTIMAL, HALVES = Baseline(), OptimalClipping(), AKMV()
 FORESIGHT, AUTO = Foresight(), Auto()
@@ -67,7 +67,7 @@ def optimal_error(counts: Ints) -> Floats:
     return np.array([theory.optimal_clipping(counts, SPAN, e).worst_case_error for e in EPSILONS])
 
 
-def akmv_error(counts: Ints, setting: Setting) -> Curve:
+def akmv_error(counts: Ints, setting: Setting) -> ThresholdCurve:
     """Return E_AKMV on the data set of samples U, at every ε: section IV-C's estimate of it."""
     generator = np.random.default_rng([setting.seed, 2])
     reach, total = (SPAN * counts).astype(np.float64), counts.sum()
@@ -82,11 +82,11 @@ def akmv_error(counts: Ints, setting: Setting) -> Curve:
         each = (lost + top / float(allocation.mean_epsilon)) / total
         found.append((each.mean(), each.std(ddof=1) / each.size**0.5))
     error, noise = np.array(found).T
-    return Curve(error, noise)
+    return ThresholdCurve(error, noise)
 
 
 def worst_case(setting: Setting) -> Outcome:
-    """Return WC figure 1: errors on the data set whose samples are all U."""
+    """Return WC figure 1: errors on the data set with all samples at U."""
     counts = geometric()
     optimal, akmv = exactly(optimal_error(counts)), akmv_error(counts, setting)
     tried: list[CellMechanism] = [LAPLACE, OPTIMAL, HALVES, FORESIGHT, AUTO]
@@ -140,7 +140,7 @@ def _part(setting: Setting, done: int, parts: int, share: float) -> None:
 
 
 def stated(setting: Setting) -> Outcome:
-    """Return what WC states beside its figures."""
+    """Return the claims of WC beside its figures."""
     first = (*clipping.claims(), *program.claims(setting.seed))
     setting.tell(0.5)
     return Outcome(claims=(*first, *thresholds.claims(setting)))

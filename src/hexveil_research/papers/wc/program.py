@@ -1,4 +1,4 @@
-"""What WC states of its optimal error, by duality on random cells.
+"""Claims of WC on its optimal error, by duality on random cells.
 
 Source: WC Theorem III.1 and its proof, eq. (7) to (12), with ERRATA 5.
 Symbols: one cell; user l has m_l samples, N in all, m* the most and m_* the fewest; U the width of
@@ -42,7 +42,7 @@ JUST = Fraction(1, 10**6)
 
 
 def claims(seed: int) -> tuple[Claim, ...]:
-    """Return what is claimed of the program (8), its solution, and its value."""
+    """Return the claims on the program (8), its solution, and its value."""
     drawn = instances(seed)
     return (
         program_claim(drawn, optimal_error),

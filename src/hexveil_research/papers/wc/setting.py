@@ -91,7 +91,7 @@ class ProjectedNormal:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class ThresholdCurve:
     """A simulated error at every ε.
 
     Attributes
@@ -109,7 +109,7 @@ class Curve:
         low, high = np.maximum(self.error - reach, 0), self.error + reach
         return line(name, X, self.error, low=low, high=high, whose=whose)
 
-    def above(self, other: Curve) -> NDArray[np.bool_]:
+    def above(self, other: ThresholdCurve) -> NDArray[np.bool_]:
         """Return at which ε it lies above another, beyond the noise of both."""
         noise = np.hypot(self.standard_error, other.standard_error)
         return np.asarray(self.error - other.error > SURE * noise)
@@ -125,7 +125,7 @@ def simulated(
     setting: Setting,
     tell: Callable[[float], None],
     **cell: Any,  # noqa: ANN401  counts, and user_means or values, as evaluate takes them
-) -> dict[str, Curve]:
+) -> dict[str, ThresholdCurve]:
     """Return each mechanism's mean absolute error at every ε of `EPSILONS`, by its name."""
     table = evaluate(
         mechanisms, bounds=BOUNDS, epsilons=EPSILONS, trials=max(2, setting.trials),
@@ -134,9 +134,9 @@ def simulated(
     shape = len(mechanisms), len(EPSILONS)
     mae = np.asarray(table["mae"]).reshape(shape)
     error = np.asarray(table["standard_error"]).reshape(shape)
-    return {one.name: Curve(mae[i], error[i]) for i, one in enumerate(mechanisms)}
+    return {one.name: ThresholdCurve(mae[i], error[i]) for i, one in enumerate(mechanisms)}
 
 
-def exactly(error: Floats) -> Curve:
+def exactly(error: Floats) -> ThresholdCurve:
     """Return a curve that is computed, not simulated."""
-    return Curve(error, np.zeros_like(error))
+    return ThresholdCurve(error, np.zeros_like(error))

@@ -1,4 +1,4 @@
-"""What WC says its figures show, judged on curves that were simulated here.
+"""Claims of WC on its figures, judged on curves that were simulated here.
 
 Source: WC section IV-C and IV-D, and its abstract. A difference counts if it is beyond three
 standard errors of the simulation. Words are made numbers: "much lower" is at most half, "a large
@@ -13,7 +13,7 @@ import numpy as np
 
 from hexveil.mechanisms import AKMV, Auto, Baseline, Foresight, OptimalClipping
 from hexveil_research.papers.study import Claim
-from hexveil_research.papers.wc.setting import SURE, Curve, X, exactly
+from hexveil_research.papers.wc.setting import SURE, ThresholdCurve, X, exactly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
-    Curves = dict[str, Curve]
+    Curves = dict[str, ThresholdCurve]
 
 MUCH = 0.5
 SIMILAR = 1.5
@@ -30,8 +30,10 @@ LAPLACE, OPTIMAL, HALVES = (one.name for one in (Baseline(), OptimalClipping(), 
 OURS = tuple(one.name for one in (Foresight(), Auto()))
 
 
-def worst_case_claims(optimal: Curve, akmv: Curve, real: Curves) -> tuple[Claim, ...]:
-    """Return what is said of figure 1.
+def worst_case_claims(
+    optimal: ThresholdCurve, akmv: ThresholdCurve, real: Curves
+) -> tuple[Claim, ...]:
+    """Return the claims about figure 1.
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ def worst_case_claims(optimal: Curve, akmv: Curve, real: Curves) -> tuple[Claim,
     )
 
 
-def _falls(what: str, curve: Curve) -> Claim:
+def _falls(what: str, curve: ThresholdCurve) -> Claim:
     """Return the claim that a curve falls with ε."""
     rises = curve.rises()
     return Claim(
@@ -72,7 +74,7 @@ def _falls(what: str, curve: Curve) -> Claim:
     )
 
 
-def _bounded(optimal: Curve, real: Curve) -> Claim:
+def _bounded(optimal: ThresholdCurve, real: ThresholdCurve) -> Claim:
     """Return the claim that E of eq. (3) bounds the mean absolute error."""
     return Claim(
         "WC",
@@ -84,7 +86,7 @@ def _bounded(optimal: Curve, real: Curve) -> Claim:
 
 
 def average_claims(place: str, kind: str, curves: Curves, optimal: Floats) -> tuple[Claim, ...]:
-    """Return what is said of figures 2 and 3.
+    """Return the claims about figures 2 and 3.
 
     Parameters
     ----------
@@ -158,17 +160,17 @@ def _ours(place: str, kind: str, curves: Curves) -> list[Claim]:
     return [_our(place, kind, name, curves[name], best) for name in OURS]
 
 
-def _best(curves: Sequence[Curve]) -> Curve:
+def _best(curves: Sequence[ThresholdCurve]) -> ThresholdCurve:
     """Return the least error at each ε."""
     error = np.array([one.error for one in curves])
     noise = np.array([one.standard_error for one in curves])
     least = error.argmin(axis=0)[None]
-    return Curve(
+    return ThresholdCurve(
         np.take_along_axis(error, least, axis=0)[0], np.take_along_axis(noise, least, axis=0)[0]
     )
 
 
-def _our(place: str, kind: str, name: str, ours: Curve, best: Curve) -> Claim:
+def _our(place: str, kind: str, name: str, ours: ThresholdCurve, best: ThresholdCurve) -> Claim:
     ratio = ours.error / best.error
     return Claim(
         "WC",
@@ -188,7 +190,7 @@ def _mean(ratio: Floats) -> float:
     return float(np.exp(np.log(ratio).mean()))
 
 
-def _never_above(low: Curve, high: Curve) -> bool:
+def _never_above(low: ThresholdCurve, high: ThresholdCurve) -> bool:
     """Return whether a curve lies nowhere above another, and below it on average, beyond noise.
 
     The average is of the logarithm of their ratio, over ε.

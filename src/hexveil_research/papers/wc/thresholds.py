@@ -1,4 +1,4 @@
-"""What WC states of its experiments' parts: collections, sensitivities, and AKMV's threshold.
+"""Claims of WC on the parts of its experiments: collections, sensitivities, and AKMV's threshold.
 
 Source: WC sections IV-A, IV-B and IV-D, with ERRATA 12 (the private quantile) and 14 (its rank).
 Symbols: one cell; S_l the sum of user l's samples; AKMV spends ε' on a threshold T, an extreme of
@@ -81,7 +81,7 @@ def collections() -> tuple[Claim, Claim]:
 
 
 def laplace_claim(scale: Callable[[CellPlan], float]) -> Claim:
-    """Return Theorem II.1: what Laplace noise loses, from the largest move of what it hides."""
+    """Return Theorem II.1: the loss of Laplace noise, from the sensitivity of its input."""
     lost = []
     for counts in small.cells():
         plan = Baseline().plan(counts, bounds=(0, 1), epsilon=1)
@@ -204,7 +204,7 @@ def flipped(costs: Ints) -> Floats:
 
 
 def quantile_loss(chances: Law, users: int = 3) -> float:
-    """Return what a choice of a quantile loses at ε = 1, over all neighbours on a grid."""
+    """Return the loss of a quantile choice at ε = 1, over all neighbours on a grid."""
     data = small.data_sets(users)
     lost = 0.0
     for target in range(users + 1):
@@ -250,7 +250,7 @@ def quantile_claims() -> tuple[Claim, Claim, Claim]:
 
 
 def parts_claims(setting: Setting) -> tuple[Claim, Claim]:
-    """Return what finding T costs AKMV, and what spending half of ε on it does."""
+    """Return the cost of choosing T for AKMV, and the effect of spending half of ε on it."""
     counts, trials = geometric(), max(2, setting.trials)
     generator = np.random.default_rng([setting.seed, 6])
     few = min(trials, MOST)

@@ -6,7 +6,7 @@ import pytest
 from hexveil import AKMV, Baseline, Uniform
 from hexveil_research.papers.study import Setting
 from hexveil_research.papers.wc import setting as wc
-from hexveil_research.papers.wc.setting import Curve, ProjectedNormal
+from hexveil_research.papers.wc.setting import ProjectedNormal, ThresholdCurve
 
 
 def test_rejected_samples_are_drawn_again():
@@ -42,16 +42,19 @@ def test_the_same_seed_gives_the_same_curve():
 def test_differences_count_beyond_noise_only():
     """Two errors apart by two standard errors are alike; by four they are not."""
     ten = np.full(3, 10.0)
-    low, high = Curve(ten, ten / 10), Curve(np.array([12.0, 14.0, 16.0]), 0 * ten)
+    low, high = ThresholdCurve(ten, ten / 10), ThresholdCurve(np.array([12.0, 14.0, 16.0]), 0 * ten)
     assert high.above(low).tolist() == [False, True, True]
     assert not low.above(high).any()
-    assert Curve(np.array([1.0, 1.2, 2.0]), np.full(3, 0.1)).rises().tolist() == [False, True]
+    assert ThresholdCurve(np.array([1.0, 1.2, 2.0]), np.full(3, 0.1)).rises().tolist() == [
+        False,
+        True,
+    ]
 
 
 def test_a_line_has_its_interval():
     """The ends are 1.96 standard errors away, and never below zero."""
     error = np.linspace(10, 0.1, wc.X.size)
-    line = Curve(error, np.ones(wc.X.size)).line("it", "ours")
+    line = ThresholdCurve(error, np.ones(wc.X.size)).line("it", "ours")
     assert (line.name, line.whose) == ("it", "ours")
     assert line.high - line.y == pytest.approx(1.96)
     assert line.low[0] == pytest.approx(8.04)

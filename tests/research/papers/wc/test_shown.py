@@ -5,7 +5,7 @@ import pytest
 
 from hexveil import AKMV, Auto, Baseline, Foresight, OptimalClipping
 from hexveil_research.papers.wc import shown
-from hexveil_research.papers.wc.setting import Curve, X
+from hexveil_research.papers.wc.setting import ThresholdCurve, X
 
 LAPLACE, OPTIMAL, HALVES = (one.name for one in (Baseline(), OptimalClipping(), AKMV()))
 OURS = [Foresight().name, Auto().name]
@@ -13,7 +13,7 @@ FALLING = 10 / X
 
 
 def curve(error, noise=0.01):
-    return Curve(np.asarray(error, dtype=float), np.full(X.size, noise))
+    return ThresholdCurve(np.asarray(error, dtype=float), np.full(X.size, noise))
 
 
 @pytest.fixture

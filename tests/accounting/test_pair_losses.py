@@ -86,6 +86,9 @@ def test_a_dropped_pair_costs_nothing():
     dropped = np.array([False, False, True, False, False, False])
     losses = pair_losses(PAIRS, *MEAN, FACTOR, dropped)
     assert losses.tolist() == [0.5, 0.125, 0.0, 0.25, 0.0, 0.0]
+    variance = pair_losses(PAIRS, *VARIANCE, FACTOR)
+    kept = pair_losses(PAIRS, *VARIANCE, FACTOR, dropped)
+    assert kept.tolist() == [*variance[:2], 0.0, *variance[3:]]
 
 
 def test_a_variance_costs_its_sensitivity_over_its_noise():

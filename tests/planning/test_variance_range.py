@@ -139,7 +139,7 @@ def test_before_a_release_the_middle_is_that_of_the_bounds():
     half, radius = interval.half_and_radius()
     assert half == interval.width / 2
     assert half <= radius <= max(half, 0.5)
-    found = interval.found((10, 20), 100)
+    found = interval.with_ends((10, 20), 100)
     assert found.half_and_radius()[0] == pytest.approx(0.05)
     assert found.half_and_radius()[1] == math.ceil(interval.radius * 5) / 100
 

@@ -166,7 +166,7 @@ def interval_plan(ends, steps=100):
     counts = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
     dataset = dataset_of(counts, 0, scale=ValueLattice.of((0, steps), 1))
     plan = hv.plan(dataset, epsilon=40, clipping_range="private", advise=False)
-    interval = plan.allocation.clipping_range.found(ends, steps)
+    interval = plan.allocation.clipping_range.with_ends(ends, steps)
     found = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
     return found, interval.totals(plan.occupancy)
 
@@ -227,7 +227,7 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
         dataset, epsilon=400, clipping_range="private", statistics=("mean", "variance", "sd"),
         advise=False,
     )  # fmt: skip
-    interval = replace(plan.allocation.clipping_range.found((40, 60), 100), radius=Fraction(2))
+    interval = replace(plan.allocation.clipping_range.with_ends((40, 60), 100), radius=Fraction(2))
     plan = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
     total = interval.totals(plan.occupancy)
     noisy = {

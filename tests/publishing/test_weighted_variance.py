@@ -290,7 +290,9 @@ def test_a_loaded_plan_releases_the_same_request(book, tmp_path):
 def projected(dataset, plan, pair, shares):
     """Return Σ p min(q, r²) - (Σ p clip(mean) - middle)² of each cell in value units, by floats."""
     occupancy, scale = dataset.occupancy, dataset.public.lattice
-    middle, _, radius = centre_and_radius(pair, scale.steps, plan.allocation.clipping_range.radius)
+    middle, _, radius = centre_and_radius(
+        pair, scale.span_quanta, plan.allocation.clipping_range.radius
+    )
     total, square = dataset.sums.total / occupancy.n, dataset.sums.total_sq / occupancy.n
     q = np.minimum(square - 2 * middle * total + middle**2, radius**2)
     x = np.clip(total, *pair) - middle
@@ -348,7 +350,7 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
     assume((dataset.occupancy.records_per_cell > 1).any())
     plan = planned(dataset, epsilon=epsilon, statistics=("variance",))
     scale, occupancy = dataset.public.lattice, dataset.occupancy
-    interval = plan.allocation.clipping_range.found(pair, scale.steps)
+    interval = plan.allocation.clipping_range.with_ends(pair, scale.span_quanta)
     found = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
     noisy = {
         "mean": weighted_mean.statistic(dataset, interval.weight, pair),
@@ -365,7 +367,7 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
     off = np.abs(shown - added - target)
     assert (off <= part.bias + slack)[part.noised].all()
     assert (target >= -slack).all()
-    middle, _, radius = centre_and_radius(pair, scale.steps, interval.radius)
+    middle, _, radius = centre_and_radius(pair, scale.span_quanta, interval.radius)
     mean = dataset.sums.total / occupancy.n
     q = dataset.sums.total_sq / occupancy.n - 2 * middle * mean + middle**2
     if (mean >= pair[0]).all() and (mean <= pair[1]).all() and (q <= radius**2).all():
@@ -433,7 +435,7 @@ def test_noise_adds_no_bias():
     dataset, _ = fleet(30, cells=1)
     plan = planned(dataset, epsilon=1)
     pair = (20_000, 40_000)
-    interval = plan.allocation.clipping_range.found(pair, 60_000)
+    interval = plan.allocation.clipping_range.with_ends(pair, 60_000)
     found = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
     exact = {
         "mean": weighted_mean.statistic(dataset, interval.weight, pair),

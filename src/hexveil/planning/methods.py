@@ -19,6 +19,12 @@ from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.clipping_range import private_range, range_allocations
+from hexveil.planning.guarantees import (
+    PlanningProblem,
+    error_models,
+    max_user_loss,
+    objective_errors,
+)
 from hexveil.planning.optimizers import per_cell
 from hexveil.planning.optimizers.distributed_mean_error import minimize_mean_error_distributed
 from hexveil.planning.optimizers.independent_mean_variance import allocate_independently
@@ -31,7 +37,6 @@ from hexveil.planning.optimizers.user_factors import (
     InverseScales,
     clipping_problem,
 )
-from hexveil.planning.plan import Plan
 from hexveil.planning.target_errors import SeparateTargets, SumTarget, Targets
 from hexveil.theory import clip_user
 
@@ -117,7 +122,7 @@ def _better(
             tried.append(range_allocations.allocate_two_stage(occupancy, request))
 
     def error(rows: PlanAllocation) -> float:
-        return float(_plan(occupancy, span, request, rows).objective_errors().mean())
+        return float(_objective_errors(PlanningProblem(occupancy, span, request), rows).mean())
 
     return min(tried, key=error)
 
@@ -185,10 +190,11 @@ def _used_up(
     """
     occupancy, asked = exposure.occupancy, request.epsilon
     assert asked is not None  # noqa: S101
+    problem = PlanningProblem(occupancy, span, request)
     fit = calibrate_noise(occupancy, span, request, rows)
-    lost = _plan(occupancy, span, request, fit).epsilon
-    quieter = fit.with_noise_scaled(float(lost / asked) * (1.0 + 2.0**-40)) if lost else fit
-    return quieter if _plan(occupancy, span, request, quieter).epsilon <= asked else fit
+    loss = max_user_loss(problem, fit)
+    quieter = fit.with_noise_scaled(float(loss / asked) * (1.0 + 2.0**-40)) if loss else fit
+    return quieter if max_user_loss(problem, quieter) <= asked else fit
 
 
 def _rows(
@@ -286,29 +292,32 @@ def _least_loss_on_average(
     def at(loss: float) -> PlanAllocation:
         return _average(exposure, span, _at(request, loss), loss * SAFETY_MARGIN)
 
-    def made(rows: PlanAllocation) -> Plan:
-        return replace(_plan(exposure.occupancy, span, request, rows), facts=facts)
-
-    return _smallest(request, at, made)
+    return _smallest(PlanningProblem(exposure.occupancy, span, request, facts), at)
 
 
 def _least_loss_apart(occupancy: Occupancy, span: Floats, request: Request) -> PlanAllocation:
     """Return the plan of least loss, by a method that is given a loss, that meets the targets."""
     return _smallest(
-        request,
+        PlanningProblem(occupancy, span, request),
         lambda loss: allocate(occupancy, span, _at(request, loss)),
-        lambda rows: _plan(occupancy, span, request, rows),
     )
 
 
-def _smallest(
-    request: Request, at: Callable[[float], PlanAllocation], made: Callable[[PlanAllocation], Plan]
-) -> PlanAllocation:
+def _smallest(problem: PlanningProblem, at: Callable[[float], PlanAllocation]) -> PlanAllocation:
     """Return the rows of the smallest loss that meets the targets, by halving its logarithm."""
+    request = problem.request
 
     def meets(rows: PlanAllocation) -> bool:
-        plan = made(rows)
-        ratios = [_judged(plan, name) / t for name, t in (request.target or {}).items()]
+        models = error_models(problem, rows)
+        ratios = [
+            (
+                objective_errors(request, problem.span, models)
+                if name == "sum"
+                else models[name].error
+            )
+            / target
+            for name, target in (request.target or {}).items()
+        ]
         worst = np.max(ratios, axis=0)
         return bool((worst.max() if request.objective == "max" else worst.mean()) <= 1.0)
 
@@ -336,8 +345,8 @@ def _smallest(
     return rows
 
 
-def _judged(made: Plan, name: str) -> Floats:
-    return made.objective_errors() if name == "sum" else made.error_models[name].error
+def _objective_errors(problem: PlanningProblem, rows: PlanAllocation) -> Floats:
+    return objective_errors(problem.request, problem.span, error_models(problem, rows))
 
 
 def _at(request: Request, loss: float) -> Request:
@@ -354,7 +363,7 @@ def _apart(occupancy: Occupancy, span: Floats, request: Request) -> PlanAllocati
     for _ in range(HALVINGS):
         middle = Fraction(math.sqrt(low * high))
         rows = allocate_independently(occupancy, span, request, middle)
-        fits = _plan(occupancy, span, request, rows).epsilon <= request.epsilon
+        fits = max_user_loss(PlanningProblem(occupancy, span, request), rows) <= request.epsilon
         low, high = (middle, high) if fits else (low, middle)
     return calibrate_noise(
         occupancy, span, request, allocate_independently(occupancy, span, request, low)
@@ -392,7 +401,7 @@ def _clip_user(occupancy: Occupancy, span: Floats, request: Request) -> PlanAllo
             return allocate_independently(occupancy, span, request, cell_loss)
         done = clip_user(occupancy, float(span[0]), cell_loss, error=error, targets=targets)
         rows = allocate_independently(occupancy, span, request, cell_loss, done.kept_pairs)
-        lost = _plan(occupancy, span, request, rows).epsilon
+        lost = max_user_loss(PlanningProblem(occupancy, span, request), rows)
         cell_loss = cell_loss * request.epsilon / lost
     assert rows is not None  # noqa: S101
     return calibrate_noise(occupancy, span, request, rows)
@@ -423,7 +432,7 @@ def calibrate_noise(
     """
     if request.epsilon is None:
         return rows
-    lost = _plan(occupancy, span, request, rows).epsilon
+    lost = max_user_loss(PlanningProblem(occupancy, span, request), rows)
     if lost <= request.epsilon:
         return rows
     fixed = 0.0
@@ -436,11 +445,6 @@ def calibrate_noise(
             f"{occupancy.n_cells} cells; ask for more than {fixed:.3g}."
         )
     return rows.with_noise_scaled(float(lost) / room * (1.0 + 2.0**-40))
-
-
-def _plan(occupancy: Occupancy, span: Floats, request: Request, rows: PlanAllocation) -> Plan:
-    """Return a plan on bounds [0, span], for its figures."""
-    return Plan(occupancy, np.zeros(span.size), span, rows, request, baseline_error=1.0)
 
 
 _METHODS = {

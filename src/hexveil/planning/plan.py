@@ -14,7 +14,6 @@ user is charged that step in each of its cells as well (mechanisms/clipped_varia
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -23,26 +22,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.accounting import pair_losses
-from hexveil.accounting.error_model import (
-    MAX_CONSTANT_ERROR,
-    ErrorModel,
-    WeightedMeanErrorModel,
-    constant_error,
-    span_in_quanta,
-)
-from hexveil.accounting.pair_losses import LossParameters
-from hexveil.base.rational import round_up, sum_upper_bounds
+from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.model.distributed_occupancy import DistributedOccupancy
-from hexveil.planning.clipping_range import strategies
-from hexveil.planning.clipping_range.variance_range import variance_error_model
+from hexveil.planning import guarantees
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
+from hexveil.planning.guarantees import PlanningProblem
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, mean_error_lower_bound
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil.planning.serialization import loading, saving
 
 if TYPE_CHECKING:
+    from hexveil.accounting.error_model import (
+        ErrorModel,
+    )
     from collections.abc import Callable
     from pathlib import Path
 
@@ -91,6 +84,11 @@ class Plan(ReadOnlyArrays):
             f"n_cells={self.occupancy.n_cells}, n_users={self.occupancy.n_users}, "
             f"epsilon={float(self.epsilon):.6g}, mean_error={_shown(self.expected_error)})"
         )
+
+    @property
+    def problem(self) -> PlanningProblem:
+        """The public input that the plan answers."""
+        return PlanningProblem(self.occupancy, self.span, self.request, self.facts)
 
     @property
     def method(self) -> str:
@@ -185,13 +183,7 @@ class Plan(ReadOnlyArrays):
         The planning error of the one statistic; the sum of both where asked for; else the
         largest (for objective "mean" the average) of both as shares of what a constant can miss.
         """
-        parts = list(self.error_models.values())
-        if len(parts) == 1 or self.request.error == "sum":
-            return np.asarray(np.sum([p.error for p in parts], axis=0), dtype=np.float64)
-        unit = {"mean": self.span, "variance": self.span**2}
-        shares = np.stack([p.error / (unit[p.name] * MAX_CONSTANT_ERROR[p.name]) for p in parts])
-        over = shares.max if self.request.objective == "max" else shares.mean
-        return np.asarray(over(axis=0), dtype=np.float64)
+        return guarantees.objective_errors(self.request, self.span, self.error_models)
 
     @property
     def span(self) -> Floats:
@@ -201,80 +193,26 @@ class Plan(ReadOnlyArrays):
     @cached_property
     def mean_contributions(self) -> Floats:
         """Samples of each pair that the mean keeps; with records at hand, in whole quanta."""
-        return self._kept("mean")
+        return guarantees.contributions(self.problem, self.allocation, "mean")
 
     @cached_property
     def variance_contributions(self) -> Floats:
         """Samples of each pair that the variance keeps."""
-        return self._kept("variance")
-
-    def _kept(self, name: str) -> Floats:
-        rows = self.allocation
-        kept = pair_losses.contributed_records(
-            self.occupancy, *self.caps_and_quanta(name), rows.contribution_factor
-        )
-        return kept if rows.suppressed_pairs is None else np.where(rows.suppressed_pairs, 0.0, kept)
+        return guarantees.contributions(self.problem, self.allocation, "variance")
 
     def caps_and_quanta(self, name: str) -> tuple[NDArray[np.int64], Floats]:
-        """Return what a statistic keeps of a user in each cell, and the quanta in its bounds.
-
-        Zeros for the quanta if what is kept need not be whole in them.
-        """
-        nothing = np.zeros(self.occupancy.n_cells)
-        if name == "variance":
-            return self.allocation.variance_cap, nothing
-        return self.allocation.contribution_cap, nothing if self.facts is None else span_in_quanta(
-            self.span, self.facts
-        )
+        """Return the contribution caps of a statistic, and the bounds' width in quanta."""
+        return guarantees.caps_and_quanta(self.problem, self.allocation, name)
 
     @cached_property
     def error_models(self) -> dict[str, ErrorModel]:
         """What noise and clipping do to each noised statistic, by its name."""
-        made = {"mean": self._mean, "variance": self._variance}
-        return {name: made[name]() for name in self.request.noised}
+        return guarantees.error_models(self.problem, self.allocation)
 
     @property
     def mean_noise(self) -> Floats:
-        """Laplace scale of each cell's mean, for bounds or for an interval of width 1."""
-        return np.asarray(self.noise_scale_records / self.occupancy.records_per_cell)
-
-    def _variance(self) -> ErrorModel:
-        interval, noise = self.allocation.clipping_range, self.allocation.variance_noise
-        if interval is None:
-            missing = constant_error("variance", self.occupancy)
-            return ErrorModel("variance", self.span**2, noise, self._away("variance"), missing)
-        return variance_error_model(interval, self.occupancy, self.span, (self.mean_noise, noise))
-
-    def _mean(self) -> ErrorModel:
-        interval, occupancy, noise = self.allocation.clipping_range, self.occupancy, self.mean_noise
-        if interval is None:
-            return ErrorModel(
-                "mean", self.span, noise, self._away("mean"), constant_error("mean", occupancy)
-            )
-        if self.allocation.two_stage is not None:
-            return strategies.two_stage_error_model(
-                occupancy, self.span, interval, noise, self.allocation.two_stage
-            )
-        return WeightedMeanErrorModel(
-            "mean",
-            self.span * interval.width,
-            noise,
-            np.zeros_like(noise),
-            constant_error("mean", occupancy),
-            max_bias=interval.max_bias(occupancy),
-            expected_bias=interval.expected_bias(occupancy),
-        )
-
-    def _away(self, name: str) -> Floats:
-        """Return the share of each cell's samples that a statistic has at the middle."""
-        occupancy, rows = self.occupancy, self.allocation
-        if rows.suppressed_pairs is None:
-            cut = occupancy.map_cells(
-                pair_losses.clipped_by_caps, self.caps_and_quanta(name), (rows.contribution_factor,)
-            )
-        else:
-            cut = occupancy.map_cells(pair_losses.clipped_per_cell, pairs=(self._kept(name),))
-        return np.asarray(cut / occupancy.records_per_cell, dtype=np.float64)
+        """Laplace scale of each cell's mean, for bounds or a clipping range of width 1."""
+        return guarantees.mean_noise(self.problem, self.allocation)
 
     @property
     def primary_statistic(self) -> ErrorModel:
@@ -307,65 +245,16 @@ class Plan(ReadOnlyArrays):
 
     @cached_property
     def _losses(self) -> Floats:
-        if self.allocation.clipping_range is None:
-            return np.asarray(
-                self.occupancy.map_users(pair_losses.user_losses, *self.loss_parameters)
-            )
-        # Each term was made by a few correctly rounded operations: eight ulps cover them.
-        terms = self.pair_losses() * (1.0 + 2.0**-49)
-        lost = sum_upper_bounds(self.occupancy.user, terms, self.occupancy.n_users)
-        if self.allocation.two_stage is not None:
-            in_classes, in_cells = self.allocation.two_stage.losses(self.occupancy)
-            lost = np.maximum(lost, np.nextafter(in_classes + in_cells, np.inf))
-        return np.asarray(np.nextafter(lost + round_up(self._shared), np.inf))
-
-    @property
-    def _shared(self) -> Fraction:
-        """Return what everybody loses: whoever is in the map may have moved what it decides."""
-        parts = (self.allocation.clipping_range, self.allocation.two_stage)
-        return sum((one.epsilon for one in parts if one is not None), Fraction(0))
+        return guarantees.losses_per_user(self.problem, self.allocation, self.loss_parameters)
 
     def pair_losses(self) -> Floats:
-        """Return what each (cell, user) pair adds to its user's loss, not yet rounded up."""
-        occupancy = self.occupancy
-        if self.allocation.clipping_range is not None:
-            # The mean is needed for the variance as well, and its loss adds to the variance's.
-            noises = [self.mean_noise]
-            noises += [self.allocation.variance_noise] if "variance" in self.request.noised else []
-            shares = self.allocation.clipping_range.shares(occupancy)
-            rates = [np.divide(1.0, one, out=np.zeros_like(one), where=one > 0) for one in noises]
-            return np.asarray(sum(shares * one[occupancy.cell] for one in rates))
-        cells, users, dropped = self.loss_parameters
-        return pair_losses.pair_losses(occupancy, *cells, *users, *dropped)
+        """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
+        return guarantees.losses_per_pair(self.problem, self.allocation)
 
     @cached_property
-    def loss_parameters(
-        self,
-    ) -> tuple[LossParameters, tuple[Floats, ...], tuple[NDArray[np.bool_], ...]]:
-        """What decides the loss of pairs: figures of cells, of users, and of pairs."""
-        occupancy, rows, parts = self.occupancy, self.allocation, self.error_models
-        nothing = np.zeros(occupancy.n_cells)
-
-        def whole(name: str) -> NDArray[np.bool_]:
-            return np.equal(parts[name].clipped_share if name in parts else nothing, 0.0)
-
-        cells = LossParameters(
-            records=occupancy.records_per_cell,
-            cap=rows.contribution_cap,
-            noise=rows.noise_scale_records,
-            span_quanta=self.caps_and_quanta("mean")[1],
-            variance_cap=rows.variance_cap,
-            variance_noise=rows.variance_noise,
-            unclipped=whole("mean"),
-            variance_unclipped=whole("variance"),
-            publishes_mean=np.full(occupancy.n_cells, "mean" in parts),
-            publishes_variance=np.full(occupancy.n_cells, "variance" in parts),
-        )
-        return (
-            cells,
-            (rows.contribution_factor,),
-            () if rows.suppressed_pairs is None else (rows.suppressed_pairs,),
-        )
+    def loss_parameters(self) -> guarantees.Parameters:
+        """Arrays that decide the loss of pairs: per cell, per user, and per pair."""
+        return guarantees.loss_parameters(self.problem, self.allocation, self.error_models)
 
     @cached_property
     def epsilon(self) -> Fraction:
@@ -375,26 +264,7 @@ class Plan(ReadOnlyArrays):
     @cached_property
     def l0_epsilon(self) -> Fraction:
         """What counting cells would claim: each cell's loss charged to all who are in it."""
-        occupancy = self.occupancy
-        if self.allocation.clipping_range is None:
-            if self.cell_epsilon is not None:
-                cells = occupancy.map_users(pair_losses.count_charged_cells, *self.loss_parameters)
-                return self.cell_epsilon * int(cells.max(initial=0))
-            given, users, dropped = self.loss_parameters
-            most = occupancy.map_cells(pair_losses.max_pair_loss, given, users, dropped)
-            charged = occupancy.map_users(
-                pair_losses.composed_losses, (most, *given), users, dropped
-            )
-            return Fraction(float(charged.max(initial=0.0)))
-        terms = self.pair_losses()
-        most = np.maximum.reduceat(terms, occupancy.start[:-1])[occupancy.cell]
-        charged = sum_upper_bounds(
-            occupancy.user, np.where(terms > 0, most, 0.0), occupancy.n_users
-        )
-        if self.allocation.two_stage is not None:
-            charged = np.maximum(charged, self.allocation.two_stage.composed_losses(occupancy))
-        claimed = float(charged.max(initial=0.0))
-        return Fraction(math.nextafter(claimed + round_up(self._shared), math.inf))
+        return guarantees.l0_epsilon(self.problem, self.allocation, self.loss_parameters)
 
     @property
     def worst_case_error(self) -> float | dict[str, float]:

@@ -14,7 +14,7 @@ from hexveil.planning.clipping_range import (
     two_stage,
     variance_range,
 )
-from hexveil.planning.plan import Plan
+from hexveil.planning.guarantees import PlanningProblem, max_user_loss
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -84,7 +84,7 @@ def _fitted(
         clipping_range=interval,
     )
     flat = np.ones(occupancy.n_cells)
-    lost = Plan(occupancy, np.zeros_like(flat), flat, rows, request, baseline_error=1.0).epsilon
+    lost = max_user_loss(PlanningProblem(occupancy, flat, request), rows)
     left = _asked(request) - interval.epsilon
     return rows.with_noise_scaled(float((lost - interval.epsilon) / left) * (1.0 + 2.0**-40))
 

@@ -1,0 +1,264 @@
+"""Errors and privacy losses of an allocation: functions of public facts that solvers and plans ask.
+
+Formulas: accounting/error_model.py (errors), accounting/pair_losses.py (losses, with the proof in
+accounting/privacy_loss.py). A plan states exactly these numbers, and a release books them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting import pair_losses
+from hexveil.accounting.error_model import (
+    MAX_CONSTANT_ERROR,
+    ErrorModel,
+    WeightedMeanErrorModel,
+    constant_error,
+    span_in_quanta,
+)
+from hexveil.accounting.pair_losses import LossParameters
+from hexveil.base.rational import round_up, sum_upper_bounds
+from hexveil.planning.clipping_range import strategies
+from hexveil.planning.clipping_range.variance_range import variance_error_model
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.request import Request
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+    Parameters = tuple[LossParameters, tuple[Floats, ...], tuple[Bools, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class PlanningProblem:
+    """Public input of every method: counts, bounds and request.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    span : ndarray of float, shape (n_cells,)
+        Width of each cell's bounds.
+    request : Request
+    facts : PublicMetadata or None
+        Where there are records: contributions are whole quanta of their lattice.
+    """
+
+    occupancy: Occupancy
+    span: Floats
+    request: Request
+    facts: PublicMetadata | None = None
+
+
+# ---- contributions ----
+
+
+def mean_noise(problem: PlanningProblem, allocation: PlanAllocation) -> Floats:
+    """Return the Laplace scale of each cell's mean, for bounds or a clipping range of width 1."""
+    return np.asarray(allocation.noise_scale_records / problem.occupancy.records_per_cell)
+
+
+def caps_and_quanta(
+    problem: PlanningProblem, allocation: PlanAllocation, statistic: str
+) -> tuple[Ints, Floats]:
+    """Return the contribution cap of each cell, and its bounds' width in quanta.
+
+    The width is 0 where contributions need not be whole quanta.
+    """
+    fractional = np.zeros(problem.occupancy.n_cells)
+    if statistic == "variance":
+        return allocation.variance_cap, fractional
+    if problem.facts is None:
+        return allocation.contribution_cap, fractional
+    return allocation.contribution_cap, span_in_quanta(problem.span, problem.facts)
+
+
+def contributions(problem: PlanningProblem, allocation: PlanAllocation, statistic: str) -> Floats:
+    """Return the records of each pair that count for a statistic."""
+    capped = pair_losses.contributed_records(
+        problem.occupancy,
+        *caps_and_quanta(problem, allocation, statistic),
+        allocation.contribution_factor,
+    )
+    suppressed = allocation.suppressed_pairs
+    return capped if suppressed is None else np.where(suppressed, 0.0, capped)
+
+
+def clipped_share(problem: PlanningProblem, allocation: PlanAllocation, statistic: str) -> Floats:
+    """Return the share of each cell's records that a statistic moves to the midpoint."""
+    occupancy = problem.occupancy
+    if allocation.suppressed_pairs is None:
+        clipped = occupancy.map_cells(
+            pair_losses.clipped_by_caps,
+            caps_and_quanta(problem, allocation, statistic),
+            (allocation.contribution_factor,),
+        )
+    else:
+        counted = contributions(problem, allocation, statistic)
+        clipped = occupancy.map_cells(pair_losses.clipped_per_cell, pairs=(counted,))
+    return np.asarray(clipped / occupancy.records_per_cell, dtype=np.float64)
+
+
+# ---- errors ----
+
+
+def error_models(problem: PlanningProblem, allocation: PlanAllocation) -> dict[str, ErrorModel]:
+    """Return the error model of each noised statistic, by its name."""
+    models = {"mean": _mean_error_model, "variance": _variance_error_model}
+    return {name: models[name](problem, allocation) for name in problem.request.noised}
+
+
+def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
+    occupancy, span, noise = problem.occupancy, problem.span, mean_noise(problem, allocation)
+    clipping_range, constant = allocation.clipping_range, constant_error("mean", occupancy)
+    if clipping_range is None:
+        return ErrorModel("mean", span, noise, clipped_share(problem, allocation, "mean"), constant)
+    if allocation.two_stage is not None:
+        return strategies.two_stage_error_model(
+            occupancy, span, clipping_range, noise, allocation.two_stage
+        )
+    return WeightedMeanErrorModel(
+        "mean",
+        span * clipping_range.width,
+        noise,
+        np.zeros_like(noise),
+        constant,
+        max_bias=clipping_range.max_bias(occupancy),
+        expected_bias=clipping_range.expected_bias(occupancy),
+    )
+
+
+def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
+    occupancy, span, noise = problem.occupancy, problem.span, allocation.variance_noise
+    if allocation.clipping_range is None:
+        share = clipped_share(problem, allocation, "variance")
+        return ErrorModel("variance", span**2, noise, share, constant_error("variance", occupancy))
+    noises = mean_noise(problem, allocation), noise
+    return variance_error_model(allocation.clipping_range, occupancy, span, noises)
+
+
+def objective_errors(request: Request, span: Floats, models: dict[str, ErrorModel]) -> Floats:
+    """Return the error of each cell that the objective is about.
+
+    The planning error of the one statistic; the sum of both where requested; else the largest (for
+    objective "mean" the average) of both as shares of the error of a constant.
+    """
+    if len(models) == 1 or request.error == "sum":
+        return np.asarray(np.sum([m.error for m in models.values()], axis=0), dtype=np.float64)
+    unit = {"mean": span, "variance": span**2}
+    shares = np.stack([m.error / (unit[n] * MAX_CONSTANT_ERROR[n]) for n, m in models.items()])
+    over = shares.max if request.objective == "max" else shares.mean
+    return np.asarray(over(axis=0), dtype=np.float64)
+
+
+# ---- privacy losses ----
+
+
+def loss_parameters(
+    problem: PlanningProblem,
+    allocation: PlanAllocation,
+    models: dict[str, ErrorModel] | None = None,
+) -> Parameters:
+    """Return the arrays that decide the loss of pairs: per cell, per user, and per pair.
+
+    Error models that are at hand save a pass over the pairs.
+    """
+    n_cells, noised = problem.occupancy.n_cells, problem.request.noised
+
+    def unclipped(name: str) -> Bools:
+        if name not in noised or allocation.clipping_range is not None:
+            return np.ones(n_cells, dtype=bool)
+        known = None if models is None else models[name].clipped_share
+        share = clipped_share(problem, allocation, name) if known is None else known
+        return np.equal(share, 0.0)
+
+    cells = LossParameters(
+        records=problem.occupancy.records_per_cell,
+        cap=allocation.contribution_cap,
+        noise=allocation.noise_scale_records,
+        span_quanta=caps_and_quanta(problem, allocation, "mean")[1],
+        variance_cap=allocation.variance_cap,
+        variance_noise=allocation.variance_noise,
+        unclipped=unclipped("mean"),
+        variance_unclipped=unclipped("variance"),
+        publishes_mean=np.full(n_cells, "mean" in noised),
+        publishes_variance=np.full(n_cells, "variance" in noised),
+    )
+    suppressed = allocation.suppressed_pairs
+    per_pair = () if suppressed is None else (suppressed,)
+    return cells, (allocation.contribution_factor,), per_pair
+
+
+def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Floats:
+    """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
+    occupancy = problem.occupancy
+    if allocation.clipping_range is not None:
+        # The mean is needed for the variance as well, and its loss adds to the variance's.
+        noises = [mean_noise(problem, allocation)]
+        noises += [allocation.variance_noise] if "variance" in problem.request.noised else []
+        shares = allocation.clipping_range.shares(occupancy)
+        inverse = [np.divide(1.0, b, out=np.zeros_like(b), where=b > 0) for b in noises]
+        return np.asarray(sum(shares * scale[occupancy.cell] for scale in inverse))
+    cells, users, pairs = loss_parameters(problem, allocation)
+    return pair_losses.pair_losses(occupancy, *cells, *users, *pairs)
+
+
+def losses_per_user(
+    problem: PlanningProblem, allocation: PlanAllocation, parameters: Parameters | None = None
+) -> Floats:
+    """Return the privacy loss of each user over all cells, rounded up."""
+    occupancy = problem.occupancy
+    if allocation.clipping_range is None:
+        parameters = parameters or loss_parameters(problem, allocation)
+        return np.asarray(occupancy.map_users(pair_losses.user_losses, *parameters))
+    # Each term was made by a few correctly rounded operations: eight ulps cover them.
+    terms = losses_per_pair(problem, allocation) * (1.0 + 2.0**-49)
+    losses = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
+    if allocation.two_stage is not None:
+        by_clusters, by_cells = allocation.two_stage.losses(occupancy)
+        losses = np.maximum(losses, np.nextafter(by_clusters + by_cells, np.inf))
+    return np.asarray(np.nextafter(losses + round_up(_shared_epsilon(allocation)), np.inf))
+
+
+def max_user_loss(problem: PlanningProblem, allocation: PlanAllocation) -> Fraction:
+    """Return the privacy loss of the most exposed user, rounded up."""
+    return Fraction(float(losses_per_user(problem, allocation).max(initial=0.0)))
+
+
+def l0_epsilon(
+    problem: PlanningProblem, allocation: PlanAllocation, parameters: Parameters | None = None
+) -> Fraction:
+    """Return the loss that counting cells claims: each cell's largest loss, for all its users."""
+    occupancy = problem.occupancy
+    if allocation.clipping_range is None:
+        cells, users, pairs = parameters or loss_parameters(problem, allocation)
+        if allocation.cell_epsilon is not None:
+            charged = occupancy.map_users(pair_losses.count_charged_cells, cells, users, pairs)
+            return allocation.cell_epsilon * int(charged.max(initial=0))
+        largest = occupancy.map_cells(pair_losses.max_pair_loss, cells, users, pairs)
+        per_user = occupancy.map_users(pair_losses.composed_losses, (largest, *cells), users, pairs)
+        return Fraction(float(per_user.max(initial=0.0)))
+    terms = losses_per_pair(problem, allocation)
+    largest = np.maximum.reduceat(terms, occupancy.start[:-1])[occupancy.cell]
+    composed = np.where(terms > 0, largest, 0.0)
+    per_user = sum_upper_bounds(occupancy.user, composed, occupancy.n_users)
+    if allocation.two_stage is not None:
+        per_user = np.maximum(per_user, allocation.two_stage.composed_losses(occupancy))
+    claimed = float(per_user.max(initial=0.0))
+    return Fraction(math.nextafter(claimed + round_up(_shared_epsilon(allocation)), math.inf))
+
+
+def _shared_epsilon(allocation: PlanAllocation) -> Fraction:
+    """Return the loss of every user by the private range: whoever is in the map may move it."""
+    stages = (allocation.clipping_range, allocation.two_stage)
+    return sum((stage.epsilon for stage in stages if stage is not None), Fraction(0))

@@ -122,6 +122,11 @@ class DistributedOccupancy(Occupancy):
         return super().__repr__().replace("Occupancy", "DistributedOccupancy", 1)
 
     @property
+    def is_local(self) -> bool:
+        """Whether the pairs are in this process: never here."""
+        return False
+
+    @property
     def n_pairs(self) -> int:
         """Number of (cell, user) pairs."""
         return int(vars(self)["_n_pairs"])

@@ -128,6 +128,11 @@ class Occupancy(ReadOnlyArrays):
     def __repr__(self) -> str:
         return f"Occupancy(n_cells={self.n_cells}, n_users={self.n_users}, n_pairs={self.n_pairs})"
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the pairs are in this process, so that all of them can be read."""
+        return True
+
     @classmethod
     def from_dense(cls, counts: ArrayLike) -> Occupancy:
         """Build from a table of counts, users down and cells across, 0 where a user never was.

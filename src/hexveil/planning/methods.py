@@ -16,7 +16,6 @@ import numpy as np
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record, span_in_quanta
 from hexveil.accounting.pair_losses import VARIANCE_LATTICE
 from hexveil.base.errors import InputError
-from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.clipping_range import private_range, range_allocations
 from hexveil.planning.guarantees import (
@@ -114,7 +113,7 @@ def _better(
     asked = request.epsilon
     assert asked is not None  # noqa: S101  see api
     tried = [allocate(occupancy, span, replace(request, clipping_range="bounds"), facts)]
-    if isinstance(occupancy, DistributedOccupancy):  # weights of pairs need the pairs at hand
+    if not occupancy.is_local:  # weights of pairs need the pairs at hand
         return tried[0]
     if private_range.range_is_affordable(occupancy.n_users, asked):
         tried.append(range_allocations.allocate_with_range(occupancy, request))

@@ -24,7 +24,6 @@ import pyarrow as pa
 
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.planning import guarantees
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.guarantees import PlanningProblem
@@ -33,14 +32,14 @@ from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseSca
 from hexveil.planning.serialization import loading, saving
 
 if TYPE_CHECKING:
-    from hexveil.accounting.error_model import (
-        ErrorModel,
-    )
     from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.error_model import (
+        ErrorModel,
+    )
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.allocation import PlanAllocation
@@ -155,12 +154,8 @@ class Plan(ReadOnlyArrays):
         None without one: a bound of the mean error looks at each pair, so that there is none where
         pairs stay elsewhere.
         """
-        afar = isinstance(self.occupancy, DistributedOccupancy)
-        return (
-            None
-            if afar and self.allocation.bound_kind == "mean error"
-            else self.allocation.bound_kind
-        )
+        kind = self.allocation.bound_kind
+        return kind if self.occupancy.is_local or kind != "mean error" else None
 
     @property
     def gap(self) -> float | None:

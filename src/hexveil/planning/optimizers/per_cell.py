@@ -20,7 +20,7 @@ import numpy as np
 from hexveil.accounting.pair_losses import threshold_shares
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP, round_up
-from hexveil.model.distributed_occupancy import DistributedOccupancy, Partition
+from hexveil.model.distributed_occupancy import Partition
 from hexveil.planning.allocation import PlanAllocation, full_factors
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class _Exposures:
     def exact(self, rank: int) -> float:
         """Return `max_relative_loss` of all cells with users of this rank."""
         total = _totals(self._occupancy, rank, rank)
-        if not isinstance(self._occupancy, DistributedOccupancy) and total.size > SAMPLED_USERS:
+        if self._occupancy.is_local and total.size > SAMPLED_USERS:
             self._few = _pairs_of(
                 self._occupancy, np.argpartition(total, -SAMPLED_USERS)[-SAMPLED_USERS:]
             )

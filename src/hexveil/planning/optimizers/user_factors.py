@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting import pair_losses
-from hexveil.model.distributed_occupancy import DistributedOccupancy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -232,9 +231,5 @@ class DistributedClippingProblem(ClippingProblem):
 
 def clipping_problem(occupancy: Occupancy, steps: Floats | None = None) -> ClippingProblem:
     """Return the exposure of an occupancy, wherever its pairs are."""
-    kind = (
-        DistributedClippingProblem
-        if isinstance(occupancy, DistributedOccupancy)
-        else ClippingProblem
-    )
+    kind = DistributedClippingProblem if not occupancy.is_local else ClippingProblem
     return kind(occupancy, steps)

@@ -309,21 +309,21 @@ def test_direct_is_the_interval_alone(plan):
     part, rows = stated(plan, "direct")
     width = 60 * 0.5
     assert part.scale == pytest.approx(width * plan.mean_noise)
-    assert part.bias == pytest.approx(width * rows.interval.max_bias(plan.occupancy))
+    assert part.bias == pytest.approx(width * rows.clipping_range.max_bias(plan.occupancy))
     assert part.bound95 == pytest.approx(part.bias + part.scale * LN20)
-    assert part.error == pytest.approx(part.scale + width * rows.interval.expected_bias(
+    assert part.error == pytest.approx(part.scale + width * rows.clipping_range.expected_bias(
         plan.occupancy))  # fmt: skip
 
 
 def test_cells_have_seven_tenths_of_the_loss_for_the_second_step(plan):
     """Noise is that of the range ±h' at 1 - COARSE of the loss; the error says more."""
     part, rows = stated(plan, "cells")
-    width = 60 * 2 * rows.steps.outputs.half_width / 60_000
+    width = 60 * 2 * rows.two_stage.outputs.half_width / 60_000
     assert part.scale == pytest.approx(width * plan.mean_noise / 0.7)
-    assert part.bias == pytest.approx(width * rows.interval.max_bias(plan.occupancy))
+    assert part.bias == pytest.approx(width * rows.clipping_range.max_bias(plan.occupancy))
     assert part.bound95 == pytest.approx(part.bias + part.scale * LN20)
     undone, off = strategies.predict_cell_residual_error(
-        plan.occupancy, rows.interval, plan.mean_noise, 0.5, 3_000 / 60_000
+        plan.occupancy, rows.clipping_range, plan.mean_noise, 0.5, 3_000 / 60_000
     )
     assert part.error == pytest.approx(60 * (undone + off))
     assert (part.error > part.scale).all()
@@ -332,9 +332,9 @@ def test_cells_have_seven_tenths_of_the_loss_for_the_second_step(plan):
 def test_users_have_noise_of_classes_and_of_distances(plan):
     """Scale, worst case and bound are made of both, in whole quanta as they were found."""
     part, rows = stated(plan, "users")
-    occupancy, steps = plan.occupancy, rows.steps
+    occupancy, steps = plan.occupancy, rows.two_stage
     grouping = steps.clusters(occupancy)
-    own = 60 * (steps.outputs.own[1] - steps.outputs.own[0]) / 60_000
+    own = 60 * (steps.outputs.user_mean_range[1] - steps.outputs.user_mean_range[0]) / 60_000
     fine = 60 * 2 * steps.outputs.half_width / 60_000
     scales = np.column_stack((own * grouping.share * steps.cluster_noise, fine * steps.noise))
     assert part.scale == pytest.approx(np.sqrt((scales**2).sum(axis=1)))

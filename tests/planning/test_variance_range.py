@@ -136,12 +136,12 @@ def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, d
 def test_before_a_release_the_middle_is_that_of_the_bounds():
     """The assumed radius is at most half of the span, and reaches what is assumed of means."""
     interval = planned().allocation.clipping_range
-    half, radius = interval.half_and_radius()
+    half, radius = interval.half_width_and_radius()
     assert half == interval.width / 2
     assert half <= radius <= max(half, 0.5)
     found = interval.with_ends((10, 20), 100)
-    assert found.half_and_radius()[0] == pytest.approx(0.05)
-    assert found.half_and_radius()[1] == math.ceil(interval.radius * 5) / 100
+    assert found.half_width_and_radius()[0] == pytest.approx(0.05)
+    assert found.half_width_and_radius()[1] == math.ceil(interval.radius * 5) / 100
 
 
 @pytest.mark.parametrize("k", [0.3, 1.0, 2.0])
@@ -159,7 +159,7 @@ def test_the_mean_s_part_is_about_what_simulation_says():
     """With normal cells and Laplace noise, what the mean adds is near the average distance."""
     interval = planned().allocation.clipping_range
     noise, likely = np.array([0.05]), np.array([0.0])
-    half, radius = interval.half_and_radius()
+    half, radius = interval.half_width_and_radius()
     end = half_width_sd(interval.quantiles[0], interval.widening)
     assert half == pytest.approx(end * PRIOR_SD)
     rng = np.random.default_rng(5)
@@ -175,7 +175,7 @@ def test_the_figures_are_those_of_weights_noise_and_rounding():
     """Scale, bias and bound follow from radius, interval, weights and both noises."""
     plan = planned()
     interval, part = plan.allocation.clipping_range, plan.error_models["variance"]
-    half, radius = (60 * one for one in interval.half_and_radius())
+    half, radius = (60 * one for one in interval.half_width_and_radius())
     assert isinstance(part, WeightedVarianceErrorModel)
     assert np.allclose(part.scale, radius**2 * plan.allocation.variance_noise)
     most = interval.max_bias(CROWD)

@@ -123,7 +123,7 @@ def projected(dataset, shown):
         return averages(dataset, np.clip(total, low * n, high * n))
     if found.strategy == "users":
         own, records = residual_radius.own_means(dataset)
-        centre = (np.clip(own / records, *found.own))[dataset.occupancy.user]
+        centre = (np.clip(own / records, *found.user_mean_range))[dataset.occupancy.user]
     else:
         centre = found.centre[dataset.occupancy.cell]
     return averages(

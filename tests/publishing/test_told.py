@@ -108,13 +108,16 @@ def test_every_step_is_listed_with_its_price(release):
         assert 0 < float(step["epsilon"]) <= spent
         assert step["share"] == pytest.approx(float(step["epsilon"]) / spent, abs=1e-9)
     rows = release.plan.allocation
-    prices = {"clipping_range": rows.interval.epsilon, "residual_scale": rows.steps.epsilon}
+    prices = {
+        "clipping_range": rows.clipping_range.epsilon,
+        "residual_scale": rows.two_stage.epsilon,
+    }
     for name, price in prices.items():
         assert steps_of(release)[name]["epsilon"] == decimal_text(price)
     shares = sum(step["share"] for step in steps)
     if release.way == "users":
         for name, lost in zip(
-            ("user_clusters", "cells"), rows.steps.losses(fleet().occupancy), strict=True
+            ("user_clusters", "cells"), rows.two_stage.losses(fleet().occupancy), strict=True
         ):
             assert float(steps_of(release)[name]["epsilon"]) == pytest.approx(lost.max())
     else:
@@ -132,7 +135,7 @@ def test_the_ranges_are_those_that_sums_were_cut_to(release):
     """Ends, stretch and widths are of the way taken, in units of the values above the bounds."""
     steps, found = steps_of(release), release.found
     rows = release.plan.allocation
-    stretch = rows.interval.widening if release.way == "direct" else rows.steps.widening
+    stretch = rows.clipping_range.widening if release.way == "direct" else rows.two_stage.widening
     assert steps["clipping_range"]["widening"] == decimal_text(stretch)
     assert ends(steps["clipping_range"]) == pytest.approx([-40 + end / 10 for end in found.ends])
     assert steps["residual_scale"]["half_width"] == pytest.approx(found.residual_radius / 10)
@@ -141,9 +144,11 @@ def test_the_ranges_are_those_that_sums_were_cut_to(release):
         return
     assert steps["cells"]["half_width"] == pytest.approx(found.half_width / 10)
     if release.way == "users":
-        assert ends(steps["user_clusters"]) == pytest.approx([-40 + end / 10 for end in found.own])
+        assert ends(steps["user_clusters"]) == pytest.approx(
+            [-40 + end / 10 for end in found.user_mean_range]
+        )
         assert ends(steps["user_clusters"]) != ends(steps["clipping_range"])
-        assert steps["user_clusters"]["n_clusters"] == rows.steps.cluster_noise.size
+        assert steps["user_clusters"]["n_clusters"] == rows.two_stage.cluster_noise.size
 
 
 def test_centres_are_said_where_distances_are_from_them(release):

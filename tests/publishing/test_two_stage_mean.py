@@ -458,7 +458,7 @@ def parts_by_floats(dataset, shown, numbers):
 def own_of(dataset, found):
     """Return users' own means in whole quanta, projected."""
     total, n = residual_radius.own_means(dataset)
-    return np.floor(np.clip(total / n, *found.own))
+    return np.floor(np.clip(total / n, *found.user_mean_range))
 
 
 def mixed(dataset, shown):
@@ -582,9 +582,9 @@ def without(name, value):
 @pytest.mark.parametrize(
     "change",
     [
-        without("class_noise", 0.0),
-        without("class_noise", np.nan),
-        without("class_weight", -1),
+        without("cluster_noise", 0.0),
+        without("cluster_noise", np.nan),
+        without("cluster_weight", -1),
         without("noise", -1.0),
         without("weight", -1),
         lambda steps: replace(steps, weight=np.zeros_like(steps.weight)),

@@ -301,7 +301,7 @@ def stated(plan, way, **found):
             outputs=StageOutputs(way, given["ends"], half, given["inside"], steps, own),
         ),
     )
-    return replace(plan, allocation=rows).parts["mean"], rows
+    return replace(plan, allocation=rows).error_models["mean"], rows
 
 
 def test_direct_is_the_interval_alone(plan):

@@ -155,9 +155,9 @@ def test_the_statistic_is_the_mechanisms_estimate(users, epsilon, bounds, mechan
     means_of_users = float(scale.lower) + 0.25 * sums / counts
     one = mechanism.plan(counts, bounds=bounds, epsilon=epsilon)
     dataset = dataset_of(counts[:, None], sums, scale=scale)
-    plan = plan_of(dataset, [one.kept])
+    plan = plan_of(dataset, [one.contribution_cap])
     where = lattice(plan, scale)
-    y = statistic(dataset, plan, where) if one.kept else where.steps * counts.sum()
+    y = statistic(dataset, plan, where) if one.contribution_cap else where.steps * counts.sum()
     expected = one.release(means_of_users, NoNoise())
     assert means(y, plan, scale)[0] == pytest.approx(expected, abs=1e-9)
 

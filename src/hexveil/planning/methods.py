@@ -260,7 +260,7 @@ def _error_scale(
 ) -> tuple[float, Callable[[float], Targets]]:
     """Return the error of constants, and the targets for any one number up to it.
 
-    The number is what `Plan.judged_errors` gives: an error in units, or a share of a constant's.
+    The number is what `Plan.objective_errors` gives: an error in units, or a share of a constant's.
     """
     names, none = request.noised, np.full(span.size, np.inf)
     square = np.where(has_single_record(occupancy), 0.0, span**2)

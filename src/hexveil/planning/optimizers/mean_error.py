@@ -64,7 +64,7 @@ class ObjectiveWeights:
 
     @classmethod
     def of(cls, request: Request, span: Floats, occupancy: Occupancy) -> ObjectiveWeights:
-        """Return weights whose sum of errors is the average of `Plan.judged_errors`."""
+        """Return weights whose sum of errors is the average of `Plan.objective_errors`."""
         names, cells, varies = request.noised, float(span.size), ~has_single_record(occupancy)
         if len(names) == 2 and request.error != "sum":
             flat = np.ones(span.size) / (2.0 * cells)

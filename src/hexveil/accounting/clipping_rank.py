@@ -80,10 +80,10 @@ def optimal_clipping(counts: ArrayLike, span: float, epsilon: Number) -> Clippin
     """
     m = check_counts(counts)
     rank = clipping_rank(epsilon)
-    kept = int(np.sort(m)[-rank]) if rank <= m.size else 0
-    half = np.maximum(m - kept, 0) / (2.0 * m) * span
-    bias = span * float(np.maximum(m - kept, 0).sum()) / 2.0
+    capped = int(np.sort(m)[-rank]) if rank <= m.size else 0
+    half = np.maximum(m - capped, 0) / (2.0 * m) * span
+    bias = span * float(np.maximum(m - capped, 0).sum()) / 2.0
     noise = (
-        span * float(np.minimum(m, kept).max()) / float(to_positive_fraction(epsilon, "epsilon"))
+        span * float(np.minimum(m, capped).max()) / float(to_positive_fraction(epsilon, "epsilon"))
     )
-    return Clipping(half, span - half, span * kept, (bias + noise) / float(m.sum()))
+    return Clipping(half, span - half, span * capped, (bias + noise) / float(m.sum()))

@@ -47,8 +47,8 @@ def constant_error(name: str, occupancy: Occupancy) -> Floats:
 
     Nothing where the constant is all there is to know: the variance of one record is 0.
     """
-    most = np.full(occupancy.n_cells, MAX_CONSTANT_ERROR[name])
-    return np.where(has_single_record(occupancy), 0.0, most) if name == "variance" else most
+    largest = np.full(occupancy.n_cells, MAX_CONSTANT_ERROR[name])
+    return np.where(has_single_record(occupancy), 0.0, largest) if name == "variance" else largest
 
 
 def has_single_record(occupancy: Occupancy) -> NDArray[np.bool_]:
@@ -211,8 +211,8 @@ class WeightedVarianceErrorModel(WeightedMeanErrorModel):
     @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell."""
-        away = np.minimum(2.0 * self.max_bias + self.rounding, 1.0)
-        mean = self.half_width**2 * away * (2.0 - away)
+        clipped_share = np.minimum(2.0 * self.max_bias + self.rounding, 1.0)
+        mean = self.half_width**2 * clipped_share * (2.0 - clipped_share)
         return np.asarray(
             self.unit
             * np.where(

@@ -43,8 +43,8 @@ def contributed_records(pairs: Pairs, threshold: Ints, steps: Floats, factor: Fl
 
 def clipped_per_cell(pairs: Pairs, kept_of_pair: Floats) -> Floats:
     """Return the samples of each cell that are put at the middle."""
-    away = np.maximum(pairs.n - kept_of_pair, 0.0)
-    return np.asarray(np.add.reduceat(away, pairs.start[:-1]), dtype=np.float64)
+    clipped_share = np.maximum(pairs.n - kept_of_pair, 0.0)
+    return np.asarray(np.add.reduceat(clipped_share, pairs.start[:-1]), dtype=np.float64)
 
 
 def clipped_by_caps(pairs: Pairs, threshold: Ints, steps: Floats, factor: Floats) -> Floats:
@@ -107,19 +107,19 @@ def _charged(pairs: Pairs, *given: NDArray[Any]) -> Floats:
     stay = np.logical_not(given[N_PARAMETERS + 1]) if len(given) > N_PARAMETERS + 1 else 1.0
     here = pairs.cell
     terms = np.zeros(pairs.n.size)
-    asked = 0
+    n_statistics = 0
     if cells.publishes_mean.any():
         some = contributed_records(pairs, cells.cap, cells.span_quanta, factor) * stay
         terms += _mean_charge(some, cells.noise[here])
-        asked += 1
+        n_statistics += 1
     if cells.publishes_variance.any():
         some = (
             contributed_records(pairs, cells.variance_cap, np.zeros_like(cells.span_quanta), factor)
             * stay
         )
         terms += _variance_charge(pairs, cells, some)
-        asked += 1
-    return terms if asked < 2 else _joint_charge(pairs, cells, terms)
+        n_statistics += 1
+    return terms if n_statistics < 2 else _joint_charge(pairs, cells, terms)
 
 
 def _mean_charge(some: Floats, noise: Floats) -> Floats:
@@ -166,8 +166,8 @@ def user_losses(pairs: Pairs, *given: NDArray[Any]) -> Floats:
 
 def count_charged_cells(pairs: Pairs, *given: NDArray[Any]) -> Ints:
     """Return in how many cells each user loses anything; see `pair_losses`."""
-    lost = pair_losses(pairs, *given) > 0
-    return np.bincount(pairs.user[lost], minlength=pairs.n_users)
+    losses = pair_losses(pairs, *given) > 0
+    return np.bincount(pairs.user[losses], minlength=pairs.n_users)
 
 
 def max_pair_loss(pairs: Pairs, *given: NDArray[Any]) -> Floats:
@@ -254,16 +254,19 @@ def bisect_factors(
     rows = np.flatnonzero(np.isin(pairs.user, who))
     x, cell, at = x[rows], pairs.cell[rows], np.searchsorted(who, pairs.user[rows])
     rates = mean[cell], variance[cell]
-    most = variance_share(pairs.n[rows], total[cell])
+    largest = variance_share(pairs.n[rows], total[cell])
     low, high = np.zeros(who.size), np.ones(who.size)
     for _ in range(HALVINGS):
-        tried = (low + high) / 2.0 if _ else high
-        some = x * tried[at]
+        midpoint = (low + high) / 2.0 if _ else high
+        some = x * midpoint[at]
         terms = rates[0] * some + rates[1] * variance_sensitivity_bound(some)
         if least:
-            terms = _least_charge(some, most, *rates)
+            terms = _least_charge(some, largest, *rates)
         cost = np.bincount(at, weights=terms, minlength=who.size)
-        low, high = np.where(cost <= loss, tried, low), np.where(cost <= loss, high, tried)
+        low, high = (
+            np.where(cost <= loss, midpoint, low),
+            np.where(cost <= loss, high, midpoint),
+        )
     found = factor.copy()
     found[who] = high if least else low
     return found

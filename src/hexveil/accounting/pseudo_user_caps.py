@@ -79,9 +79,9 @@ def sqrt_cap(counts: ArrayLike) -> int:
     """
     m = check_counts(counts)
     caps = np.unique(m)
-    kept = kept_total(m, caps)
-    exactly = dict(zip(caps.tolist(), kept.tolist(), strict=True))
-    return _least(caps, -kept / np.sqrt(caps), lambda cap: -Fraction(exactly[cap] ** 2, cap))
+    capped = kept_total(m, caps)
+    exactly = dict(zip(caps.tolist(), capped.tolist(), strict=True))
+    return _least(caps, -capped / np.sqrt(caps), lambda cap: -Fraction(exactly[cap] ** 2, cap))
 
 
 def minimax_cap(counts: ArrayLike, epsilon: Number, noise: Noise = "mean") -> int:
@@ -111,9 +111,9 @@ def minimax_cap(counts: ArrayLike, epsilon: Number, noise: Noise = "mean") -> in
     """
     m, price = check_counts(counts), _price(epsilon, noise)
     caps = np.unique(m)
-    kept, total = kept_total(m, caps), int(m.sum())
-    exactly = dict(zip(caps.tolist(), kept.tolist(), strict=True))
-    near = 1.0 - kept / total + float(price) * caps / kept
+    capped, total = kept_total(m, caps), int(m.sum())
+    exactly = dict(zip(caps.tolist(), capped.tolist(), strict=True))
+    near = 1.0 - capped / total + float(price) * caps / capped
     return _least(
         caps, near, lambda cap: price * cap / exactly[cap] - Fraction(exactly[cap], total)
     )
@@ -166,8 +166,8 @@ def surrogate_objective(counts: ArrayLike, cap: Fraction) -> Fraction:
     m = check_counts(counts)
     total, mean = int(m.sum()), Fraction(int(m.sum()), m.size)
     below = m <= math.floor(cap)
-    kept = int(m[below].sum()) + cap * int((~below).sum())
-    return 1 - Fraction(kept) / total + max(cap, mean) / int(m.max())
+    capped = int(m[below].sum()) + cap * int((~below).sum())
+    return 1 - Fraction(capped) / total + max(cap, mean) / int(m.max())
 
 
 def exact_cap(
@@ -265,13 +265,13 @@ def _error_floor(m: Ints, caps: Ints, price: Fraction) -> Floats:
     """Return per cap a number that BESTFIT's worst-case error is not below (see exact_cap)."""
     share = np.sort(m)[::-1] / m.sum()
     tails = np.concatenate((np.cumsum(share[::-1])[::-1], [0.0]))
-    kept = kept_total(m, caps)
+    capped = kept_total(m, caps)
     whole = m.size - np.searchsorted(np.sort(m), caps)
-    rest = kept - whole * caps
-    most = whole + np.minimum(m.size - whole, np.maximum(1, 2 * rest // (caps + 1)))
+    rest = capped - whole * caps
+    largest = whole + np.minimum(m.size - whole, np.maximum(1, 2 * rest // (caps + 1)))
     rank = math.ceil(price)
     lowest = share[rank - 1] if rank <= m.size else 0.0
-    x = np.clip(lowest, 1.0 / most, 1.0 / -(-kept // caps))
+    x = np.clip(lowest, 1.0 / largest, 1.0 / -(-capped // caps))
     above = np.searchsorted(-share, -x)  # users with m/N > x
     head = 1.0 - tails[above]
     return np.asarray(head - above * x + float(price) * x, dtype=np.float64)

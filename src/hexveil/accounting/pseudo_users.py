@@ -178,14 +178,14 @@ def best_fit(counts: ArrayLike, cap: int) -> PseudoUsers:
     (3, [1, 0, 1, 2], [3, 3, 1])
     """
     m, length = check_counts(counts), check_cap(cap)
-    kept = np.minimum(m, length)
+    capped = np.minimum(m, length)
     order = _by_size(m)
-    ranked = kept[order]
+    ranked = capped[order]
     edges = np.flatnonzero(np.diff(ranked, prepend=0, append=0))
     n_arrays, placed = _place(ranked[edges[:-1]].tolist(), np.diff(edges).tolist(), length)
-    home = np.empty_like(kept)
+    home = np.empty_like(capped)
     home[order] = _unfold(placed)
-    return _grouping(length, n_arrays, home, (np.arange(m.size), home, kept))
+    return _grouping(length, n_arrays, home, (np.arange(m.size), home, capped))
 
 
 def array_means(groups: PseudoUsers, user_means: Floats) -> Floats:

@@ -126,11 +126,11 @@ def shrunk(plan: Plan) -> int:
     """Return how many users are not kept whole in some cell."""
     occupancy = plan.occupancy
     whole = np.ones(occupancy.n_pairs, dtype=bool)
-    for name, kept in (
+    for name, capped in (
         ("mean", plan.mean_contributions),
         ("variance", plan.variance_contributions),
     ):
         if name in plan.error_models:
             live = plan.error_models[name].noised[occupancy.cell]
-            whole &= ~live | (kept >= occupancy.n)
+            whole &= ~live | (capped >= occupancy.n)
     return int(np.unique(occupancy.user[~whole]).size)

@@ -31,19 +31,23 @@ def goal(plan: Plan) -> dict[str, str]:
 
     The prior of a constant's error is left out: it judges a plan and decides nothing in it.
     """
-    asked = plan.request
+    requested = plan.request
     return {
-        "statistics": json.dumps(asked.statistics),
-        "method": asked.method,
-        "mechanism": "joint" if asked.method == "joint" else mechanism_text(asked.mechanism),
-        "objective": asked.objective,
-        "error": asked.error,
-        "split": _exact(asked.split),
-        "epsilon": _exact(asked.epsilon),
-        "targets": json.dumps({name: _digest(one) for name, one in (asked.target or {}).items()}),
-        "clipping_range": asked.clipping_range,
-        "range_share": _exact(asked.range_share),
-        "edition": "none" if asked.edition is None else json.dumps(asked.edition),
+        "statistics": json.dumps(requested.statistics),
+        "method": requested.method,
+        "mechanism": "joint"
+        if requested.method == "joint"
+        else mechanism_text(requested.mechanism),
+        "objective": requested.objective,
+        "error": requested.error,
+        "split": _exact(requested.split),
+        "epsilon": _exact(requested.epsilon),
+        "targets": json.dumps(
+            {name: _digest(one) for name, one in (requested.target or {}).items()}
+        ),
+        "clipping_range": requested.clipping_range,
+        "range_share": _exact(requested.range_share),
+        "edition": "none" if requested.edition is None else json.dumps(requested.edition),
         "bounds": _digest(plan.lower, plan.upper),
         "occupancy": plan.occupancy.fingerprint,
     }

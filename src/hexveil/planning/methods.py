@@ -110,20 +110,20 @@ def _better(
     occupancy: Occupancy, span: Floats, request: Request, facts: PublicMetadata | None
 ) -> PlanAllocation:
     """Return the rows of least predicted error; an interval only where it would be found."""
-    asked = request.epsilon
-    assert asked is not None  # noqa: S101  see api
-    tried = [allocate(occupancy, span, replace(request, clipping_range="bounds"), facts)]
+    requested = request.epsilon
+    assert requested is not None  # noqa: S101  see api
+    candidates = [allocate(occupancy, span, replace(request, clipping_range="bounds"), facts)]
     if not occupancy.is_local:  # weights of pairs need the pairs at hand
-        return tried[0]
-    if private_range.range_is_affordable(occupancy.n_users, asked):
-        tried.append(range_allocations.allocate_with_range(occupancy, request))
+        return candidates[0]
+    if private_range.range_is_affordable(occupancy.n_users, requested):
+        candidates.append(range_allocations.allocate_with_range(occupancy, request))
         if range_allocations.supports_two_stages(occupancy, request):
-            tried.append(range_allocations.allocate_two_stage(occupancy, request))
+            candidates.append(range_allocations.allocate_two_stage(occupancy, request))
 
     def error(rows: PlanAllocation) -> float:
         return float(_objective_errors(PlanningProblem(occupancy, span, request), rows).mean())
 
-    return min(tried, key=error)
+    return min(candidates, key=error)
 
 
 def _least_loss(exposure: ClippingProblem, span: Floats, request: Request) -> PlanAllocation:
@@ -132,10 +132,10 @@ def _least_loss(exposure: ClippingProblem, span: Floats, request: Request) -> Pl
     It aims a little below the targets; once the factors are numbers of few digits the noise is set
     anew, from what they keep.
     """
-    asked, aim = (
+    requested, aim = (
         _targets(request, span, exposure.occupancy, times) for times in (1.0, SAFETY_MARGIN)
     )
-    found = minimize_loss(exposure, aim, asked)
+    found = minimize_loss(exposure, aim, requested)
     return _rows(exposure, _in_quanta(exposure, aim, found.solution.factor), found.bound, "loss")
 
 
@@ -187,13 +187,13 @@ def _used_up(
     Less noise by the ratio of both losses makes no loss larger than asked: the part that is
     charged for the lattice does not grow.
     """
-    occupancy, asked = exposure.occupancy, request.epsilon
-    assert asked is not None  # noqa: S101
+    occupancy, requested = exposure.occupancy, request.epsilon
+    assert requested is not None  # noqa: S101
     problem = PlanningProblem(occupancy, span, request)
     fit = calibrate_noise(occupancy, span, request, rows)
     loss = max_user_loss(problem, fit)
-    quieter = fit.with_noise_scaled(float(loss / asked) * (1.0 + 2.0**-40)) if loss else fit
-    return quieter if max_user_loss(problem, quieter) <= asked else fit
+    quieter = fit.with_noise_scaled(float(loss / requested) * (1.0 + 2.0**-40)) if loss else fit
+    return quieter if max_user_loss(problem, quieter) <= requested else fit
 
 
 def _rows(
@@ -205,7 +205,7 @@ def _rows(
     """
     occupancy, rates = exposure.occupancy, joint.rates
     factor = _few_digits(joint.factor)
-    most = occupancy.largest_count
+    largest = occupancy.largest_count
     total = occupancy.records_per_cell
 
     def scale(rate: Floats) -> Floats:
@@ -215,11 +215,11 @@ def _rows(
 
     return PlanAllocation(
         mechanism="factors",
-        contribution_cap=np.where(rates.mean > 0, most, 0),
+        contribution_cap=np.where(rates.mean > 0, largest, 0),
         noise_scale_records=quantize_noise_scales(
             scale(rates.mean) * total, np.floor if certifies == "loss" else np.rint
         ),
-        variance_cap=np.where(rates.variance > 0, most, 0),
+        variance_cap=np.where(rates.variance > 0, largest, 0),
         variance_noise=scale(rates.variance),
         contribution_factor=factor,
         lower_bound=bound,
@@ -235,8 +235,8 @@ def _targets(request: Request, span: Floats, occupancy: Occupancy, times: float)
     target, known = request.target or {}, has_single_record(occupancy)
     if "sum" in target:
         square = np.where(known, 0.0, span**2)
-        most = MAX_CONSTANT_ERROR["mean"] * span + MAX_CONSTANT_ERROR["variance"] * square
-        return SumTarget(_aimed(target["sum"] / most, times) * most, span, square)
+        largest = MAX_CONSTANT_ERROR["mean"] * span + MAX_CONSTANT_ERROR["variance"] * square
+        return SumTarget(_aimed(target["sum"] / largest, times) * largest, span, square)
     none = np.full(span.size, np.inf)
     parts = {
         name: _aimed(target[name] / (unit * MAX_CONSTANT_ERROR[name]), times)
@@ -265,8 +265,8 @@ def _error_scale(
     names, none = request.noised, np.full(span.size, np.inf)
     square = np.where(has_single_record(occupancy), 0.0, span**2)
     if len(names) == 2 and request.error == "sum":
-        most = MAX_CONSTANT_ERROR["mean"] * span + MAX_CONSTANT_ERROR["variance"] * square
-        return float(most.max()), lambda e: SumTarget(np.full(span.size, e), span, square)
+        largest = MAX_CONSTANT_ERROR["mean"] * span + MAX_CONSTANT_ERROR["variance"] * square
+        return float(largest.max()), lambda e: SumTarget(np.full(span.size, e), span, square)
     varies = np.where(square > 0, 1.0, np.inf)  # any target is met by the variance of one record
     if len(names) == 2:
         flat = np.ones(span.size)
@@ -374,8 +374,8 @@ def _composition(occupancy: Occupancy, span: Floats, request: Request) -> PlanAl
     assert request.epsilon is not None  # noqa: S101
     if request.noised == ("mean",):
         return per_cell.allocate_equal_split(occupancy, request.epsilon, request.mechanism)
-    most = int(occupancy.cells_per_user.max())
-    cell_loss = request.epsilon * per_cell.ROUNDING_MARGIN / most
+    largest = int(occupancy.cells_per_user.max())
+    cell_loss = request.epsilon * per_cell.ROUNDING_MARGIN / largest
     return calibrate_noise(
         occupancy, span, request, allocate_independently(occupancy, span, request, cell_loss)
     )
@@ -400,8 +400,8 @@ def _clip_user(occupancy: Occupancy, span: Floats, request: Request) -> PlanAllo
             return allocate_independently(occupancy, span, request, cell_loss)
         done = clip_user(occupancy, float(span[0]), cell_loss, error=error, targets=targets)
         rows = allocate_independently(occupancy, span, request, cell_loss, done.kept_pairs)
-        lost = max_user_loss(PlanningProblem(occupancy, span, request), rows)
-        cell_loss = cell_loss * request.epsilon / lost
+        losses = max_user_loss(PlanningProblem(occupancy, span, request), rows)
+        cell_loss = cell_loss * request.epsilon / losses
     assert rows is not None  # noqa: S101
     return calibrate_noise(occupancy, span, request, rows)
 

@@ -169,11 +169,11 @@ def clip_user(
     run = Run(occupancy, measure, 1.0 if isinstance(limits, tuple) else limits, exempt)
     stages = tuple(run.stages())
     undone = stages[-1].suppressed if unfinished_stage == "undo" else 0
-    kept = occupancy.n.copy()
-    kept[run.suppressed[: len(run.suppressed) - undone]] = 0
-    degree = np.bincount(occupancy.user[kept > 0])
-    errors = plain.parts(*_whole(occupancy, kept))
-    return Suppression(kept, int(degree.max()), *errors, error, limits, exempt, stages)
+    capped = occupancy.n.copy()
+    capped[run.suppressed[: len(run.suppressed) - undone]] = 0
+    degree = np.bincount(occupancy.user[capped > 0])
+    errors = plain.parts(*_whole(occupancy, capped))
+    return Suppression(capped, int(degree.max()), *errors, error, limits, exempt, stages)
 
 
 def _check_words(error: str, unfinished_stage: str) -> None:

@@ -134,8 +134,8 @@ def _best_cap(counts: Ints, total: int, measure: Measure) -> tuple[int, int]:
     """Return the best cap of ascending counts, and the samples then kept."""
     rest = counts.sum() - counts[-1]  # A where one user alone is above the cap
     turns = np.append(counts, rest)
-    tried = np.unique(np.concatenate((turns - 1, turns, turns + 1)))
-    caps = tried[(tried >= counts[0]) & (tried <= counts[-1])]
+    candidates = np.unique(np.concatenate((turns - 1, turns, turns + 1)))
+    caps = candidates[(candidates >= counts[0]) & (candidates <= counts[-1])]
     under = np.searchsorted(counts, caps, side="right")
     n = np.concatenate(([0], np.cumsum(counts)))[under] + caps * (counts.size - under)
     errors = measure.errors(n, caps, np.full(caps.size, total))

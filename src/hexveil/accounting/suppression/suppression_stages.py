@@ -88,7 +88,7 @@ class Narrow:
         U, a, V, b, summed = astuple(self._measure)
         pairs = []
         for mine in candidates:
-            below = least = math.inf
+            below = smallest = math.inf
             for option in mine:
                 cell, m, _ = option
                 n, t, second, share, largest = view[cell]
@@ -106,8 +106,8 @@ class Narrow:
                 else:
                     error = max(U * (1.0 - x) + a * y, bias + b * moved)
                 if error < below:
-                    below, least, best = error * keep, error, option
-            if least > limit or least == math.inf:
+                    below, smallest, best = error * keep, error, option
+            if smallest > limit or smallest == math.inf:
                 break
             suppress(*best)
             mine.remove(best)
@@ -161,20 +161,20 @@ class Wide:
         start = int(low.argmin())
         if low[start] == math.inf:
             return None
-        least = self._error(int(cells[start]), int(counts[start]))
-        near = (low <= least * (1.0 + NEAR)).nonzero()[0].tolist()
+        smallest = self._error(int(cells[start]), int(counts[start]))
+        near = (low <= smallest * (1.0 + NEAR)).nonzero()[0].tolist()
         if len(near) > 1:
-            start, least = self._first_least(cells, counts, near)
-        return start if least <= self._limit else None
+            start, smallest = self._first_least(cells, counts, near)
+        return start if smallest <= self._limit else None
 
     def _first_least(self, cells: Ints, counts: Ints, near: list[int]) -> tuple[int, float]:
         """Return position and error of the first cheapest cell among a few."""
-        below, least, best = math.inf, math.inf, -1
+        below, smallest, best = math.inf, math.inf, -1
         for i in near:
             error = self._error(int(cells[i]), int(counts[i]))
             if error < below:
-                below, least, best = error * (1.0 - TIE), error, i
-        return best, least
+                below, smallest, best = error * (1.0 - TIE), error, i
+        return best, smallest
 
     def _error(self, cell: int, m: int) -> float:
         """Return the cell's error once a user of count m is suppressed."""
@@ -200,10 +200,10 @@ class Run:
         degree = self._occupancy.cells_per_user
         order = np.argsort(-degree, kind="stable")
         rising = -degree[order]
-        most = int(degree.max())
-        treat = self._wide() if most > WIDE else self._narrow()
-        for d in range(most, 0, -1):
-            if d == WIDE and d < most:
+        largest = int(degree.max())
+        treat = self._wide() if largest > WIDE else self._narrow()
+        for d in range(largest, 0, -1):
+            if d == WIDE and d < largest:
                 treat = self._narrow()
             users = np.sort(order[: np.searchsorted(rising, -d, side="right")])
             done = treat(users.tolist())

@@ -120,11 +120,11 @@ ALL_CANDIDATES = tuple(
 
 def candidates_for(n_users: int, epsilon: Fraction, share: Fraction | None) -> list[RangeCandidate]:
     """Return what a plan chooses from: each quantile that is sure, the surest also stretched."""
-    most = private_range.MAX_RANGE_SHARE if share is None else share
+    largest = private_range.MAX_RANGE_SHARE if share is None else share
     sure = [
         q
         for q in private_range.QUANTILES
-        if most * q * n_users * epsilon >= private_range.MIN_RANK_PRECISION
+        if largest * q * n_users * epsilon >= private_range.MIN_RANK_PRECISION
     ]
     quantiles = sure or list(private_range.QUANTILES[-1:])
     return [RangeCandidate(q, Fraction(1)) for q in quantiles[:-1]] + [
@@ -139,20 +139,20 @@ def predict_without_range(
     spans = np.full(exposure.occupancy.n_cells, span)
     weights = ObjectiveWeights.of(request, spans, exposure.occupancy)
     found = minimize_mean_error(exposure, weights, float(epsilon), SearchLimits(ITERATIONS))
-    rate, away = found.rates.mean, exposure.clipped_share_in_quanta(found.factor)
+    rate, clipped_share = found.rates.mean, exposure.clipped_share_in_quanta(found.factor)
     live = rate > 0
     noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
-    return ErrorPrediction(span * noise, span * np.where(live, away / 2.0, 0.5))
+    return ErrorPrediction(span * noise, span * np.where(live, clipped_share / 2.0, 0.5))
 
 
 def predict_with_range(
     occupancy: Occupancy, span: float, epsilon: Fraction, share: Fraction | None
 ) -> ErrorPrediction:
     """Return what to expect under a private interval."""
-    tried = candidates_for(occupancy.n_users, epsilon, share)
-    weighed = _Weighed.of(occupancy, tried[-1], epsilon, share)
-    chosen = weighed.best(tried, epsilon, share)
-    if chosen != tried[-1]:
+    candidates = candidates_for(occupancy.n_users, epsilon, share)
+    weighed = _Weighed.of(occupancy, candidates[-1], epsilon, share)
+    chosen = weighed.best(candidates, epsilon, share)
+    if chosen != candidates[-1]:
         weighed = _Weighed.of(occupancy, chosen, epsilon, share, weighed.rates)
     found = weighed.seen(chosen, epsilon, share)
     return ErrorPrediction(span * found.noise, span * found.bias)

@@ -33,20 +33,20 @@ def allocate_with_range(occupancy: Occupancy, request: Request) -> PlanAllocatio
     if "variance" in request.noised:
         chosen = variance_range.plan_variance_range(occupancy, request)
         return _fitted(occupancy, request, chosen.interval, (chosen.mean, chosen.variance))
-    asked, share = _asked(request), request.range_share
-    tried = fast_prediction.candidates_for(occupancy.n_users, asked, share)
-    likely, near = fast_prediction.select_candidate(occupancy, tried, asked, share)
+    requested, share = _asked(request), request.range_share
+    candidates = fast_prediction.candidates_for(occupancy.n_users, requested, share)
+    likely, near = fast_prediction.select_candidate(occupancy, candidates, requested, share)
     interval, noise = private_range.build_range_plan(
-        occupancy, asked, share, likely.ends, begin=near
+        occupancy, requested, share, likely.ends, begin=near
     )
     return _fitted(occupancy, request, interval, (noise, np.zeros_like(noise)))
 
 
 def allocate_two_stage(occupancy: Occupancy, request: Request) -> PlanAllocation:
     """Return the same, with the ways of several steps that cost as much."""
-    asked = _asked(request)
-    interval, noise, more = two_stage.plan_two_stage(occupancy, asked, request.range_share)
-    direct = replace(request, epsilon=asked - more.epsilon)
+    requested = _asked(request)
+    interval, noise, more = two_stage.plan_two_stage(occupancy, requested, request.range_share)
+    direct = replace(request, epsilon=requested - more.epsilon)
     rows = _fitted(occupancy, direct, interval, (noise, np.zeros_like(noise)))
     return replace(rows, two_stage=more)
 
@@ -73,20 +73,20 @@ def _fitted(
     noise: tuple[Floats, Floats],
 ) -> PlanAllocation:
     """Return rows with noise at which the most exposed user loses what was asked, no more."""
-    most = occupancy.largest_count
+    largest = occupancy.largest_count
     rows = PlanAllocation(
         mechanism="weights",
-        contribution_cap=most,
+        contribution_cap=largest,
         noise_scale_records=noise[0] * occupancy.records_per_cell,
-        variance_cap=np.where(noise[1] > 0, most, 0),
+        variance_cap=np.where(noise[1] > 0, largest, 0),
         variance_noise=noise[1],
         contribution_factor=full_factors(occupancy),
         clipping_range=interval,
     )
     flat = np.ones(occupancy.n_cells)
-    lost = max_user_loss(PlanningProblem(occupancy, flat, request), rows)
+    losses = max_user_loss(PlanningProblem(occupancy, flat, request), rows)
     left = _asked(request) - interval.epsilon
-    return rows.with_noise_scaled(float((lost - interval.epsilon) / left) * (1.0 + 2.0**-40))
+    return rows.with_noise_scaled(float((losses - interval.epsilon) / left) * (1.0 + 2.0**-40))
 
 
 def _asked(request: Request) -> Fraction:

@@ -100,9 +100,11 @@ def predict_cell_residual_error(
     narrow, first = CELL_RESIDUAL_HALF_WIDTH_SD * spread, width * noise / float(FIRST_STAGE_SHARE)
     prior = UserMeanPrior(spread / (2.0 * narrow), WEIGHT_CONFOUNDING)
     off = 2.0 * narrow * expected_bias(occupancy, interval.shares(occupancy), prior)
-    away = np.minimum(first, width / (2.0 * RANGE_HALF_WIDTH_SD)) / spread
+    clipped_share = np.minimum(first, width / (2.0 * RANGE_HALF_WIDTH_SD)) / spread
     cdf = np.vectorize(STANDARD_NORMAL.cdf)
-    slope = cdf(away + CELL_RESIDUAL_HALF_WIDTH_SD) - cdf(away - CELL_RESIDUAL_HALF_WIDTH_SD)
+    slope = cdf(clipped_share + CELL_RESIDUAL_HALF_WIDTH_SD) - cdf(
+        clipped_share - CELL_RESIDUAL_HALF_WIDTH_SD
+    )
     second = 2.0 * narrow * noise / float(1 - FIRST_STAGE_SHARE) / slope
     return second, np.hypot(SKEWNESS_ERROR * spread, off)
 
@@ -221,10 +223,10 @@ def two_stage_error_model(
     direct, width, half = widths
     if way == "users":
         return _users_part(occupancy, span, steps, (width, half))
-    most = max_bias(occupancy, interval.shares(occupancy))
+    worst_bias = max_bias(occupancy, interval.shares(occupancy))
     if way == "direct":
         likely = interval.expected_bias(occupancy)
-        return _stepped(span * direct, noise, most, likely, LN20 * noise)
+        return _stepped(span * direct, noise, worst_bias, likely, LN20 * noise)
     narrow = (
         found.half_width / found.span_quanta
         if found
@@ -234,7 +236,7 @@ def two_stage_error_model(
     noise = noise / float(1 - FIRST_STAGE_SHARE)
     # Undoing the clipping makes noise larger: what is likely says so, the guarantee does not.
     likely = (off + undone) / (2.0 * narrow) - noise
-    return _stepped(span * 2.0 * narrow, noise, most, likely, LN20 * noise)
+    return _stepped(span * 2.0 * narrow, noise, worst_bias, likely, LN20 * noise)
 
 
 def _users_part(
@@ -248,9 +250,9 @@ def _users_part(
     rough = np.hypot(np.sqrt(grouping.share**2 @ steps.cluster_noise**2), fine * steps.noise)
     _, likely = predict_user_residual_error(occupancy, steps, width, half)
     own_off = max_bias(occupancy, steps.shares(occupancy))
-    most = max_cluster_bias(occupancy, grouping, steps) + fine * own_off
+    worst_bias = max_cluster_bias(occupancy, grouping, steps) + fine * own_off
     loud = laplace_sum_quantile95(grouping.share * steps.cluster_noise, fine * steps.noise)
-    return _stepped(span * own, rough, most, likely / own, loud)
+    return _stepped(span * own, rough, worst_bias, likely / own, loud)
 
 
 def _width_of(found: StageOutputs) -> float:
@@ -292,11 +294,11 @@ def laplace_sum_quantile95(parts: Floats, own: Floats) -> Floats:
     >>> bool(LN20 <= laplace_sum_quantile95(np.zeros((1, 1)), np.ones(1))[0] < 6)
     True
     """
-    most = np.maximum(parts.max(axis=1), own)
+    largest = np.maximum(parts.max(axis=1), own)
     best = np.full(own.size, np.inf)
     for part_of_it in np.linspace(0.05, 0.98, 32):
-        rate = part_of_it / most
-        lost = np.log1p(-((rate[:, None] * parts) ** 2)).sum(axis=1)
-        lost += np.log1p(-((rate * own) ** 2))
-        best = np.minimum(best, (LN40 - lost) / rate)
+        rate = part_of_it / largest
+        losses = np.log1p(-((rate[:, None] * parts) ** 2)).sum(axis=1)
+        losses += np.log1p(-((rate * own) ** 2))
+        best = np.minimum(best, (LN40 - losses) / rate)
     return best

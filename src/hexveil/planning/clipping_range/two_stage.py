@@ -157,7 +157,7 @@ def _by_users(
         occupancy, 1.0, UserMeanPrior(1.0 / (2.0 * RESIDUAL_HALF_WIDTH_SD), RESIDUAL_CONFOUNDING)
     )
     own = np.floor(fine.weight * WEIGHT_RESOLUTION).astype(np.int64)
-    least: tuple[float, TwoStagePlan] | None = None
+    best: tuple[float, TwoStagePlan] | None = None
     for number in _numbers(occupancy.n_users):
         grouping = user_clusters.cluster_users(occupancy, points, number)
         made = optimize_user_weights(
@@ -180,20 +180,20 @@ def _by_users(
             steps = calibrate_two_stage_noise(occupancy, steps, left)
             noise, likely = predict_user_residual_error(occupancy, steps, *EXPECTED_WIDTHS)
             error = float(np.hypot(noise, likely).mean())
-            if least is None or error < least[0]:
-                least = error, steps
-    assert least is not None  # noqa: S101  there are numbers to try
-    return least[1]
+            if best is None or error < best[0]:
+                best = error, steps
+    assert best is not None  # noqa: S101  there are numbers to try
+    return best[1]
 
 
 def _numbers(users: int) -> list[int]:
-    tried = {math.ceil(times * math.sqrt(users)) for times in CLUSTER_COUNTS}
-    return sorted({min(one, MAX_CLUSTERS, max(users // 4, 1)) for one in tried})
+    candidates = {math.ceil(times * math.sqrt(users)) for times in CLUSTER_COUNTS}
+    return sorted({min(one, MAX_CLUSTERS, max(users // 4, 1)) for one in candidates})
 
 
 def calibrate_two_stage_noise(
     occupancy: Occupancy, steps: TwoStagePlan, left: Fraction
 ) -> TwoStagePlan:
     """Return the steps with noise at which the most exposed user loses what is left, no more."""
-    lost = float(sum(steps.losses(occupancy)).max())  # type: ignore[union-attr]
-    return steps.with_noise_scaled(lost / float(left) * (1.0 + 2.0**-40))
+    losses = float(sum(steps.losses(occupancy)).max())  # type: ignore[union-attr]
+    return steps.with_noise_scaled(losses / float(left) * (1.0 + 2.0**-40))

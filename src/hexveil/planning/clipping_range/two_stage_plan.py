@@ -143,10 +143,10 @@ class TwoStagePlan(ReadOnlyArrays):
 
     def composed_losses(self, occupancy: Occupancy) -> Floats:
         """Return the same together, if all of a class and of a cell are charged its most."""
-        most = np.zeros(self.cluster_noise.size)
-        np.maximum.at(most, self.labels, self.cluster_shares() / self.cluster_noise[self.labels])
+        largest = np.zeros(self.cluster_noise.size)
+        np.maximum.at(largest, self.labels, self.cluster_shares() / self.cluster_noise[self.labels])
         shares = self.shares(occupancy)
         each = np.maximum.reduceat(shares, occupancy.start[:-1]) / self.noise
         terms = np.where(shares > 0, each[occupancy.cell] * (1.0 + 2.0**-49), 0.0)
         in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
-        return np.asarray(np.nextafter(most[self.labels] * (1.0 + 2.0**-49) + in_cells, np.inf))
+        return np.asarray(np.nextafter(largest[self.labels] * (1.0 + 2.0**-49) + in_cells, np.inf))

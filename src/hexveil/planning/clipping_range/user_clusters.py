@@ -136,7 +136,7 @@ def _nearest(points: Floats, classes: int) -> Ints:
     if len(points) > SAMPLED_USERS:
         chosen = np.random.default_rng(0).choice(len(points), SAMPLED_USERS, replace=False)
         sample = points[chosen]
-    best, least = None, math.inf
+    best, smallest = None, math.inf
     for seed in SEEDS:
         begin = _apart(sample, classes, np.random.default_rng(seed))
         with (
@@ -147,8 +147,8 @@ def _nearest(points: Floats, classes: int) -> Ints:
         middles = _without_small(sample, middles, MIN_CLUSTER_USERS * len(sample) / len(points))
         _, distance = vq.vq(sample, middles)
         off = float((distance**2).sum())
-        if best is None or off < least:
-            best, least = middles, off
+        if best is None or off < smallest:
+            best, smallest = middles, off
     assert best is not None  # noqa: S101  there are seeds
     return np.asarray(vq.vq(points, best)[0], dtype=np.int64)
 
@@ -168,8 +168,8 @@ def _without_small(points: Floats, middles: Floats, fewest: float) -> Floats:
 def _apart(points: Floats, number: int, dice: np.random.Generator) -> Floats:
     """Return points to begin with, each drawn by its squared distance from those before."""
     chosen = [int(dice.integers(len(points)))]
-    away = ((points - points[chosen[0]]) ** 2).sum(axis=1)
-    while len(chosen) < number and away.max() > 0:
-        chosen.append(int(dice.choice(len(points), p=away / away.sum())))
-        away = np.minimum(away, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
+    clipped_share = ((points - points[chosen[0]]) ** 2).sum(axis=1)
+    while len(chosen) < number and clipped_share.max() > 0:
+        chosen.append(int(dice.choice(len(points), p=clipped_share / clipped_share.sum())))
+        clipped_share = np.minimum(clipped_share, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
     return np.asarray(points[chosen])

@@ -152,8 +152,8 @@ class _Problem:
 
     def _factors(self, rates: Floats) -> tuple[Floats, Floats]:
         """Return each user's factor, and how fast it falls with what the user would lose."""
-        lost = np.maximum(self.by_user(rates), 1e-300)
-        return np.minimum(1.0, 1.0 / lost), np.where(lost > 1.0, -1.0 / lost**2, 0.0)
+        losses = np.maximum(self.by_user(rates), 1e-300)
+        return np.minimum(1.0, 1.0 / losses), np.where(losses > 1.0, -1.0 / losses**2, 0.0)
 
     def value(self, logs: Floats) -> tuple[float, Floats]:
         """Return the objective and its slope in the logarithms of the rates."""
@@ -178,11 +178,11 @@ class _Problem:
         part = factor.take(self.occupancy.user[run.pairs], mode="clip")
         part *= np.repeat(1.0 / total, run.sizes)
         part -= 1.0
-        away = share * part
+        clipped_share = share * part
         apart = np.square(part)
         apart += ABS_SMOOTHING**2
         np.sqrt(apart, out=apart)
-        squares = np.add.reduceat(np.square(away), run.first)
+        squares = np.add.reduceat(np.square(clipped_share), run.first)
         length = np.sqrt(squares + ABS_SMOOTHING**2 * self.squares[run.cells])
         sharp = share * apart
         off = (
@@ -192,7 +192,9 @@ class _Problem:
         np.divide(part, apart, out=apart)
         apart *= prior.weight_confounding / 2.0
         slope = np.multiply(
-            away, np.repeat(MEAN_ABS_NORMAL * prior.within_cell_sd / length, run.sizes), out=sharp
+            clipped_share,
+            np.repeat(MEAN_ABS_NORMAL * prior.within_cell_sd / length, run.sizes),
+            out=sharp,
         )
         slope += apart
         slope *= share
@@ -200,8 +202,8 @@ class _Problem:
         part += 1.0
         part *= slope
         common = np.add.reduceat(part, run.first) + noise
-        np.multiply(share, np.repeat(common, run.sizes), out=away)
-        np.subtract(slope, away, out=self.slopes.data[run.pairs])
+        np.multiply(share, np.repeat(common, run.sizes), out=clipped_share)
+        np.subtract(slope, clipped_share, out=self.slopes.data[run.pairs])
         return np.asarray(off)
 
 
@@ -253,9 +255,9 @@ def _begins(problem: _Problem, known: Floats | None) -> list[Floats]:
     few = problem.occupancy.n_pairs <= SMALL_PROBLEM_PAIRS
     if known is not None and not few:
         return [np.log(known)]
-    lost = problem.by_user(np.ones(problem.occupancy.n_cells))
+    losses = problem.by_user(np.ones(problem.occupancy.n_cells))
     typical = np.quantile(
-        lost, (*START_QUANTILES, *EXTRA_START_QUANTILES) if few else START_QUANTILES
+        losses, (*START_QUANTILES, *EXTRA_START_QUANTILES) if few else START_QUANTILES
     )
     return [np.full(problem.occupancy.n_cells, -math.log(one)) for one in typical]
 
@@ -308,6 +310,6 @@ def weight_distances(occupancy: Occupancy, weight: Floats) -> tuple[Floats, Floa
 
 def _distances(pairs: Pairs, total: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Return the same of some cells."""
-    first, away = pairs.start[:-1], weight - pairs.n / total[pairs.cell]
-    length = np.sqrt(np.add.reduceat(np.square(away), first))
-    return length, np.add.reduceat(np.abs(away, out=away), first)
+    first, clipped_share = pairs.start[:-1], weight - pairs.n / total[pairs.cell]
+    length = np.sqrt(np.add.reduceat(np.square(clipped_share), first))
+    return length, np.add.reduceat(np.abs(clipped_share, out=clipped_share), first)

@@ -104,7 +104,7 @@ def _best(
     likely = interval.expected_bias(occupancy)
     splits = SPLITS if request.split is None else (request.split,)
     known = has_single_record(occupancy)
-    tried, without_noise = [], _without_noise(occupancy, interval)
+    candidates, without_noise = [], _without_noise(occupancy, interval)
     for radius in RADII:
         made = replace(interval, radius=radius)
         fixed = without_noise(made)
@@ -120,8 +120,8 @@ def _best(
             )
             if "mean" in request.noised:
                 value += made.width * float((mean + likely).mean()) / MAX_CONSTANT_ERROR["mean"]
-            tried.append(VarianceRange(made, mean, square, value))
-    return min(tried, key=lambda one: one.predicted)
+            candidates.append(VarianceRange(made, mean, square, value))
+    return min(candidates, key=lambda one: one.predicted)
 
 
 def variance_error_model(

@@ -241,10 +241,10 @@ def _offer(
         return empty
     if is_assumed(made.lower, made.upper, made.baseline_error):
         miss *= small_map_factor(facts.occupancy.n_cells)
-    predictor, asked = ErrorPredictor(made, facts), made.requested_epsilon
-    error, seen = predictor.error_lower_bound(float(asked)), None
+    predictor, requested = ErrorPredictor(made, facts), made.requested_epsilon
+    error, seen = predictor.error_lower_bound(float(requested)), None
     if own or error < miss:
-        seen = prediction_of(made) if own else predictor.predict(asked)
+        seen = prediction_of(made) if own else predictor.predict(requested)
         error = seen.mean_error
     cells, users = facts.occupancy.n_cells, facts.occupancy.n_users
     return replace(
@@ -252,7 +252,7 @@ def _offer(
         cells=cells,
         users=users,
         baseline_error=miss,
-        floor=noise_floor(predictor.span, cells, users, float(asked)),
+        floor=noise_floor(predictor.span, cells, users, float(requested)),
         predicted_error=error,
         better=None if seen is None else int((seen.error < miss).sum()),
         planned=seen is not None,
@@ -275,10 +275,10 @@ def _names(
 
 def _needed(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: float) -> float | None:
     """Return the loss at which the error would be this small; None where it is, or far away."""
-    asked = predictor.plan.requested_epsilon
+    requested = predictor.plan.requested_epsilon
     if seen is not None and seen.mean_error < error:
         return None
-    if predictor.epsilon_lower_bound(error) > MAX_EPSILON_RATIO * float(asked):
+    if predictor.epsilon_lower_bound(error) > MAX_EPSILON_RATIO * float(requested):
         return None
-    found = predictor.required_epsilon(error * UNDER, None if seen is None else asked)
+    found = predictor.required_epsilon(error * UNDER, None if seen is None else requested)
     return None if found is None else two_figures_up(found)

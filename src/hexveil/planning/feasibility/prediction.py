@@ -118,10 +118,16 @@ class ErrorPredictor:
     @property
     def fast_predictions(self) -> tuple[str, ...]:
         """How the request can be predicted quickly; none where it is planned in full."""
-        asked = self.plan.request
-        same = (asked.method, asked.statistics, asked.objective) == ("joint", ("mean",), "mean")
+        requested = self.plan.request
+        same = (requested.method, requested.statistics, requested.objective) == (
+            "joint",
+            ("mean",),
+            "mean",
+        )
         return (
-            FAST_PREDICTIONS.get(asked.clipping_range, ()) if same and asked.target is None else ()
+            FAST_PREDICTIONS.get(requested.clipping_range, ())
+            if same and requested.target is None
+            else ()
         )
 
     @property
@@ -166,8 +172,8 @@ class ErrorPredictor:
         """Return the plan in full at a loss."""
         size = self.facts.occupancy.n_cells
         lower, upper = np.full(size, self.plan.lower.min()), np.full(size, self.plan.upper.max())
-        asked = replace(self.plan.request, epsilon=epsilon, target=None)
-        request = adapted_to_grid(self.facts.occupancy, asked)
+        requested = replace(self.plan.request, epsilon=epsilon, target=None)
+        request = adapted_to_grid(self.facts.occupancy, requested)
         return replace(
             self.plan,
             occupancy=self.facts.occupancy,
@@ -180,16 +186,16 @@ class ErrorPredictor:
 
     def epsilon_lower_bound(self, error: float) -> float:
         """Return a loss below which the average error is above this one; 0 if none is known."""
-        asked = self.plan.request
-        if asked.noised != ("mean",) or asked.clipping_range not in FAST_PREDICTIONS:
+        requested = self.plan.request
+        if requested.noised != ("mean",) or requested.clipping_range not in FAST_PREDICTIONS:
             return 0.0
         bounds = {"plain": self._least_plain, "projected": self._least_projected}
-        return min(bounds[way](error) for way in FAST_PREDICTIONS[asked.clipping_range])
+        return min(bounds[way](error) for way in FAST_PREDICTIONS[requested.clipping_range])
 
     def error_lower_bound(self, epsilon: float) -> float:
         """Return what the average error is certainly above at a loss; 0 if nothing is known."""
-        asked = self.plan.request
-        if asked.noised != ("mean",) or asked.clipping_range not in FAST_PREDICTIONS:
+        requested = self.plan.request
+        if requested.noised != ("mean",) or requested.clipping_range not in FAST_PREDICTIONS:
             return 0.0
         noise = self._noise / epsilon if epsilon else np.inf
         bounds = {
@@ -199,7 +205,7 @@ class ErrorPredictor:
                 for one in fast_prediction.ALL_CANDIDATES
             ),
         }
-        return min(bounds[way] for way in FAST_PREDICTIONS[asked.clipping_range])
+        return min(bounds[way] for way in FAST_PREDICTIONS[requested.clipping_range])
 
     @property
     def _noise(self) -> float:
@@ -233,5 +239,5 @@ class ErrorPredictor:
         float or None
             None if 100 is not enough.
         """
-        least = Fraction(max(self.epsilon_lower_bound(error) * 1.5, MIN_EPSILON))
-        return epsilon_for_error(self.predict, error, begin or least)
+        smallest = Fraction(max(self.epsilon_lower_bound(error) * 1.5, MIN_EPSILON))
+        return epsilon_for_error(self.predict, error, begin or smallest)

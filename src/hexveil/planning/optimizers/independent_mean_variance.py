@@ -57,12 +57,12 @@ def allocate_independently(
     mean, variance = ("mean" in request.noised), ("variance" in request.noised)
     part = cell_epsilon / 2 if mean and variance else cell_epsilon
     if kept_pairs is None:
-        kept = occupancy.kth_largest(request.mechanism.rank(part))
+        capped = occupancy.kth_largest(request.mechanism.rank(part))
     else:
         largest = np.where(kept_pairs, occupancy.n, 0)
-        kept = np.maximum.reduceat(largest, occupancy.start[:-1])
+        capped = np.maximum.reduceat(largest, occupancy.start[:-1])
     total = occupancy.records_per_cell
-    moved, varied = kept / total, _varied(occupancy, kept, kept_pairs)
+    moved, varied = capped / total, _varied(occupancy, capped, kept_pairs)
     share = np.where(
         ~has_single_record(occupancy) | (not mean), _share(request, span, moved, varied), 1.0
     )
@@ -70,10 +70,10 @@ def allocate_independently(
     none = np.zeros(occupancy.n_cells)
     return PlanAllocation(
         mechanism=request.mechanism.name if kept_pairs is None else "CLIP-USER",
-        contribution_cap=kept if mean else none.astype(np.int64),
-        noise_scale_records=_noise(kept, loss * share) if mean else none,
+        contribution_cap=capped if mean else none.astype(np.int64),
+        noise_scale_records=_noise(capped, loss * share) if mean else none,
         # The variance of one record is 0: nothing is kept, and the mean has all of the loss.
-        variance_cap=np.where(varied > 0, kept, 0) if variance else none.astype(np.int64),
+        variance_cap=np.where(varied > 0, capped, 0) if variance else none.astype(np.int64),
         variance_noise=np.divide(varied, loss * (1.0 - share), out=none.copy(), where=varied > 0)
         if variance
         else none,

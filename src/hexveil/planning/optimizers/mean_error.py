@@ -237,8 +237,8 @@ def _value(
 ) -> tuple[float, Floats]:
     """Return the weighed error of these rates and its slope in them."""
     factor = exposure.largest_factors(rates, loss)
-    away = exposure.clipped_share(factor)
-    error = _errors(weights, rates, away).sum()
+    clipped_share = exposure.clipped_share(factor)
+    error = _errors(weights, rates, clipped_share).sum()
     multiplier = _multipliers(exposure, weights, rates, factor, factor < 1.0)
     slope = [
         pushed - np.divide(w, r**2, out=np.zeros_like(r), where=r > 0)
@@ -285,11 +285,13 @@ def _worse(
     exposure: ClippingProblem, rates: InverseScales, loss: float, live: list[NDArray[np.bool_]]
 ) -> list[NDArray[np.bool_]]:
     """Return which statistics of which cells have a larger error than a constant would."""
-    away = exposure.clipped_share(exposure.largest_factors(rates, loss))
+    clipped_share = exposure.clipped_share(exposure.largest_factors(rates, loss))
     found = []
     for name, r, on in (("mean", rates.mean, live[0]), ("variance", rates.variance, live[1])):
         noise = np.divide(1.0, r, out=np.full_like(r, np.inf), where=r > 0)
-        found.append(on & (WORST_CASE_BIAS[name](away) + noise >= MAX_CONSTANT_ERROR[name]))
+        found.append(
+            on & (WORST_CASE_BIAS[name](clipped_share) + noise >= MAX_CONSTANT_ERROR[name])
+        )
     return found
 
 
@@ -317,13 +319,13 @@ def mean_error_lower_bound(
     multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
     # The search for their scale takes about as long as a step.
     steps = int(min(ASCENT_STEPS, max(ASCENT_PAIRS / exposure.occupancy.n_pairs - 1, 1)))
-    tried = _scaled(exposure, weights, loss, np.maximum(multiplier, multiplier.max() * 1e-6))
+    candidates = _scaled(exposure, weights, loss, np.maximum(multiplier, multiplier.max() * 1e-6))
     best = 0.0
     for step in range(steps):
-        dual, lost = _answer(exposure, weights, tried)
-        best = max(best, dual - loss * float(tried.sum()))
-        push = 0.3 / np.sqrt(step + 1.0) * (lost / loss - 1.0)
-        tried = tried * np.exp(np.clip(push, -1.0, 1.0))
+        dual, losses = _answer(exposure, weights, candidates)
+        best = max(best, dual - loss * float(candidates.sum()))
+        push = 0.3 / np.sqrt(step + 1.0) * (losses / loss - 1.0)
+        candidates = candidates * np.exp(np.clip(push, -1.0, 1.0))
     return best * PROOF_MARGIN
 
 
@@ -361,25 +363,25 @@ def _answer(
     occupancy = exposure.occupancy
     rank = np.empty(occupancy.n_users, dtype=np.int64)
     rank[np.argsort(multiplier, kind="stable")] = np.arange(occupancy.n_users)
-    total, lost = 0.0, np.zeros(occupancy.n_users)
+    total, losses = 0.0, np.zeros(occupancy.n_users)
     for cells in _blocks(occupancy.start) if runs is None else runs:
         start = occupancy.start[cells.start : cells.stop + 1]
         rows, start = slice(start[0], start[-1]), start - start[0]
         user, share = occupancy.user[rows], exposure.share[rows]
         price, moved = multiplier[user], np.zeros(user.size)
         if (weight := weights.mean[cells]).any():
-            least, x = _least(weight, price, share, (start, _by_rank(rank[user], start)), "mean")
-            total += least
+            smallest, x = _least(weight, price, share, (start, _by_rank(rank[user], start)), "mean")
+            total += smallest
             moved += x
         if (weight := weights.variance[cells]).any():
             curved = 1.0 - share
             price *= curved
             order = start, _by_price(price, start)
-            least, x = _least(weight, price, share, order, "variance")
-            total += least
+            smallest, x = _least(weight, price, share, order, "variance")
+            total += smallest
             moved += x * curved
-        lost += np.bincount(user, weights=moved, minlength=lost.size)
-    return total, lost
+        losses += np.bincount(user, weights=moved, minlength=losses.size)
+    return total, losses
 
 
 def _blocks(start: NDArray[np.int64]) -> Iterator[slice]:
@@ -431,21 +433,21 @@ def _least(
     start, order = by_price
     first, size = start[:-1], np.diff(start)
     share = share[order]
-    away = np.maximum(1.0 - _running(share, start), 0.0)
+    clipped_share = np.maximum(1.0 - _running(share, start), 0.0)
     paid = _running(share * price[order], start)
     w = np.repeat(weight, size)
-    errors = w * WORST_CASE_BIAS[name](away) + 2.0 * np.sqrt(w * paid)
-    least = np.minimum.reduceat(errors, first)
+    errors = w * WORST_CASE_BIAS[name](clipped_share) + 2.0 * np.sqrt(w * paid)
+    smallest = np.minimum.reduceat(errors, first)
     constant = weight * MAX_CONSTANT_ERROR[name]
-    places = np.flatnonzero(errors == np.repeat(least, size))
+    places = np.flatnonzero(errors == np.repeat(smallest, size))
     last = places[np.searchsorted(places, first)]  # the first place of the least in each cell
-    live = (least < constant) & (paid[last] > 0)
+    live = (smallest < constant) & (paid[last] > 0)
     noise = np.sqrt(paid[last] / np.where(weight > 0, weight, 1.0))
     end = np.where(live, last + 1, first)  # of the pairs that are taken
-    kept = np.arange(order.size) < np.repeat(end, size)
+    capped = np.arange(order.size) < np.repeat(end, size)
     moved = np.zeros(order.size)
-    moved[order[kept]] = (share / np.repeat(np.maximum(noise, 1e-300), size))[kept]
-    return float(np.minimum(least, constant).sum()), moved
+    moved[order[capped]] = (share / np.repeat(np.maximum(noise, 1e-300), size))[capped]
+    return float(np.minimum(smallest, constant).sum()), moved
 
 
 def _running(terms: Floats, start: NDArray[np.int64]) -> Floats:

@@ -39,8 +39,8 @@ def allocate_equal_split(
     occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism
 ) -> PlanAllocation:
     """Return the rows at ε' = ε / (most cells of a user) (COMP Theorem II.3)."""
-    most = int(occupancy.cells_per_user.max())
-    return allocate_at(occupancy, epsilon * ROUNDING_MARGIN / most, mechanism)
+    largest = int(occupancy.cells_per_user.max())
+    return allocate_at(occupancy, epsilon * ROUNDING_MARGIN / largest, mechanism)
 
 
 def allocate_per_cell(
@@ -54,13 +54,13 @@ def allocate_at(
     occupancy: Occupancy, cell_epsilon: Fraction, mechanism: ThresholdMechanism
 ) -> PlanAllocation:
     """Return the rows of all cells planned alone at loss `cell_epsilon`."""
-    kept = occupancy.kth_largest(mechanism.rank(cell_epsilon))
-    distinct, which = np.unique(kept, return_inverse=True)
+    capped = occupancy.kth_largest(mechanism.rank(cell_epsilon))
+    distinct, which = np.unique(capped, return_inverse=True)
     noise = np.array([round_up(int(t) / cell_epsilon) for t in distinct], dtype=np.float64)
     nothing = np.zeros(occupancy.n_cells)
     return PlanAllocation(
         mechanism=mechanism.name,
-        contribution_cap=kept,
+        contribution_cap=capped,
         noise_scale_records=noise[which],
         variance_cap=nothing.astype(np.int64),
         variance_noise=nothing,

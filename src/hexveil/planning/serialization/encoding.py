@@ -38,10 +38,10 @@ _KINDS = {"f": "<f8", "i": "<i8", "b": "|b1"}
 def encode(plan: Plan) -> bytes:
     """Return a plan's decisions as bytes: equal decisions have equal bytes but for the version."""
     rows, arrays = plan.allocation, _arrays(plan)
-    parts, said = [], []
+    parts, fields = [], []
     for name, array in arrays.items():
         kind = _KINDS[array.dtype.kind]
-        said.append([name, kind, array.size])
+        fields.append([name, kind, array.size])
         parts.append(np.ascontiguousarray(array, dtype=kind).tobytes())
     header = {
         "format": FORMAT,
@@ -52,7 +52,7 @@ def encode(plan: Plan) -> bytes:
         "certifies": rows.bound_kind,
         "interval": None if rows.clipping_range is None else _interval_words(rows.clipping_range),
         "steps": None if rows.two_stage is None else _steps_words(rows.two_stage),
-        "arrays": said,
+        "arrays": fields,
     }
     words = json.dumps(header, sort_keys=True).encode()
     plain = len(words).to_bytes(_SIZE, "little") + words + b"".join(parts)
@@ -82,21 +82,21 @@ def decode(kept: bytes, like: Plan) -> Plan:
     StorageError
         If it is damaged, or is not a plan of these counts.
     """
-    said, arrays = _opened(kept)
+    fields, arrays = _opened(kept)
     try:
         rows = PlanAllocation(
-            mechanism=str(said["mechanism"]),
+            mechanism=str(fields["mechanism"]),
             contribution_cap=arrays["kept"],
             noise_scale_records=arrays["noise_records"],
             variance_cap=arrays["variance_kept"],
             variance_noise=arrays["variance_noise"],
             contribution_factor=arrays["factor"],
             suppressed_pairs=arrays.get("dropped"),
-            cell_epsilon=_exact(said["cell_epsilon"]),
-            lower_bound=said["lower_bound"],
-            bound_kind=said["certifies"],
-            clipping_range=_interval(said["interval"], arrays),
-            two_stage=_steps(said["steps"], arrays),
+            cell_epsilon=_exact(fields["cell_epsilon"]),
+            lower_bound=fields["lower_bound"],
+            bound_kind=fields["certifies"],
+            clipping_range=_interval(fields["interval"], arrays),
+            two_stage=_steps(fields["steps"], arrays),
         )
         _check_sizes(arrays, like)
         return replace(like, lower=arrays["lower"], upper=arrays["upper"], allocation=rows)

@@ -194,7 +194,7 @@ def _fields(path: Path, words: Words, tables: Tables) -> dict[str, Any]:
     """Return the fields of the plan by name."""
     cells, users, pairs = (tables[name] for name in TABLES)
     with _understood(path):
-        said = words["plan"]
+        fields = words["plan"]
         occupancy = Occupancy(
             cell=numbers(pairs, "cell"),
             user=numbers(pairs, "user"),
@@ -207,22 +207,22 @@ def _fields(path: Path, words: Words, tables: Tables) -> dict[str, Any]:
             "occupancy": occupancy,
             "lower": numbers(cells, "lower"),
             "upper": numbers(cells, "upper"),
-            "allocation": _rows(said, tables),
+            "allocation": _rows(fields, tables),
             "request": request_of(words["request"], cells),
-            "baseline_error": _positive(said["baseline_error"]),
+            "baseline_error": _positive(fields["baseline_error"]),
             "facts": None if facts is None else facts_of(facts, occupancy, cells),
         }
 
 
 def _check_interval(made: SavablePlan) -> None:
     """Refuse an interval that was not asked for, or is for other statistics."""
-    asked, interval = made.request.clipping_range, made.allocation.clipping_range
+    requested, interval = made.request.clipping_range, made.allocation.clipping_range
     there, squares = interval is not None, "variance" in made.request.noised
     known = has_single_record(made.occupancy)
     needless = made.request.noised == ("variance",) and bool(known.all())
-    fits = asked == "auto" or (
-        there == (asked in ("private", "two-stage") and not needless)
-        and (made.allocation.two_stage is not None) == (asked == "two-stage")
+    fits = requested == "auto" or (
+        there == (requested in ("private", "two-stage") and not needless)
+        and (made.allocation.two_stage is not None) == (requested == "two-stage")
     )
     if made.allocation.two_stage is not None:
         fits = fits and there and made.request.noised == ("mean",)

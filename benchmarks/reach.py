@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from hexveil.publishing.stages import Stage, execute
 
 import hexveil as hv
 from hexveil.base import atomic_files
@@ -36,7 +37,6 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms import clipped_mean
 from hexveil.publishing.pipeline import _constants, _found, _stages, _values
 from hexveil.publishing.smoothed_estimates import smoothed
-from hexveil.publishing.stages import Stage, execute
 from hexveil.simulation.flights import departures
 from hexveil_research.papers import drawing
 from hexveil_research.papers.study import Line, Outcome, Panel, Whose, line

@@ -6,7 +6,6 @@ that first.
 """
 
 import importlib
-import sys
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
@@ -31,7 +30,7 @@ MIDWAY = "publishing.test_two_stage_mean:test_a_draw_that_stops_midway_is_lost_a
 SHOWN = (
     "publishing.test_two_stage_mean:test_every_step_is_booked_and_the_same_numbers_are_shown_again"
 )
-METER = "hexveil.publishing.stages:Meter.add"
+METER = "hexveil.mechanisms.contract:Meter.authorise"
 METERED = "would cost a unit more than was booked"
 """What a release says of scales below those that were booked."""
 
@@ -136,21 +135,6 @@ def half_scale(real):
     return made
 
 
-def halved_in(caller, turn):
-    """Return what halves every second result that a function of this name asked for."""
-
-    def broken(real):
-        turns = count()
-
-        def made(*given, **more):
-            own = sys._getframe(1).f_code.co_name == caller
-            return real(*given, **more) / (2 if own and next(turns) % 2 == turn else 1)
-
-        return made
-
-    return broken
-
-
 def halved_part(part):
     """Return what halves a scale that is for this part of the loss."""
 
@@ -195,53 +179,48 @@ def after_the_draw(real):
 
 
 def marked_late(_):
-    """Return `Drawing.result` that draws, and says that it began when it stores."""
+    """Return `LedgerJournal.draw_once` that draws, and says that it began when it stores."""
 
-    def result(self, stage):
-        self._meter.add(stage.losses())
-        drawn = stage.measure()()
-        self._ledger.store(self._request, begin(self, stage), drawn)
-        return drawn
+    def draw_once(self, name, entries, draw):
+        row = draw()
+        entry = self._ledger.begin_draw(self._request, name, entries)
+        self._ledger.store(self._request, entry, row[0])
+        return row
 
-    return result
-
-
-def begin(drawing, stage):
-    """Note that a stage of a release began, and return the entry."""
-    return drawing._ledger.begin_draw(drawing._request, stage.name, stage.entries)
+    return draw_once
 
 
-def stored_at_the_end(real):
-    """Return `Drawing.result` that stores nothing before all stages are drawn."""
+def stored_at_the_end(_):
+    """Return `LedgerJournal.draw_once` that stores nothing before all stages are drawn."""
 
-    def result(self, stage):
-        ledger = self._ledger
-        if stage.name in ledger.find(self._request).stages:
-            return real(self, stage)
-        kept = self.__dict__.setdefault("kept", [])
-        kept.append((stage, stage.measure()()))
+    def draw_once(self, name, entries, draw):
+        ledger, kept = self._ledger, self.__dict__.setdefault("kept", [])
+        kept.append((name, entries, draw()))
 
         def complete(request):
             del ledger.complete
-            for one, drawn in kept:
-                ledger.store(request, begin(self, one), drawn)
+            for one, many, row in kept:
+                ledger.store(request, ledger.begin_draw(request, one, many), row[0])
             ledger.complete(request)
 
         ledger.complete = complete
-        return kept[-1][1]
+        return kept[-1][2]
 
-    return result
+    return draw_once
 
 
 def drawn_anew(real):
-    """Return `Drawing.result` that does not look for what was stored."""
+    """Return `LedgerJournal.stored` that finds nothing; what was stored is drawn, and not kept."""
 
-    def result(self, stage):
-        if stage.name in self._ledger.find(self._request).stages:
-            return stage.measure()()
-        return real(self, stage)
+    def stored(self, name, entries):
+        def again(_name, _entries, draw):
+            del self.draw_once
+            return draw()
 
-    return result
+        if real(self, name, entries) is not None:
+            self.draw_once = again
+
+    return stored
 
 
 def left_empty(_):
@@ -307,7 +286,9 @@ def _law(place, broken, name, *, metered=False):
     return Mutant(place, broken, LAW, given, CHARGED, metered=metered)
 
 
-def _stages(broken, killer, place="hexveil.publishing.stages:Drawing.result", **given):
+def _stages(
+    broken, killer, place="hexveil.publishing.ledger_journal:LedgerJournal.draw_once", **given
+):
     return Mutant(place, broken, killer, given | RELEASED)
 
 
@@ -316,15 +297,17 @@ def print_nothing(*_):
 
 
 def _rounded(module, killer, **given):
-    return Mutant(f"hexveil.mechanisms.{module}:float_up", down, killer, given)
+    return Mutant(f"hexveil.mechanisms.{module}:round_up", down, killer, given)
 
 
 MUTANTS = {
     # Sensitivity halved, or noise for half of it: in each mechanism.
     "noise of half the sensitivity of a mean": _law(
-        "hexveil.mechanisms.clipped_mean:_noise", halved, "joint", metered=True
+        "hexveil.mechanisms.clipped_mean:laplace_scales", halved, "joint", metered=True
     ),
-    "a mean twice as steep": _law("hexveil.mechanisms.clipped_mean:statistic", doubled, "per-cell"),
+    "a mean twice as steep": _law(
+        "hexveil.mechanisms.clipped_mean:ClippedMean.measure", doubled, "per-cell"
+    ),
     "a variance twice as steep": _law(
         "hexveil.mechanisms.clipped_variance:_steps", doubled, "joint, variance"
     ),
@@ -332,43 +315,46 @@ MUTANTS = {
         "hexveil.accounting.pair_losses:variance_sensitivity_bound", halved, "joint, variance"
     ),
     "noise of half the sensitivity of a weighted mean": _law(
-        "hexveil.mechanisms.weighted_mean:scales", halved, "private", metered=True
+        "hexveil.mechanisms.weighted_mean:WeightedMean.scales", halved, "private", metered=True
     ),
     "noise of half the sensitivity of a second moment": _law(
-        "hexveil.mechanisms.weighted_variance:scales", halved, "global, variance", metered=True
+        "hexveil.mechanisms.weighted_variance:laplace_scales",
+        halved,
+        "global, variance",
+        metered=True,
     ),
     "noise of half the sensitivity of classes": Mutant(
-        "hexveil.mechanisms.two_stage_mean:scales_of",
-        halved_in("_users", 0),
+        "hexveil.mechanisms.residual_stages:laplace_scales",
+        halved,
         STEPS,
         {"way": "users"},
     ),
     "noise of half the sensitivity of distances": Mutant(
-        "hexveil.mechanisms.two_stage_mean:scales_of",
-        halved_in("_users", 1),
+        "hexveil.mechanisms.weighted_mean:laplace_scales",
+        halved,
         STEPS,
         {"way": "users"},
     ),
     "noise of half the sensitivity of first averages": Mutant(
-        "hexveil.mechanisms.two_stage_mean:scales_of",
+        "hexveil.mechanisms.weighted_mean:laplace_scales",
         halved_part(FIRST_STAGE_SHARE),
         STEPS,
         {"way": "cells"},
     ),
     "noise of half the sensitivity around centres": Mutant(
-        "hexveil.mechanisms.two_stage_mean:scales_of",
+        "hexveil.mechanisms.weighted_mean:laplace_scales",
         halved_part(1 - FIRST_STAGE_SHARE),
         STEPS,
         {"way": "cells"},
     ),
     "noise of half the sensitivity of ends": Mutant(
-        "hexveil.mechanisms.range_quantiles:ballot",
+        "hexveil.mechanisms.map_quantiles:range_quantiles",
         half_scale,
         ENDS,
         {"epsilon": Fraction(2)} | PATCHED,
     ),
     "noise of half the sensitivity of h": Mutant(
-        "hexveil.mechanisms.residual_radius:measure",
+        "hexveil.mechanisms.map_quantiles:residual_quantile",
         half_scale,
         "publishing.test_residual_radius:test_the_choice_loses_no_more_than_is_charged_by_its_exact_law",
         {"part": 1.0, "within": True},
@@ -391,13 +377,13 @@ MUTANTS = {
         way="users",
     ),
     "scale of ends rounded down": _rounded(
-        "range_quantiles",
+        "private_quantile",
         ENDS,
         epsilon=Fraction(7, 100),
         **PATCHED,
     ),
     "scale of h rounded down": _rounded(
-        "residual_radius",
+        "private_quantile",
         "publishing.test_residual_radius:test_the_choice_costs_no_more_than_is_charged",
         epsilon=Fraction(7, 100),
         **PATCHED,
@@ -406,7 +392,13 @@ MUTANTS = {
     "booked after the draw": _law("hexveil.ledger:Ledger.reserve", after_the_draw, "joint"),
     "begun after the draw": _stages(marked_late, MIDWAY, door="noisy_max", call=2, **PATCHED),
     "journal skipped until all is drawn": _stages(stored_at_the_end, STOPPED, after=1, **PATCHED),
-    "a stored result drawn again": _stages(drawn_anew, STOPPED, after=2, **PATCHED),
+    "a stored result drawn again": _stages(
+        drawn_anew,
+        STOPPED,
+        "hexveil.publishing.ledger_journal:LedgerJournal.stored",
+        after=2,
+        **PATCHED,
+    ),
     "a result that is not written": _stages(
         left_empty,
         SHOWN,

@@ -20,16 +20,16 @@ from unittest.mock import patch
 
 import numpy as np
 
-from hexveil.mechanisms import clipped_mean, clipped_variance, noise
-from hexveil.publishing.pipeline import _stages
+from hexveil.mechanisms import noise
 from hexveil_research.audit import detection, loss_bound
 from hexveil_research.audit.run import FAMILY
+from publishing import measuring
 from publishing.drawing import drawn as drawn_by
 
 AUDITS = 40
 """Bounds that are compared with a claim, in the long form; test_path_audit.py counts them."""
-WAYS, DIRECTIONS, ENDS = 2, 2, 2
-LEVEL = FAMILY / (AUDITS * WAYS * DIRECTIONS * ENDS)
+STRATEGIES, DIRECTIONS, ENDS = 2, 2, 2
+LEVEL = FAMILY / (AUDITS * STRATEGIES * DIRECTIONS * ENDS)
 """The chance allowed per end."""
 
 SHARES = (0.98, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
@@ -93,8 +93,8 @@ def handed(dataset, plan):
 
 def drawn(dataset, plan):
     """Return the noisy whole numbers by statistic, as a release draws them."""
-    clipped_variance.check(dataset, plan, clipped_mean.lattice(plan, dataset.public.lattice))
-    return drawn_by(_stages(dataset, plan))
+    measuring.check(dataset, plan)
+    return drawn_by(dataset, plan)
 
 
 def pair_of(left, right, plan):

@@ -10,10 +10,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from hexveil.mechanisms import clipped_mean, noise
+from hexveil.mechanisms import noise
+from hexveil.mechanisms.clipped_mean import ClippedMean
 from hexveil.records import dataset as datasets
 from hexveil.records.duckdb import validation
-from publishing.drawing import AtOnce
+from publishing.drawing import executed
 
 
 @contextmanager
@@ -31,18 +32,18 @@ def unclamped(value, scale):
     return f"{whole} - {int(scale.lower / scale.quantum)}"
 
 
-def clamped_late(dataset, plan, where):
+def clamped_late(mean, sums):
     """Return the statistic with cells clamped to their bounds, not values."""
-    occupancy = plan.occupancy
-    sums = np.add.reduceat(dataset.sums.total, occupancy.start[:-1])
-    whole = 2 * np.clip(sums, 0, where.steps * occupancy.records_per_cell)
-    return whole[clipped_mean.live_cells(plan)]
+    occupancy = mean.occupancy
+    total = np.add.reduceat(sums.total, occupancy.start[:-1], axis=1)
+    whole = 2 * np.clip(total, 0, mean.lattice.width * occupancy.records_per_cell)
+    return whole[:, mean.noised_cells]
 
 
 CLAMPS = {
     "of values": (validation, "quanta", unclamped),
     "of sums, checked": (datasets.Dataset, "__post_init__", lambda _: None),
-    "of users": (clipped_mean, "statistic", clamped_late),
+    "of users": (ClippedMean, "measure", clamped_late),
 }
 """What keeps values inside their bounds, one behind the other, and what it is when it slips."""
 
@@ -64,6 +65,15 @@ def clamping_after_summing():
 @contextmanager
 def forgotten():
     """Answer a request that was answered before with fresh noise, at no cost."""
-    module = sys.modules["hexveil.publishing.pipeline"]
-    with patch.object(module, "Replay", lambda _: AtOnce()):
+    module, seen = sys.modules["hexveil.publishing.pipeline"], []
+    booked = module._with_booked
+
+    def noted(dataset, plan, book):
+        seen.append((dataset, booked(dataset, plan, book)))
+        return seen[-1][1]
+
+    with (
+        patch.object(module, "_with_booked", noted),
+        patch.object(module, "replay", lambda *_: executed(*seen[-1])[1]),
+    ):
         yield

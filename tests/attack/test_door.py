@@ -18,25 +18,35 @@ import hexveil as hv
 from attack import leak_neighbours as near
 from hexveil.ledger.unit_losses import make_key
 from hexveil.mechanisms import noise
+from hexveil.mechanisms.contract import PrivateSums
 from hexveil.records.dataset import Dataset, Sums
 
 SOURCE = Path(hv.__file__).resolve().parent
 RESEARCH = SOURCE.with_name("hexveil_research")
 PRIVATE = ("total", "total_sq", "map_cells")
-"""What of sums tells of values."""
+"""What of the sums of records tells of values."""
+READERS = {"publishing/private_sums.py"}
+"""Modules that hand the sums of records to the stages of a release."""
 MEASURES = {
-    "mechanisms/clipped_mean.py", "mechanisms/clipped_variance.py", "mechanisms/weighted_mean.py",
-    "mechanisms/weighted_variance.py", "mechanisms/range_quantiles.py",
-    "mechanisms/residual_radius.py", "mechanisms/two_stage_mean.py",
+    "mechanisms/clipped_allocation.py", "mechanisms/clipped_mean.py",
+    "mechanisms/clipped_variance.py", "mechanisms/weighted_allocation.py",
+    "mechanisms/weighted_mean.py", "mechanisms/weighted_variance.py",
+    "mechanisms/map_quantiles.py", "mechanisms/private_quantile.py",
+    "mechanisms/residual_stages.py", "mechanisms/per_cell_allocation.py",
+    "mechanisms/contract.py", "mechanisms/stage_data.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
-STUDIES = {"simulation/private_study_output.py", "hexveil_research/pictures/releases.py"}
-"""Studies of records that are one's own, or invented; nothing of them is a release."""
-KNOCKS = {
-    "publishing/stages.py", "mechanisms/range_quantiles.py", "mechanisms/residual_radius.py",
-    "hexveil_research/audit/run.py",
+STUDIES = {
+    "simulation/private_study_output.py", "hexveil_research/pictures/releases.py",
+    "mechanisms/single_cell/foresight.py",
 }  # fmt: skip
-"""Modules that call the noise door."""
+"""Studies of records that are one's own, or invented; nothing of them is a release."""
+TAKERS = {"measure", "values", "blocks", "user_sums", "execute", "_prepared"}
+"""Functions of mechanisms that are given private sums; studies of one cell have their own."""
+SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}
+"""Functions of `mechanisms/single_cell/` that run a study on simulated sums."""
+KNOCKS = {"publishing/pipeline.py", "hexveil_research/audit/run.py"}
+"""Modules that call the noise door, or make the source that does."""
 DOOR = {"add_laplace", "noisy_max"}
 
 
@@ -50,13 +60,15 @@ def sources():
 
 def sees_sums(tree):
     """Return whether a module names sums: as an attribute, an import or through a data set."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
+        if isinstance(node, ast.Attribute) and not (node.attr == "sums" and id(node) in called):
             of = node.value.id if isinstance(node.value, ast.Name) else ""
             whole = node.attr == "map_cells" and of in ("dataset", "data", "ds", "records")
             if whole or node.attr in ("sums", "total_sq"):
                 return True
-        if isinstance(node, ast.ImportFrom) and any("Sums" in one.name for one in node.names):
+        records = isinstance(node, ast.ImportFrom) and "hexveil.records" in (node.module or "")
+        if records and any("Sums" in one.name for one in node.names):
             return True
         if isinstance(node, ast.Constant) and node.value in ("sums", "total_sq"):
             return True
@@ -80,8 +92,64 @@ def _is_knock(node):
 
 
 def test_the_modules_that_name_sums_are_known():
-    """A new one is entered above, once its sensitivity is proven."""
-    assert {name for name, tree in sources() if sees_sums(tree)} == MEASURES | STUDIES
+    """The sums of records are handed to stages in one place; a new reader fails."""
+    assert {name for name, tree in sources() if sees_sums(tree)} == READERS | STUDIES
+
+
+def functions_with_sums():
+    """Yield each function of mechanisms that has a parameter of private sums, with its module."""
+    for name, tree in sources():
+        if not name.startswith("mechanisms/"):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and takes_sums(node):
+                yield name, node.name
+
+
+def takes_sums(function):
+    """Return whether a parameter is of private sums, or of integers that were measured."""
+    given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    private = ("PrivateSums", "Measured")
+    return any(
+        word in ast.unparse(one.annotation) for one in given if one.annotation for word in private
+    )
+
+
+def test_sums_enter_by_measure_alone():
+    """By signature: scale, sensitivity, branch, decoding and report never receive sums."""
+    takers = set(functions_with_sums())
+    whole = {(name, function) for name, function in takers if "/single_cell/" not in name}
+    assert {function for _, function in whole} == TAKERS | {"_noised"}
+    assert {name for name, _ in whole} <= MEASURES
+    assert {function for _, function in takers - whole} <= TAKERS | SINGLE_CELL
+
+
+@pytest.mark.parametrize(
+    ("text", "takes"),
+    [
+        ("def decode(self, sums: PrivateSums): ...", True),
+        ("def report(self, *, numbers: Measured): ...", True),
+        ("def row(self, drawn: Ints, earlier: Outputs): ...", False),
+    ],
+)
+def test_a_function_that_is_given_sums_is_found(text, takes):
+    """The look at signatures sees each kind, so that its table means something."""
+    assert takes_sums(ast.parse(text).body[0]) == takes
+
+
+def test_publishing_makes_no_noise_but_the_vetted_one():
+    """No module of publishing imports simulated noise, and one alone makes the vetted source."""
+    makers = set()
+    for name, tree in sources():
+        if not name.startswith(("publishing/", "ledger/")):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                assert "simulated" not in (node.module or ""), name
+                assert not any("Simulated" in one.name for one in node.names), name
+            if isinstance(node, ast.Name) and node.id == "VettedNoise":
+                makers.add(name)
+    assert makers == {"publishing/pipeline.py"}
 
 
 def test_the_modules_that_call_the_door_are_known():
@@ -229,25 +297,35 @@ def test_a_door_that_listens_is_heard(tmp_path, asked, monkeypatch):
 
 @pytest.fixture
 def touched(monkeypatch):
-    """Note which module touches the numbers of sums, from within what."""
+    """Note which module touches the numbers of sums, of records and of stages, from within what."""
     seen = set()
-    plain = Sums.__getattribute__
-
-    def watched(self, name):
-        if name in PRIVATE:
-            seen.add(caller())
-        return plain(self, name)
-
-    monkeypatch.setattr(Sums, "__getattribute__", watched)
+    for kind, names in ((Sums, PRIVATE), (PrivateSums, ("total", "squares", "map_cells"))):
+        monkeypatch.setattr(kind, "__getattribute__", watched(kind, names, seen))
     return seen
 
 
+def watched(kind, names, seen):
+    """Return how attributes of a kind of sums are read, noting by whom."""
+    plain = kind.__getattribute__
+
+    def read(self, name):
+        # Whether there are squares is public; `Sums.squared` says it.
+        if name in names and sys._getframe(1).f_code.co_name != "squared":
+            seen.add(caller())
+        return plain(self, name)
+
+    return read
+
+
+TYPES_OF_SUMS = {SOURCE / "records/dataset.py", SOURCE / "mechanisms/stage_data.py"}
+
+
 def caller():
-    """Return the nearest module of the package that is not the type of sums itself."""
+    """Return the nearest module of the package that is not a type of sums itself."""
     frame = sys._getframe(1)
     while frame is not None:
         path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(SOURCE) and path != SOURCE / "records/dataset.py":
+        if path.is_relative_to(SOURCE) and path not in TYPES_OF_SUMS:
             return path.relative_to(SOURCE).as_posix()
         frame = frame.f_back
     return "outside"
@@ -266,12 +344,12 @@ def test_only_measures_touch_sums(tmp_path, touched, kind):
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=1000)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert touched
-    assert touched <= MEASURES
+    assert touched <= MEASURES | READERS
     touched.clear()
     made.write(tmp_path / "map")
     assert touched == set()
     assert hv.release(dataset, plan, ledger=book).replayed
-    assert touched <= MEASURES
+    assert touched <= MEASURES | READERS
 
 
 def test_a_data_set_is_made_of_sums_alone():

@@ -30,9 +30,9 @@ from hexveil.publishing import folder
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.manifest import manifest
 from hexveil.publishing.markup import clean
-from hexveil.publishing.pipeline import _values
 from hexveil.publishing.table import released
 from hexveil.publishing.verification import verify
+from publishing import measuring
 from publishing.setting import dataset_of, plan_of
 
 SCRIPT = "<script>document.documentElement.dataset.pwned=1</script>"
@@ -98,7 +98,9 @@ def release_of(names, place, *, name=NAME, columns=(ROUTE, HOUR)):
     )
     plan = plan_of(dataset, 1, 0.7, epsilon=Fraction(1000))
     numbers = {"mean": 31 - 7 * np.arange(len(names))}
-    table = released(plan, dataset.public, _values(numbers, plan, dataset.public.lattice))
+    table = released(
+        plan, dataset.public, measuring.values_of(numbers, plan, dataset.public.lattice)
+    )
     said = manifest(name, dataset.public, plan, "0" * 64, {"entry": 7, "chain": "ab" * 32})
     return SimpleNamespace(table=table, said=said, folder=folder.write(table, said, place))
 

@@ -26,7 +26,7 @@ from attack.path_audit import draws, pair_of
 from attack.path_files import Setting
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.clipped_variance import STEPS, centring
-from hexveil.publishing.pipeline import _values
+from publishing import measuring
 
 EVERY = ("mean", "variance", "sd")
 COUNTS = {"x": [6, 3, *[1] * 30], "y": [4, 2, *[1] * 30], "z": [5, 0, *[1] * 29]}
@@ -202,8 +202,8 @@ def test_a_whole_number_is_published_alike_under_both_inputs(name, tmp_path):
             key: rng.integers(-size, size, plan.occupancy.n_cells, dtype=np.int64)
             for key in plan.error_models
         }
-        one = _values(numbers, plan, left.public.lattice)
-        two = _values(numbers, other, right.public.lattice)
+        one = measuring.values_of(numbers, plan, left.public.lattice)
+        two = measuring.values_of(numbers, other, right.public.lattice)
         assert all(same(one[key], two[key]) for key in numbers)
     tables = [
         pq.read_table(published(setting, tmp_path, right=side)[1] / "cells.parquet")

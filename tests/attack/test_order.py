@@ -8,12 +8,11 @@ import pytest
 import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_layouts as layouts
-from hexveil.mechanisms import clipped_mean
-from hexveil.mechanisms.clipped_variance import statistic as spread
 from hexveil.planning.goal import goal
 from hexveil.planning.serialization.encoding import encode
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.records.duckdb import session
+from publishing import measuring
 
 GRIDS = {
     "hexagons": {
@@ -50,8 +49,10 @@ def everything(ds):
 
 def true_numbers(ds, plan):
     """Return the whole numbers that the noise would be added to."""
-    where = clipped_mean.lattice(plan, ds.public.lattice)
-    return [statistic(ds, plan, where).tolist() for statistic in (clipped_mean.statistic, spread)]
+    return [
+        measured(ds, plan).tolist()
+        for measured in (measuring.statistic, measuring.variance_statistic)
+    ]
 
 
 DAYS = 600 if os.environ.get("HEXVEIL_ATTACK") else 30
@@ -99,7 +100,7 @@ def test_many_records_in_many_threads(tmp_path, monkeypatch):
             "time": 1_641_000_000 + 977 * k + 90 * day,
         }
         for day in range(DAYS)
-        for k, row in enumerate(canaries.rows())
+        for k, row in enumerate(canaries.allocation())
     ]
     table = pa.Table.from_pylist(rows)
     found = []

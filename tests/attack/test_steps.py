@@ -24,19 +24,37 @@ import hexveil as hv
 from attack.path_audit import AUDITS, LEVEL, Pair, audit, power
 from attack.path_files import Setting, one_id
 from attack.test_path_audit import CASES
-from hexveil.mechanisms import noise, range_quantiles, residual_radius, two_stage_mean
+from hexveil.mechanisms import noise, weighted_mean
+from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execute
+from hexveil.mechanisms.map_quantiles import MapQuantiles
 from hexveil.mechanisms.permute_and_flip import law
+from hexveil.mechanisms.two_stage_mean import FIRST_MEANS, TwoStageAllocation
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.private_range import widened
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
-from hexveil.publishing.pipeline import _found, _values
+from hexveil.publishing.private_sums import private_sums
 from hexveil.publishing.smoothed_estimates import smoothed
 from hexveil_research.audit import loss_bound
-from publishing.drawing import drawn
+from publishing.drawing import stage_draw
+from publishing.measuring import costs, range_choice, residual_choice
 from publishing.setting import dataset_of
-from publishing.stepping import handed, numbers_of, planned, taking, through
+from publishing.stepping import (
+    CENTRES,
+    CLUSTERS,
+    COARSE_SUMS,
+    RANGES,
+    allocated,
+    drawn_numbers,
+    found_by,
+    handed,
+    means,
+    numbers_of,
+    planned,
+    taking,
+    through,
+)
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 WHOLE, SEEN = (4000, 0.1) if LONG else (250, 0.03)
@@ -87,11 +105,16 @@ class Attacker:
     """Who knows both neighbours and the program, and sees what a release stores."""
 
     def __init__(self, left, right, plan):
-        self.both, self.plan, self.steps = (left, right), plan, plan.facts.lattice.span_quanta
+        self.both, self.plan, self.two_stage = (left, right), plan, plan.facts.lattice.span_quanta
         interval = plan.allocation.clipping_range
-        self.asked = range_quantiles.ballot(plan.facts, interval.quantiles, interval.epsilon)
+        self.requested_epsilon = range_choice(plan.facts, interval.quantiles, interval.epsilon)
+        candidates = self.requested_epsilon.candidates
+        self.points = candidates.points(np.arange(candidates.size))
         self.two = [
-            [chances(cost, self.asked.scale) for cost in range_quantiles.costs(one, self.asked)]
+            [
+                chances(cost, self.requested_epsilon.scale)
+                for cost in costs(one, self.requested_epsilon)
+            ]
             for one in self.both
         ]
         self.known = {}
@@ -105,32 +128,32 @@ class Attacker:
 
     def _log_odds(self, which, base, half):
         low, high = self.two[which]
-        points, joint = self.asked.points, np.outer(low, high)
-        if base == (0, self.steps):
+        points, joint = self.points, np.outer(low, high)
+        if base == (0, self.two_stage):
             odds = joint[np.tril_indices(points.size)].sum() + joint[0, -1]
         else:
             odds = joint[np.searchsorted(points, base[0]), np.searchsorted(points, base[1])]
-        first = widened(base, self.steps, self.plan.allocation.two_stage.widening)
-        asked = residual_radius.measure(
+        first = widened(base, self.two_stage, self.plan.allocation.two_stage.widening)
+        asked = residual_choice(
             self.plan.occupancy,
             first[1] - first[0],
             RESIDUAL_QUANTILE,
             self.plan.allocation.two_stage.epsilon,
         )
-        inside = chances(residual_radius.costs(self.both[which], asked), asked.scale)
-        return np.log(odds) + np.log(inside[np.searchsorted(asked.points, half)])
+        inside = chances(*costs(self.both[which], asked), asked.scale)
+        return np.log(odds) + np.log(inside[np.searchsorted(asked.candidates.quanta, half)])
 
     def evidence(self, numbers):
         """Return the logarithm of the likelihood ratio of all numbers, by the honest program."""
-        low, high, half, way = map(int, numbers[two_stage_mean.RANGES])
-        middles = (STRATEGIES[way], low, high, half, *numbers[two_stage_mean.CENTRES].tolist())
+        low, high, half, way = map(int, numbers[RANGES])
+        middles = (STRATEGIES[way], low, high, half, *numbers[CENTRES].tolist())
         if middles not in self.known:
             (one, scales), (other, _) = (handed(each, self.plan, numbers) for each in self.both)
             self.known[middles] = Pair(one, other, scales)
         first = {
             "direct": (),
-            "users": (two_stage_mean.CLASSES,),
-            "cells": (two_stage_mean.COARSE_SUMS,),
+            "users": (CLUSTERS,),
+            "cells": (COARSE_SUMS,),
         }
         names = (*first[STRATEGIES[way]], "mean")
         outcome = np.concatenate([numbers[name] for name in names])
@@ -139,8 +162,8 @@ class Attacker:
     def columns(self, numbers):
         """Return all that an event may be about: evidence, stored numbers, shown ones."""
         facts = self.plan.facts
-        shown = _found(self.plan, numbers, facts)
-        values = _values(numbers, shown, facts.lattice)
+        shown = found_by(self.plan, numbers, facts)
+        values = {"mean": means(numbers, self.plan, facts.lattice)}
         more = [smoothed(shown, facts, values)["mean"].estimate] if LONG else []
         stored = [numbers[name] for name in sorted(numbers)]
         return np.concatenate([[self.evidence(numbers)], *stored, values["mean"], *more])
@@ -189,7 +212,7 @@ def rough(k, other, n):
 
 def releases(dataset, plan, n):
     """Return what n releases store."""
-    return [drawn(two_stage_mean.stages(dataset, plan)) for _ in range(n)]
+    return [drawn_numbers(dataset, plan) for _ in range(n)]
 
 
 @contextmanager
@@ -205,7 +228,7 @@ def way_taken(way):
 @pytest.mark.parametrize("way", [*STRATEGIES, *([None] if LONG else [])])
 @pytest.mark.parametrize(("epsilon", "seen"), [(1, -np.inf), (12, SEEN)])
 def test_whole_releases_do_not_refute_what_is_booked(way, epsilon, seen):
-    """Interval, h and all numbers of a way together prove no more than the target's loss.
+    """Range, h and all numbers of a way together prove no more than the target's loss.
 
     So few prove nothing of an honest loss of 1, and would prove more of a broken one; that they
     are not blind is seen at 12.
@@ -240,29 +263,35 @@ def test_what_is_shown_is_a_function_of_what_is_stored(tmp_path):
 # ---- broken twins of whole releases ----
 
 
-def unnoised(real):
-    """Return stages of cells whose centres come from the first averages without noise."""
+@contextmanager
+def unnoised():
+    """Make the cells' centres of first averages without their noise."""
+    seen, real, door = [], TwoStageAllocation.centres, noise.add_laplace
 
-    def slipped(dataset, plan, found, numbers):
-        seen, kept = [], two_stage_mean.undone
+    def centres(allocation, earlier):
+        rows = {name: earlier[name] for name in earlier} | {FIRST_MEANS: seen[-1][None]}
+        return real(allocation, Outputs(rows))
 
-        def undone(plan, found, second):
-            total = plan.allocation.clipping_range.totals(plan.occupancy)
-            return kept(plan, replace(found, coarse=seen[0] / total), second)
+    def looked(values, scales):
+        seen.append(values.copy())
+        return door(values, scales)
 
-        door = noise.add_laplace
+    with (
+        patch.object(TwoStageAllocation, "centres", centres),
+        patch.object(noise, "add_laplace", looked),
+    ):
+        yield
 
-        def looked(values, scales):
-            seen.append(values.copy())
-            return door(values, scales)
 
-        with (
-            patch.object(two_stage_mean, "undone", undone),
-            patch.object(noise, "add_laplace", looked),
-        ):
-            return (yield from real(dataset, plan, found, numbers))
-
-    return slipped
+def after_ranges(dataset, plan, given):
+    """Return the numbers of a release that found given ranges."""
+    allocation, rows = allocated(plan, given)
+    journal = MemoryJournal()
+    journal.rows.update({name: rows[name] for name in ("interval", "deviation")})
+    sums = private_sums(dataset)
+    outputs = execute(allocation, sums, noise.VettedNoise(), journal, UNMETERED)
+    centre, last = np.split(outputs["cells"][0], 2)
+    return given | {COARSE_SUMS: outputs[FIRST_MEANS][0], CENTRES: centre, "mean": last}
 
 
 def test_a_centre_from_averages_without_noise_is_caught():
@@ -274,14 +303,8 @@ def test_a_centre_from_averages_without_noise_is_caught():
     plan = planned(left, epsilon="0.5")
     claim = claim_of(left, plan)
     given = numbers_of(plan, (0, 120), 30, "cells")
-    found = two_stage_mean.ranges(plan, given, 120)
-    sides = []
-    with patch.dict(two_stage_mean._STAGES, cells=unnoised(two_stage_mean._cells)):
-        for one in (left, right):
-            rows = [{name: n.copy() for name, n in given.items()} for _ in range(120)]
-            for row in rows:
-                drawn(two_stage_mean._STAGES["cells"](one, plan, found, row))
-            sides.append(rows)
+    with unnoised():
+        sides = [[after_ranges(one, plan, given) for _ in range(120)] for one in (left, right)]
     assert proven(Attacker(left, right, plan), *sides) > claim
 
 
@@ -357,43 +380,44 @@ def detected(given):
 @contextmanager
 def second_halved():
     """Draw the last step's averages with half the noise."""
-    real = two_stage_mean.scales_of
+    real = weighted_mean.laplace_scales
 
-    def scales(noise, totals, width, part=Fraction(1)):
-        found = real(noise, totals, width, part)
+    def scales(noise, totals, width, share=Fraction(1)):
+        found = real(noise, totals, width, share)
         return (
-            found if part == FIRST_STAGE_SHARE or noise.size == 1 else found / 2
-        )  # there is one class
+            found if share == FIRST_STAGE_SHARE else found / 2
+        )  # clusters have scales of their own
 
-    with patch.object(two_stage_mean, "scales_of", scales):
+    with patch.object(weighted_mean, "laplace_scales", scales):
         yield
 
 
 @contextmanager
 def of_another_user():
     """Take distances from the mean of the next user."""
-    real = two_stage_mean._around
+    real = weighted_mean.WeightedMean.measure
 
-    def around(dataset, plan, centre, weight, half):
-        occupancy = plan.occupancy
+    def measure(mean, sums, ends, centre):
+        occupancy = mean.occupancy
         own = np.zeros(occupancy.n_users, dtype=np.int64)
-        own[occupancy.user] = centre
+        own[occupancy.user] = centre[0]
         other = own[(occupancy.user + 1) % occupancy.n_users]
-        return real(dataset, plan, other, weight, half)
+        return real(mean, sums, ends, other[None])
 
-    with patch.object(two_stage_mean, "_around", around):
+    with patch.object(weighted_mean.WeightedMean, "measure", measure):
         yield
 
 
 @contextmanager
 def unclipped():
     """Forget to project distances to ± h."""
-    real = two_stage_mean._around
+    real = weighted_mean.WeightedMean.measure
 
-    def around(dataset, plan, centre, weight, half):
-        return real(dataset, plan, centre, weight, 4 * half)
+    def measure(mean, sums, ends, centre=None):
+        wide = ends if centre is None else (4 * ends[0], 4 * ends[1])
+        return real(mean, sums, wide, centre)
 
-    with patch.object(two_stage_mean, "_around", around):
+    with patch.object(weighted_mean.WeightedMean, "measure", measure):
         yield
 
 
@@ -429,11 +453,11 @@ class Choice:
     def draws(self, totals, n):
         """Return how often the first point is chosen."""
         dataset = dataset_of(PAIRS, totals, scale=ValueLattice.of((0, 12), 1))
-        asked = residual_radius.measure(dataset.occupancy, 2, RESIDUAL_QUANTILE, Fraction(2))
+        asked = residual_choice(dataset.occupancy, 2, RESIDUAL_QUANTILE, Fraction(2))
         asked = replace(asked, scale=self.scale * asked.scale)
-        costs = residual_radius.costs(dataset, asked)
-        with patch.object(residual_radius, "costs", lambda *_: costs):
-            return sum(residual_radius.prepare(dataset, asked)() == 1 for _ in range(n))
+        scores = asked.measure(private_sums(dataset), Outputs())
+        with patch.object(MapQuantiles, "measure", lambda *_: scores):
+            return sum(stage_draw(dataset, asked)[0] == 0 for _ in range(n))
 
     def proven(self, n):
         """Return the loss that is proven."""

@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.mechanisms import clipped_mean
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.optimizers.noise_quantization import (
@@ -12,6 +11,7 @@ from hexveil.planning.optimizers.noise_quantization import (
     SIGNIFICANT_BITS,
     quantize_noise_scales,
 )
+from publishing.measuring import lattice
 
 SIZES = st.floats(1e-290, 1e290)
 
@@ -78,7 +78,7 @@ def test_a_plan_of_many_cells_draws_few_scales(asked, monkeypatch):
     """It keeps to what was asked, is as good as with its own scale everywhere, and says its own."""
     occupancy, asked = crowded(), {"bounds": (0, 10), "advise": False} | asked
     made = hv.plan(occupancy, **asked)
-    where = clipped_mean.lattice(made, ValueLattice.of((0, 10), "0.1"))
+    where = lattice(made, ValueLattice.of((0, 10), "0.1"))
     assert np.unique(where.noise).size < MAX_DISTINCT_SCALES
     stated = 200 * made.noise_scale_records
     assert ((stated <= where.noise) & (where.noise <= np.nextafter(stated, np.inf))).all()
@@ -89,7 +89,7 @@ def test_a_plan_of_many_cells_draws_few_scales(asked, monkeypatch):
     assert np.unique(own.noise_scale_records).size >= np.unique(made.noise_scale_records).size
     if "epsilon" in asked:
         assert made.epsilon <= made.requested_epsilon
-        assert made.objective_errors().mean() <= own.objective_errors().mean() * 1.003
+        assert made.judged_errors().mean() <= own.judged_errors().mean() * 1.003
     else:
         errors = made.error if made.request.objective == "max" else made.error.mean()
         assert np.max(errors) <= 4.5

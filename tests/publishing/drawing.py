@@ -1,29 +1,38 @@
-"""Private stages run without a ledger, and what each hands to the noise door."""
+"""Private stages run without a ledger, and what a booked release found."""
 
-from hexveil.mechanisms import range_quantiles
-from hexveil.publishing.stages import execute
+import numpy as np
 
-
-class AtOnce:
-    """Measures and draws each stage when it is asked for, and keeps nothing."""
-
-    def result(self, stage):
-        """Return the stage's result, drawn now."""
-        draw = stage.measure()
-        result = draw()
-        assert result.size == stage.entries
-        return result
+from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execute
+from hexveil.mechanisms.noise import VettedNoise
+from hexveil.planning.release_allocation import allocation_of
+from hexveil.publishing.private_sums import private_sums
 
 
-def drawn(stages):
-    """Return what a plan's stages find."""
-    return execute(stages, AtOnce())
+def executed(dataset, plan):
+    """Return a plan's allocation and the outputs of all its stages, drawn now."""
+    allocation = allocation_of(plan, dataset.public.lattice)
+    sums = private_sums(dataset)
+    return allocation, execute(allocation, sums, VettedNoise(), MemoryJournal(), UNMETERED)
+
+
+def drawn(dataset, plan):
+    """Return the noisy integers of all cells, by statistic."""
+    allocation, outputs = executed(dataset, plan)
+    return allocation.numbers(outputs)
+
+
+def stage_draw(dataset, stage):
+    """Return the row of one stage, measured and drawn now."""
+
+    class Only:
+        def next_stage(self, outputs):
+            return None if stage.name in outputs else stage
+
+    outputs = execute(Only(), private_sums(dataset), VettedNoise(), MemoryJournal(), UNMETERED)
+    return outputs[stage.name][0]
 
 
 def interval_of(booking, dataset, plan):
-    """Return the ends that a booked release of one interval found, in quanta."""
-    interval, facts = plan.allocation.clipping_range, dataset.public
-    asked = range_quantiles.ballot(facts, interval.quantiles, interval.epsilon)
-    return range_quantiles.interval(
-        booking.stages["interval"], asked, facts.lattice.span_quanta, interval.widening
-    )
+    """Return the ends that a booked release of one range found, in quanta."""
+    allocation = allocation_of(plan, dataset.public.lattice)
+    return allocation.released_range(Outputs({"interval": np.array([booking.stages["interval"]])}))

@@ -8,17 +8,25 @@ from unittest.mock import patch
 import numpy as np
 
 import hexveil as hv
-from hexveil.mechanisms import noise, two_stage_mean
+from hexveil.mechanisms import map_quantiles, noise
+from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execute
+from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.two_stage_mean import TwoStageAllocation
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning import release_allocation
 from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
 from hexveil.planning.clipping_range.two_stage import calibrate_two_stage_noise
 from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
-from publishing.drawing import drawn
+from hexveil.planning.release_allocation import allocation_of, check_allocation, with_outputs
+from hexveil.publishing.private_sums import private_sums
+from publishing.drawing import executed
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 2], [0, 1]])
 CLASSES = (0, 1, 1, 0)
 STEPS = 3
+RANGES, COARSE_SUMS, CENTRES, CLUSTERS = "interval", "coarse", "centre", "classes"
+"""Names of what a two-stage release found, beside "mean"."""
 
 
 def tiny(totals=0, steps=STEPS):
@@ -73,14 +81,107 @@ def in_classes(dataset, **options):
 
 def taking(way):
     """Return a patch under which a release takes this way, whatever it finds."""
-    return patch.object(two_stage_mean, "_way", lambda *_: way)
+    return patch.object(release_allocation, "select_release_strategy", lambda *_: way)
+
+
+def parts_of(plan):
+    """Return range, steps, and the noise of the strategy `direct`."""
+    rows = plan.allocation
+    return SimpleNamespace(
+        interval=rows.clipping_range, steps=rows.two_stage, noise=plan.mean_noise
+    )
 
 
 def numbers_of(plan, base, half, way):
     """Return the numbers of a release that found these ranges, all others zero."""
-    numbers = two_stage_mean.empty(plan)
-    numbers[two_stage_mean.RANGES] = np.array([*base, half, STRATEGIES.index(way)], dtype=np.int64)
+    cells = plan.occupancy.n_cells
+    sizes = {
+        RANGES: 4,
+        COARSE_SUMS: cells,
+        CENTRES: cells,
+        CLUSTERS: plan.allocation.two_stage.cluster_noise.size,
+        "mean": cells,
+    }
+    numbers = {name: np.zeros(size, dtype=np.int64) for name, size in sizes.items()}
+    numbers[RANGES] = np.array([*base, half, STRATEGIES.index(way)], dtype=np.int64)
     return numbers
+
+
+class Released:
+    """A choice of the range that came out with given ends, whatever its row holds."""
+
+    name, entries = RANGES, 2
+
+    def __init__(self, base):
+        self._base = tuple(map(int, base))
+
+    def ends(self, _outputs):
+        """Return the ends."""
+        return self._base
+
+    def noise(self, _earlier):
+        """Return no noise: its row is stored."""
+        return ()
+
+    def sensitivity(self, _earlier):
+        """Return nothing."""
+        return ()
+
+
+def allocated(plan, numbers, scale=None):
+    """Return the allocation of a plan, and the rows of a release that found these numbers."""
+    allocation = allocation_of(plan, scale or plan.facts.lattice)
+    way, rows = STRATEGIES[numbers[RANGES][3]], {RANGES: np.zeros(2, dtype=np.int64)}
+    rows["deviation"] = numbers[RANGES][2:]
+    last = {"direct": (), "users": (CLUSTERS,), "cells": (CENTRES,)}[way]
+    if way == "cells":
+        rows["coarse"] = numbers[COARSE_SUMS]
+    rows["cells"] = np.concatenate([numbers[name] for name in (*last, "mean")])
+    allocation = replace(allocation, range=Released(numbers[RANGES][:2]))
+    return allocation, {name: row[None] for name, row in rows.items()}
+
+
+def found_by(plan, numbers, facts):
+    """Return the plan with what a release found."""
+    allocation, rows = allocated(plan, numbers, facts.lattice)
+    return with_outputs(plan, allocation, Outputs(rows))
+
+
+def ranges(plan, numbers, _steps=None):
+    """Return the ranges that a release found."""
+    return found_by(plan, numbers, plan.facts).allocation.two_stage.outputs
+
+
+def means(numbers, plan, scale):
+    """Return the published means, in value units."""
+    allocation, rows = allocated(plan, numbers, scale)
+    (decoded,) = allocation.decode(Outputs(rows))
+    return decoded.estimate[0]
+
+
+def check(plan, scale):
+    """Refuse what a release refuses from public facts."""
+    check_allocation(allocation_of(plan, scale), plan, scale, has_squares=False)
+
+
+def drawn_numbers(dataset, plan):
+    """Return all that a release finds, by name."""
+    allocation, outputs = executed(dataset, plan)
+    found = allocation.ranges(outputs)
+    numbers = numbers_of(plan, found.released, found.residual_quantile, found.strategy)
+    numbers["mean"] = allocation.numbers(outputs)["mean"]
+    first = outputs["cells"][0][: -numbers["mean"].size]
+    if found.strategy == "cells":
+        numbers[COARSE_SUMS], numbers[CENTRES] = outputs["coarse"][0], first
+    if found.strategy == "users":
+        numbers[CLUSTERS] = first
+    return numbers
+
+
+def user_means(dataset):
+    """Return each user's sum and records over all its cells."""
+    total, n = map_quantiles.user_sums(private_sums(dataset), dataset.occupancy)
+    return total[0], n
 
 
 def handed(dataset, plan, numbers, centre=None):
@@ -101,24 +202,22 @@ def handed(dataset, plan, numbers, centre=None):
 
 def through(dataset, plan, numbers, door, centre=None):
     """Run the way after these ranges with another noise door, and around the given centres."""
-    found = two_stage_mean.ranges(plan, numbers, dataset.public.lattice.span_quanta)
-    kept = {name: one.copy() for name, one in numbers.items()}
-    middles = numbers[two_stage_mean.CENTRES] if centre is None else centre
-    seen = SimpleNamespace(estimate=np.array(middles, dtype=float))
+    allocation, rows = allocated(plan, numbers)
+    journal = MemoryJournal()
+    journal.rows.update({name: rows[name] for name in (RANGES, "deviation")})
+    middles = np.array(numbers[CENTRES] if centre is None else centre, dtype=np.int64)
     with (
         patch.object(noise, "add_laplace", door),
-        patch.object(two_stage_mean, "undone", lambda *_: seen),
+        patch.object(TwoStageAllocation, "centres", lambda *_: middles),
     ):
-        drawn(two_stage_mean._STAGES[found.strategy](dataset, plan, found, kept))
+        return execute(allocation, private_sums(dataset), VettedNoise(), journal, UNMETERED)
 
 
 def filled(plan, numbers, noisy):
     """Return the numbers with what came back from the door, as a release stores them."""
     made = {name: one.copy() for name, one in numbers.items()}
-    way = STRATEGIES[numbers[two_stage_mean.RANGES][3]]
-    first = {"direct": None, "users": two_stage_mean.CLASSES, "cells": two_stage_mean.COARSE_SUMS}[
-        way
-    ]
+    way = STRATEGIES[numbers[RANGES][3]]
+    first = {"direct": None, "users": CLUSTERS, "cells": COARSE_SUMS}[way]
     if first is not None:
         made[first] = noisy[: made[first].size].copy()
     made["mean"] = noisy[noisy.size - made["mean"].size :].copy()

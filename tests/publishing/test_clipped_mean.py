@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil import theory
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.clipped_mean import half_widths, lattice, live_cells, means, statistic
+from hexveil.mechanisms.clipped_mean import half_widths
 from hexveil.mechanisms.noise import ROOM
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
+from publishing.measuring import WatchedSums, clipped, lattice, live_cells, means, statistic
 from publishing.setting import dataset_of, plan_of
 
 TINY = [  # counts (users down, cells across), steps of the records, kept, bounds in quanta
@@ -189,8 +190,8 @@ def test_a_constant_reads_no_value():
     dataset = dataset_of([[2, 1, 3], [1, 2, 1]], 7)
     plan = plan_of(dataset, [1, 0, 2])
     watched = Watched(dataset.sums.total)
-    object.__setattr__(dataset.sums, "total", watched)
-    assert statistic(dataset, plan, lattice(plan, dataset.public.lattice)).size == 2
+    mean = clipped(plan, dataset.public.lattice, "mean")
+    assert mean.measure(WatchedSums(watched)).size == 2
     assert watched.seen == set(np.flatnonzero(dataset.occupancy.cell != 1).tolist())
 
 

@@ -13,18 +13,15 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.mechanisms import clipped_mean, noise
-from hexveil.mechanisms.clipped_mean import GRAIN, lattice
-from hexveil.mechanisms.clipped_variance import (
-    STEPS,
-    centring,
-    check,
-    live_cells,
-    statistic,
-    variances,
-)
+from hexveil.mechanisms import noise
+from hexveil.mechanisms.clipped_mean import GRAIN
+from hexveil.mechanisms.clipped_variance import STEPS, centring
+from hexveil.mechanisms.noise import ROOM, TAIL
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
+from publishing import measuring
+from publishing.measuring import WatchedSums, check, clipped, lattice, variances
+from publishing.measuring import variance_statistic as statistic
 from publishing.setting import dataset_of, plan_of
 
 POINTS = 4
@@ -133,7 +130,7 @@ def every_data_set(counts, *details):
     for samples in product(*choices):
         dataset = Dataset(first.public, dataset_with(samples).sums)
         rows.append(
-            [clipped_mean.statistic(dataset, plan, where)[0], statistic(dataset, plan, where)[0]]
+            [measuring.statistic(dataset, plan, where)[0], statistic(dataset, plan, where)[0]]
         )
     return plan, where, np.array(rows).reshape([*map(len, choices), 2])
 
@@ -213,7 +210,6 @@ def test_a_constant_reads_no_value_and_is_an_eighth():
     """Cells without noise publish U²/8, whatever is stored for them; their sums are not read."""
     dataset = dataset_of([[2, 1], [1, 2]], 3, np.array([5, 9, 9, 5]), scale=SCALE)
     plan = plan_with(dataset, [2, 0])
-    where = lattice(plan, SCALE)
     seen = set()
 
     class Watched(np.ndarray):
@@ -221,10 +217,9 @@ def test_a_constant_reads_no_value_and_is_an_eighth():
             seen.update(np.arange(4)[np.asarray(rows)].tolist())
             return np.asarray(self)[rows]
 
-    for name in ("total", "total_sq"):
-        object.__setattr__(dataset.sums, name, getattr(dataset.sums, name).view(Watched))
-    assert live_cells(plan).tolist() == [0]
-    assert statistic(dataset, plan, where).size == 1
+    sums = WatchedSums(*(one.view(Watched) for one in (dataset.sums.total, dataset.sums.total_sq)))
+    assert measuring.live_cells(plan, "variance").tolist() == [0]
+    assert clipped(plan, SCALE, "variance").measure(sums).size == 1
     assert seen == {0, 1}
     assert variances(np.array([0, 12345]), plan)[1] == POINTS**2 / 8
 
@@ -282,7 +277,7 @@ def test_what_fits_is_accepted_by_the_door(noise):
         check(dataset, plan, where)
     except InputError:
         return
-    assert 0 <= int(statistic(dataset, plan, where)[0]) + noise.TAIL * STEPS < noise.ROOM
+    assert 0 <= int(statistic(dataset, plan, where)[0]) + TAIL * STEPS < ROOM
 
 
 N = 8_000

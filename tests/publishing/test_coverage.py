@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms import noise, range_quantiles, residual_radius
-from hexveil.publishing.pipeline import _found, _stages, _values
+from hexveil.mechanisms import map_quantiles, noise
+from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.smoothed_estimates import smoothed
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures
-from publishing.drawing import drawn
+from publishing.drawing import executed
+from publishing.stepping import user_means
 
 RUNS = 200
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
@@ -87,14 +88,14 @@ class Drawn:
         self.rng, known = np.random.default_rng(seed), {}
         patch.setattr(noise, "add_laplace", self.add_laplace)
         patch.setattr(noise, "noisy_max", self.noisy_max)
-        real = range_quantiles.costs
+        real = map_quantiles.RangeQuantiles.measure
 
-        def costs(dataset, asked):
-            place = asked.targets, dataset.occupancy.fingerprint
-            known[place] = known.get(place) or real(dataset, asked)
+        def measure(stage, sums, earlier):
+            place = stage.targets, stage.reading.occupancy.fingerprint
+            known[place] = known.get(place) or real(stage, sums, earlier)
             return known[place]
 
-        patch.setattr(range_quantiles, "costs", costs)
+        patch.setattr(map_quantiles.RangeQuantiles, "measure", measure)
 
     def add_laplace(self, values, scales):
         """Return whole numbers with noise; scales are large, so rounding is nothing beside it."""
@@ -122,7 +123,7 @@ def projected(dataset, shown):
         low, high = interval.ends
         return averages(dataset, np.clip(total, low * n, high * n))
     if found.strategy == "users":
-        own, records = residual_radius.own_means(dataset)
+        own, records = user_means(dataset)
         centre = (np.clip(own / records, *found.user_mean_range))[dataset.occupancy.user]
     else:
         centre = found.centre[dataset.occupancy.cell]
@@ -137,9 +138,9 @@ def held(dataset, intervals, draws):
     facts, truth = dataset.public, averages(dataset, dataset.sums.total)
     found = []
     for _ in range(draws):
-        noisy = drawn(_stages(dataset, plan))
-        shown = _found(plan, noisy, facts)
-        values = _values(noisy, shown, facts.lattice)
+        allocation, outputs = executed(dataset, plan)
+        shown = with_outputs(plan, allocation, outputs)
+        values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         clamped = np.clip(values["mean"], shown.lower, shown.upper)
         done = smoothed(shown, facts, values)["mean"]
         off = np.abs(clamped - projected(dataset, shown))

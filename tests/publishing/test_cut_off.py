@@ -12,16 +12,15 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms import noise, two_stage_mean
+from hexveil.mechanisms import noise
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
 from hexveil.publishing.cut_off import QUANTILE, CutOff, cut_off
 from hexveil.publishing.dossier.dossier import dossier
-from hexveil.publishing.pipeline import ENDS
 from hexveil.publishing.table import cells_cut_off, released
 from hexveil.publishing.verification import verify
 from publishing.setting import dataset_of, hexagons
-from publishing.stepping import in_classes, numbers_of, taking, tiny
+from publishing.stepping import CENTRES, found_by, in_classes, numbers_of, taking, tiny
 
 CELLS, USERS, FAST = 16, 240, 54.3
 RELEASES = range(9, 17)
@@ -204,15 +203,15 @@ def test_a_range_around_a_centre_ends_at_the_bounds():
     """In the way around first averages, a range that reaches a bound cuts nothing off there."""
     plan = in_classes(tiny(steps=100), epsilon=2000)
     numbers = numbers_of(plan, (10, 90), 20, "cells")
-    found = two_stage_mean.found_by(plan, numbers, plan.facts)
+    found = found_by(plan, numbers, plan.facts)
     half = found.allocation.two_stage.outputs.half_width
     total = found.allocation.clipping_range.totals(plan.occupancy)
     for centre, side, cut in (
         (50, 1, True), (50, -1, True), (100 - half, 1, False), (half, -1, False), (half, 1, True),
     ):  # fmt: skip
-        numbers[two_stage_mean.CENTRES][:] = centre
+        numbers[CENTRES][:] = centre
         numbers["mean"][:] = side * half * total
-        made = cut_off(two_stage_mean.found_by(plan, numbers, plan.facts), numbers)["mean"]
+        made = cut_off(found_by(plan, numbers, plan.facts), numbers)["mean"]
         assert (made.above if side > 0 else made.below).all() == cut
         assert not (made.below if side > 0 else made.above).any()
 
@@ -231,7 +230,6 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
     plan = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
     total = interval.totals(plan.occupancy)
     noisy = {
-        ENDS: np.array([40, 60]),
         "mean": np.array([60, 50]) * total,
         "variance": np.array([2**18, 2**20]) * total,
     }

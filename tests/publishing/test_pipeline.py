@@ -18,6 +18,7 @@ import hexveil as hv
 from hexveil import report
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.mechanisms import clipped_mean, noise
+from hexveil.mechanisms.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import schema
@@ -125,7 +126,7 @@ def crash(monkeypatch, owner, name, *, often=1):
 @pytest.mark.parametrize(
     "where",
     [
-        (clipped_mean, "statistic", ["reserved"]),
+        (ClippedMean, "measure", ["reserved"]),
         (hv.Ledger, "begin_draw", ["reserved"]),
         (hv.Ledger, "complete", ["reserved", "marked", "measured"]),
     ],
@@ -236,8 +237,8 @@ def test_a_plan_changed_after_its_loss_was_computed_is_not_drawn(city, plan, boo
 
 def test_scales_below_those_that_were_booked_are_refused(city, plan, book, monkeypatch, door):
     """The loss is recomputed from the scales that go to the door, whatever the plan says."""
-    real = clipped_mean._noise
-    monkeypatch.setattr(clipped_mean, "_noise", lambda *given: real(*given) / 10)
+    real = clipped_mean.laplace_scales
+    monkeypatch.setattr(clipped_mean, "laplace_scales", lambda *given: real(*given) / 10)
     with pytest.raises(HexveilError, match="more than was booked"):
         hv.release(city, plan, ledger=book, accept_noise=True)
     assert door == []
@@ -263,7 +264,7 @@ def test_another_plan_of_the_same_goal_gets_the_booked_one(city, book, door):
 def test_another_plan_of_the_same_goal_finishes_by_the_booked_one(city, book, door, monkeypatch):
     """After a crash the retry draws by the plan that was booked, not by its own."""
     first = hv.plan(city, epsilon=3, advise=False)
-    crash(monkeypatch, clipped_mean, "statistic")
+    crash(monkeypatch, ClippedMean, "measure")
     with pytest.raises(ZeroDivisionError):
         hv.release(city, first, ledger=book, accept_noise=True)
     rows = dataclasses.replace(

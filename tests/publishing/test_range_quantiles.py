@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 
 from examples import examples
-from hexveil.mechanisms import noise, range_quantiles
+from hexveil.mechanisms import map_quantiles, noise
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.clipping_range.private_range import widened
+from publishing.drawing import stage_draw
+from publishing.measuring import chosen_ends, costs, range_choice
 from publishing.setting import dataset_of
 
 QUANTILES = (Fraction(1, 10), Fraction(9, 10))
@@ -22,6 +25,11 @@ def fleet(counts, totals, steps=12):
     return dataset_of(counts, totals, scale=ValueLattice.of((0, steps), 1))
 
 
+def points_of(choice):
+    """Return the points that can be chosen."""
+    return choice.candidates.points(np.arange(choice.candidates.size))
+
+
 def by_hand(dataset, asked):
     """Return the costs of both ends, point by point, in fractions."""
     occupancy, totals = dataset.occupancy, dataset.sums.total
@@ -30,9 +38,9 @@ def by_hand(dataset, asked):
     found = []
     for target in asked.targets:
         at = []
-        for point in asked.points.tolist():
+        for point in points_of(asked).tolist():
             below = sum(
-                range_quantiles.GRAIN // cells[user]
+                map_quantiles.GRAIN // cells[user]
                 for user, n, total in rows
                 if Fraction(total, n) <= point
             )
@@ -58,34 +66,24 @@ def counts_and_totals(draw):
 def test_costs_are_counted_exactly(drawn):
     """Each point's cost is that of fractions: no mean falls on the wrong side of a point."""
     dataset = fleet(*drawn)
-    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
-    assert asked.points.tolist() == list(range(13))
-    for counted, block in (
-        (range_quantiles.COUNTED, range_quantiles.BLOCK_PAIRS),
-        (range_quantiles.COUNTED, 2),
-        (0, range_quantiles.BLOCK_PAIRS),
-        (0, 2),
-    ):
+    asked = range_choice(dataset.public, QUANTILES, Fraction(1))
+    assert points_of(asked).tolist() == list(range(13))
+    for block in (map_quantiles.BLOCK_PAIRS, 2):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(range_quantiles, "COUNTED", counted)
-            patch.setattr(range_quantiles, "BLOCK_PAIRS", block)
-            found = range_quantiles.costs(dataset, asked)
+            patch.setattr(map_quantiles, "BLOCK_PAIRS", block)
+            found = costs(dataset, asked)
         assert [cost.tolist() for cost in found] == by_hand(dataset, asked)
 
 
 def test_points_far_apart_are_found_in_fine_bounds():
-    """With fewer points than quanta, and more quanta than are counted, costs are exact."""
+    """With fewer points than quanta costs are exact."""
     rng = np.random.default_rng(6)
     counts, steps = rng.integers(1, 4, (30, 3)), 10**4 + 7
     totals = [int(rng.integers(0, steps * n + 1)) for n in counts.T.ravel()]
     dataset = fleet(counts, totals, steps=steps)
-    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
-    assert asked.points.size == range_quantiles.POINTS + 1
-    for counted in (range_quantiles.COUNTED, steps - 1):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(range_quantiles, "COUNTED", counted)
-            found = range_quantiles.costs(dataset, asked)
-        assert [cost.tolist() for cost in found] == by_hand(dataset, asked)
+    asked = range_choice(dataset.public, QUANTILES, Fraction(1))
+    assert points_of(asked).size == map_quantiles.RANGE_POINTS + 1
+    assert [cost.tolist() for cost in costs(dataset, asked)] == by_hand(dataset, asked)
 
 
 @pytest.mark.parametrize("user", [0, 1])
@@ -93,43 +91,41 @@ def test_no_neighbour_moves_a_cost_by_more_than_the_grain(user):
     """Over all values of one user in all its cells, every cost moves by GRAIN at most: met."""
     counts = np.array([[1, 2, 1], [2, 0, 1], [1, 1, 0]])
     base = fleet(counts, 0, steps=3)
-    asked = range_quantiles.ballot(base.public, QUANTILES, Fraction(1))
+    asked = range_choice(base.public, QUANTILES, Fraction(1))
     rows = np.flatnonzero(base.occupancy.user == user)
     most, totals = 0, base.sums.total.copy()
     choices = [range(3 * int(n) + 1) for n in base.occupancy.n[rows]]
     found = []
     for own in itertools.product(*choices):
         totals[rows] = own
-        found.append(np.stack(range_quantiles.costs(fleet(counts, totals, steps=3), asked)))
+        found.append(np.stack(costs(fleet(counts, totals, steps=3), asked)))
     for one, other in itertools.combinations(found, 2):
         most = max(most, int(np.abs(one - other).max()))
-    own = range_quantiles.GRAIN // len(rows) * len(rows)
-    assert most == own <= range_quantiles.GRAIN
+    own = map_quantiles.GRAIN // len(rows) * len(rows)
+    assert most == own <= map_quantiles.GRAIN
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(2), Fraction(7, 100)])
 def test_both_choices_together_cost_no_more_than_is_charged(monkeypatch, epsilon):
     """Two choices of scale R lose 2 (2 GRAIN / R) at most; R is rounded up and no further."""
     dataset = fleet(np.ones((9, 2), dtype=int), 5)
-    asked = range_quantiles.ballot(dataset.public, QUANTILES, epsilon)
+    asked = range_choice(dataset.public, QUANTILES, epsilon)
     scales = []
     monkeypatch.setattr(noise, "noisy_max", lambda _, scale: scales.append(scale) or 0)
-    range_quantiles.prepare(dataset, asked)()
+    stage_draw(dataset, asked)
     assert len(scales) == 2
-    charged = sum(2 * range_quantiles.GRAIN / Fraction(scale) for scale in scales)
+    charged = sum(2 * map_quantiles.GRAIN / Fraction(scale) for scale in scales)
     assert epsilon * (1 - Fraction(1, 2**50)) <= charged <= epsilon
 
 
 def test_scores_are_costs_turned_round(monkeypatch):
     """The door looks for the largest score, which is the least cost."""
     dataset = fleet(np.ones((9, 2), dtype=int), 5)
-    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
+    asked = range_choice(dataset.public, QUANTILES, Fraction(1))
     seen = []
     monkeypatch.setattr(noise, "noisy_max", lambda scores, _: seen.append(scores) or 0)
-    range_quantiles.prepare(dataset, asked)()
-    assert [(-one).tolist() for one in seen] == [
-        c.tolist() for c in range_quantiles.costs(dataset, asked)
-    ]
+    stage_draw(dataset, asked)
+    assert [(-one).tolist() for one in seen] == [c.tolist() for c in costs(dataset, asked)]
 
 
 def test_many_users_find_their_quantiles():
@@ -137,10 +133,8 @@ def test_many_users_find_their_quantiles():
     rng = np.random.default_rng(2)
     means = np.clip(rng.normal(30, 5, 20_000), 0, 60)
     dataset = dataset_of(np.ones((20_000, 1), dtype=int), np.round(means).astype(int))
-    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1, 2))
-    low, high = range_quantiles.interval(
-        range_quantiles.prepare(dataset, asked)(), asked, dataset.public.lattice.span_quanta
-    )
+    asked = range_choice(dataset.public, QUANTILES, Fraction(1, 2))
+    low, high = chosen_ends(asked, stage_draw(dataset, asked))
     scale = float(dataset.public.lattice.quantum)
     assert low * scale == pytest.approx(np.quantile(np.round(means), 0.1), abs=1.5)
     assert high * scale == pytest.approx(np.quantile(np.round(means), 0.9), abs=1.5)
@@ -152,8 +146,8 @@ def test_many_users_find_their_quantiles():
 def test_an_empty_interval_is_all_of_the_bounds(chosen, found):
     """Where the lower end is not below the upper one, nothing is projected."""
     dataset = fleet(np.ones((3, 1), dtype=int), 5)
-    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
-    assert range_quantiles.interval(chosen, asked, 12) == found
+    asked = range_choice(dataset.public, QUANTILES, Fraction(1))
+    assert chosen_ends(asked, chosen) == found
 
 
 @pytest.mark.parametrize(
@@ -163,16 +157,16 @@ def test_an_empty_interval_is_all_of_the_bounds(chosen, found):
 def test_an_interval_is_stretched_around_its_middle_within_the_bounds(stretch, found):
     """Outwards, to whole quanta, and never beyond the bounds of the records."""
     dataset = fleet(np.ones((3, 1), dtype=int), 5)
-    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
-    assert range_quantiles.interval([4, 8], asked, 12, Fraction(stretch)) == found
+    asked = range_choice(dataset.public, QUANTILES, Fraction(1))
+    assert widened(chosen_ends(asked, [4, 8]), 12, Fraction(stretch)) == found
 
 
 def test_points_are_whole_and_not_too_many():
     """A fine lattice gets evenly spaced points, its ends among them."""
     dataset = dataset_of(np.ones((3, 1), dtype=int), 5, scale=ValueLattice.of((0, 600), "0.001"))
-    asked = range_quantiles.ballot(dataset.public, QUANTILES, Fraction(1))
-    assert asked.points.size == range_quantiles.POINTS + 1
-    assert (asked.points[0], asked.points[-1]) == (0, 600_000)
-    assert np.diff(asked.points).max() - np.diff(asked.points).min() <= 1
-    assert sum(asked.targets) == pytest.approx(int(asked.vote.sum()), abs=1)
+    asked = range_choice(dataset.public, QUANTILES, Fraction(1))
+    assert points_of(asked).size == map_quantiles.RANGE_POINTS + 1
+    assert (points_of(asked)[0], points_of(asked)[-1]) == (0, 600_000)
+    assert np.diff(points_of(asked)).max() - np.diff(points_of(asked)).min() <= 1
+    assert sum(asked.targets) == pytest.approx(int(asked.votes.sum()), abs=1)
     assert math.isfinite(asked.scale)

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 
 from examples import examples
-from hexveil.mechanisms import noise, residual_radius
+from hexveil.mechanisms import map_quantiles, noise
+from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.mechanisms.permute_and_flip import law
-from hexveil.mechanisms.range_quantiles import GRAIN
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
+from publishing.drawing import stage_draw
+from publishing.measuring import costs, residual_choice
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[1, 2, 1], [2, 0, 1], [1, 1, 0], [0, 0, 2]])
@@ -26,7 +28,13 @@ def fleet(counts, totals, steps=12):
 
 def measure(dataset, width=3, epsilon=Fraction(1)):
     """Return what is chosen from."""
-    return residual_radius.measure(dataset.occupancy, width, RESIDUAL_QUANTILE, epsilon)
+    return residual_choice(dataset.occupancy, width, RESIDUAL_QUANTILE, epsilon)
+
+
+def cost_of(dataset, choice):
+    """Return the costs of the points."""
+    (cost,) = costs(dataset, choice)
+    return cost
 
 
 def pairs_of(dataset):
@@ -54,7 +62,7 @@ def by_hand(dataset, asked):
     target = round(sum(vote for _, vote in votes) * RESIDUAL_QUANTILE)
     return [
         abs(sum(vote for away, vote in votes if away <= point) - target)
-        for point in asked.points.tolist()
+        for point in asked.candidates.quanta.tolist()
     ]
 
 
@@ -76,7 +84,7 @@ def test_costs_are_counted_exactly(drawn, width):
     """Each point's cost is that of fractions; users in one cell do not count."""
     dataset = fleet(*drawn)
     asked = measure(dataset, width)
-    assert np.array_equal(residual_radius.costs(dataset, asked), by_hand(dataset, asked))
+    assert np.array_equal(cost_of(dataset, asked), by_hand(dataset, asked))
 
 
 @pytest.mark.parametrize("user", range(4))
@@ -91,7 +99,7 @@ def test_no_neighbour_moves_a_cost_by_more_than_the_grain(user):
     totals, found = base.sums.total.copy(), []
     for own in itertools.product(*(range(3 * n + 1) for n in base.occupancy.n[rows].tolist())):
         totals[rows] = own
-        found.append(residual_radius.costs(fleet(COUNTS, totals, steps=3), asked))
+        found.append(cost_of(fleet(COUNTS, totals, steps=3), asked))
     most = (np.max(found, axis=0) - np.min(found, axis=0)).max()
     assert most <= GRAIN
     assert (most == 0) if rows.size < 2 else (most > GRAIN // 4)
@@ -103,18 +111,18 @@ def test_the_grain_is_reached():
     far = np.array([0, 0, 0, 0, 9, 9, 9, 9])
     near = np.array([0, 0, 0, 0, 0, 9, 9, 9])
     asked = measure(fleet(counts, far, steps=9))
-    one, other = (residual_radius.costs(fleet(counts, two, steps=9), asked) for two in (near, far))
-    assert (other - one).tolist() == [GRAIN] * asked.points.size
+    one, other = (cost_of(fleet(counts, two, steps=9), asked) for two in (near, far))
+    assert (other - one).tolist() == [GRAIN] * asked.candidates.quanta.size
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 100, 128, 5000])
 def test_every_point_is_a_half_width_that_a_release_can_store(width):
     """Points rise from 1 or more to the width: none is 0, at which nothing could be published."""
-    points = measure(fleet(COUNTS, 0), width).points
+    points = measure(fleet(COUNTS, 0), width).candidates.quanta
     assert points[0] >= 1
     assert points[-1] == width
     assert (np.diff(points) > 0).all()
-    assert points.size <= residual_radius.POINTS
+    assert points.size <= map_quantiles.RESIDUAL_POINTS
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(2), Fraction(7, 100)])
@@ -124,9 +132,9 @@ def test_the_choice_costs_no_more_than_is_charged(monkeypatch, epsilon):
     asked = measure(dataset, epsilon=epsilon)
     seen = []
     monkeypatch.setattr(noise, "noisy_max", lambda scores, scale: seen.append((scores, scale)) or 0)
-    assert residual_radius.prepare(dataset, asked)() == asked.points[0]
+    assert asked.candidates.points(stage_draw(dataset, asked))[0] == asked.candidates.quanta[0]
     ((scores, scale),) = seen
-    assert (-scores).tolist() == residual_radius.costs(dataset, asked).tolist()
+    assert (-scores).tolist() == cost_of(dataset, asked).tolist()
     charged = 2 * GRAIN / Fraction(scale)
     assert epsilon * (1 - Fraction(1, 2**50)) <= charged <= epsilon
 
@@ -141,7 +149,8 @@ def test_many_users_find_their_distances():
         values.T.ravel(),
         scale=ValueLattice.of((0, 6000), 1),
     )
-    found = residual_radius.prepare(dataset, measure(dataset, 3000, Fraction(1, 2)))()
+    choice = measure(dataset, 3000, Fraction(1, 2))
+    (found,) = choice.candidates.points(stage_draw(dataset, choice))
     exact = np.quantile(np.abs(values[:, 0] - values[:, 1]) / 2, float(RESIDUAL_QUANTILE))
     assert found == pytest.approx(exact, abs=3000 / 128 + 10)
 
@@ -157,7 +166,7 @@ def test_the_choice_loses_no_more_than_is_charged_by_its_exact_law(part, within)
     here = np.array([0, 0, 0, 0, 0, 0, 0, 0, 0, 4])
     there = np.array([0, 0, 0, 0, 0, 6, 0, 0, 0, 4])
     asked = measure(fleet(counts, here), width=2, epsilon=Fraction(2))
-    costs = [residual_radius.costs(fleet(counts, one), asked) for one in (here, there)]
+    costs = [cost_of(fleet(counts, one), asked) for one in (here, there)]
     assert [one.tolist() for one in costs] == [[0, GRAIN], [GRAIN, 0]]
     one, other = (law(cost, np.ones(2, dtype=np.int64), part * asked.scale) for cost in costs)
     largest = np.abs(np.log(one / other)).max()

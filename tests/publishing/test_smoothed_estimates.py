@@ -10,7 +10,7 @@ from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.readme import readme
-from hexveil.publishing.smoothed_estimates import crowds, groupings_of
+from hexveil.publishing.smoothed_estimates import effective_users, groupings_of
 from hexveil.publishing.table import released
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
@@ -192,7 +192,7 @@ def test_where_no_epsilon_would_do_it_is_said(book):
 
 def test_crowds_count_equal_parts():
     """Users of equal parts count one each; one with nearly all records counts alone."""
-    assert crowds(hv.Occupancy.from_dense([[5, 1], [5, 0], [5, 999]])) == pytest.approx(
+    assert effective_users(hv.Occupancy.from_dense([[5, 1], [5, 0], [5, 999]])) == pytest.approx(
         [3.0, 1.002], abs=1e-3
     )
 

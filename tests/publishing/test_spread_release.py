@@ -7,9 +7,10 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms import clipped_mean, clipped_variance, noise
+from hexveil.mechanisms import noise
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset
+from publishing import measuring
 from publishing.setting import dataset_of, hexagons
 from spread_blocks import spread_dataset
 
@@ -51,10 +52,9 @@ def test_the_whole_numbers_are_the_same(name, room):
     there = spread_dataset(whole, room)
     made = hv.plan(there, advise=False, **ASKED[name])
     here = replace(made, occupancy=whole.occupancy, facts=whole.public)
-    where = clipped_mean.lattice(made, SCALE)
-    for statistic in (clipped_mean.statistic, clipped_variance.statistic):
-        found = statistic(there, made, where)
-        np.testing.assert_array_equal(found, statistic(whole, here, where))
+    for statistic in (measuring.statistic, measuring.variance_statistic):
+        found = statistic(there, made)
+        np.testing.assert_array_equal(found, statistic(whole, here))
         assert found.dtype == np.int64
 
 
@@ -86,16 +86,14 @@ def test_constants_read_no_block(tmp_path):
     there = spread_dataset(records(), 30)
     made = hv.plan(there, advise=False, epsilon=2)
     nothing = np.zeros(8)
-    rows = replace(
-        made.allocation, contribution_cap=nothing.astype(np.int64), noise_scale_records=nothing
-    )
+    rows = replace(made.allocation, kept=nothing.astype(np.int64), noise_scale_records=nothing)
     store = vars(there.sums)["_store"]
-    store.asked.clear()
+    store.requested_epsilon.clear()
     shown = hv.release(
         there, replace(made, allocation=rows), ledger=ledger(tmp_path, "none"), accept_noise=True
     )
     assert shown.table["mean_raw"].to_pylist() == [5.0] * 8
-    assert "sums" not in {whole for whole, _ in store.asked}
+    assert "sums" not in {whole for whole, _ in store.requested_epsilon}
 
 
 def test_sums_show_nothing_and_are_not_fetched():
@@ -124,4 +122,4 @@ def test_dropped_pairs_are_refused():
     there = spread_dataset(whole, 30)
     plan = replace(made, occupancy=there.occupancy, facts=there.public)
     with pytest.raises(InputError, match="on one machine"):
-        clipped_mean.statistic(there, plan, clipped_mean.lattice(plan, SCALE))
+        measuring.statistic(there, plan)

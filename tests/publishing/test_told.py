@@ -11,9 +11,9 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms import two_stage_mean
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing import receipt
+from hexveil.planning import release_allocation
+from hexveil.publishing import pipeline, receipt
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.privacy_steps import STRATEGIES
@@ -57,17 +57,22 @@ def release(request, tmp_path_factory):
     plan = hv.plan(data, epsilon=EPSILON, clipping_range="two-stage", advise=False)
     folder = tmp_path_factory.mktemp(way)
     book = hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=2 * EPSILON)
-    ranges = two_stage_mean.ranges
+    real = pipeline.with_outputs
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(two_stage_mean, "_way", lambda *_: way)
+        patch.setattr(release_allocation, "select_release_strategy", lambda *_: way)
         patch.setattr(
-            two_stage_mean, "ranges", lambda *asked: kept.append(ranges(*asked)) or kept[-1]
+            pipeline, "with_outputs", lambda *given: kept.append(real(*given)) or kept[-1]
         )
         made = hv.release(data, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
         raw = hv.release(data, plan, ledger=book, accept_noise=True)
     made.write(folder / "map")
     return SimpleNamespace(
-        way=way, plan=plan, made=made, raw=raw, folder=folder / "map", found=kept[0]
+        way=way,
+        plan=plan,
+        made=made,
+        raw=raw,
+        folder=folder / "map",
+        found=kept[0].allocation.two_stage.outputs,
     )
 
 
@@ -208,7 +213,7 @@ def test_what_was_cut_off_is_in_no_bound(way, tmp_path, monkeypatch):
     data = dataset_of(counts, total, scale=ValueLattice.of((0, 1000), 1))
     much = 10 * EPSILON  # the interval is found as well as it can be
     plan = hv.plan(data, epsilon=much, clipping_range="two-stage", advise=False)
-    monkeypatch.setattr(two_stage_mean, "_way", lambda *_: way)
+    monkeypatch.setattr(release_allocation, "select_release_strategy", lambda *_: way)
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=much)
     table = hv.release(data, plan, ledger=book, accept_noise=True).table
     true = np.bincount(data.occupancy.cell, total) / USERS

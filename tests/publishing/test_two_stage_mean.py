@@ -16,7 +16,7 @@ from hypothesis import given
 import hexveil as hv
 from examples import examples
 from hexveil.base.errors import InputError, StorageError
-from hexveil.mechanisms import noise, range_quantiles, residual_radius, two_stage_mean
+from hexveil.mechanisms import map_quantiles, noise, weighted_mean
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION, widened
@@ -27,22 +27,33 @@ from hexveil.planning.clipping_range.strategies import (
 )
 from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
+from hexveil.publishing import pipeline
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.verification import verify
-from publishing.drawing import drawn
+from publishing.measuring import chosen_ends, costs, range_choice, residual_choice
 from publishing.setting import dataset_of
+from publishing.stepping import (
+    CENTRES as CENTRES_OF_CELLS,
+)
 from publishing.stepping import (
     COUNTS,
     STEPS,
+    check,
     classed,
+    drawn_numbers,
     filled,
+    found_by,
     handed,
     in_classes,
+    means,
     neighbours,
     numbers_of,
+    parts_of,
     planned,
+    ranges,
     taking,
     tiny,
+    user_means,
 )
 
 each_way = pytest.mark.parametrize("way", STRATEGIES)
@@ -73,8 +84,8 @@ def projected(number, low, high):
 
 def by_fractions(dataset, plan, numbers, centre):
     """Return what a way hands to the door, user by user, in fractions."""
-    occupancy, made = dataset.occupancy, two_stage_mean.parts_of(plan)
-    found = two_stage_mean.ranges(plan, numbers, dataset.public.lattice.span_quanta)
+    occupancy, made = dataset.occupancy, parts_of(plan)
+    found = ranges(plan, numbers, dataset.public.lattice.span_quanta)
     columns = occupancy.cell, occupancy.user, occupancy.n, dataset.sums.total
     rows = list(zip(*(one.tolist() for one in columns), strict=True))
     cells = [0] * occupancy.n_cells
@@ -125,9 +136,9 @@ MADE = {steps: in_classes(tiny(steps=steps)) for steps in (STEPS, 9)}
 def test_the_sensitivity_is_exact(way, user, base):
     """Over all neighbours: V (b - a) in the user's class, 2 W h in its cells, nothing elsewhere."""
     plan, data = MADE[STEPS], neighbours(user)
-    made, occupancy = two_stage_mean.parts_of(plan), plan.occupancy
+    made, occupancy = parts_of(plan), plan.occupancy
     numbers = numbers_of(plan, base, 1, way)
-    found = two_stage_mean.ranges(plan, numbers, STEPS)
+    found = ranges(plan, numbers, STEPS)
     values, _ = around_all(data, plan, numbers, way)
     moved = values.max(axis=1) - values.min(axis=1)
     own = np.flatnonzero(occupancy.user == user)
@@ -168,7 +179,7 @@ def test_nothing_leaves_but_through_the_noise_door(way, monkeypatch):
     stored = []
     for dataset in neighbours(0, 9)[::17]:
         with taking(way) if way else contextlib.nullcontext():
-            numbers = drawn(two_stage_mean.stages(dataset, plan))
+            numbers = drawn_numbers(dataset, plan)
         stored.append({name: one.tolist() for name, one in numbers.items()})
     assert len(stored) > 5
     assert all(one == stored[0] for one in stored)
@@ -192,20 +203,14 @@ def log_law(costs, scale):
 def found_ranges(data, plan):
     """Yield each outcome of interval and h, and the logarithm of its odds under each data set."""
     interval, steps = plan.allocation.clipping_range, plan.allocation.two_stage
-    asked = range_quantiles.ballot(plan.facts, interval.quantiles, interval.epsilon)
-    two = np.array(
-        [[log_law(c, asked.scale) for c in range_quantiles.costs(one, asked)] for one in data]
-    )
-    for i, j in itertools.product(range(asked.points.size), repeat=2):
-        base = range_quantiles.interval([i, j], asked, STEPS)
+    choice = range_choice(plan.facts, interval.quantiles, interval.epsilon)
+    two = np.array([[log_law(c, choice.scale) for c in costs(one, choice)] for one in data])
+    for i, j in itertools.product(range(choice.candidates.size), repeat=2):
+        base = chosen_ends(choice, [i, j])
         low, high = widened(base, STEPS, steps.widening)
-        measure = residual_radius.measure(
-            plan.occupancy, high - low, RESIDUAL_QUANTILE, steps.epsilon
-        )
-        inside = np.array(
-            [log_law(residual_radius.costs(one, measure), measure.scale) for one in data]
-        )
-        for k, half in enumerate(measure.points.tolist()):
+        residual = residual_choice(plan.occupancy, high - low, RESIDUAL_QUANTILE, steps.epsilon)
+        inside = np.array([log_law(*costs(one, residual), residual.scale) for one in data])
+        for k, half in enumerate(residual.candidates.quanta.tolist()):
             yield base, half, two[:, 0, i] + two[:, 1, j] + inside[:, k]
 
 
@@ -242,7 +247,7 @@ def test_all_that_a_user_can_lose_is_booked(user, epsilon):
 @each_user
 @pytest.mark.parametrize("noise", [1.0, 2.0**-7])
 def test_the_loss_is_that_of_the_most_expensive_way(user, noise):
-    """Interval, h, and the larger of both sums: by fractions, and by a hair more."""
+    """Range, h, and the larger of both sums: by fractions, and by a hair more."""
     plan = MADE[STEPS]
     plan = replace(
         plan,
@@ -250,7 +255,7 @@ def test_the_loss_is_that_of_the_most_expensive_way(user, noise):
             plan.allocation, two_stage=plan.allocation.two_stage.with_noise_scaled(noise)
         ),
     )
-    made, occupancy = two_stage_mean.parts_of(plan), plan.occupancy
+    made, occupancy = parts_of(plan), plan.occupancy
     steps, lost = made.steps, {"direct": Fraction(0)}
     own = steps.labels[user]
     share = Fraction(int(steps.cluster_weight[user]), int(steps.cluster_totals()[own]))
@@ -301,9 +306,9 @@ def most_by_noise(data, plan, numbers, way):
 def test_scales_are_rounded_up_and_no_further(way):
     """Each scale is the plan's noise times weights and width, over its part of the loss."""
     plan, (low, high), half = MADE[9], (2, 5), 2
-    made, occupancy = two_stage_mean.parts_of(plan), plan.occupancy
+    made, occupancy = parts_of(plan), plan.occupancy
     numbers = numbers_of(plan, (low, high), half, way)
-    found = two_stage_mean.ranges(plan, numbers, 9)
+    found = ranges(plan, numbers, 9)
     _, scales = handed(tiny(steps=9), plan, numbers)
     width, total = found.ends[1] - found.ends[0], made.interval.totals(occupancy)
     expected = {
@@ -333,13 +338,13 @@ def test_ranges_are_those_of_the_way():
     """It is h for users, h' for cells, one interval for direct; own means lie within the first."""
     plan, numbers = MADE[9], numbers_of(MADE[9], (2, 6), 2, "direct")
     interval, steps = plan.allocation.clipping_range, plan.allocation.two_stage
-    direct = two_stage_mean.ranges(plan, numbers, 9)
+    direct = ranges(plan, numbers, 9)
     assert direct.ends == widened((2, 6), 9, interval.widening)
     first = widened((2, 6), 9, steps.widening)
-    users = two_stage_mean.ranges(plan, numbers_of(plan, (2, 6), 2, "users"), 9)
+    users = ranges(plan, numbers_of(plan, (2, 6), 2, "users"), 9)
     assert (users.ends, users.half_width, users.residual_radius) == (first, 2, 2)
     assert first[0] <= users.user_mean_range[0] < users.user_mean_range[1] <= first[1]
-    cells = two_stage_mean.ranges(plan, numbers_of(plan, (2, 6), 2, "cells"), 9)
+    cells = ranges(plan, numbers_of(plan, (2, 6), 2, "cells"), 9)
     narrow = CELL_RESIDUAL_HALF_WIDTH_SD * within_cell_sd(first[1] - first[0], 2)
     assert (cells.ends, cells.half_width, cells.user_mean_range) == (first, round(narrow), None)
 
@@ -401,9 +406,9 @@ def test_a_replay_does_not_look_at_values(flock, book, monkeypatch):
     def looked(*_):
         raise AssertionError("a replay must not draw")
 
-    monkeypatch.setattr(residual_radius, "costs", looked)
-    monkeypatch.setattr(range_quantiles, "costs", looked)
-    monkeypatch.setattr(two_stage_mean, "noised", looked)
+    monkeypatch.setattr(map_quantiles.MapQuantiles, "measure", looked)
+    monkeypatch.setattr(weighted_mean.WeightedMean, "measure", looked)
+    monkeypatch.setattr(pipeline, "private_sums", looked)
     other = dataset_of(
         counts_of(dataset), 0, scale=dataset.public.lattice, cells=dataset.public.cells
     )
@@ -418,6 +423,13 @@ def counts_of(dataset):
     return dense
 
 
+def totals_of(shown):
+    """Return the sum of weights of each cell in the strategy that was taken."""
+    made = parts_of(shown)
+    taken = made.steps if made.steps.outputs.strategy == "users" else made.interval
+    return taken.totals(shown.occupancy)
+
+
 def noiseless(values, scales):
     """Return values as they are."""
     return values
@@ -430,9 +442,9 @@ def test_without_noise_it_is_what_the_way_says(flock, monkeypatch):
     facts, occupancy = dataset.public, dataset.occupancy
     for way in STRATEGIES:
         with taking(way):
-            numbers = drawn(two_stage_mean.stages(dataset, plan))
-        shown = two_stage_mean.found_by(plan, numbers, facts)
-        published = two_stage_mean.means(numbers, shown, facts.lattice)
+            numbers = drawn_numbers(dataset, plan)
+        shown = found_by(plan, numbers, facts)
+        published = means(numbers, shown, facts.lattice)
         pairs, weight = parts_by_floats(dataset, shown, numbers)
         expected = np.bincount(occupancy.cell, weights=weight * pairs)
         if way == "users":
@@ -442,13 +454,13 @@ def test_without_noise_it_is_what_the_way_says(flock, monkeypatch):
 
 def parts_by_floats(dataset, shown, numbers):
     """Return each pair's projected number in quanta, and its weight."""
-    occupancy, made = dataset.occupancy, two_stage_mean.parts_of(shown)
+    occupancy, made = dataset.occupancy, parts_of(shown)
     found, means = made.steps.outputs, dataset.sums.total / occupancy.n
     weight = made.interval.shares(occupancy)
     if found.strategy == "direct":
         return np.clip(means, *found.ends), weight
     if found.strategy == "cells":
-        centre = numbers[two_stage_mean.CENTRES][occupancy.cell]
+        centre = numbers[CENTRES_OF_CELLS][occupancy.cell]
         return np.clip(means, centre - found.half_width, centre + found.half_width), weight
     weight = made.steps.weight / made.steps.totals(occupancy)[occupancy.cell]
     away = means - own_of(dataset, found)[occupancy.user]
@@ -457,7 +469,7 @@ def parts_by_floats(dataset, shown, numbers):
 
 def own_of(dataset, found):
     """Return users' own means in whole quanta, projected."""
-    total, n = residual_radius.own_means(dataset)
+    total, n = user_means(dataset)
     return np.floor(np.clip(total / n, *found.user_mean_range))
 
 
@@ -594,12 +606,12 @@ def without(name, value):
 def test_what_would_not_have_the_stated_loss_is_refused(change, flock):
     """A class or a cell without weights or noise is refused."""
     dataset, plan = flock
-    two_stage_mean.check(plan, dataset.public.lattice)
+    check(plan, dataset.public.lattice)
     wrong = replace(
         plan, allocation=replace(plan.allocation, two_stage=change(plan.allocation.two_stage))
     )
     with pytest.raises(InputError, match="without weights or noise"):
-        two_stage_mean.check(wrong, dataset.public.lattice)
+        check(wrong, dataset.public.lattice)
 
 
 def test_what_does_not_fit_is_refused_before_it_is_booked(book):
@@ -608,7 +620,7 @@ def test_what_does_not_fit_is_refused_before_it_is_booked(book):
     with pytest.raises(InputError, match="does not fit whole numbers"):
         hv.release(dataset, planned(dataset, epsilon="0.001"), ledger=book, accept_noise=True)
     fine = planned(tiny())
-    two_stage_mean.check(fine, tiny().public.lattice)
+    check(fine, tiny().public.lattice)
     loud = replace(
         fine,
         allocation=replace(
@@ -659,10 +671,10 @@ def test_no_values_are_further_off_than_the_worst_bias(way, totals, low, width, 
     plan, dataset = MADE[9], tiny(totals, 9)
     centre = np.array(data.draw(st.lists(st.integers(0, 9), min_size=2, max_size=2)))
     numbers = numbers_of(plan, (low, min(low + width, 9)), half, way)
-    numbers[two_stage_mean.CENTRES] = centre
+    numbers[CENTRES_OF_CELLS] = centre
     numbers = filled(plan, numbers, handed(dataset, plan, numbers)[0])
-    shown = two_stage_mean.found_by(plan, numbers, dataset.public)
-    published = two_stage_mean.means(numbers, shown, dataset.public.lattice)
+    shown = found_by(plan, numbers, dataset.public)
+    published = means(numbers, shown, dataset.public.lattice)
     away = np.abs(published - truth_of(dataset, shown, numbers))
     assert (away <= shown.error_models["mean"].bias + 1e-6).all()
 
@@ -674,7 +686,7 @@ def test_where_no_distance_is_cut_it_is_about_the_plain_average(totals, low, wid
     plan, dataset = MADE[9], tiny(totals, 9)
     numbers = numbers_of(plan, (low, min(low + width, 9)), 9, "users")
     numbers = filled(plan, numbers, handed(dataset, plan, numbers)[0])
-    shown = two_stage_mean.found_by(plan, numbers, dataset.public)
+    shown = found_by(plan, numbers, dataset.public)
     occupancy = plan.occupancy
     sums = np.bincount(occupancy.cell, weights=dataset.sums.total)
     truth = truth_of(dataset, shown, numbers)
@@ -686,14 +698,14 @@ def test_the_worst_bias_is_nearly_reached(way):
     """Values at the ends, by the sign of what weights change, are off by a good part of it."""
     plan = MADE[9]
     numbers = numbers_of(plan, (0, 9), 9, way)
-    numbers[two_stage_mean.CENTRES][:] = 5
+    numbers[CENTRES_OF_CELLS][:] = 5
     largest = 0.0
     n = plan.occupancy.n
     for ends_of_pairs in itertools.product((0, 9), repeat=n.size):
         dataset = tiny(np.array(ends_of_pairs) * n, 9)
         full = filled(plan, numbers, handed(dataset, plan, numbers)[0])
-        shown = two_stage_mean.found_by(plan, full, dataset.public)
-        published = two_stage_mean.means(full, shown, dataset.public.lattice)
+        shown = found_by(plan, full, dataset.public)
+        published = means(full, shown, dataset.public.lattice)
         away = np.abs(published - truth_of(dataset, shown, full))
         largest = max(largest, (away / shown.error_models["mean"].bias).max())
     assert {"direct": 0.99, "cells": 0.6, "users": 0.3}[way] < largest <= 1 + 1e-6
@@ -717,17 +729,15 @@ def test_the_bound_holds_as_often_as_it_says(way, flock):
 
     def means_of(values):
         still = filled(plan, numbers, values)
-        return two_stage_mean.means(
-            still, two_stage_mean.found_by(plan, still, facts), facts.lattice
-        )
+        return means(still, found_by(plan, still, facts), facts.lattice)
 
     for _ in range(RUNS):
-        numbers[two_stage_mean.CENTRES] = rng.integers(250, 350, 3)
+        numbers[CENTRES_OF_CELLS] = rng.integers(250, 350, 3)
         values, scales = handed(dataset, plan, numbers)
         noisy = np.rint(values + rng.laplace(0.0, scales)).astype(np.int64)
         made = filled(plan, numbers, noisy)
-        shown = two_stage_mean.found_by(plan, made, facts)
-        published, exact = two_stage_mean.means(made, shown, facts.lattice), means_of(values)
+        shown = found_by(plan, made, facts)
+        published, exact = means(made, shown, facts.lattice), means_of(values)
         part = shown.error_models["mean"]
         truth = 0.1 * truth_of(dataset, shown, made)
         within.append(np.abs(published - truth) <= part.bound95)
@@ -743,11 +753,9 @@ def test_noise_is_what_the_plan_states(way, flock):
     dataset, plan = flock
     numbers = numbers_of(plan, (200, 400), 30, way)
     _, scales = handed(dataset, plan, numbers)
-    shown = two_stage_mean.found_by(
-        plan, filled(plan, numbers, np.zeros(scales.size, int)), dataset.public
-    )
-    made, cells = two_stage_mean.parts_of(shown), plan.occupancy.n_cells
-    second = scales[-cells:] / two_stage_mean._totals(shown)
+    shown = found_by(plan, filled(plan, numbers, np.zeros(scales.size, int)), dataset.public)
+    made, cells = parts_of(shown), plan.occupancy.n_cells
+    second = scales[-cells:] / totals_of(shown)
     if way == "users":
         first = scales[:-cells] / made.steps.cluster_totals()
         share = made.steps.clusters(plan.occupancy).share

@@ -14,13 +14,12 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.mechanisms import clipped_mean
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder, receipt
 from hexveil.publishing.manifest import manifest
-from hexveil.publishing.pipeline import _values
 from hexveil.publishing.table import released
 from hexveil.publishing.verification import verify
+from publishing import measuring
 from publishing.setting import dataset_of, plan_of
 
 LEDGER = {"entry": 7, "chain": "ab" * 32}
@@ -31,11 +30,10 @@ def write(dataset, place, *, statistics=("mean",), ledger=LEDGER):
     n_cells, kept = dataset.occupancy.n_cells, 0 if ledger is None else 1
     plan = plan_of(dataset, kept, 0.7, statistics=statistics, epsilon=Fraction(20))
     middle = (
-        clipped_mean.lattice(plan, dataset.public.lattice).steps
-        * dataset.occupancy.records_per_cell
+        measuring.lattice(plan, dataset.public.lattice).steps * dataset.occupancy.records_per_cell
     )
     numbers = {"mean": 7 * np.arange(n_cells) + 31 if kept else middle}
-    noisy = _values(numbers, plan, dataset.public.lattice)
+    noisy = measuring.values_of(numbers, plan, dataset.public.lattice)
     table = released(plan, dataset.public, noisy)
     said = manifest("buses", dataset.public, plan, "0" * 64, ledger)
     return folder.write(table, said, place)

@@ -14,13 +14,20 @@ from hypothesis import given
 
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
-from hexveil.mechanisms import noise, range_quantiles, weighted_mean
+from hexveil.mechanisms import noise, weighted_mean
+from hexveil.mechanisms.clipped_allocation import CELLS
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.pipeline import ENDS, _weighted_stages
-from hexveil.publishing.stages import CELLS
+from hexveil.planning.clipping_range.private_range import widened
 from hexveil.publishing.verification import verify
-from publishing.drawing import drawn, interval_of
+from publishing.drawing import executed, interval_of
+from publishing.measuring import (
+    chosen_ends,
+    costs,
+    range_choice,
+    weighted_scales,
+    weighted_statistic,
+)
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
@@ -68,8 +75,9 @@ def test_a_contribution_is_the_projected_mean_times_the_weight_rounded_down(
 def test_the_sensitivity_is_exact(user, interval):
     """Over all neighbours a user moves each cell by W (b - a), reached, and no other cell."""
     dataset = tiny()
-    weight = planned(dataset).allocation.clipping_range.weight
-    found = [weighted_mean.statistic(tiny(totals), weight, interval) for totals in neighbours(user)]
+    plan = planned(dataset)
+    weight = plan.allocation.clipping_range.weight
+    found = [weighted_statistic(tiny(totals), plan, interval) for totals in neighbours(user)]
     moved = np.max(found, axis=0) - np.min(found, axis=0)
     own = np.zeros(2, dtype=np.int64)
     rows = np.flatnonzero(dataset.occupancy.user == user)
@@ -86,23 +94,16 @@ def test_all_that_a_user_can_lose_is_booked(user):
     """
     plan = planned(tiny())
     interval, loss = plan.allocation.clipping_range, plan.losses()[user]
-    asked = range_quantiles.ballot(plan.facts, interval.quantiles, interval.epsilon)
+    asked = range_choice(plan.facts, interval.quantiles, interval.epsilon)
     data = [tiny(totals) for totals in neighbours(user)]
     laws = [
-        [
-            law(cost, np.ones(cost.size, dtype=np.int64), asked.scale)
-            for cost in range_quantiles.costs(one, asked)
-        ]
+        [law(cost, np.ones(cost.size, dtype=np.int64), asked.scale) for cost in costs(one, asked)]
         for one in data
     ]
     places = list(itertools.product(range(4), repeat=2))
-    chosen = {
-        place: range_quantiles.interval(list(place), asked, 3, interval.widening)
-        for place in places
-    }
+    chosen = {place: widened(chosen_ends(asked, place), 3, interval.widening) for place in places}
     numbers = {
-        pair: [weighted_mean.statistic(one, interval.weight, pair) for one in data]
-        for pair in set(chosen.values())
+        pair: [weighted_statistic(one, plan, pair) for one in data] for pair in set(chosen.values())
     }
     largest = 0.0
     for one, other in itertools.permutations(range(len(data)), 2):
@@ -110,7 +111,7 @@ def test_all_that_a_user_can_lose_is_booked(user):
             odds = math.log(laws[one][0][i] * laws[one][1][j])
             odds -= math.log(laws[other][0][i] * laws[other][1][j])
             away = np.abs(numbers[pair][one] - numbers[pair][other])
-            noise = (away / weighted_mean.scales(plan, pair[1] - pair[0])).sum()
+            noise = (away / weighted_scales(plan, pair[1] - pair[0])).sum()
             largest = max(largest, odds + noise)
     assert largest <= loss
     assert largest > 0.6 * loss
@@ -122,7 +123,7 @@ def test_scales_are_rounded_up_and_no_further():
     interval, noise = plan.allocation.clipping_range, plan.error_models["mean"].noise
     totals = interval.totals(plan.occupancy)
     for width in (1, 2, 3):
-        for scale, total, r in zip(weighted_mean.scales(plan, width), totals, noise, strict=True):
+        for scale, total, r in zip(weighted_scales(plan, width), totals, noise, strict=True):
             exact = Fraction(float(r)) * int(total) * width
             assert exact <= Fraction(float(scale)) <= exact * (1 + Fraction(1, 2**51))
 
@@ -201,10 +202,10 @@ def test_released_noise_has_the_planned_scale():
     plan = planned(dataset, epsilon=3)
     seen = []
     for _ in range(4000):
-        noisy = drawn(_weighted_stages(dataset, plan))
-        low, high = noisy[ENDS].tolist()
-        truth = weighted_mean.statistic(dataset, plan.allocation.clipping_range.weight, (low, high))
-        seen.append(float((noisy["mean"] - truth)[0] / weighted_mean.scales(plan, high - low)[0]))
+        allocation, outputs = executed(dataset, plan)
+        noisy, (low, high) = allocation.numbers(outputs), allocation.released_range(outputs)
+        truth = weighted_statistic(dataset, plan, (low, high))
+        seen.append(float((noisy["mean"] - truth)[0] / weighted_scales(plan, high - low)[0]))
     assert np.abs(seen).mean() == pytest.approx(1, abs=0.08)
     assert abs(np.mean(np.array(seen) > 0) - 0.5) < 0.04
 
@@ -240,8 +241,8 @@ def test_a_result_that_was_changed_is_noticed(stage, row, book):
     plan = planned(dataset)
     hv.release(dataset, plan, ledger=book, accept_noise=True)
     before = book.entries()[0]
-    assert list(before.stages) == [ENDS, CELLS]
-    assert before.stages[ENDS][0] != before.stages[ENDS][1]
+    assert list(before.stages) == ["interval", CELLS]
+    assert before.stages["interval"][0] != before.stages["interval"][1]
     of = f"(SELECT entry FROM hexveil_journal ORDER BY entry LIMIT 1 OFFSET {stage})"
     with contextlib.closing(sqlite3.connect(book.where)) as connection, connection:
         connection.execute(f"UPDATE hexveil_journal SET row = {row} WHERE entry IN {of}")

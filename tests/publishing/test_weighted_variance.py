@@ -15,14 +15,24 @@ import hexveil as hv
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise as noise_library
-from hexveil.mechanisms import range_quantiles, weighted_mean, weighted_variance
+from hexveil.mechanisms import weighted_variance
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.private_range import centre_and_radius
-from hexveil.publishing.pipeline import ENDS, _weighted_stages
+from hexveil.planning.clipping_range.private_range import centre_and_radius, widened
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
-from publishing.drawing import drawn, interval_of
+from publishing.drawing import executed, interval_of
+from publishing.measuring import (
+    check,
+    chosen_ends,
+    costs,
+    range_choice,
+    second_moments,
+    weighted_scales,
+    weighted_statistic,
+    weighted_variance_of,
+    weighted_variances,
+)
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 2], [0, 1]])
@@ -103,7 +113,7 @@ def test_the_sensitivity_is_exact(user, pair):
     """Over all neighbours a user moves each cell by 2^20 W, reached, and no other cell."""
     plan = planned(tiny())
     interval, occupancy = plan.allocation.clipping_range, plan.occupancy
-    found = [weighted_variance.statistic(one, interval, pair) for one in neighbours(user)]
+    found = [second_moments(one, plan, pair) for one in neighbours(user)]
     moved = np.max(found, axis=0) - np.min(found, axis=0)
     own = np.zeros(2, dtype=np.int64)
     rows = np.flatnonzero(occupancy.user == user)
@@ -122,30 +132,30 @@ def test_all_that_a_user_can_lose_is_booked(user, statistics):
     """
     plan = planned(tiny(), statistics=statistics)
     interval, loss = plan.allocation.clipping_range, plan.losses()[user]
-    asked = range_quantiles.ballot(plan.facts, interval.quantiles, interval.epsilon)
+    asked = range_choice(plan.facts, interval.quantiles, interval.epsilon)
     data = list(neighbours(user))
     odds = np.log(
         [
             [
                 law(cost, np.ones(cost.size, dtype=np.int64), asked.scale)
-                for cost in range_quantiles.costs(one, asked)
+                for cost in costs(one, asked)
             ]
             for one in data
         ]
     )
     largest = 0.0
     for i, j in itertools.product(range(4), repeat=2):
-        pair = range_quantiles.interval([i, j], asked, 3, interval.widening)
+        pair = widened(chosen_ends(asked, [i, j]), 3, interval.widening)
         chosen = odds[:, 0, i] + odds[:, 1, j]
         lost = chosen[:, None] - chosen[None, :]
         for numbers, scales in (
             (
-                [weighted_mean.statistic(one, interval.weight, pair) for one in data],
-                weighted_mean.scales(plan, pair[1] - pair[0]),
+                [weighted_statistic(one, plan, pair) for one in data],
+                weighted_scales(plan, pair[1] - pair[0]),
             ),
             (
-                [weighted_variance.statistic(one, interval, pair) for one in data],
-                weighted_variance.scales(plan),
+                [second_moments(one, plan, pair) for one in data],
+                weighted_variance_of(plan).scales,
             ),
         ):
             at = np.array(numbers) / scales
@@ -165,12 +175,12 @@ def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
     cost = 0.0
     for numbers, scales in (
         (
-            [weighted_mean.statistic(one, interval.weight, pair) for one in data],
-            weighted_mean.scales(plan, pair[1] - pair[0]),
+            [weighted_statistic(one, plan, pair) for one in data],
+            weighted_scales(plan, pair[1] - pair[0]),
         ),
         (
-            [weighted_variance.statistic(one, interval, pair) for one in data],
-            weighted_variance.scales(plan),
+            [second_moments(one, plan, pair) for one in data],
+            weighted_variance_of(plan).scales,
         ),
     ):
         cost += float((np.ptp(numbers, axis=0) / scales).sum())
@@ -183,7 +193,9 @@ def test_scales_are_rounded_up_and_no_further():
     """A pair's loss by its scale is at most its share over the noise, whatever the interval."""
     plan = planned(tiny())
     totals = plan.allocation.clipping_range.totals(plan.occupancy)
-    rows = zip(weighted_variance.scales(plan), totals, plan.allocation.variance_noise, strict=True)
+    rows = zip(
+        weighted_variance_of(plan).scales, totals, plan.allocation.variance_noise, strict=True
+    )
     for scale, total, noise in rows:
         exact = Fraction(float(noise)) * int(total) * GRAIN
         assert exact <= Fraction(float(scale)) <= exact * (1 + Fraction(1, 2**51))
@@ -353,14 +365,14 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
     interval = plan.allocation.clipping_range.with_ends(pair, scale.span_quanta)
     found = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
     noisy = {
-        "mean": weighted_mean.statistic(dataset, interval.weight, pair),
-        "variance": weighted_variance.statistic(dataset, interval, pair),
+        "mean": weighted_statistic(dataset, plan, pair),
+        "variance": second_moments(dataset, plan, pair),
     }
-    part = found.parts["variance"]
-    added = 2 * (weighted_mean.scales(found, pair[1] - pair[0]) / interval.totals(occupancy)) ** 2
+    part = found.error_models["variance"]
+    added = 2 * (weighted_scales(found, pair[1] - pair[0]) / interval.totals(occupancy)) ** 2
     p = occupancy.n / occupancy.records_per_cell[occupancy.cell]
     target = projected(dataset, found, pair, p)
-    shown = weighted_variance.variances(noisy, found)
+    shown = weighted_variances(noisy, found)
     assert part.noised.tolist() == (occupancy.records_per_cell > 1).tolist()
     assert not shown[~part.noised].any()
     slack = 1e-9 * (1 + added + part.unit)
@@ -413,14 +425,14 @@ def test_released_noise_has_the_planned_scale():
     plan = planned(dataset, epsilon=6)
     noise, signs, means = [], [], []
     for _ in range(1500):
-        noisy = drawn(_weighted_stages(dataset, plan))
-        pair = tuple(noisy[ENDS].tolist())
-        truth = weighted_variance.statistic(dataset, plan.allocation.clipping_range, pair)
-        z = float((noisy["variance"] - truth)[0] / weighted_variance.scales(plan)[0])
+        allocation, outputs = executed(dataset, plan)
+        noisy, pair = allocation.numbers(outputs), allocation.released_range(outputs)
+        truth = second_moments(dataset, plan, pair)
+        z = float((noisy["variance"] - truth)[0] / weighted_variance_of(plan).scales[0])
         noise.append(abs(z))
         signs.append(z > 0)
-        truth = weighted_mean.statistic(dataset, plan.allocation.clipping_range.weight, pair)
-        scale = weighted_mean.scales(plan, pair[1] - pair[0])
+        truth = weighted_statistic(dataset, plan, pair)
+        scale = weighted_scales(plan, pair[1] - pair[0])
         means.append(float((noisy["mean"] - truth)[0] / scale[0]))
     assert np.mean(noise) == pytest.approx(1, abs=0.14)
     assert abs(np.mean(signs) - 0.5) < 0.07
@@ -438,14 +450,14 @@ def test_noise_adds_no_bias():
     interval = plan.allocation.clipping_range.with_ends(pair, 60_000)
     found = replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
     exact = {
-        "mean": weighted_mean.statistic(dataset, interval.weight, pair),
-        "variance": weighted_variance.statistic(dataset, interval, pair),
+        "mean": weighted_statistic(dataset, plan, pair),
+        "variance": second_moments(dataset, plan, pair),
     }
-    scale = float(weighted_mean.scales(found, 20_000)[0])
+    scale = float(weighted_scales(found, 20_000)[0])
     # A Laplace law in parts of equal chance, each by its middle.
     tail = scale * np.log(4000 / (2 * np.arange(2000) + 1))
     seen = [
-        weighted_variance.variances({**exact, "mean": exact["mean"] + int(sign * e)}, found)[0]
+        weighted_variances({**exact, "mean": exact["mean"] + int(sign * e)}, found)[0]
         for e in tail
         for sign in (-1, 1)
     ]
@@ -478,4 +490,4 @@ def test_a_variance_without_noise_is_refused(book):
     plan = planned(dataset)
     quiet = replace(plan, allocation=replace(plan.allocation, variance_noise=np.zeros(2)))
     with pytest.raises(InputError, match="a variance without noise"):
-        weighted_variance.check(dataset, quiet)
+        check(dataset, quiet)

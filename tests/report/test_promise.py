@@ -20,7 +20,6 @@ from hypothesis import given
 
 import hexveil as hv
 from hexveil.cli import main
-from hexveil.mechanisms import clipped_mean
 from hexveil.model.public_metadata import UNITS, ValueLattice
 from hexveil.report.promise import (
     exact_counts,
@@ -29,6 +28,7 @@ from hexveil.report.promise import (
     probability_factor,
     promise,
 )
+from publishing import measuring
 from publishing.setting import dataset_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,8 +54,8 @@ def law_of(dataset, plan):
     With noise of scale R an outcome y has the probability (1 - q) / (1 + q) q^|y - number|, where
     ln q = -1 / R.
     """
-    where = clipped_mean.lattice(plan, dataset.public.lattice)
-    (number,) = clipped_mean.statistic(dataset, plan, where).tolist()
+    where = measuring.lattice(plan, dataset.public.lattice)
+    (number,) = measuring.statistic(dataset, plan, where).tolist()
     (scale,) = where.noise.tolist()
     return number, Fraction(scale)
 

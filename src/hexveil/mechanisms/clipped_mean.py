@@ -2,9 +2,8 @@
 
 For cell g with bounds [a, b] on the lattice (quanta above the lower bound of the records), let
 S = b - a. Let a user with m records have the sum s, and let k be what the plan keeps of them
-(`plan.mean_contributions`, at most m):
-the user's factor times min(m, t), in whole quanta, so that w = k S
-is a whole number. The user's contribution, in half quanta, is
+(`plan.mean_contributions`, at most m): the user's factor times min(m, t), in whole quanta, so that
+w = k S is a whole number. The user's contribution, in half quanta, is
 
     c = clip(2 s', S m - w, S m + w)  with  s' = clip(s - a m, 0, S m).
 
@@ -37,18 +36,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.pair_losses import contributed_records as kept_of
-from hexveil.accounting.pair_losses import user_losses as pair_losses
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import EstimateGrid
 from hexveil.mechanisms.noise import TAIL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Pairs
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning import Plan
-    from hexveil.records import Dataset
+    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
+    from hexveil.model.occupancy import Occupancy, Pairs
+
+    Bools = NDArray[np.bool_]
 
 ROOM = 2**61
 """Statistic and noise of a cell stay below this, half of what the noise door accepts."""
@@ -58,62 +59,37 @@ _HAIR = 1.0 + 2.0**-50
 
 
 @dataclass(frozen=True, eq=False)
-class Lattice:
-    """The public side of the statistic: where each cell's whole numbers stand.
+class CellLattice(ReadOnlyArrays):
+    """Where the integers of each cell stand. Public.
 
     Attributes
     ----------
-    lower, steps : ndarray of int, shape (n_cells,)
+    lower, width : ndarray of int64, shape (n_cells,)
         Lower bound and width of each cell, in quanta above the lower bound of the records.
-    noise : ndarray of float, shape (n_cells,)
-        R: noise scale in half quanta, rounded up; 0 where nothing is kept.
+    lower_value : ndarray of float, shape (n_cells,)
+        Lower bound in value units.
+    quantum : float
+        In value units.
     """
 
-    lower: NDArray[np.int64]
-    steps: NDArray[np.int64]
-    noise: NDArray[np.float64]
+    lower: Ints
+    width: Ints
+    lower_value: Floats
+    quantum: float
+
+    def in_units(self, quanta: Floats) -> Floats:
+        """Return numbers in value units, from quanta above each cell's lower bound."""
+        return np.asarray(self.lower_value + self.quantum * quanta, dtype=np.float64)
 
 
-def lattice(plan: Plan, scale: ValueLattice) -> Lattice:
-    """Return where the plan's cells stand on the lattice of the records.
-
-    Raises
-    ------
-    InputError
-        If a bound of the plan is off the lattice, a sum or its noise could leave 64 bits, or a
-        cell keeps records without noise.
-    """
-    _check_rows(plan)
-    _check_sums(plan, scale)
-    pairs, which = np.unique(np.stack([plan.lower, plan.upper], 1), axis=0, return_inverse=True)
-    ends = np.array(
-        [
-            [scale.to_quanta(low, "lower bound"), scale.to_quanta(high, "upper bound")]
-            for low, high in pairs.tolist()
-        ],
-        dtype=np.int64,
-    )[which.reshape(-1)]
-    steps = ends[:, 1] - ends[:, 0]
-    where = Lattice(ends[:, 0], steps, _noise(steps, plan.noise_scale_records))
-    _check_noise(plan, where)
-    return where
-
-
-def _noise(steps: NDArray[np.int64], noise_records: NDArray[np.float64]) -> NDArray[np.float64]:
+def laplace_scales(width: Ints, noise_records: Floats) -> Floats:
     """Return R of each cell, of few values (planning/optimizers/noise_quantization.py)."""
-    asked = list(zip(steps.tolist(), noise_records.tolist(), strict=True))
-    scale = {(s, r): round_up(2 * s * Fraction(r)) for s, r in set(asked)}
-    return np.array([scale[one] for one in asked], dtype=np.float64)
+    requested = list(zip(width.tolist(), noise_records.tolist(), strict=True))
+    scale = {(s, r): round_up(2 * s * Fraction(r)) for s, r in set(requested)}
+    return np.array([scale[cell] for cell in requested], dtype=np.float64)
 
 
-def live_cells(plan: Plan) -> NDArray[np.int64]:
-    """Return the numbers of the cells whose mean is noised; of the others no value is read."""
-    return np.flatnonzero(plan.noise_scale_records > 0)
-
-
-def half_widths(
-    kept: NDArray[np.float64], m: NDArray[np.int64], steps: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def half_widths(kept: Floats, m: Ints, width: Ints) -> Ints:
     """Return w of each pair: kept samples in whole quanta, at most all of them.
 
     Parameters
@@ -121,113 +97,124 @@ def half_widths(
     kept : ndarray of float, shape (n,)
         Samples kept of each pair, as the plan states them: whole, or whole in quanta up to
         rounding. What is not is rounded down, so that nothing exceeds what is booked.
-    m, steps : ndarray of int, shape (n,)
+    m, width : ndarray of int64, shape (n,)
         Records of the pair, and width of its cell's bounds in quanta.
     """
     samples = np.floor(kept)
-    quanta = np.floor(kept * steps * _HAIR).astype(np.int64)
-    width = np.where(samples == kept, samples.astype(np.int64) * steps, quanta)
-    return np.asarray(np.minimum(width, steps * m), dtype=np.int64)
+    quanta = np.floor(kept * width * _HAIR).astype(np.int64)
+    half = np.where(samples == kept, samples.astype(np.int64) * width, quanta)
+    return np.asarray(np.minimum(half, width * m), dtype=np.int64)
 
 
-def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]:
-    """Return y of every live cell, in half quanta. PRIVATE.
+@dataclass(frozen=True, eq=False)
+class ClippedMean(ReadOnlyArrays):
+    """The public side of clipped means.
 
-    Privacy
-    -------
-    It leaves only through the noise door. One user moves entry g by at most 2 w (module head).
-    The sums of cells without noise are not looked at.
+    Attributes
+    ----------
+    occupancy : Occupancy
+    lattice : CellLattice
+    noise : ndarray of float, shape (n_cells,)
+        R: noise scale in half quanta, rounded up; 0 where nothing is kept.
+    threshold : ndarray of int64, shape (n_cells,)
+        t: samples kept of a user.
+    kept_quanta : ndarray of float, shape (n_cells,)
+        Quanta in the bounds, of which whole ones are kept; zeros if parts may be.
+    factor : ndarray of float, shape (n_users,)
+    dropped : tuple of ndarray of bool, shape (n_pairs,)
+        Pairs of which nothing is kept, if any are.
+    error : ErrorModel
     """
-    rows = plan.allocation
-    cells = where.lower, where.steps, plan.noise_scale_records, *plan.caps_and_quanta("mean")
-    dropped = () if rows.suppressed_pairs is None else (rows.suppressed_pairs,)
-    return np.asarray(dataset.map_cells(_statistic, cells, (rows.contribution_factor,), dropped))
+
+    occupancy: Occupancy
+    lattice: CellLattice
+    noise: Floats
+    threshold: Ints
+    kept_quanta: Floats
+    factor: Floats
+    dropped: tuple[Bools, ...]
+    error: ErrorModel
+    name: str = "mean"
+
+    @property
+    def noised_cells(self) -> Ints:
+        """Numbers of the cells whose mean is noised; of the others no value is read."""
+        return np.flatnonzero(self.noise > 0)
+
+    @property
+    def scales(self) -> Floats:
+        """Noise scale of each noised cell."""
+        return self.noise[self.noised_cells]
+
+    @property
+    def constants(self) -> Ints:
+        """Integer of the middle of each cell's bounds."""
+        return np.asarray(self.lattice.width * self.occupancy.records_per_cell)
+
+    def measure(self, sums: PrivateSums) -> Ints:
+        """Return y of every noised cell, in half quanta, shape (batch, n_noised). PRIVATE.
+
+        Privacy
+        -------
+        It leaves only through the noise door. One user moves entry g by at most 2 w (module head).
+        The sums of cells without noise are not looked at.
+        """
+        lattice = self.lattice
+        cells = lattice.lower, lattice.width, self.noise, self.threshold, self.kept_quanta
+        return sums.map_cells(self.occupancy, _measure, cells, (self.factor,), self.dropped)
+
+    def estimates(self, noisy: Ints) -> Floats:
+        """Return the published mean of each cell from its noisy integer, in value units."""
+        total = 2 * self.occupancy.records_per_cell
+        whole, remainder = np.divmod(noisy, total)
+        return self.lattice.in_units(whole + remainder / total)
+
+    def grid(self) -> EstimateGrid:
+        """Return where published means can lie: it follows from bounds, quantum and counts."""
+        noised, lattice = self.noise > 0, self.lattice
+        middle = lattice.lower_value + self.error.unit / 2.0
+        step = lattice.quantum / (2.0 * self.occupancy.records_per_cell)
+        return EstimateGrid(
+            np.where(noised, lattice.lower_value, middle), np.where(noised, step, 0.0)
+        )
+
+    def check_room(self, epsilon: float) -> None:
+        """Refuse, from public facts, statistics and noise that could leave 64 bits.
+
+        Raises
+        ------
+        InputError
+        """
+        records = self.occupancy.records_per_cell
+        if not (2.0 * self.lattice.width * records + TAIL * self.noise < ROOM).all():
+            raise InputError(
+                f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
+                "ask for a larger epsilon or use a coarser quantum."
+            )
 
 
-def _statistic(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
+def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     pairs: Pairs,
-    total: NDArray[np.int64],
+    total: Ints,
     _squares: object,
-    lower: NDArray[np.int64],
-    steps: NDArray[np.int64],
-    noise: NDArray[np.float64],
-    threshold: NDArray[np.int64],
-    quanta: NDArray[np.float64],
-    factor: NDArray[np.float64],
-    *dropped: NDArray[np.bool_],
-) -> NDArray[np.int64]:
-    kept = kept_of(pairs, threshold, quanta, factor)
-    for off in dropped:
-        kept = np.where(off, 0.0, kept)
+    lower: Ints,
+    width: Ints,
+    noise: Floats,
+    threshold: Ints,
+    kept_quanta: Floats,
+    factor: Floats,
+    *dropped: Bools,
+) -> Ints:
+    kept = kept_of(pairs, threshold, kept_quanta, factor)
+    for pair_dropped in dropped:
+        kept = np.where(pair_dropped, 0.0, kept)
     rows = np.flatnonzero(noise[pairs.cell] > 0)
     cell, m = pairs.cell[rows], pairs.n[rows]
-    span = steps[cell]
-    inside = np.clip(total[rows] - lower[cell] * m, 0, span * m)
-    width = half_widths(kept[rows], m, span)
-    contribution = np.clip(2 * inside, span * m - width, span * m + width)
-    first = np.searchsorted(cell, np.flatnonzero(noise > 0))  # pairs are sorted, no cell is empty
-    if not first.size:
+    span = width[cell]
+    within = np.clip(total[rows] - lower[cell] * m, 0, span * m)
+    half = half_widths(kept[rows], m, span)
+    contribution = np.clip(2 * within, span * m - half, span * m + half)
+    start = np.searchsorted(cell, np.flatnonzero(noise > 0))  # pairs are sorted, no cell is empty
+    if not start.size:
         return np.zeros(0, dtype=np.int64)
-    return np.asarray(np.add.reduceat(contribution, first), dtype=np.int64)
-
-
-def losses(plan: Plan, where: Lattice) -> NDArray[np.float64]:
-    """Return each user's loss by all statistics of a plan without a private interval, rounded up.
-
-    The mean's noise is that which goes to the noise library (`Lattice.noise`); the variance's is
-    `variance.STEPS` on a lattice made from the plan's own noise (mechanisms/clipped_variance.py).
-    """
-    cells, users, dropped = plan.loss_parameters
-    given = cells._replace(noise=where.noise / (2.0 * where.steps))
-    return np.asarray(plan.occupancy.map_users(pair_losses, given, users, dropped))
-
-
-def means(noisy: NDArray[np.int64], plan: Plan, scale: ValueLattice) -> NDArray[np.float64]:
-    """Return the published mean of each cell from its noisy whole number, in value units."""
-    total = 2 * plan.occupancy.records_per_cell
-    whole, rest = np.divmod(noisy, total)
-    quantum = float(scale.quantum)
-    return np.asarray(plan.lower + quantum * (whole + rest / total), dtype=np.float64)
-
-
-def grid(plan: Plan, scale: ValueLattice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return where each cell's published means can lie: a start, and a step; of constants 0.
-
-    Public: it follows from bounds, quantum and counts.
-    """
-    live = plan.noise_scale_records > 0
-    middle = plan.lower + plan.span / 2.0
-    step = float(scale.quantum) / (2.0 * plan.occupancy.records_per_cell)
-    return np.where(live, plan.lower, middle), np.where(live, step, 0.0)
-
-
-def _check_rows(plan: Plan) -> None:
-    """Refuse rows under which the loss that the plan states would not hold."""
-    noise, kept = plan.noise_scale_records, plan.contribution_cap
-    if not (np.isfinite(noise) & np.where(kept > 0, noise > 0, noise >= 0)).all():
-        raise InputError("the plan has a cell that keeps records without noise; plan again.")
-    if (kept < 0).any() or (plan.allocation.variance_cap < 0).any():
-        raise InputError("the plan has a cell that keeps fewer than no records; plan again.")
-    parts = plan.allocation.contribution_factor * GRAIN
-    if not ((parts >= 0) & (parts <= GRAIN) & (parts == np.floor(parts))).all():
-        raise InputError(
-            "the plan has a factor that is not a multiple of 2^-30 from 0 to 1; plan again."
-        )
-
-
-def _check_sums(plan: Plan, scale: ValueLattice) -> None:
-    most = int(plan.occupancy.records_per_cell.max())
-    if 4 * scale.span_quanta * most >= ROOM:
-        raise InputError(
-            f"a cell of {most} records on a lattice of {scale.span_quanta} steps does not fit "
-            "whole numbers of 64 bits; use a coarser quantum."
-        )
-
-
-def _check_noise(plan: Plan, where: Lattice) -> None:
-    records = plan.occupancy.records_per_cell
-    if not (2.0 * where.steps * records + TAIL * where.noise < ROOM).all():
-        raise InputError(
-            f"noise for epsilon {float(plan.requested_epsilon):.3g} does not fit whole numbers "
-            "of 64 bits; ask for a larger epsilon or use a coarser quantum."
-        )
+    return np.asarray(np.add.reduceat(contribution, start), dtype=np.int64)

@@ -1,8 +1,8 @@
 """From private sums to one whole number per cell, for the variance.
 
 Let a cell have N samples and bounds of width U; distances are taken from the middle of the bounds.
-Of a user with m samples the plan keeps q = f min(m, t) (`plan.kept_variance`): each of its samples
-gets the weight q/m, and the weight m - q is put at the middle. The variance of all this is
+Of a user with m samples the plan keeps q = f min(m, t) (`plan.variance_contributions`): each of its
+samples gets the weight q/m, and the weight m - q is put at the middle. The variance of all this is
 
     V = A/N - (B/N)²,   A = Σ (q/m) Σ_j (x_j - middle)²,   B = Σ (q/m) Σ_j (x_j - middle).
 
@@ -35,6 +35,7 @@ public facts: no value causes an error.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -43,139 +44,168 @@ import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped_mean import GRAIN, ROOM
+from hexveil.mechanisms.contract import EstimateGrid
 from hexveil.mechanisms.noise import TAIL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.clipped_mean import Lattice
-    from hexveil.model.occupancy import Pairs
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning import Plan
-    from hexveil.records import Dataset
+    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.mechanisms.clipped_mean import Bools, CellLattice
+    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
+    from hexveil.model.occupancy import Occupancy, Pairs
 
 STEPS = 2**30
 """Lattice steps in one Laplace scale: the integer noise scale of every cell."""
+NO_SQUARES = (
+    "a variance needs sums of squares, which these records have not: give sum_sq with sums "
+    "made elsewhere, or read the records with a coarser quantum."
+)
 
 
-def live_cells(plan: Plan) -> NDArray[np.int64]:
-    """Return the numbers of the cells whose variance is noised; of the others no value is read."""
-    return np.flatnonzero(plan.allocation.variance_noise > 0)
+@dataclass(frozen=True, eq=False)
+class ClippedVariance(ReadOnlyArrays):
+    """The public side of clipped variances.
 
-
-def check(dataset: Dataset, plan: Plan, where: Lattice) -> None:
-    """Refuse, from public facts, variances that cannot be computed or noised.
-
-    Raises
-    ------
-    InputError
-        If a noised cell has bounds narrower than the records', there are no sums of squares, or
-        statistic and noise could leave 64 bits.
+    Attributes
+    ----------
+    occupancy : Occupancy
+    lattice : CellLattice
+    noise : ndarray of float, shape (n_cells,)
+        b for bounds of width 1; 0 where nothing is kept.
+    threshold : ndarray of int64, shape (n_cells,)
+        t: samples kept of a user.
+    factor : ndarray of float, shape (n_users,)
+    dropped : tuple of ndarray of bool, shape (n_pairs,)
+        Pairs of which nothing is kept, if any are.
+    error : ErrorModel
     """
-    if "variance" not in plan.error_models or plan.allocation.clipping_range is not None:
-        return  # under a private interval: mechanisms/weighted_variance.py
-    noise = plan.allocation.variance_noise
-    if not (np.isfinite(noise) & (noise >= 0)).all():
-        raise InputError("the plan has a variance whose noise is no number; plan again.")
-    live = live_cells(plan)
-    if not live.size:
-        return
-    _check_bounds(where, live, dataset.public.lattice)
-    if not dataset.has_squares:
-        raise InputError(
-            "a variance needs sums of squares, which these records have not: give sum_sq with sums "
-            "made elsewhere, or read the records with a coarser quantum."
+
+    occupancy: Occupancy
+    lattice: CellLattice
+    noise: Floats
+    threshold: Ints
+    factor: Floats
+    dropped: tuple[Bools, ...]
+    error: ErrorModel
+    name: str = "variance"
+
+    @property
+    def noised_cells(self) -> Ints:
+        """Numbers of the cells whose variance is noised; of the others no value is read."""
+        return np.flatnonzero(self.noise > 0)
+
+    @property
+    def scales(self) -> Floats:
+        """Noise scale of each noised cell: all are the same."""
+        return np.full(self.noised_cells.size, float(STEPS))
+
+    @property
+    def constants(self) -> Ints:
+        """Nothing: a cell without noise is published without an integer."""
+        return np.zeros(self.noise.size, dtype=np.int64)
+
+    def measure(self, sums: PrivateSums) -> Ints:
+        """Return Y of every noised cell, shape (batch, n_noised). PRIVATE.
+
+        Privacy
+        -------
+        It leaves only through the noise door. One user moves entry g by less than
+        2^30 (its sensitivity) / b + 1, by nothing if nothing of it is kept (module head). The sums
+        of cells without noise are not looked at.
+        """
+        cells = self.lattice.width, self.occupancy.records_per_cell, self.noise, self.threshold
+        return sums.map_cells(self.occupancy, _measure, cells, (self.factor,), self.dropped)
+
+    def estimates(self, noisy: Ints) -> Floats:
+        """Return the published variance of each cell from its noisy integer, squared units."""
+        error = self.error
+        shown = error.noise * (noisy / STEPS) + centring(error.clipped_share)
+        return np.asarray(
+            error.unit * np.where(error.noised, shown, error.constant_error), dtype=np.float64
         )
-    if not (Fraction(1) / (4 * Fraction(float(noise[live].min()))) + int(TAIL)) * STEPS < ROOM:
-        raise InputError(
-            f"variances at epsilon {float(plan.requested_epsilon):.3g} are finer than whole "
-            "numbers of 64 bits can say; ask for a smaller epsilon."
-        )
+
+    def grid(self) -> EstimateGrid:
+        """Return where published variances can lie: public, by bounds, noise and thresholds."""
+        error = self.error
+        start = np.where(error.noised, centring(error.clipped_share), error.constant_error)
+        return EstimateGrid(error.unit * start, error.unit * error.noise / STEPS)
+
+    def check(self, lattice_steps: int, epsilon: float, *, has_squares: bool) -> None:
+        """Refuse, from public facts, variances that cannot be computed or noised.
+
+        Raises
+        ------
+        InputError
+            If a noised cell has bounds narrower than the records', there are no sums of squares, or
+            statistic and noise could leave 64 bits.
+        """
+        if not (np.isfinite(self.noise) & (self.noise >= 0)).all():
+            raise InputError("the plan has a variance whose noise is no number; plan again.")
+        noised = self.noised_cells
+        if not noised.size:
+            return
+        self._check_bounds(lattice_steps)
+        if not has_squares:
+            raise InputError(NO_SQUARES)
+        smallest = Fraction(float(self.noise[noised].min()))
+        if not (Fraction(1) / (4 * smallest) + int(TAIL)) * STEPS < ROOM:
+            raise InputError(
+                f"variances at epsilon {epsilon:.3g} are finer than whole numbers of 64 bits can "
+                "say; ask for a smaller epsilon."
+            )
+
+    def _check_bounds(self, lattice_steps: int) -> None:
+        """Refuse narrower bounds: of squares of values clamped to them no sum is kept."""
+        lower, width = self.lattice.lower[self.noised_cells], self.lattice.width[self.noised_cells]
+        if (lower > 0).any() or (width < lattice_steps).any():
+            raise InputError(
+                "a variance needs the bounds that the records were read with; leave bounds out of "
+                "the plan, or read the records with the narrower bounds."
+            )
 
 
-def statistic(dataset: Dataset, plan: Plan, where: Lattice) -> NDArray[np.int64]:
-    """Return Y of every live cell. PRIVATE.
-
-    Privacy
-    -------
-    It leaves only through the noise door. One user moves entry g by less than
-    2^30 (its sensitivity) / b + 1, by nothing if nothing of it is kept (module head). The sums of
-    cells without noise are not looked at.
-    """
-    rows, occupancy = plan.allocation, plan.occupancy
-    cells = where.steps, occupancy.records_per_cell, rows.variance_noise, rows.variance_cap
-    dropped = () if rows.suppressed_pairs is None else (rows.suppressed_pairs,)
-    return np.asarray(dataset.map_cells(_statistic, cells, (rows.contribution_factor,), dropped))
-
-
-def _statistic(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
+def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     pairs: Pairs,
-    total: NDArray[np.int64],
-    squares: NDArray[np.int64],
-    steps: NDArray[np.int64],
-    records: NDArray[np.int64],
-    noise: NDArray[np.float64],
-    threshold: NDArray[np.int64],
-    factor: NDArray[np.float64],
-    *dropped: NDArray[np.bool_],
-) -> NDArray[np.int64]:
+    total: Ints,
+    squares: Ints,
+    width: Ints,
+    records: Ints,
+    noise: Floats,
+    threshold: Ints,
+    factor: Floats,
+    *dropped: Bools,
+) -> Ints:
     rows = np.flatnonzero(noise[pairs.cell] > 0)
     cell, n = pairs.cell[rows], pairs.n[rows]
     # Half quanta around the middle: 2 k - S. Their squares add up to S² m at most, which fits.
-    span = steps[cell]
+    span = width[cell]
     first = 2 * total[rows] - span * n
     second = 4 * (squares[rows] - span * total[rows]) + span**2 * n
     parts = (factor * GRAIN).astype(np.int64)[pairs.user[rows]]
-    for off in dropped:
-        parts = np.where(off[rows], 0, parts)
+    for pair_dropped in dropped:
+        parts = np.where(pair_dropped[rows], 0, parts)
     weight, divisor = _weights(np.minimum(n, threshold[cell]), n, parts)
     cells = _cell_sums(cell, divisor, weight * second, weight * first)
-    live = np.flatnonzero(noise > 0).tolist()
+    noised = np.flatnonzero(noise > 0).tolist()
     return np.array(
         [
-            _steps(sums, int(records[g]), int(steps[g]), Fraction(float(noise[g])))
-            for g, sums in zip(live, cells, strict=True)
+            _steps(sums, int(records[g]), int(width[g]), Fraction(float(noise[g])))
+            for g, sums in zip(noised, cells, strict=True)
         ],
         dtype=np.int64,
     )
 
 
-def variances(noisy: NDArray[np.int64], plan: Plan) -> NDArray[np.float64]:
-    """Return the published variance of each cell from its noisy whole number, squared units."""
-    part = plan.error_models["variance"]
-    shown = part.noise * (noisy / STEPS) + centring(part.clipped_share)
-    return np.asarray(
-        part.unit * np.where(part.noised, shown, part.constant_error), dtype=np.float64
-    )
-
-
-def grid(plan: Plan) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return where each cell's published variances can lie: a start, and a step; of constants 0.
-
-    Public: it follows from bounds, noise and what the plan keeps.
-    """
-    part = plan.error_models["variance"]
-    start = np.where(part.noised, centring(part.clipped_share), part.constant_error)
-    return part.unit * start, part.unit * part.noise / STEPS
-
-
-def centring(away: NDArray[np.float64]) -> NDArray[np.float64]:
+def centring(away: Floats) -> Floats:
     """Return what is added to a variance with a share at the middle, for bounds of width 1.
 
     d (1 - d) / 4 for d <= 1/2, else 1/8 - d (1 - d) / 4: the middle of the possible errors.
     """
     quarter = away * (1.0 - away) / 4.0
     return np.asarray(np.where(away <= 0.5, quarter, MAX_CONSTANT_ERROR["variance"] - quarter))
-
-
-def _check_bounds(where: Lattice, live: NDArray[np.int64], scale: ValueLattice) -> None:
-    """Refuse narrower bounds: of squares of values clamped to them no sum is kept."""
-    if (where.lower[live] > 0).any() or (where.steps[live] < scale.span_quanta).any():
-        raise InputError(
-            "a variance needs the bounds that the records were read with; leave bounds out of the "
-            "plan, or read the records with the narrower bounds."
-        )
 
 
 def _weights(

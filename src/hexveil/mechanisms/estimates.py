@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from hexveil.accounting.error_model import ErrorModel
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
@@ -68,7 +70,7 @@ class PredictedError:
         return columns if self.expected is None else columns | {"error": self.expected}
 
 
-StatisticError: TypeAlias = ProvenError | PredictedError
+StatisticError: TypeAlias = ProvenError | PredictedError | ErrorModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,14 +5,19 @@ Private arrays (`PrivateSums`, `Values`, `Scores`) show their shapes alone.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hexveil.base.errors import StorageError
 from hexveil.mechanisms.sensitivity_report import Ints
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Arrays, Occupancy, Pairs
 
 
 class Reading(Protocol):
@@ -51,6 +56,45 @@ class PrivateSums:
         if reading.key not in self._readings:
             self._readings[reading.key] = reading.values(self)
         return self._readings[reading.key]
+
+    def map_cells(
+        self,
+        occupancy: Occupancy,
+        work: Callable[..., Ints],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: Arrays = (),
+    ) -> Ints:
+        """Return what a function makes of all pairs, cell by cell, shape (batch, n). PRIVATE.
+
+        Pairs may lie in blocks elsewhere, where the function is sent.
+
+        Parameters
+        ----------
+        occupancy : Occupancy
+        work : callable
+            From `Pairs`, their sums, their sums of squares (or None) and the arrays, in this
+            order, to integers: see `Occupancy.map_cells`.
+        cells, users, pairs : sequence of ndarray
+            Arrays with an entry per cell, per user, and per pair.
+        """
+        others = len(cells) + len(users)
+
+        def with_sums(block: Pairs, *given: NDArray[Any]) -> Ints:
+            before, (total, *squares), after = (
+                given[:others],
+                given[others:given_sums],
+                given[given_sums:],
+            )
+            return work(block, total, squares[0] if squares else None, *before, *after)
+
+        kinds = [self.total] if self.squares is None else [self.total, self.squares]
+        given_sums = others + len(kinds)
+        rows = [
+            occupancy.map_cells(with_sums, cells, users, (*sums, *pairs))
+            for sums in zip(*kinds, strict=True)
+        ]
+        return np.stack(rows)
 
     def of_pairs(self, rows: slice) -> PrivateSums:
         """Return the sums of a run of pairs, such as those of one cell."""

@@ -23,28 +23,36 @@ of clipped user means; ERRATA 3 for the accounting.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped_mean import ROOM
+from hexveil.mechanisms.contract import (
+    DrawnRow,
+    EstimateGrid,
+    LaplaceNoise,
+    Separate,
+    Values,
+)
 from hexveil.mechanisms.noise import TAIL
-from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning import Plan
-    from hexveil.records import Dataset
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from hexveil.mechanisms.clipped_mean import CellLattice
+    from hexveil.mechanisms.contract import (
+        Floats,
+        Ints,
+        NoiseRequest,
+        Outputs,
+        PrivateSums,
+        SensitivityReport,
+    )
+    from hexveil.model.occupancy import Occupancy
 
 
 def contributions(total: Ints, n: Ints, weight: Ints, ends: tuple[int, int]) -> Ints:
@@ -52,39 +60,18 @@ def contributions(total: Ints, n: Ints, weight: Ints, ends: tuple[int, int]) -> 
 
     Examples
     --------
-    >>> whole = [np.array([one]) for one in (7, 2, 10)]
-    >>> contributions(*whole, (0, 100)), contributions(*whole, (0, 3))
+    >>> integers = [np.array([value]) for value in (7, 2, 10)]
+    >>> contributions(*integers, (0, 100)), contributions(*integers, (0, 3))
     (array([35]), array([30]))
     """
-    inside = np.clip(total, ends[0] * n, ends[1] * n)
-    whole, rest = np.divmod(inside, n)
-    return np.asarray(weight * whole + weight * rest // n, dtype=np.int64)
+    within = np.clip(total, ends[0] * n, ends[1] * n)
+    whole, remainder = np.divmod(within, n)
+    return np.asarray(weight * whole + weight * remainder // n, dtype=np.int64)
 
 
-def statistic(dataset: Dataset, weight: Ints, ends: tuple[int, int]) -> Ints:
-    """Return y of every cell. PRIVATE.
-
-    Privacy
-    -------
-    It leaves only through the noise door. One user moves entry g by at most W (b - a), which it
-    can (module head).
-    """
-    given = [dataset.sums.total, weight]
-    found = dataset.occupancy.map_cells(partial(_statistic, ends=ends), pairs=given)
-    return np.asarray(found, dtype=np.int64)
-
-
-def _statistic(pairs: Pairs, total: Ints, weight: Ints, *, ends: tuple[int, int]) -> Ints:
-    """Return y of some cells. PRIVATE."""
-    return np.add.reduceat(contributions(total, pairs.n, weight, ends), pairs.start[:-1])
-
-
-def scales(plan: Plan, width: int) -> Floats:
-    """Return R of each cell for an interval of `width` quanta: its noise, rounded up."""
-    return scales_of(plan.mean_noise, _totals(plan), width)
-
-
-def scales_of(noise: Floats, totals: Ints, width: int, part: Fraction = Fraction(1)) -> Floats:
+def laplace_scales(
+    noise: Floats, totals: Ints, width: int, share: Fraction = Fraction(1)
+) -> Floats:
     """Return R of each number: its noise for a width of 1 and all of the loss, rounded up.
 
     Parameters
@@ -94,72 +81,155 @@ def scales_of(noise: Floats, totals: Ints, width: int, part: Fraction = Fraction
         Sums of weights.
     width : int
         How far a weight of 1 can move the number.
-    part : Fraction
-        Part of the loss that goes here.
+    share : Fraction
+        Share of the loss that goes here.
     """
     exact = (
-        round_up(Fraction(float(r)) * int(total) * width / part)
+        round_up(Fraction(float(r)) * int(total) * width / share)
         for r, total in zip(noise, totals, strict=True)
     )
     return np.array(list(exact), dtype=np.float64)
 
 
-def losses(occupancy: Occupancy, weight: Ints, reach: int, scale: Floats) -> Floats:
-    """Return what each user loses by noise of a scale per cell: a pair moves it by W reach."""
-    terms = weight * float(reach) / scale[occupancy.cell]
-    lost = np.bincount(occupancy.user, weights=terms, minlength=occupancy.n_users)
-    return np.asarray(lost, dtype=np.float64)
+@dataclass(frozen=True, eq=False)
+class WeightedMean(ReadOnlyArrays):
+    """The public side of weighted means of user means, clipped to a range.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    weight : ndarray of int64, shape (n_pairs,)
+        W of each pair.
+    noise : ndarray of float, shape (n_cells,)
+        Laplace scale of each cell's mean for a range of width 1.
+    """
+
+    occupancy: Occupancy
+    weight: Ints
+    noise: Floats
+
+    @property
+    def totals(self) -> Ints:
+        """Sum of weights of each cell."""
+        return np.asarray(np.add.reduceat(self.weight, self.occupancy.start[:-1]))
+
+    def scales(self, width: int, share: Fraction = Fraction(1)) -> Floats:
+        """Return R of each cell for a range of `width` quanta: its noise, rounded up."""
+        return laplace_scales(self.noise, self.totals, width, share)
+
+    def sensitivity(self, width: int) -> Separate:
+        """Return that a pair moves its cell's number by W (b - a), exactly."""
+        return Separate(self.occupancy.user, self.occupancy.cell, self.weight * width)
+
+    def measure(self, sums: PrivateSums, ends: tuple[int, int], centre: Ints | None = None) -> Ints:
+        """Return y of every cell, shape (batch, n_cells). PRIVATE.
+
+        Privacy
+        -------
+        It leaves only through the noise door. One user moves entry g by at most W (b - a), which it
+        can (module head), if the centres are public or the user's own.
+
+        Parameters
+        ----------
+        sums : PrivateSums
+        ends : pair of int
+            The range, in quanta above the centre.
+        centre : ndarray of int64, shape (n_pairs,) or (batch, n_pairs), optional
+            Centre of each pair's range, in quanta above the lower bound of the records; else that
+            bound.
+        """
+        n = self.occupancy.n
+        total = sums.total if centre is None else sums.total - n * centre
+        each = contributions(total, n, self.weight, ends)
+        return np.asarray(np.add.reduceat(each, self.occupancy.start[:-1], axis=1))
+
+    def averages(self, noisy: Ints) -> Floats:
+        """Return noisy means in quanta above the centre."""
+        whole, remainder = np.divmod(noisy, self.totals)
+        return np.asarray(whole + remainder / self.totals)
+
+    def grid(self, lattice: CellLattice) -> EstimateGrid:
+        """Return where published means can lie."""
+        return EstimateGrid(lattice.lower_value.copy(), lattice.quantum / self.totals)
+
+    def check(self) -> None:
+        """Refuse weights or noise under which the stated loss would not hold.
+
+        Raises
+        ------
+        InputError
+            If a weight is below zero, or a cell has none or no noise.
+        """
+        check_weights(self.weight, self.totals, self.noise)
+
+    def check_room(self, width: int, epsilon: float, share: Fraction = Fraction(1)) -> None:
+        """Refuse, from public facts, statistics and noise that could leave 64 bits."""
+        check_room(self.totals, self.scales(width, share), width, epsilon)
 
 
-def means(noisy: Ints, plan: Plan, scale: ValueLattice) -> Floats:
-    """Return the published mean of each cell from its noisy whole number, in value units."""
-    total = _totals(plan)
-    whole, rest = np.divmod(noisy, total)
-    return np.asarray(plan.lower + float(scale.quantum) * (whole + rest / total), dtype=np.float64)
-
-
-def grid(plan: Plan, scale: ValueLattice) -> tuple[Floats, Floats]:
-    """Return where each cell's published means can lie: a start, and a step."""
-    return plan.lower.copy(), float(scale.quantum) / _totals(plan)
-
-
-def check(plan: Plan, scale: ValueLattice) -> None:
-    """Refuse, from public facts, weights under which the stated loss would not hold, or too large.
+def check_weights(weight: Ints, totals: Ints, noise: Floats) -> None:
+    """Refuse weights or noise under which the stated loss would not hold.
 
     Raises
     ------
     InputError
-        If a weight is below zero, a cell has none or no noise, the plan's bounds are not the
-        records', or contributions, statistic and noise could leave 64 bits.
+        If a weight is below zero, or a cell or cluster has none or no noise.
     """
-    interval = plan.allocation.clipping_range
-    if interval is None:
-        return
-    noise = plan.mean_noise
-    if (interval.weight < 0).any() or (_totals(plan) <= 0).any() or not (noise > 0).all():
-        raise InputError("the plan has a cell without weights or without noise; plan again.")
-    if (plan.lower != float(scale.lower)).any() or (plan.upper != float(scale.upper)).any():
+    if (weight < 0).any() or (totals <= 0).any() or not (noise > 0).all():
+        raise InputError("the plan has a cell or cluster without weights or noise; plan again.")
+
+
+def check_room(totals: Ints, scales: Floats, width: int, epsilon: float) -> None:
+    """Refuse, from public facts, statistics and noise that could leave 64 bits.
+
+    Raises
+    ------
+    InputError
+    """
+    if not (2.0 * width * totals + TAIL * scales < ROOM).all():
         raise InputError(
-            "a private interval is found within the bounds that the records were read with; leave "
-            "bounds out of the plan."
-        )
-    occupancy = plan.occupancy
-    if WEIGHT_RESOLUTION * np.bincount(occupancy.user, weights=occupancy.n).max() >= ROOM:
-        raise InputError(
-            "so many records of one user do not fit whole numbers of 64 bits with their weight; "
-            'ask for clipping_range "bounds".'
-        )
-    if plan.allocation.two_stage is not None:
-        return  # mechanisms/two_stage_mean.py looks at all its numbers
-    reach = 2.0 * scale.span_quanta * _totals(plan)
-    if not (reach + TAIL * scales(plan, scale.span_quanta) < ROOM).all():
-        raise InputError(
-            f"noise for epsilon {float(plan.requested_epsilon):.3g} does not fit whole numbers "
-            "of 64 bits; ask for a larger epsilon or use a coarser quantum."
+            f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
+            "ask for a larger epsilon or use a coarser quantum."
         )
 
 
-def _totals(plan: Plan) -> Ints:
-    interval = plan.allocation.clipping_range
-    assert interval is not None  # noqa: S101  only plans with weights come here
-    return interval.totals(plan.occupancy)
+@dataclass(frozen=True, eq=False)
+class WeightedSumStage(DrawnRow):
+    """Weighted sums of user means clipped to one public range.
+
+    Attributes
+    ----------
+    name : str
+    mean : WeightedMean
+    ends : pair of int
+        The range, in quanta above the lower bound of the records.
+    share : Fraction
+        Share of the cells' loss that goes here.
+    """
+
+    name: str
+    mean: WeightedMean
+    ends: tuple[int, int]
+    share: Fraction = Fraction(1)
+
+    @property
+    def entries(self) -> int:
+        """One integer per cell."""
+        return self.mean.noise.size
+
+    @property
+    def width(self) -> int:
+        """Width of the range."""
+        return self.ends[1] - self.ends[0]
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
+        """Return noise for the width of the range."""
+        return (LaplaceNoise(self.mean.scales(self.width, self.share)),)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return how far each user can move them."""
+        return (self.mean.sensitivity(self.width),)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the sums. PRIVATE."""
+        return (Values(self.mean.measure(sums, self.ends)),)

@@ -1,9 +1,9 @@
 """From private sums to one whole number per cell, for the variance under a private interval.
 
 Let the interval be [a, b] in quanta above the lower bound of the records, found privately or all of
-the bounds; c its middle, r the radius around it (planning/clipping_range/private_range.py,
-`centre_and_radius`): whole numbers, functions of a and b and of public facts. A pair with m records
-k_j has the second moment about c
+the bounds; c its middle, r the radius around it (`centre_and_radius` in
+planning/clipping_range/private_range.py): whole numbers, functions of a and b and of public facts.
+A pair with m records k_j has the second moment about c
 
     q = Σ (k_j - c)² = ss - 2 c s + m c²,
 
@@ -41,30 +41,26 @@ clipped user means, of squares; ERRATA 3 for the accounting.
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
-from hexveil.mechanisms import weighted_mean
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped_mean import ROOM
+from hexveil.mechanisms.clipped_variance import NO_SQUARES
+from hexveil.mechanisms.contract import EstimateGrid, Separate
 from hexveil.mechanisms.noise import TAIL
+from hexveil.mechanisms.weighted_mean import laplace_scales
 from hexveil.planning.clipping_range.private_range import centre_and_radius
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from fractions import Fraction
 
-    from numpy.typing import NDArray
-
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.records import Dataset
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
+    from hexveil.mechanisms.weighted_mean import WeightedMean
 
 BITS = 20
 """A second moment is counted in parts of 2^-20 of the squared radius."""
@@ -96,99 +92,91 @@ def contributions(sums: tuple[Ints, Ints, Ints], weight: Ints, middle: int, radi
     return np.asarray(weight * share, dtype=np.int64)
 
 
-def statistic(dataset: Dataset, interval: PrivateClippingRange, ends: tuple[int, int]) -> Ints:
-    """Return Y of every cell. PRIVATE.
+@dataclass(frozen=True, eq=False)
+class WeightedVariance(ReadOnlyArrays):
+    """The public side of variances about the middle of a private range.
 
-    Privacy
-    -------
-    It leaves only through the noise door. One user moves entry g by at most 2^20 W, which it can
-    (module head).
+    Attributes
+    ----------
+    mean : WeightedMean
+        The means of the same cells; weights are those of both.
+    noise : ndarray of float, shape (n_cells,)
+        Laplace scale of each second moment for a radius of 1; 0 in cells of one record.
+    radius : Fraction
+        Radius in halves of the range's width.
     """
-    occupancy, sums = dataset.occupancy, dataset.sums
-    assert sums.total_sq is not None  # noqa: S101  see check
-    middle, _, radius = centre_and_radius(
-        ends, dataset.public.lattice.span_quanta, interval.radius or Fraction(1)
-    )
-    three = occupancy.n, sums.total, sums.total_sq
-    each = contributions(three, _weights(occupancy, interval), middle, radius)
-    return np.asarray(np.add.reduceat(each, occupancy.start[:-1]), dtype=np.int64)
 
+    mean: WeightedMean
+    noise: Floats
+    radius: Fraction
 
-def _weights(occupancy: Occupancy, interval: PrivateClippingRange) -> Ints:
-    """Return W of each pair; 0 in cells of one record, whose variance is known."""
-    return np.where(has_single_record(occupancy)[occupancy.cell], 0, interval.weight)
+    @property
+    def weight(self) -> Ints:
+        """W of each pair; 0 in cells of one record, whose variance is known."""
+        occupancy = self.mean.occupancy
+        return np.where(has_single_record(occupancy)[occupancy.cell], 0, self.mean.weight)
 
+    @property
+    def scales(self) -> Floats:
+        """R of each cell, its noise rounded up: the same for every range.
 
-def losses(plan: Plan, interval: PrivateClippingRange) -> Floats:
-    """Return what each user loses by the noise of `scales`."""
-    occupancy = plan.occupancy
-    return weighted_mean.losses(occupancy, _weights(occupancy, interval), 2**BITS, scales(plan))
+        Noise of any scale is as good for a cell whose number is 0 whatever the values are.
+        """
+        scales = laplace_scales(self.noise, self.mean.totals, 2**BITS)
+        return np.where(self.noise > 0, scales, 1.0)
 
+    def sensitivity(self) -> Separate:
+        """Return that a pair moves its cell's number by 2^20 W, exactly."""
+        occupancy = self.mean.occupancy
+        return Separate(occupancy.user, occupancy.cell, self.weight * 2**BITS)
 
-def scales(plan: Plan) -> Floats:
-    """Return R of each cell, its noise rounded up: the same for every interval.
+    def measure(self, sums: PrivateSums, ends: tuple[int, int], lattice_steps: int) -> Ints:
+        """Return Y of every cell, shape (batch, n_cells). PRIVATE.
 
-    Noise of any scale is as good for a cell whose number is 0 whatever the values are.
-    """
-    found = weighted_mean.scales_of(plan.allocation.variance_noise, _totals(plan), 2**BITS)
-    return np.where(plan.error_models["variance"].noised, found, 1.0)
+        Privacy
+        -------
+        It leaves only through the noise door. One user moves entry g by at most 2^20 W, which it
+        can (module head).
+        """
+        occupancy = self.mean.occupancy
+        assert sums.squares is not None  # noqa: S101  see check
+        middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
+        each = contributions((occupancy.n, sums.total, sums.squares), self.weight, middle, radius)
+        return np.asarray(np.add.reduceat(each, occupancy.start[:-1], axis=1), dtype=np.int64)
 
+    def estimates(
+        self, noisy: Ints, noisy_mean: Ints, ends: tuple[int, int], lattice_steps: int
+    ) -> Floats:
+        """Return the published variance of each cell as a part of the squared radius."""
+        total = self.mean.totals
+        middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
+        second = noisy / (total * 2.0**BITS)
+        away = (noisy_mean - middle * total) / (total * float(radius))
+        b = self.mean.scales(ends[1] - ends[0]) / (total * float(radius))
+        rounded = np.round((second - away**2 + 2.0 * b**2) * SHOWN)
+        return np.where(self.noise > 0, rounded, 0.0)
 
-def variances(noisy: Mapping[str, Ints], plan: Plan) -> Floats:
-    """Return the published variance of each cell from its noisy whole numbers, squared units.
+    def grid(self, unit: Floats) -> EstimateGrid:
+        """Return where published variances can lie, for a squared radius in value units."""
+        step = np.where(self.noise > 0, unit / SHOWN, 0.0)
+        return EstimateGrid(np.zeros_like(step), step)
 
-    The plan is one with the interval that was found.
-    """
-    interval, total = plan.allocation.clipping_range, _totals(plan)
-    assert interval is not None  # noqa: S101  see _totals
-    assert interval.ends is not None  # noqa: S101  it was found
-    assert interval.span_quanta is not None  # noqa: S101  it was found
-    middle, _, radius = centre_and_radius(
-        interval.ends, interval.span_quanta, interval.radius or Fraction(1)
-    )
-    second = noisy["variance"] / (total * 2.0**BITS)
-    away = (noisy["mean"] - middle * total) / (total * float(radius))
-    b = weighted_mean.scales(plan, interval.ends[1] - interval.ends[0]) / (total * float(radius))
-    shown = np.where(
-        plan.error_models["variance"].noised, np.round((second - away**2 + 2.0 * b**2) * SHOWN), 0.0
-    )
-    return np.asarray(shown * grid(plan)[1], dtype=np.float64)
+    def check(self, epsilon: float, *, has_squares: bool) -> None:
+        """Refuse, from public facts, variances that cannot be computed or noised.
 
-
-def grid(plan: Plan) -> tuple[Floats, Floats]:
-    """Return where each cell's published variances can lie: a start, and a step."""
-    part = plan.error_models["variance"]
-    step = np.where(part.noised, part.unit / SHOWN, 0.0)
-    return np.zeros_like(step), step
-
-
-def check(dataset: Dataset, plan: Plan) -> None:
-    """Refuse, from public facts, variances that cannot be computed or noised.
-
-    Raises
-    ------
-    InputError
-        If a cell has no noise, there are no sums of squares, or statistic and noise could leave 64
-        bits.
-    """
-    if plan.allocation.clipping_range is None or "variance" not in plan.error_models:
-        return
-    noise = plan.allocation.variance_noise
-    if not (np.isfinite(noise) & ((noise > 0) ^ has_single_record(plan.occupancy))).all():
-        raise InputError("the plan has a variance without noise, or noise for one record's.")
-    if not dataset.has_squares:
-        raise InputError(
-            "a variance needs sums of squares, which these records have not: give sum_sq with sums "
-            "made elsewhere, or read the records with a coarser quantum."
-        )
-    if not (2.0**BITS * _totals(plan) + TAIL * scales(plan) < ROOM).all():
-        raise InputError(
-            f"noise of variances for epsilon {float(plan.requested_epsilon):.3g} does not fit "
-            "whole numbers of 64 bits; ask for a larger epsilon."
-        )
-
-
-def _totals(plan: Plan) -> Ints:
-    interval = plan.allocation.clipping_range
-    assert interval is not None  # noqa: S101  only plans with weights come here
-    return interval.totals(plan.occupancy)
+        Raises
+        ------
+        InputError
+            If a cell has no noise, there are no sums of squares, or statistic and noise could
+            leave 64 bits.
+        """
+        known = has_single_record(self.mean.occupancy)
+        if not (np.isfinite(self.noise) & ((self.noise > 0) ^ known)).all():
+            raise InputError("the plan has a variance without noise, or noise for one record's.")
+        if not has_squares:
+            raise InputError(NO_SQUARES)
+        if not (2.0**BITS * self.mean.totals + TAIL * self.scales < ROOM).all():
+            raise InputError(
+                f"noise of variances for epsilon {epsilon:.3g} does not fit whole numbers of "
+                "64 bits; ask for a larger epsilon."
+            )

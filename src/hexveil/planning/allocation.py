@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,30 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WithinBounds:
+    """Values are clipped to the public bounds alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateRange:
+    """User means are clipped to a range that a release finds privately."""
+
+    interval: PrivateClippingRange
+
+
+@dataclass(frozen=True, eq=False)
+class TwoStageRange:
+    """The same, and a second stage may clip residuals to a narrower range."""
+
+    interval: PrivateClippingRange
+    steps: TwoStagePlan
+
+
+Clipping: TypeAlias = WithinBounds | PrivateRange | TwoStageRange
+"""Kinds of plans, by what values are clipped to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +92,15 @@ class PlanAllocation(ReadOnlyArrays):
     bound_kind: str | None = None
     clipping_range: PrivateClippingRange | None = None
     two_stage: TwoStagePlan | None = None
+
+    @property
+    def clipping(self) -> Clipping:
+        """What values are clipped to: the kind of the plan."""
+        if self.clipping_range is None:
+            return WithinBounds()
+        if self.two_stage is None:
+            return PrivateRange(self.clipping_range)
+        return TwoStageRange(self.clipping_range, self.two_stage)
 
     def with_noise_scaled(self, times: float) -> PlanAllocation:
         """Return the same rows with noise larger by a factor, rounded up."""

@@ -24,8 +24,10 @@ import numpy as np
 
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms.weighted_variance import BITS
+from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range.private_range import centre_and_radius
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
+from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
+    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
@@ -78,30 +80,40 @@ def cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
     noisy : mapping of str to ndarray of int64
         The noisy whole numbers that the ledger stores.
     """
-    interval = plan.allocation.clipping_range
-    if interval is None:
-        return {}
-    mean = _mean(plan, interval, noisy["mean"])
-    made = {"mean": mean} if "mean" in plan.error_models else {}
+    match plan.allocation.clipping:
+        case WithinBounds():
+            return {}
+        case PrivateRange(interval):
+            mean = _in_range(plan, interval, noisy["mean"])
+        case TwoStageRange(interval, steps):
+            mean = _in_two_stages(plan, interval, steps, noisy["mean"])
+    cut = {"mean": mean} if "mean" in plan.error_models else {}
     if "variance" in plan.error_models:
-        made["variance"] = _variance(plan, interval, noisy["variance"], mean.either)
-    return made
+        cut["variance"] = _variance(plan, interval, noisy["variance"], mean.either)
+    return cut
 
 
-def _mean(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff:
-    steps = plan.allocation.two_stage
-    if steps is None or steps.outputs is None or steps.outputs.strategy == "direct":
-        number = noisy / interval.totals(plan.occupancy)
-        low, high = _interval_ends(interval)
-        found = _near(number, low, high, plan.mean_noise * (high - low))
-        return CutOff(found.below & (low > 0), found.above & (high < (interval.span_quanta or 0)))
-    half = steps.outputs.half_width
-    if steps.outputs.strategy == "users":
-        number = noisy / steps.totals(plan.occupancy)
-        return _near(number, -half, half, steps.noise * 2.0 * half)
+def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff:
+    """Return the cells whose mean is cut off by the range itself."""
     number = noisy / interval.totals(plan.occupancy)
-    found = _near(number, -half, half, plan.mean_noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * half)
-    return _within_bounds(found, steps.outputs)
+    low, high = _interval_ends(interval)
+    near = _near(number, low, high, plan.mean_noise * (high - low))
+    return CutOff(near.below & (low > 0), near.above & (high < (interval.span_quanta or 0)))
+
+
+def _in_two_stages(
+    plan: Plan, interval: PrivateClippingRange, steps: TwoStagePlan, noisy: Ints
+) -> CutOff:
+    """Return the cells whose mean is cut off by the range of the strategy's last stage."""
+    match steps.outputs:
+        case StageOutputs(strategy="users", half_width=half):
+            number = noisy / steps.totals(plan.occupancy)
+            return _near(number, -half, half, steps.noise * 2.0 * half)
+        case StageOutputs(strategy="cells", half_width=half) as found:
+            number = noisy / interval.totals(plan.occupancy)
+            scale = plan.mean_noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * half
+            return _within_bounds(_near(number, -half, half, scale), found)
+    return _in_range(plan, interval, noisy)
 
 
 def _interval_ends(interval: PrivateClippingRange) -> tuple[int, int]:
@@ -110,7 +122,7 @@ def _interval_ends(interval: PrivateClippingRange) -> tuple[int, int]:
 
 
 def _within_bounds(found: CutOff, steps: StageOutputs) -> CutOff:
-    """Return the cells without those whose range, around their centre, ends beyond the bounds."""
+    """Return the cells without those whose range around their centre ends beyond the bounds."""
     assert steps.centre is not None  # noqa: S101  the way `cells` has it
     return CutOff(
         found.below & (steps.centre - steps.half_width > 0),

@@ -17,15 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms import (
-    clipped_mean,
-    clipped_variance,
-    two_stage_mean,
-    weighted_mean,
-    weighted_variance,
-)
 from hexveil.model.cells import Cells
+from hexveil.planning.allocation import TwoStageRange
+from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 from hexveil.planning.goal import goal
+from hexveil.planning.release_allocation import grids_of
 from hexveil.publishing.privacy_steps import privacy_steps
 from hexveil.publishing.smoothed_estimates import statement as smoothing_statement
 from hexveil.report.promise import (
@@ -37,17 +33,13 @@ from hexveil.report.promise import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
+    from collections.abc import Mapping
 
     from hexveil.model.cells import Labels
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.planning.request import Request
     from hexveil.smoothing import Smoothed
-
-    Floats = NDArray[np.float64]
 
 SCHEMA_VERSION = 2
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
@@ -228,25 +220,20 @@ def _losses(plan: Plan) -> dict[str, Any]:
 
 def _centres(plan: Plan) -> dict[str, list[float]]:
     """Return the centres of residuals, under the strategy cell_residuals; in value units."""
-    outputs = None if plan.allocation.two_stage is None else plan.allocation.two_stage.outputs
-    if outputs is None or outputs.centre is None:
-        return {}
-    return {"centre": (plan.lower + plan.span * (outputs.centre / outputs.span_quanta)).tolist()}
+    match plan.allocation.clipping:
+        case TwoStageRange(steps=steps):
+            match steps.outputs:
+                case StageOutputs(
+                    strategy="cells", centre=np.ndarray() as centre, span_quanta=width
+                ):
+                    return {"centre": (plan.lower + plan.span * (centre / width)).tolist()}
+    return {}
 
 
 def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
     """Return the plan of each cell, with an entry for each noised statistic."""
     thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
-    has_no_range = plan.allocation.clipping_range is None
-    means, squares = (
-        (clipped_mean, clipped_variance) if has_no_range else (weighted_mean, weighted_variance)
-    )
-    grids: dict[str, Callable[[], tuple[Floats, Floats]]] = {
-        "mean": lambda: (means if plan.allocation.two_stage is None else two_stage_mean).grid(
-            plan, facts.lattice
-        ),
-        "variance": lambda: squares.grid(plan),
-    }
+    grids = grids_of(plan, facts.lattice)
     columns_by_statistic = [
         _centres(plan)
         | {
@@ -255,11 +242,10 @@ def _cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
             "scale": statistic.scale.tolist(),
             "bias": statistic.bias.tolist(),
             "bound95": statistic.bound95.tolist(),
-            "grid_start": start.tolist(),
-            "grid_step": step.tolist(),
+            "grid_start": grids[name].start.tolist(),
+            "grid_step": grids[name].step.tolist(),
         }
         for name, statistic in plan.error_models.items()
-        for start, step in [grids[name]()]
     ]
     rows = zip(facts.cells.names(), plan.lower.tolist(), plan.upper.tolist(), strict=True)
     return [

@@ -7,27 +7,21 @@ import importlib.util
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hexveil.base.errors import InputError
 from hexveil.ledger import Ledger, hash_losses
-from hexveil.mechanisms import (
-    clipped_mean,
-    clipped_variance,
-    range_quantiles,
-    two_stage_mean,
-    weighted_mean,
-    weighted_variance,
-)
+from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, replay
+from hexveil.mechanisms.noise import VettedNoise
 from hexveil.planning import Plan
 from hexveil.planning.feasibility.advice import advice
+from hexveil.planning.release_allocation import allocation_of, check_allocation, with_outputs
 from hexveil.planning.serialization import encoding
 from hexveil.publishing import folder as folders
 from hexveil.publishing.cut_off import cut_off
+from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import fingerprint, manifest, request_of
 from hexveil.publishing.pinned_unit import unit_of
+from hexveil.publishing.private_sums import private_sums
 from hexveil.publishing.smoothed_estimates import groupings_of, smoothed
-from hexveil.publishing.stages import CELLS, Drawing, Replay, Stage, execute, noised
 from hexveil.publishing.table import cells_cut_off, check_labels, released, shown_columns
 from hexveil.records.dataset import Dataset
 
@@ -36,18 +30,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-    from numpy.typing import NDArray
 
-    from hexveil.mechanisms.clipped_mean import Lattice
-    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.publishing.stages import Draw, Stages, Whole
-
-    Floats = NDArray[np.float64]
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.release_allocation import ReleaseAllocation
 
 SHOWN_ROWS = 20
 SMOOTHED = "smoothed"
-ENDS = "interval"
-"""Name of the ends of a private interval among the noisy numbers."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,31 +182,32 @@ def release(
     Privacy
     -------
     Neighbours, sensitivity and loss: mechanisms/clipped_mean.py for means,
-    mechanisms/clipped_variance.py for variances; mechanisms/range_quantiles.py, weighted.py and
-    moments.py under a private interval. The losses booked are those of each unit, rounded up; the
-    largest is the release's `epsilon`. They are computed again from the arrays that go to the noise
-    library, and compared with what was booked. Noise is drawn after the booking is committed, by
-    `noise.secure` alone. The result of each private stage is stored before the next is computed,
-    nothing is drawn twice under one booking, and only what the ledger stored is shown.
+    mechanisms/clipped_variance.py for variances; mechanisms/map_quantiles.py, weighted_mean.py,
+    weighted_variance.py and two_stage_mean.py in a private clipping range. The losses booked are
+    those of each unit, rounded up; the largest is the release's `epsilon`. They are computed again
+    from the scales that go to the noise library, and compared with what was booked. Noise is drawn
+    after the booking is committed, by mechanisms/noise.py alone. The result of each private stage
+    is stored before the next is computed, nothing is drawn twice under one booking, and only what
+    the ledger stored is shown.
     """
     book = _checked(dataset, plan, ledger, estimates)
     request = request_of(book.dataset, dataset.public, plan)
     name = fingerprint(request)
     known = book.find(name)
+    plan = _with_booked(dataset, plan, book)
+    allocation = allocation_of(plan, dataset.public.lattice)
     if known is not None and known.complete:
-        plan = _with_booked(dataset, plan, book)
-        noisy, replayed = execute(_stages(dataset, plan), Replay(known.stages)), True
+        outputs, replayed = replay(allocation, rows_of(known.stages)), True
     else:
-        plan = _with_booked(dataset, plan, book)
-        _check_plan_numbers(dataset, plan, accept_noise=accept_noise)
-        plan, noisy, replayed = _drawn(dataset, plan, book, request)
-    place = _place(book, name)
-    shown = _found(plan, noisy, dataset.public)
-    values = _values(noisy, shown, dataset.public.lattice)
+        _check_request(dataset, plan, allocation, accept_noise=accept_noise)
+        plan, allocation, outputs, replayed = _drawn(dataset, plan, allocation, book, request)
+    shown = with_outputs(plan, allocation, outputs)
+    values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
     smooth = smoothed(shown, dataset.public, values) if SMOOTHED in estimates else {}
-    cut = cut_off(shown, noisy)
+    cut = cut_off(shown, allocation.numbers(outputs))
     table = released(shown, dataset.public, values, smooth, cut)
     counted = cells_cut_off(table, plan.statistics if cut else ())
+    place = _place(book, name)
     return Release(
         table,
         manifest(book.dataset, dataset.public, shown, name, place, smooth, counted),
@@ -260,19 +249,25 @@ def _with_booked(dataset: Dataset, plan: Plan, book: Ledger) -> Plan:
 
 
 def _drawn(
-    dataset: Dataset, plan: Plan, book: Ledger, request: dict[str, str]
-) -> tuple[Plan, Whole, bool]:
-    """Return a request's booked plan, its noisy whole numbers, and whether another drew them.
+    dataset: Dataset,
+    plan: Plan,
+    allocation: ReleaseAllocation,
+    book: Ledger,
+    request: dict[str, str],
+) -> tuple[Plan, ReleaseAllocation, Outputs, bool]:
+    """Return a request's booked plan, its outputs, and whether another process drew them.
 
-    One process at a time is here, so that whoever waits gets what was drawn.
+    One process at a time is here, so that whoever waits gets what was drawn. Where no value is
+    read nothing is booked.
     """
-    if not any(part.noised.any() for part in plan.error_models.values()):
-        return plan, _constants(plan, clipped_mean.lattice(plan, dataset.public.lattice)), False
+    if allocation.next_stage(Outputs()) is DONE:
+        return plan, allocation, Outputs(), False
     assert dataset.units is not None  # noqa: S101  checked at the start
     units, name = dataset.units, fingerprint(request)
     with book.drawing():
         plan = _with_booked(dataset, plan, book)
-        booked = plan.losses()
+        allocation = allocation_of(plan, dataset.public.lattice)
+        booked = allocation.losses()
         booking = book.reserve(
             name,
             hash_losses(
@@ -283,14 +278,17 @@ def _drawn(
             plan=book.plan_of(name) or encoding.encode(plan),
         )
         if booking.complete:
-            return plan, execute(_stages(dataset, plan), Replay(booking.stages)), True
-        journal = Drawing(book, name, booked, int(plan.occupancy.cells_per_user.max()))
-        noisy = execute(_stages(dataset, plan), journal)
+            return plan, allocation, replay(allocation, rows_of(booking.stages)), True
+        journal = LedgerJournal(book, name)
+        # The vetted door is made here and nowhere else: no caller can give a release another one.
+        outputs = execute(allocation, private_sums(dataset), VettedNoise(), journal, Meter(booked))
         book.complete(name)
-    return plan, noisy, False
+    return plan, allocation, outputs, False
 
 
-def _check_plan_numbers(dataset: Dataset, plan: Plan, *, accept_noise: bool) -> None:
+def _check_request(
+    dataset: Dataset, plan: Plan, allocation: ReleaseAllocation, *, accept_noise: bool
+) -> None:
     """Refuse, from public facts, what cannot be computed or noised, or says nothing.
 
     Raises
@@ -298,12 +296,7 @@ def _check_plan_numbers(dataset: Dataset, plan: Plan, *, accept_noise: bool) -> 
     InputError
         See `release`.
     """
-    scale = dataset.public.lattice
-    where = clipped_mean.lattice(plan, scale)
-    clipped_variance.check(dataset, plan, where)
-    weighted_mean.check(plan, scale)
-    weighted_variance.check(dataset, plan)
-    two_stage_mean.check(plan, scale)
+    check_allocation(allocation, plan, dataset.public.lattice, has_squares=dataset.has_squares)
     if not (accept_noise or plan.support.beats_constant):
         raise InputError(
             f"nothing was spent: {advice(plan).text.removesuffix('.')}; accept_noise=True releases "
@@ -317,109 +310,6 @@ def _place(book: Ledger, name: str) -> dict[str, Any] | None:
     if booking is None or not booking.complete:
         return None
     return {"entry": booking.entry, "chain": booking.chain}
-
-
-def _constants(plan: Plan, where: Lattice) -> Whole:
-    """Return the whole numbers of cells without noise: the middle; variances have none."""
-    none = np.zeros(plan.occupancy.n_cells, dtype=np.int64)
-    middle = where.steps * plan.occupancy.records_per_cell
-    return {name: middle.copy() if name == "mean" else none.copy() for name in plan.error_models}
-
-
-def _stages(dataset: Dataset, plan: Plan) -> Stages:
-    """Return the private stages of a plan."""
-    if plan.allocation.two_stage is not None:
-        return two_stage_mean.stages(dataset, plan)
-    if plan.allocation.clipping_range is not None:
-        return _weighted_stages(dataset, plan)
-    return _clipped_stages(dataset, plan)
-
-
-def _clipped_stages(dataset: Dataset, plan: Plan) -> Stages:
-    """Yield the one stage of clipped means and variances; cells without noise are not read."""
-    where = clipped_mean.lattice(plan, dataset.public.lattice)
-    noisy = _constants(plan, where)
-    cells, scales = {}, {}
-    if "mean" in noisy:
-        cells["mean"] = clipped_mean.live_cells(plan)
-        scales["mean"] = where.noise[cells["mean"]]
-    if "variance" in noisy:
-        cells["variance"] = clipped_variance.live_cells(plan)
-        scales["variance"] = np.full(cells["variance"].size, float(clipped_variance.STEPS))
-    numbers = {"mean": clipped_mean.statistic, "variance": clipped_variance.statistic}
-
-    def measure() -> Draw:
-        live = [numbers[name](dataset, plan, where) for name in cells if cells[name].size]
-        return noised(np.concatenate(live), np.concatenate(list(scales.values())))
-
-    size = sum(live.size for live in cells.values())
-    drawn = yield Stage(CELLS, size, lambda: clipped_mean.losses(plan, where), measure)
-    ends_of = np.cumsum([live.size for live in cells.values()])[:-1]
-    for (name, live), own in zip(cells.items(), np.split(drawn, ends_of), strict=True):
-        noisy[name][live] = own
-    return noisy
-
-
-def _weighted_stages(dataset: Dataset, plan: Plan) -> Stages:
-    """Yield the choice of the interval, then weighted sums of user means, and of squares."""
-    interval, facts, occupancy = plan.allocation.clipping_range, dataset.public, plan.occupancy
-    assert interval is not None  # noqa: S101  see _stages
-    asked = range_quantiles.ballot(facts, interval.quantiles, interval.epsilon)
-    found = yield two_stage_mean.range_stage(dataset, asked)
-    chosen = range_quantiles.interval(found, asked, facts.lattice.span_quanta, interval.widening)
-    width = chosen[1] - chosen[0]
-    scales = {"mean": weighted_mean.scales(plan, width)}
-    if "variance" in plan.error_models:
-        scales["variance"] = weighted_variance.scales(plan)
-
-    def lost() -> Floats:
-        by_mean = weighted_mean.losses(occupancy, interval.weight, width, scales["mean"])
-        return (
-            by_mean + weighted_variance.losses(plan, interval) if "variance" in scales else by_mean
-        )
-
-    def measure() -> Draw:
-        numbers = [weighted_mean.statistic(dataset, interval.weight, chosen)]
-        if "variance" in scales:
-            numbers.append(weighted_variance.statistic(dataset, interval, chosen))
-        return noised(np.concatenate(numbers), np.concatenate(list(scales.values())))
-
-    size = sum(one.size for one in scales.values())
-    drawn = yield Stage(CELLS, size, lost, measure)
-    noisy = dict(zip(scales, np.split(drawn, len(scales)), strict=True))
-    return {ENDS: np.array(chosen, dtype=np.int64), **noisy}
-
-
-def _found(plan: Plan, noisy: Whole, facts: PublicMetadata) -> Plan:
-    """Return the plan with what its private stages chose."""
-    interval = plan.allocation.clipping_range
-    if interval is None:
-        return plan
-    if plan.allocation.two_stage is not None:
-        return two_stage_mean.found_by(plan, noisy, facts)
-    low, high = map(int, noisy[ENDS])
-    rows = replace(
-        plan.allocation, clipping_range=interval.with_ends((low, high), facts.lattice.span_quanta)
-    )
-    return replace(plan, allocation=rows)
-
-
-def _values(noisy: Whole, plan: Plan, scale: ValueLattice) -> dict[str, NDArray[np.float64]]:
-    """Return each noised statistic as published, in its own units, from its noisy numbers."""
-    made = {
-        "mean": lambda: clipped_mean.means(noisy["mean"], plan, scale),
-        "variance": lambda: clipped_variance.variances(noisy["variance"], plan),
-    }
-    if plan.allocation.clipping_range is not None:
-        made = {
-            "mean": lambda: (
-                weighted_mean.means(noisy["mean"], plan, scale)
-                if plan.allocation.two_stage is None
-                else two_stage_mean.means(noisy, plan, scale)
-            ),
-            "variance": lambda: weighted_variance.variances(noisy, plan),
-        }
-    return {name: made[name]() for name in plan.error_models}
 
 
 def _checked(

@@ -15,12 +15,14 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
+from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range.private_range import to_value_units
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 
 if TYPE_CHECKING:
     from hexveil.planning import Plan
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
 STRATEGIES = {"direct": "single_stage", "users": "user_residuals", "cells": "cell_residuals"}
@@ -29,37 +31,34 @@ STRATEGIES = {"direct": "single_stage", "users": "user_residuals", "cells": "cel
 
 def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
     """Return each step that looks at values, what it costs the most exposed user, and its part."""
-    interval, spent = plan.allocation.clipping_range, plan.epsilon
-    found: list[dict[str, Any]] = []
+    spent = plan.epsilon
     if not spent:
-        return found
-    first = Fraction(0) if interval is None else interval.epsilon
-    if interval is not None:
-        found.append(
-            {
-                "step": "clipping_range",
-                "epsilon": decimal_text(first),
-                "share": float(first / spent),
-                "quantiles": [decimal_text(one) for one in interval.quantiles],
-            }
-            | _interval(plan)
-            | _squares(plan)
-        )
-    if plan.allocation.two_stage is not None:
-        return found + _further(plan, plan.allocation.two_stage, spent - first)
-    return [*found, _step("cells", spent - first, spent) | _split(plan)]
+        return []
+    match plan.allocation.clipping:
+        case WithinBounds():
+            return [_step("cells", spent, spent)]
+        case PrivateRange(interval):
+            ends = interval.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
+            range_step = _range_step(plan, interval, interval.widening, ends)
+            cells = _step("cells", spent - interval.epsilon, spent)
+            return [range_step | _radius(plan, interval), cells | _split(plan)]
+        case TwoStageRange(interval, steps):
+            return _two_stage_steps(plan, interval, steps)
 
 
-def _interval(plan: Plan) -> dict[str, Any]:
-    """Return the interval that was used, and how it was stretched; the ways have their own."""
-    interval, steps = plan.allocation.clipping_range, plan.allocation.two_stage
-    assert interval is not None  # noqa: S101  asked for such plans alone
-    stretch = interval.widening
-    low, high = interval.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
-    if steps is not None and steps.outputs is not None:
-        stretch = stretch if steps.outputs.strategy == "direct" else steps.widening
-        low, high = _in_units(plan, steps.outputs.ends, steps.outputs.span_quanta)
-    return {"widening": decimal_text(stretch), "lower": low, "upper": high}
+def _range_step(
+    plan: Plan, interval: PrivateClippingRange, stretch: Fraction, ends: tuple[float, float]
+) -> dict[str, Any]:
+    """Return the choice of the range, and the range that was used."""
+    return {
+        "step": "clipping_range",
+        "epsilon": decimal_text(interval.epsilon),
+        "share": float(interval.epsilon / plan.epsilon),
+        "quantiles": [decimal_text(quantile) for quantile in interval.quantiles],
+        "widening": decimal_text(stretch),
+        "lower": ends[0],
+        "upper": ends[1],
+    }
 
 
 def _in_units(plan: Plan, ends: tuple[int, int], steps: int) -> tuple[float, float]:
@@ -69,29 +68,34 @@ def _in_units(plan: Plan, ends: tuple[int, int], steps: int) -> tuple[float, flo
     return low, high
 
 
-def _further(plan: Plan, steps: TwoStagePlan, left: Fraction) -> list[dict[str, Any]]:
-    """Return the steps after the interval: h, what the way begins with, and the cells."""
+def _two_stage_steps(
+    plan: Plan, interval: PrivateClippingRange, steps: TwoStagePlan
+) -> list[dict[str, Any]]:
+    """Return the choices of range and h, what the strategy begins with, and the cells."""
     found, spent = steps.outputs, plan.epsilon
     assert found is not None  # noqa: S101  a manifest is of a release
     unit = float(plan.span[0]) / found.span_quanta
+    stretch = interval.widening if found.strategy == "direct" else steps.widening
+    ends = _in_units(plan, found.ends, found.span_quanta)
+    first = _range_step(plan, interval, stretch, ends)
     inside = _step("residual_scale", steps.epsilon, spent) | {
         "quantile": decimal_text(RESIDUAL_QUANTILE),
         "half_width": unit * found.residual_radius,
         "strategy": STRATEGIES[found.strategy],
     }
-    rest = left - steps.epsilon
+    rest = spent - interval.epsilon - steps.epsilon
     if found.strategy == "direct":
-        return [inside, _step("cells", rest, spent)]
+        return [first, inside, _step("cells", rest, spent)]
     narrow = {"half_width": unit * found.half_width}
     if found.strategy == "cells":
-        first, last = (_step(*one, spent) for one in _coarse(rest))
-        return [inside, first, last | narrow]
+        means, last = (_step(*one, spent) for one in _coarse(rest))
+        return [first, inside, means, last | narrow]
     in_classes, in_cells = (Fraction(float(one.max())) for one in steps.losses(plan.occupancy))
     assert found.user_mean_range is not None  # noqa: S101  the way `users` has it
     low, high = _in_units(plan, found.user_mean_range, found.span_quanta)
     many = {"n_clusters": int(steps.cluster_noise.size), "lower": low, "upper": high}
     classes = _step("user_clusters", in_classes, spent) | many
-    return [inside, classes, _step("cells", in_cells, spent) | narrow]
+    return [first, inside, classes, _step("cells", in_cells, spent) | narrow]
 
 
 def _coarse(rest: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:
@@ -104,18 +108,16 @@ def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:
     return {"step": name, "epsilon": decimal_text(up), "share": float(epsilon / spent)}
 
 
-def _squares(plan: Plan) -> dict[str, Any]:
+def _radius(plan: Plan, interval: PrivateClippingRange) -> dict[str, Any]:
     """Return the radius within which squares are kept, in value units, where there are any."""
-    interval = plan.allocation.clipping_range
-    if interval is None or interval.radius is None:
+    if "variance" not in plan.error_models:
         return {}
     return {"radius": float(plan.span[0]) * interval.half_width_and_radius()[1]}
 
 
 def _split(plan: Plan) -> dict[str, Any]:
     """Return the part of what the cells cost that finds their means, asked for or not."""
-    interval = plan.allocation.clipping_range
-    if interval is None or interval.radius is None:
+    if "variance" not in plan.error_models:
         return {}
     mean, square = plan.mean_noise, plan.allocation.variance_noise
     # Of one record the variance is known, and all goes to the mean.

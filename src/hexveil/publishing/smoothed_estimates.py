@@ -15,9 +15,12 @@ import numpy as np
 from hexveil import smoothing
 from hexveil.accounting import pair_losses
 from hexveil.accounting.error_model import WeightedMeanErrorModel
-from hexveil.mechanisms import two_stage_mean
+from hexveil.planning.allocation import PrivateRange, TwoStageRange
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, half_width_sd, user_mean_prior
+from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
+from hexveil.planning.release_allocation import released_strategy
 from hexveil.publishing.privacy_steps import STRATEGIES
+from hexveil.publishing.smoothing_input import smoothing_input
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing.shrinkage import OWN_DEVIATION
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.smoothing import ClippingRange, RandomEffect, Smoothed
 
     Floats = NDArray[np.float64]
@@ -47,18 +51,18 @@ def smoothed(plan: Plan, facts: PublicMetadata, noisy: Mapping[str, Floats]) -> 
     InputError
         If there is one cell only.
     """
-    size = crowds(plan.occupancy)
+    size = effective_users(plan.occupancy)
     groupings = (*groupings_of(facts.cells), *smoothing.group_user_counts(size))
     return {name: _of(plan, name, numbers, groupings, size) for name, numbers in noisy.items()}
 
 
-def crowds(occupancy: Occupancy) -> Floats:
+def effective_users(occupancy: Occupancy) -> Floats:
     """Return the users of each cell, as many as would have its records in equal parts: 1 / Σ p².
 
     Examples
     --------
     >>> from hexveil.model.occupancy import Occupancy
-    >>> crowds(Occupancy.from_dense([[1, 8], [1, 1], [1, 1]])).round(2)
+    >>> effective_users(Occupancy.from_dense([[1, 8], [1, 1], [1, 1]])).round(2)
     array([3.  , 1.52])
     """
     return np.asarray(
@@ -81,7 +85,7 @@ def statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]
             "model": render_sentence(
                 "smoothing.txt",
                 "model",
-                strategy=STRATEGIES.get(two_stage_mean.way(plan) or "", ""),
+                strategy=STRATEGIES.get(released_strategy(plan), ""),
                 smoothed=bool(one.deviations),
                 effects=[effect for effect in one.deviations if effect != OWN_DEVIATION],
                 left_out=one.left_out,
@@ -111,10 +115,13 @@ def _of(
     part, mean = plan.error_models[name], name == "mean"
     typical, cut = _hidden(plan, part) if isinstance(part, WeightedMeanErrorModel) else (None, None)
     begin, scale = noisy, part.scale
-    if two_stage_mean.narrowed(plan):
-        start = two_stage_mean.start(plan, noisy)
-        begin, scale = start.number, start.scale
-        typical = np.hypot(NORMAL * start.off, start.shared)
+    match part, plan.allocation.clipping:
+        case WeightedMeanErrorModel(), TwoStageRange(
+            _, TwoStagePlan(outputs=StageOutputs(strategy="users" | "cells") as ranges)
+        ) as clipping:
+            start = smoothing_input(plan, clipping, ranges, part, noisy)
+            begin, scale = start.number, start.scale
+            typical = np.hypot(NORMAL * start.expected_bias, start.shared_sd)
     found = smoothing.smooth(
         begin,
         scale,
@@ -138,25 +145,29 @@ def _of(
 
 def _hidden(plan: Plan, part: WeightedMeanErrorModel) -> tuple[Floats, ClippingRange | None]:
     """Return the likely size of the bias under an interval, and where it cut users' averages."""
-    interval = plan.allocation.clipping_range
     likely = NORMAL * part.unit * part.expected_bias
-    if part.name != "mean" or interval is None or interval.ends is None:
+    if part.name != "mean" or released_strategy(plan) in {"users", "cells"}:
         return likely, None
-    if two_stage_mean.narrowed(plan):
-        return likely, None
+    match plan.allocation.clipping:
+        case PrivateRange(interval) | TwoStageRange(interval, _) if interval.ends:
+            return _range_bias(plan, part, interval, interval.ends)
+    return likely, None
+
+
+def _range_bias(
+    plan: Plan, part: WeightedMeanErrorModel, interval: PrivateClippingRange, ends: tuple[int, int]
+) -> tuple[Floats, ClippingRange | None]:
+    """Return the same for means that were clipped to a released range alone."""
     quantile, stretch = interval.quantiles[0], interval.widening
     beyond = half_width_sd(quantile, stretch)
     width, span = part.unit[0], float(plan.span[0])
     weights = NORMAL * np.sqrt(np.maximum(part.expected_bias**2 - interval.clipping_error**2, 0.0))
-    if interval.ends == (
-        0,
-        interval.span_quanta,
-    ):  # nothing was cut, and the prior says how wide it is
+    if ends == (0, interval.span_quanta):  # nothing was cut, and the prior says how wide it is
         return weights * min(width, 2.0 * beyond * PRIOR_SD * span), None
     low, high = interval.ends_in_units(float(plan.lower[0]), span)
     cut = smoothing.ClippingRange(
-        low if interval.ends[0] > 0 else -math.inf,
-        high if interval.ends[1] != interval.span_quanta else math.inf,
+        low if ends[0] > 0 else -math.inf,
+        high if ends[1] != interval.span_quanta else math.inf,
         width * user_mean_prior(beyond).within_cell_sd,
     )
     one_way = smoothing.skewness_bias(float(quantile), float(stretch))

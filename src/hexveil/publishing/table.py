@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms import two_stage_mean
+from hexveil.planning.allocation import WithinBounds
+from hexveil.planning.release_allocation import released_strategy
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, squared
 
@@ -235,12 +236,15 @@ def released(
 
 def _words(plan: Plan, *, smoothed: bool) -> dict[str, str]:
     """Return what each column holds, under this plan."""
-    way = two_stage_mean.way(plan)
-    told = COLUMNS if plan.allocation.clipping_range is None else COLUMNS | UNDER_INTERVAL
-    told = told | BY_WAY.get(way, {})
+    strategy, clipped = (
+        released_strategy(plan),
+        not isinstance(plan.allocation.clipping, WithinBounds),
+    )
+    told = COLUMNS | UNDER_INTERVAL if clipped else COLUMNS
+    told = told | BY_WAY.get(strategy, {})
     if smoothed:
-        told = told | BY_MODEL | BY_MODEL_AND_WAY.get(way, {})
-    if plan.allocation.clipping_range is None:
+        told = told | BY_MODEL | BY_MODEL_AND_WAY.get(strategy, {})
+    if not clipped:
         return told
     ends = [name for name in told if name.endswith(("_low", "_high"))]
     return told | {name: f"{told[name]}; {BEYOND}" for name in ends}

@@ -99,7 +99,8 @@ def main(master, folder, group, other, when):
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     import hexveil as hv  # noqa: PLC0415  slow to import
-    from hexveil.mechanisms import clipped_mean  # noqa: PLC0415
+    from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415
+    from hexveil.publishing.private_sums import private_sums  # noqa: PLC0415
 
     warnings.simplefilter("ignore", FutureWarning)  # of pandas 3, which hexveil does not use
     builder = SparkSession.builder.master(master)
@@ -118,13 +119,13 @@ def main(master, folder, group, other, when):
         killer.freeze()
     shown = hv.release(dataset, plan, ledger=book, accept_noise=True)
     again = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    where = clipped_mean.lattice(plan, dataset.public.lattice)
+    (mean,) = allocation_of(plan, dataset.public.lattice).stage.statistics
     found = {
         "killed while tasks ran": killer.tasks,
         "kind": type(dataset.occupancy).__name__,
         "records": dataset.occupancy.records_per_cell.tolist(),
         "losses": plan.losses().tolist(),
-        "statistic": clipped_mean.statistic(dataset, plan, where).tolist(),
+        "statistic": mean.measure(private_sums(dataset))[0].tolist(),
         "noisy": shown.table["mean_noisy"].to_pylist(),
         "again": again.table["mean_noisy"].to_pylist(),
         "replayed": [shown.replayed, again.replayed],

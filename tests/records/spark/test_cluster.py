@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hexveil.mechanisms import clipped_mean
+from publishing import measuring
 from records.spark import cluster_job
 
 START = 90
@@ -117,7 +117,7 @@ def test_a_worker_killed_in_mid_job_changes_nothing(when, records, tmp_path):
 
     here = cluster_job.read(records)
     plan = cluster_job.planned(here)
-    statistic = clipped_mean.statistic(here, plan, clipped_mean.lattice(plan, here.public.lattice))
+    statistic = measuring.statistic(here, plan)
     assert found["records"] == here.occupancy.records_per_cell.tolist()
     np.testing.assert_array_equal(found["losses"], plan.losses())
     assert found["statistic"] == statistic.tolist()

@@ -3,7 +3,7 @@
 The interval of planning/clipping_range/private_range.py is as wide as user means differ. Most of
 that may be between users, each alike in all its cells, or most within users. One more private step
 says which: the half width h that holds 80% of the distances of (cell, user) means from the user's
-own mean, each user who was in two cells or more counted once (mechanisms/residual_radius.py). Then
+own mean, each user who was in two cells or more counted once (mechanisms/map_quantiles.py). Then
 the release goes one of three ways, the one of least predicted error. All three are planned before
 any value is read.
 

@@ -1,0 +1,202 @@
+"""Releases of clipped statistics: one stage, in which every cell's mean and variance is noised.
+
+Proofs: mechanisms/clipped_mean.py and mechanisms/clipped_variance.py. A cell without noise
+publishes a constant and its values are not read; without any noised cell there is no stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hexveil.accounting import pair_losses
+from hexveil.mechanisms.clipped_variance import STEPS
+from hexveil.mechanisms.contract import (
+    DONE,
+    Decoded,
+    DrawnRow,
+    LaplaceNoise,
+    NoisyMax,
+    StageReport,
+    Values,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.accounting.pair_losses import LossParameters
+    from hexveil.mechanisms.contract import (
+        EstimateGrid,
+        Floats,
+        Ints,
+        NoiseRequest,
+        Outputs,
+        PrivateSums,
+        SensitivityReport,
+    )
+    from hexveil.model.occupancy import Occupancy
+
+CELLS = "cells"
+"""Name of the stage in which the cells' own numbers are drawn: the last of every release."""
+
+
+class ClippedStatistic(Protocol):
+    """One statistic of every cell: `ClippedMean` or `ClippedVariance`."""
+
+    @property
+    def name(self) -> str:
+        """Statistic: "mean" or "variance"."""
+
+    @property
+    def noised_cells(self) -> Ints:
+        """Numbers of the cells that are noised; of the others no value is read."""
+
+    @property
+    def scales(self) -> Floats:
+        """Noise scale of each noised cell."""
+
+    @property
+    def constants(self) -> Ints:
+        """Integer of each cell that is published without noise."""
+
+    @property
+    def error(self) -> ErrorModel:
+        """Error model of the estimates."""
+
+    def measure(self, sums: PrivateSums) -> Ints:
+        """Return the integer of each noised cell, shape (batch, n_noised). PRIVATE."""
+
+    def estimates(self, noisy: Ints) -> Floats:
+        """Return the published numbers, in value units, from the integers of all cells."""
+
+    def grid(self) -> EstimateGrid:
+        """Return where published numbers can lie."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedSensitivity:
+    """Privacy loss of each user by the noise of clipped statistics, computed in blocks of pairs.
+
+    The formula is the one that was booked (accounting/pair_losses.py), with the scales that go to
+    the noise source in place of the planned ones. Mean and variance of a cell have a joint bound.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    charges : LossParameters
+        As planned.
+    users, dropped : tuples of ndarray
+        Factors of users, and pairs of which nothing is kept.
+    width : ndarray of int64, shape (n_cells,)
+        Width of each cell's bounds in quanta.
+    mean_cells, variance_cells : ndarray of int64
+        Cells of the entries of the request, means first.
+    """
+
+    occupancy: Occupancy
+    charges: LossParameters
+    users: tuple[Floats, ...]
+    dropped: tuple[NDArray[np.bool_], ...]
+    width: Ints
+    mean_cells: Ints
+    variance_cells: Ints
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+        """Return each user's loss, rounded down: see `SensitivityReport`."""
+        if isinstance(request, NoisyMax) or not (request.scales > 0).all():
+            return np.full(n_users, np.inf)
+        means, variances = np.split(request.scales, [self.mean_cells.size])
+        noise = np.zeros(self.width.size)
+        noise[self.mean_cells] = means / (2.0 * self.width[self.mean_cells])
+        variance_noise = np.zeros(self.width.size)
+        planned = self.charges.variance_noise[self.variance_cells]
+        variance_noise[self.variance_cells] = planned * (variances / STEPS)
+        given = self.charges._replace(noise=noise, variance_noise=variance_noise)
+        rounded_up = self.occupancy.map_users(
+            pair_losses.user_losses, given, self.users, self.dropped
+        )
+        # A sum of up to as many quotients of doubles as a user has cells, each rounded up before.
+        most_cells = int(self.occupancy.cells_per_user.max())
+        return np.asarray(rounded_up * (1.0 - 2.0**-46 - most_cells * 2.0**-51))
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedStage(DrawnRow):
+    """Integers of all noised cells, one statistic after the other, in one draw."""
+
+    statistics: tuple[ClippedStatistic, ...]
+    moved: ClippedSensitivity
+    name: str = CELLS
+
+    @property
+    def entries(self) -> int:
+        """One integer per statistic and noised cell."""
+        return sum(statistic.noised_cells.size for statistic in self.statistics)
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
+        """Return the noise of all noised cells."""
+        scales = np.concatenate([statistic.scales for statistic in self.statistics])
+        return (LaplaceNoise(scales),)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return how far each user can move them."""
+        return (self.moved,)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the integers of all noised cells. PRIVATE."""
+        noised = [one for one in self.statistics if one.noised_cells.size]
+        return (Values(np.concatenate([one.measure(sums) for one in noised], axis=1)),)
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedAllocation:
+    """Public plan of clipped means and variances.
+
+    Attributes
+    ----------
+    stage : ClippedStage
+    booked : ndarray of float, shape (n_users,)
+        Loss of each user, rounded up (accounting/pair_losses.py).
+    """
+
+    stage: ClippedStage
+    booked: Floats
+    kind: str = "clipped"
+
+    def losses(self) -> Floats:
+        """Return each user's privacy loss, rounded up: booked."""
+        return self.booked
+
+    def next_stage(self, earlier: Outputs) -> ClippedStage | None:
+        """Return the only stage, and none if no cell is noised."""
+        return DONE if len(earlier) or not self.stage.entries else self.stage
+
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
+        """Return each statistic's integer of every cell: noisy, or constant."""
+        sizes = [statistic.noised_cells.size for statistic in self.stage.statistics]
+        row = outputs[CELLS][0] if CELLS in outputs else np.zeros(0, dtype=np.int64)
+        numbers = {}
+        columns = np.split(row, np.cumsum(sizes)[:-1])
+        for statistic, noisy in zip(self.stage.statistics, columns, strict=True):
+            filled = statistic.constants.copy()
+            filled[statistic.noised_cells] = noisy
+            numbers[statistic.name] = filled
+        return numbers
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the published statistics."""
+        numbers = self.numbers(outputs)
+        return tuple(
+            Decoded(one.name, one.estimates(numbers[one.name])[None], one.grid(), one.error)
+            for one in self.stage.statistics
+        )
+
+    def report(self, outputs: Outputs) -> tuple[StageReport, ...]:  # noqa: ARG002  see Allocation
+        """Return the one private stage: nothing but the cells' own numbers is found."""
+        if not self.stage.entries:
+            return ()
+        return (StageReport(CELLS, Fraction(float(self.booked.max())), {}),)

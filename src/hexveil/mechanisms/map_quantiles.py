@@ -1,0 +1,249 @@
+"""Private quantiles over all (cell, user) pairs of a map: of user means, and of their residuals.
+
+The proof is that of mechanisms/private_quantile.py: of a user in C cells every pair has
+V = floor(GRAIN / C) votes, so that a user moves every cost by at most GRAIN, however many cells it
+is in. The points are whole quanta: evenly spaced over the bounds of the records for the ends of a
+range; for residuals up to the width of the range, which is noisy and public by then, and none below
+1. Means are compared exactly: s / m <= point as ceil(s / m) <= point, in integers.
+
+Loss: every choice has scale 2 GRAIN / ε', rounded up, so that it costs each user at most ε'; it is
+charged to all users of the map, those who do not vote too. Where the lower end does not come out
+below the upper one, the range is all of the bounds.
+Source: IOT section III-E for quantiles; ERRATA 12 for costs and scale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores, Separate
+from hexveil.mechanisms.private_quantile import (
+    EvenPoints,
+    ListedPoints,
+    RankCost,
+    selection_scale,
+)
+from hexveil.model.occupancy import BLOCK_PAIRS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hexveil.mechanisms.contract import (
+        Ints,
+        NoiseRequest,
+        Outputs,
+        PrivateSums,
+        SensitivityReport,
+    )
+    from hexveil.model.occupancy import Occupancy
+
+GRAIN = 2**20
+"""Votes of one user over all its cells, at most."""
+RANGE_POINTS = 256
+"""Points that can be chosen for an end of the range, at most."""
+RESIDUAL_POINTS = 128
+"""Points that can be chosen for a quantile of residuals, at most."""
+
+
+class PairReading(Protocol):
+    """Values of the (cell, user) pairs of a map, computed in blocks. PRIVATE."""
+
+    def blocks(self, sums: PrivateSums) -> Iterator[tuple[slice, Ints]]:
+        """Yield rows of pairs with their values, shape (batch, n_rows). PRIVATE."""
+
+
+@dataclass(frozen=True, eq=False)
+class UserMeans:
+    """Mean of each pair in quanta, rounded up: no point lies between it and the exact mean."""
+
+    occupancy: Occupancy
+
+    def blocks(self, sums: PrivateSums) -> Iterator[tuple[slice, Ints]]:
+        """Yield the means. PRIVATE."""
+        for rows in blocks_of(self.occupancy):
+            yield rows, -(-sums.total[:, rows] // self.occupancy.n[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class UserResiduals:
+    """Distance of each pair's mean from the user's mean over all cells, both rounded down."""
+
+    occupancy: Occupancy
+
+    def blocks(self, sums: PrivateSums) -> Iterator[tuple[slice, Ints]]:
+        """Yield the distances. PRIVATE."""
+        total, n = user_sums(sums, self.occupancy)
+        mean = total // n
+        for rows in blocks_of(self.occupancy):
+            own = mean[:, self.occupancy.user[rows]]
+            yield rows, np.abs(sums.total[:, rows] // self.occupancy.n[rows] - own)
+
+
+def blocks_of(occupancy: Occupancy) -> Iterator[slice]:
+    """Yield blocks of pairs that stay in a processor's cache."""
+    for start in range(0, occupancy.n_pairs, BLOCK_PAIRS):
+        yield slice(start, start + BLOCK_PAIRS)
+
+
+def user_sums(sums: PrivateSums, occupancy: Occupancy) -> tuple[Ints, Ints]:
+    """Return each user's sum, shape (batch, n_users), and records over all cells. PRIVATE."""
+    total = np.zeros((len(sums.total), occupancy.n_users), dtype=np.int64)
+    for row, own in zip(total, sums.total, strict=True):
+        np.add.at(row, occupancy.user, own)
+    return total, occupancy.records_per_user
+
+
+@dataclass(frozen=True, eq=False)
+class MapQuantiles(DrawnRow):
+    """Choices among values of all pairs of a map, in which no user has more votes than another.
+
+    Attributes
+    ----------
+    name : str
+    reading : PairReading
+    candidates : EvenPoints or ListedPoints
+    targets : tuple of int
+        Votes that are wanted at or below each point.
+    votes : ndarray of int64, shape (n_pairs,)
+    moved : ndarray of int64, shape (n_users,)
+        Votes of each user.
+    scale : float
+        Of every choice.
+    """
+
+    name: str
+    reading: PairReading
+    candidates: EvenPoints | ListedPoints
+    targets: tuple[int, ...]
+    votes: Ints
+    moved: Ints
+    scale: float
+
+    @property
+    def entries(self) -> int:
+        """One candidate per target."""
+        return len(self.targets)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Loss of a user with all votes, by all choices together."""
+        return Fraction(2 * GRAIN * self.entries) / Fraction(self.scale)
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
+        """Return a permute-and-flip per choice."""
+        return (NoisyMax(self.scale),) * self.entries
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return that a user moves every cost by at most its votes."""
+        return (Separate.of_one_entry(self.moved),) * self.entries
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
+        """Return the scores of the candidates. PRIVATE."""
+        width = self.candidates.size + 1
+        tally = np.zeros((len(sums.total), width), dtype=np.int64)
+        for rows, values in self.reading.blocks(sums):
+            for row, places in zip(tally, self.candidates.places(values), strict=True):
+                np.add.at(row, places, self.votes[rows])
+        cumulative = np.cumsum(tally, axis=1)
+        ones = np.ones((1, self.candidates.size), dtype=np.int64)
+        return tuple(Scores(-RankCost(t).costs(cumulative), ones) for t in self.targets)
+
+    def points(self, outputs: Outputs) -> Ints:
+        """Return the points that were chosen, in quanta."""
+        return self.candidates.points(outputs[self.name][0])
+
+
+def range_quantiles(
+    occupancy: Occupancy,
+    lattice_steps: int,
+    quantiles: tuple[Fraction, Fraction],
+    epsilon: Fraction,
+    name: str = "interval",
+) -> RangeQuantiles:
+    """Return the choice of the two ends of a range by quantiles of user means.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    lattice_steps : int
+        Width of the records' bounds in quanta.
+    quantiles : pair of Fraction
+        Shares of all votes that are wanted at or below each end.
+    epsilon : Fraction
+        Loss of every user by both choices together.
+    """
+    votes = GRAIN // occupancy.cells_per_user[occupancy.user]
+    points = EvenPoints(lattice_steps, min(lattice_steps, RANGE_POINTS))
+    return RangeQuantiles(
+        name,
+        UserMeans(occupancy),
+        points,
+        _targets(votes, quantiles),
+        votes.astype(np.int64),
+        _votes_of_users(occupancy, votes),
+        selection_scale(GRAIN, epsilon / 2),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class RangeQuantiles(MapQuantiles):
+    """The stage that chooses both ends of a range."""
+
+    candidates: EvenPoints
+
+    def ends(self, outputs: Outputs) -> tuple[int, int]:
+        """Return the chosen ends in quanta; all of the bounds if the range would be empty."""
+        low, high = map(int, self.points(outputs))
+        return (low, high) if low < high else (0, self.candidates.top)
+
+
+def residual_quantile(
+    occupancy: Occupancy,
+    width: int,
+    quantile: Fraction,
+    epsilon: Fraction,
+    name: str = "deviation",
+) -> MapQuantiles:
+    """Return the choice of a quantile of the residuals of user means, for a range of this width.
+
+    Only users who were in two cells or more vote: for others there is nothing to compare. The loss
+    is charged to all. No point is below 1.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    width : int
+        Width of the range in quanta.
+    quantile : Fraction
+        Share of all votes that is wanted at or below the point.
+    epsilon : Fraction
+        Loss of every user.
+    """
+    evenly = [max(width * k // RESIDUAL_POINTS, 1) for k in range(1, RESIDUAL_POINTS + 1)]
+    cells = occupancy.cells_per_user[occupancy.user]
+    votes = np.where(cells > 1, GRAIN // cells, 0).astype(np.int64)
+    return MapQuantiles(
+        name,
+        UserResiduals(occupancy),
+        ListedPoints(np.unique(evenly).astype(np.int64)),
+        _targets(votes, (quantile,)),
+        votes,
+        _votes_of_users(occupancy, votes),
+        selection_scale(GRAIN, epsilon),
+    )
+
+
+def _targets(votes: Ints, quantiles: tuple[Fraction, ...]) -> tuple[int, ...]:
+    """Return the votes wanted at or below each quantile, rounded half up."""
+    total = int(votes.sum())
+    return tuple(int(total * quantile + Fraction(1, 2)) for quantile in quantiles)
+
+
+def _votes_of_users(occupancy: Occupancy, votes: Ints) -> Ints:
+    moved = np.zeros(occupancy.n_users, dtype=np.int64)
+    np.add.at(moved, occupancy.user, votes)
+    return moved

@@ -1,0 +1,177 @@
+"""Releases in a private clipping range: the range, then weighted means, and second moments.
+
+Proofs: mechanisms/private_quantile.py (the range), mechanisms/weighted_mean.py and
+mechanisms/weighted_variance.py. A map is one data set: of a batch there is one row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hexveil.mechanisms.clipped_allocation import CELLS
+from hexveil.mechanisms.contract import (
+    DONE,
+    Decoded,
+    DrawnRow,
+    LaplaceNoise,
+    StageReport,
+    Values,
+)
+from hexveil.planning.clipping_range.private_range import widened
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.mechanisms.clipped_mean import CellLattice
+    from hexveil.mechanisms.contract import (
+        Floats,
+        Ints,
+        NoiseRequest,
+        Outputs,
+        PrivateSums,
+        SensitivityReport,
+        Stage,
+    )
+    from hexveil.mechanisms.map_quantiles import RangeQuantiles
+    from hexveil.mechanisms.weighted_mean import WeightedMean
+    from hexveil.mechanisms.weighted_variance import WeightedVariance
+
+
+class RangeErrors(Protocol):
+    """Error models of the statistics, once the range is released."""
+
+    def __call__(self, ends: tuple[int, int]) -> Mapping[str, ErrorModel]:
+        """Return the error model of each statistic for this range, in quanta."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedStage(DrawnRow):
+    """Weighted sums of user means in the range, and of second moments, in one draw.
+
+    Attributes
+    ----------
+    mean : WeightedMean
+    variances : tuple of WeightedVariance
+        One, or none.
+    ends : pair of int
+        The released range.
+    lattice_steps : int
+        Width of the records' bounds in quanta.
+    """
+
+    mean: WeightedMean
+    variances: tuple[WeightedVariance, ...]
+    ends: tuple[int, int]
+    lattice_steps: int
+    name: str = CELLS
+
+    @property
+    def entries(self) -> int:
+        """One integer per statistic and cell."""
+        return self.mean.noise.size * (1 + len(self.variances))
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
+        """Return noise for the width of the range, and for the squared radius."""
+        means = LaplaceNoise(self.mean.scales(self.ends[1] - self.ends[0]))
+        return (means, *(LaplaceNoise(one.scales) for one in self.variances))
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return how far each user can move them."""
+        means = self.mean.sensitivity(self.ends[1] - self.ends[0])
+        return (means, *(one.sensitivity() for one in self.variances))
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the integers of all cells. PRIVATE."""
+        squares = (one.measure(sums, self.ends, self.lattice_steps) for one in self.variances)
+        return (Values(self.mean.measure(sums, self.ends)), *map(Values, squares))
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedAllocation:
+    """Public plan of weighted means in a private clipping range.
+
+    Attributes
+    ----------
+    range : RangeQuantiles
+        The stage that chooses the ends.
+    stretch : Fraction
+        By how much the released range is widened around its middle.
+    mean : WeightedMean
+    variances : tuple of WeightedVariance
+        One, or none.
+    published : tuple of str
+        Statistics that are published; the mean is measured in any case.
+    lattice : CellLattice
+        Of cells that all have the records' bounds.
+    lattice_steps : int
+        Width of the records' bounds in quanta.
+    booked : ndarray of float, shape (n_users,)
+        Loss of each user, rounded up.
+    errors : RangeErrors
+    """
+
+    range: RangeQuantiles
+    stretch: Fraction
+    mean: WeightedMean
+    variances: tuple[WeightedVariance, ...]
+    published: tuple[str, ...]
+    lattice: CellLattice
+    lattice_steps: int
+    booked: Floats
+    errors: RangeErrors
+    kind: str = "weighted"
+
+    def losses(self) -> Floats:
+        """Return each user's privacy loss, whatever range is released; rounded up: booked."""
+        return self.booked
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the choice of the range, then the cells' own numbers."""
+        if not earlier:
+            return self.range
+        if len(earlier) == 1:
+            ends = self.released_range(earlier)
+            return WeightedStage(self.mean, self.variances, ends, self.lattice_steps)
+        return DONE
+
+    def released_range(self, outputs: Outputs) -> tuple[int, int]:
+        """Return the ends in quanta above the lower bound of the records."""
+        return widened(self.range.ends(outputs), self.lattice_steps, self.stretch)
+
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
+        """Return the noisy integers of each statistic."""
+        names = ("mean", "variance")[: 1 + len(self.variances)]
+        columns = np.split(outputs[CELLS][0], len(names))
+        return dict(zip(names, columns, strict=True))
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the published statistics."""
+        ends, numbers = self.released_range(outputs), self.numbers(outputs)
+        errors = self.errors(ends)
+        decoded = {}
+        mean = self.lattice.in_units(self.mean.averages(numbers["mean"]))
+        grid = self.mean.grid(self.lattice)
+        decoded["mean"] = mean, grid
+        for one in self.variances:
+            grid = one.grid(errors["variance"].unit)
+            parts = one.estimates(numbers["variance"], numbers["mean"], ends, self.lattice_steps)
+            decoded["variance"] = parts * grid.step, grid
+        return tuple(
+            Decoded(name, decoded[name][0][None], decoded[name][1], errors[name])
+            for name in self.published
+        )
+
+    def report(self, outputs: Outputs) -> tuple[StageReport, ...]:
+        """Return the choice of the range with its ends in quanta, and the cells' own numbers."""
+        low, high = self.released_range(outputs)
+        in_cells = Fraction(float(self.booked.max())) - self.range.epsilon
+        ends = {"lower": (float(low), "quanta"), "upper": (float(high), "quanta")}
+        return (
+            StageReport(self.range.name, self.range.epsilon, ends),
+            StageReport(CELLS, in_cells, {}),
+        )

@@ -1,0 +1,364 @@
+"""From a plan to the allocation that a release runs: the one place that knows kinds of plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.mechanisms import clipped_mean
+from hexveil.mechanisms.clipped_allocation import (
+    ClippedAllocation,
+    ClippedSensitivity,
+    ClippedStage,
+)
+from hexveil.mechanisms.clipped_mean import GRAIN, ROOM, CellLattice, ClippedMean
+from hexveil.mechanisms.clipped_variance import ClippedVariance
+from hexveil.mechanisms.map_quantiles import range_quantiles
+from hexveil.mechanisms.residual_stages import ClusterMeans, ReleasedRanges
+from hexveil.mechanisms.two_stage_mean import TwoStageAllocation
+from hexveil.mechanisms.weighted_allocation import WeightedAllocation
+from hexveil.mechanisms.weighted_mean import WeightedMean
+from hexveil.mechanisms.weighted_variance import WeightedVariance
+from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
+from hexveil.planning.clipping_range import private_range, strategies
+from hexveil.planning.clipping_range.private_range import widened
+from hexveil.planning.clipping_range.strategies import released_widths
+from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.mechanisms.clipped_allocation import ClippedStatistic
+    from hexveil.mechanisms.contract import EstimateGrid, Outputs
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.plan import Plan
+
+    Floats = NDArray[np.float64]
+
+ReleaseAllocation: TypeAlias = ClippedAllocation | WeightedAllocation | TwoStageAllocation
+"""Kinds of plans, as a release runs them."""
+
+
+def allocation_of(plan: Plan, scale: ValueLattice) -> ReleaseAllocation:
+    """Return the allocation of a plan on the lattice of the records.
+
+    Raises
+    ------
+    InputError
+        If a bound of the plan is off the lattice, a sum or its noise could leave 64 bits, or a
+        cell keeps records without noise.
+    """
+    match plan.allocation.clipping:
+        case WithinBounds():
+            return _clipped(plan, scale)
+        case PrivateRange(interval):
+            return _weighted(plan, scale, interval)
+        case TwoStageRange(interval, steps):
+            return _two_stage(plan, scale, interval, steps)
+
+
+def check_allocation(
+    allocation: ReleaseAllocation, plan: Plan, scale: ValueLattice, *, has_squares: bool
+) -> None:
+    """Refuse, from public facts, an allocation that cannot be computed or noised as stated.
+
+    Raises
+    ------
+    InputError
+        If weights or noise would not have the stated loss, the plan's bounds are not the records',
+        a variance has no sums of squares, or numbers could leave 64 bits.
+    """
+    epsilon = float(plan.requested_epsilon)
+    match allocation:
+        case ClippedAllocation():
+            for statistic in allocation.stage.statistics:
+                if isinstance(statistic, ClippedVariance):
+                    statistic.check(scale.span_quanta, epsilon, has_squares=has_squares)
+        case WeightedAllocation():
+            _check_range(plan, scale)
+            allocation.mean.check_room(allocation.lattice_steps, epsilon)
+            for variance in allocation.variances:
+                variance.check(epsilon, has_squares=has_squares)
+        case TwoStageAllocation():
+            _check_range(plan, scale)
+            allocation.check_room(epsilon)
+
+
+def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) -> Plan:
+    """Return the plan with the ranges and the strategy that its private stages released."""
+    match allocation:
+        case ClippedAllocation():
+            return plan
+        case WeightedAllocation():
+            return _with_range(plan, allocation.lattice_steps, allocation.released_range(outputs))
+        case TwoStageAllocation():
+            return _with_strategy(plan, allocation, outputs)
+
+
+def grids_of(plan: Plan, scale: ValueLattice) -> dict[str, EstimateGrid]:
+    """Return where published numbers can lie, by statistic; of a plan with its released ranges."""
+    allocation = allocation_of(plan, scale)
+    match allocation:
+        case ClippedAllocation():
+            return {one.name: one.grid() for one in allocation.stage.statistics}
+        case WeightedAllocation():
+            grids = {"mean": allocation.mean.grid(allocation.lattice)}
+            for variance in allocation.variances:
+                grids["variance"] = variance.grid(plan.error_models["variance"].unit)
+            return grids
+        case TwoStageAllocation():
+            return {"mean": allocation.grid(released_strategy(plan))}
+
+
+def released_strategy(plan: Plan) -> str:
+    """Return the strategy of a two-stage release; nothing for other plans, or before it."""
+    match plan.allocation.clipping:
+        case TwoStageRange(_, TwoStagePlan(outputs=StageOutputs(strategy=strategy))):
+            return strategy
+    return ""
+
+
+# ---- clipped statistics ----
+
+
+def lattice_of(plan: Plan, scale: ValueLattice) -> CellLattice:
+    """Return where the plan's cells stand on the lattice of the records.
+
+    Raises
+    ------
+    InputError
+        If a bound of the plan is off the lattice, or a sum could leave 64 bits.
+    """
+    _check_sums(plan, scale)
+    bounds = np.stack([plan.lower, plan.upper], 1)
+    pairs, which = np.unique(bounds, axis=0, return_inverse=True)
+    ends = np.array(
+        [
+            [scale.to_quanta(low, "lower bound"), scale.to_quanta(high, "upper bound")]
+            for low, high in pairs.tolist()
+        ],
+        dtype=np.int64,
+    )[which.reshape(-1)]
+    return CellLattice(ends[:, 0], ends[:, 1] - ends[:, 0], plan.lower, float(scale.quantum))
+
+
+def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
+    _check_rows(plan)
+    lattice, rows = lattice_of(plan, scale), plan.allocation
+    dropped = () if rows.suppressed_pairs is None else (rows.suppressed_pairs,)
+    statistics: list[ClippedStatistic] = []
+    mean_cells = variance_cells = np.zeros(0, dtype=np.int64)
+    noise = clipped_mean.laplace_scales(lattice.width, plan.noise_scale_records)
+    if "mean" in plan.error_models:
+        kept = plan.caps_and_quanta("mean")
+        mean = ClippedMean(
+            plan.occupancy,
+            lattice,
+            noise,
+            *kept,
+            rows.contribution_factor,
+            dropped,
+            plan.error_models["mean"],
+        )
+        mean.check_room(float(plan.requested_epsilon))
+        statistics.append(mean)
+        mean_cells = mean.noised_cells
+    if "variance" in plan.error_models:
+        variance = ClippedVariance(
+            plan.occupancy,
+            lattice,
+            rows.variance_noise,
+            rows.variance_cap,
+            rows.contribution_factor,
+            dropped,
+            plan.error_models["variance"],
+        )
+        statistics.append(variance)
+        variance_cells = variance.noised_cells
+    charges = plan.loss_parameters
+    report = ClippedSensitivity(plan.occupancy, *charges, lattice.width, mean_cells, variance_cells)
+    return ClippedAllocation(ClippedStage(tuple(statistics), report), plan.losses())
+
+
+def _check_rows(plan: Plan) -> None:
+    """Refuse rows under which the loss that the plan states would not hold."""
+    noise, kept = plan.noise_scale_records, plan.contribution_cap
+    if not (np.isfinite(noise) & np.where(kept > 0, noise > 0, noise >= 0)).all():
+        raise InputError("the plan has a cell that keeps records without noise; plan again.")
+    if (kept < 0).any() or (plan.allocation.variance_cap < 0).any():
+        raise InputError("the plan has a cell that keeps fewer than no records; plan again.")
+    parts = plan.allocation.contribution_factor * GRAIN
+    if not ((parts >= 0) & (parts <= GRAIN) & (parts == np.floor(parts))).all():
+        raise InputError(
+            "the plan has a factor that is not a multiple of 2^-30 from 0 to 1; plan again."
+        )
+
+
+def _check_sums(plan: Plan, scale: ValueLattice) -> None:
+    most = int(plan.occupancy.records_per_cell.max())
+    if 4 * scale.span_quanta * most >= ROOM:
+        raise InputError(
+            f"a cell of {most} records on a lattice of {scale.span_quanta} steps does not fit "
+            "whole numbers of 64 bits; use a coarser quantum."
+        )
+
+
+# ---- private clipping ranges ----
+
+
+@dataclass(frozen=True, eq=False)
+class _PlannedErrors:
+    """Error models of a plan with a released range."""
+
+    plan: Plan
+    lattice_steps: int
+
+    def __call__(self, ends: tuple[int, int]) -> Mapping[str, ErrorModel]:
+        return _with_range(self.plan, self.lattice_steps, ends).error_models
+
+
+def _weighted(
+    plan: Plan, scale: ValueLattice, interval: PrivateClippingRange
+) -> WeightedAllocation:
+    mean = WeightedMean(plan.occupancy, interval.weight, plan.mean_noise)
+    mean.check()
+    variances: tuple[WeightedVariance, ...] = ()
+    if "variance" in plan.error_models:
+        radius = interval.radius or 1
+        variances = (WeightedVariance(mean, plan.allocation.variance_noise, Fraction(radius)),)
+    return WeightedAllocation(
+        range_quantiles(plan.occupancy, scale.span_quanta, interval.quantiles, interval.epsilon),
+        interval.widening,
+        mean,
+        variances,
+        tuple(plan.error_models),
+        lattice_of(plan, scale),
+        scale.span_quanta,
+        plan.losses(),
+        _PlannedErrors(plan, scale.span_quanta),
+    )
+
+
+def _check_range(plan: Plan, scale: ValueLattice) -> None:
+    """Refuse narrower bounds, and records of one user that do not fit with their weight."""
+    if ((plan.lower != float(scale.lower)) | (plan.upper != float(scale.upper))).any():
+        raise InputError(
+            "a private clipping range is found within the bounds that the records were read with; "
+            "leave bounds out of the plan."
+        )
+    occupancy = plan.occupancy
+    records = np.bincount(occupancy.user, weights=occupancy.n)
+    if private_range.WEIGHT_RESOLUTION * records.max() >= ROOM:
+        raise InputError(
+            "so many records of one user do not fit whole numbers of 64 bits with their weight; "
+            'ask for clipping_range "bounds".'
+        )
+
+
+def _with_range(plan: Plan, lattice_steps: int, ends: tuple[int, int]) -> Plan:
+    interval = _interval(plan).with_ends(ends, lattice_steps)
+    return replace(plan, allocation=replace(plan.allocation, clipping_range=interval))
+
+
+# ---- two stages ----
+
+
+def _two_stage(
+    plan: Plan, scale: ValueLattice, interval: PrivateClippingRange, steps: TwoStagePlan
+) -> TwoStageAllocation:
+    occupancy = plan.occupancy
+    share = steps.clusters(occupancy).share
+    mean = WeightedMean(occupancy, interval.weight, plan.mean_noise)
+    residuals = WeightedMean(occupancy, steps.weight, steps.noise)
+    clusters = ClusterMeans(steps.labels, steps.cluster_weight, steps.cluster_noise, share)
+    for public in (mean, residuals, clusters):
+        public.check()
+    return TwoStageAllocation(
+        range_quantiles(occupancy, scale.span_quanta, interval.quantiles, interval.epsilon),
+        steps.epsilon,
+        interval.widening,
+        steps.widening,
+        mean,
+        residuals,
+        clusters,
+        lattice_of(plan, scale),
+        scale.span_quanta,
+        partial(select_release_strategy, plan, scale.span_quanta),
+        partial(_strategy_error, plan, scale.span_quanta),
+        plan.losses(),
+    )
+
+
+def select_release_strategy(
+    plan: Plan, lattice_steps: int, released: tuple[int, int], residual_quantile: int
+) -> str:
+    """Return the strategy of least predicted error for released ends and h."""
+    interval, steps = _interval(plan), _steps(plan)
+    direct = interval.with_ends(widened(released, lattice_steps, interval.widening), lattice_steps)
+    first = widened(released, lattice_steps, steps.widening)
+    found = StageOutputs("direct", first, 1, residual_quantile, lattice_steps)
+    return strategies.select_strategy(
+        plan.occupancy, direct, plan.mean_noise, steps, released_widths(direct, found)
+    )
+
+
+def _strategy_error(plan: Plan, lattice_steps: int, ranges: ReleasedRanges) -> ErrorModel:
+    return _with_ranges(plan, lattice_steps, ranges).error_models["mean"]
+
+
+def _with_ranges(plan: Plan, lattice_steps: int, ranges: ReleasedRanges) -> Plan:
+    """Return the plan with released ranges, before the numbers of its strategy."""
+    interval, steps = _interval(plan), _steps(plan)
+    found = StageOutputs(
+        ranges.strategy,
+        ranges.ends,
+        ranges.half_width,
+        ranges.residual_quantile,
+        lattice_steps,
+        ranges.user_means if ranges.strategy == "users" else None,
+    )
+    direct = widened(ranges.released, lattice_steps, interval.widening)
+    rows = replace(
+        plan.allocation,
+        clipping_range=interval.with_ends(direct, lattice_steps),
+        two_stage=replace(steps, outputs=found),
+    )
+    return replace(plan, allocation=rows)
+
+
+def _with_strategy(plan: Plan, allocation: TwoStageAllocation, outputs: Outputs) -> Plan:
+    ranges = allocation.ranges(outputs)
+    shown = _with_ranges(plan, allocation.lattice_steps, ranges)
+    steps = _steps(shown)
+    match ranges.strategy, steps.outputs:
+        case "cells", StageOutputs() as found:
+            first, centre = allocation.first_means(outputs), allocation.cell_centres(outputs)
+            found = replace(found, first_stage_means=first, centre=centre)
+        case "users", StageOutputs() as found:
+            found = replace(found, cluster_means=allocation.cluster_means(outputs))
+        case _:
+            return shown
+    return replace(
+        shown, allocation=replace(shown.allocation, two_stage=replace(steps, outputs=found))
+    )
+
+
+def _interval(plan: Plan) -> PrivateClippingRange:
+    interval = plan.allocation.clipping_range
+    assert interval is not None  # noqa: S101  allocations of this kind have one
+    return interval
+
+
+def _steps(plan: Plan) -> TwoStagePlan:
+    steps = plan.allocation.two_stage
+    assert steps is not None  # noqa: S101  two-stage allocations have them
+    return steps

@@ -1,0 +1,53 @@
+"""The ledger as the journal of a release: each stage is drawn once, and stored before the next.
+
+What a stage costs was authorised before (`hexveil.mechanisms.contract.Meter`). A stage that was
+begun and has no row is lost: the ledger refuses to begin it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.ledger.storage.draw_lock import defer_interrupts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hexveil.ledger import Ledger
+    from hexveil.mechanisms.contract import Ints
+
+
+class LedgerJournal:
+    """Rows of a booking in the ledger, under its lock (`Ledger.drawing`).
+
+    Parameters
+    ----------
+    ledger : Ledger
+    request : str
+    """
+
+    def __init__(self, ledger: Ledger, request: str) -> None:
+        self._ledger, self._request = ledger, request
+
+    def stored(self, name: str, entries: int) -> Ints | None:  # noqa: ARG002  see Journal.stored
+        """Return the row of a stage, or None if there is none yet."""
+        booking = self._ledger.find(self._request)
+        return None if booking is None else rows_of(booking.stages).get(name)
+
+    def draw_once(self, name: str, entries: int, draw: Callable[[], Ints]) -> Ints:
+        """Mark the stage as begun, draw, store the row durably, and return it as stored."""
+        with defer_interrupts():
+            entry = self._ledger.begin_draw(self._request, name, entries)
+            try:
+                row = draw()
+                self._ledger.store(self._request, entry, row[0])
+            finally:
+                self._ledger.free_room(entry)
+        return row
+
+
+def rows_of(stages: Mapping[str, tuple[int, ...]]) -> dict[str, Ints]:
+    """Return the stored rows of a booking, shape (1, entries) each."""
+    return {name: np.array([row], dtype=np.int64) for name, row in stages.items()}

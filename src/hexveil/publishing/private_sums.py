@@ -1,0 +1,47 @@
+"""Sums of a data set as the stages of a release measure them. PRIVATE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hexveil.mechanisms.contract import PrivateSums
+from hexveil.records.distributed_sums import DistributedSums
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexveil.mechanisms.contract import Ints
+    from hexveil.model.occupancy import Arrays, Occupancy
+    from hexveil.records.dataset import Dataset
+
+
+class DistributedPairSums(PrivateSums):
+    """Sums of pairs that stay elsewhere: measured in blocks of whole cells, never fetched."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: DistributedSums) -> None:
+        self._store = store
+
+    def map_cells(
+        self,
+        occupancy: Occupancy,
+        work: Callable[..., Ints],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: Arrays = (),
+    ) -> Ints:
+        """Return what a function makes of all pairs: see `PrivateSums.map_cells`. PRIVATE."""
+        integers: Ints = self._store.map_cells(occupancy, work, cells, users, pairs)
+        return integers[None]
+
+    def __repr__(self) -> str:
+        return "DistributedPairSums(blocks)"
+
+
+def private_sums(dataset: Dataset) -> PrivateSums:
+    """Return the sums of a data set, a batch of one. PRIVATE."""
+    sums = dataset.sums
+    if isinstance(sums, DistributedSums):
+        return DistributedPairSums(sums)
+    return PrivateSums(sums.total, sums.total_sq)

@@ -1,0 +1,164 @@
+"""What each kind of release measures, scales and decodes, asked of plans and data sets alone."""
+
+from functools import lru_cache
+from types import SimpleNamespace
+
+import numpy as np
+
+from hexveil.mechanisms import map_quantiles
+from hexveil.mechanisms.clipped_allocation import CELLS
+from hexveil.mechanisms.contract import Outputs, PrivateSums
+from hexveil.planning import release_allocation
+from hexveil.planning.release_allocation import check_allocation
+from hexveil.publishing.private_sums import private_sums
+
+NOTHING = Outputs()
+
+
+@lru_cache(maxsize=8)
+def allocation_of(plan, scale):
+    """Return the allocation of a plan, made once."""
+    return release_allocation.allocation_of(plan, scale)
+
+
+class WatchedSums(PrivateSums):
+    """Sums that hand the given arrays themselves to what is measured."""
+
+    def __init__(self, total, squares=None):
+        self.arrays = total, squares
+
+    def map_cells(self, occupancy, work, cells=(), users=(), pairs=()):
+        """Return what the work makes of all pairs."""
+        return work(occupancy, *self.arrays, *cells, *users, *pairs)[None]
+
+
+# ---- clipped statistics ----
+
+
+def clipped(plan, scale, name):
+    """Return the public side of a clipped statistic."""
+    stage = allocation_of(plan, scale).stage
+    return next(one for one in stage.statistics if one.name == name)
+
+
+def lattice(plan, scale):
+    """Return where cells stand on the lattice: lower, steps, and noise of the mean."""
+    stage = allocation_of(plan, scale).stage
+    public = stage.statistics[0]
+    noise = public.noise if public.name == "mean" else np.zeros(public.noise.size)
+    return SimpleNamespace(
+        lower=public.lattice.lower, steps=public.lattice.width, noise=noise, scale=scale
+    )
+
+
+def statistic(dataset, plan, where=None):
+    """Return the integers of all cells whose mean is noised."""
+    return _measured(dataset, plan, where, "mean")
+
+
+def variance_statistic(dataset, plan, where=None):
+    """Return the integers of all cells whose variance is noised."""
+    return _measured(dataset, plan, where, "variance")
+
+
+def _measured(dataset, plan, where, name):
+    if name not in plan.error_models:
+        return np.zeros(0, dtype=np.int64)
+    scale = dataset.public.lattice if where is None else where.scale
+    return clipped(plan, scale, name).measure(private_sums(dataset))[0]
+
+
+def live_cells(plan, name="mean"):
+    """Return the cells that are noised."""
+    noise = plan.noise_scale_records if name == "mean" else plan.allocation.variance_noise
+    return np.flatnonzero(noise > 0)
+
+
+def means(noisy, plan, scale):
+    """Return published means from the integers of all cells."""
+    return clipped(plan, scale, "mean").estimates(noisy)
+
+
+def variances(noisy, plan):
+    """Return published variances from the integers of all cells."""
+    return clipped(plan, plan.facts.lattice, "variance").estimates(noisy)
+
+
+def check(dataset, plan, _where=None):
+    """Refuse what a release refuses from public facts."""
+    scale = dataset.public.lattice
+    check_allocation(allocation_of(plan, scale), plan, scale, has_squares=dataset.has_squares)
+
+
+def values_of(numbers, plan, scale):
+    """Return each published statistic from the integers of all cells, as the ledger has them."""
+    allocation = allocation_of(plan, scale)
+    if allocation.kind == "clipped":
+        noised = [numbers[one.name][one.noised_cells] for one in allocation.stage.statistics]
+    else:
+        noised = list(numbers.values())
+    row = np.concatenate(noised)
+    outputs = Outputs({CELLS: row[None]} if row.size else {})
+    return {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
+
+
+# ---- private quantiles ----
+
+
+def range_choice(facts, quantiles, epsilon):
+    """Return the stage that chooses the ends of a range."""
+    return map_quantiles.range_quantiles(
+        facts.occupancy, facts.lattice.span_quanta, quantiles, epsilon
+    )
+
+
+def residual_choice(occupancy, width, quantile, epsilon):
+    """Return the stage that chooses h."""
+    return map_quantiles.residual_quantile(occupancy, width, quantile, epsilon)
+
+
+def costs(dataset, stage):
+    """Return the costs of the candidates, for each choice of a stage."""
+    return tuple(-one.scores[0] for one in stage.measure(private_sums(dataset), NOTHING))
+
+
+def chosen_ends(stage, chosen):
+    """Return the ends that two chosen candidates stand for."""
+    return stage.ends(Outputs({stage.name: np.array([chosen], dtype=np.int64)}))
+
+
+# ---- weighted statistics ----
+
+
+def weighted(plan, scale=None):
+    """Return the public side of weighted means."""
+    return allocation_of(plan, scale or plan.facts.lattice).mean
+
+
+def weighted_statistic(dataset, plan, ends):
+    """Return the integers of all cells, for means in a range."""
+    return weighted(plan).measure(private_sums(dataset), ends)[0]
+
+
+def weighted_scales(plan, width):
+    """Return the noise scale of each cell, for means in a range of this width."""
+    return weighted(plan).scales(width)
+
+
+def weighted_variance_of(plan):
+    """Return the public side of weighted variances."""
+    (variance,) = allocation_of(plan, plan.facts.lattice).variances
+    return variance
+
+
+def second_moments(dataset, plan, ends):
+    """Return the integers of all cells, for second moments about the middle of a range."""
+    steps = plan.facts.lattice.span_quanta
+    return weighted_variance_of(plan).measure(private_sums(dataset), ends, steps)[0]
+
+
+def weighted_variances(noisy, shown):
+    """Return published variances from the integers of all cells, for a plan with its range."""
+    public, interval = weighted_variance_of(shown), shown.allocation.clipping_range
+    parts = public.estimates(noisy["variance"], noisy["mean"], interval.ends, interval.span_quanta)
+    return parts * public.grid(shown.error_models["variance"].unit).step

@@ -152,7 +152,7 @@ def held(dataset, intervals, draws):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dataset", "clipping_range"), CASES, indirect=["dataset"])
+@pytest.mark.parametrize(("dataset", "intervals"), CASES, indirect=["dataset"])
 def test_bounds_and_intervals_hold_as_stated(dataset, intervals, monkeypatch):
     """Pooled over cells and 200 runs: bounds at least 95%, intervals between 93% and 99%."""
     Drawn(monkeypatch, 20)

@@ -54,7 +54,7 @@ def losses(book, parts, periods=None):
         [name.encode() for name in exact],
         np.array([float(loss) for loss in exact.values()]),
         book.key,
-        most=max(exact.values(), default=Fraction(1)),
+        max_loss=max(exact.values(), default=Fraction(1)),
         periods=periods,
     )
     order = {one: int(-(-loss * PICO_EPSILON // 1)) for one, loss in zip(

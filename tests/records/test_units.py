@@ -40,7 +40,7 @@ def hashed(units):
     one = np.array([1.0])
     return [
         hash_losses(
-            [name], one, KEY, most=Fraction(1), periods=None if periods is None else [day]
+            [name], one, KEY, max_loss=Fraction(1), periods=None if periods is None else [day]
         ).hashes[0]
         for name, day in zip(ids, periods or [""] * len(ids), strict=True)
     ]

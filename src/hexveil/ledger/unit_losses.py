@@ -198,8 +198,8 @@ def hash_losses(
     losses : ndarray of float, shape (n_units,)
         In epsilon, each at least the true one.
     key : Key
-    most : Fraction
-        What no unit loses more than: a proof from the plan that caps the rounding.
+    max_loss : Fraction
+        Upper bound on every loss, proved from the plan; it caps the rounding.
     periods : sequence of str, length n_units, optional
         The day or week of each unit.
     """

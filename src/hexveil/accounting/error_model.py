@@ -1,4 +1,4 @@
-"""One statistic of a plan: what its noise and its clipping can do to each cell.
+"""Error model of one statistic: the effect of noise and of clipping on each cell.
 
 Everything is counted for bounds of width 1 and scaled at the end: by U for the mean, by U² for
 the variance. Let a cell have N samples, and let x be what a user keeps, as a share of N. Then
@@ -43,7 +43,7 @@ MAX_CONSTANT_ERROR = {"mean": 0.5, "variance": 0.125}
 
 
 def constant_error(name: str, occupancy: Occupancy) -> Floats:
-    """Return what a constant can miss in each cell, for bounds of width 1.
+    """Return the largest error of a constant in each cell, for bounds of width 1.
 
     Nothing where the constant is all there is to know: the variance of one record is 0.
     """

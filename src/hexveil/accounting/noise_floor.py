@@ -1,4 +1,4 @@
-"""What no unclipped plan can beat, and what one constant for all cells would miss.
+"""Noise floor: a lower bound on the error of every plan without clipping.
 
 Noise floor: publish G cell means, each a public weighted average of user means (weights
 non-negative, summing to one) plus independent Laplace noise of scale b_g. A user's loss is

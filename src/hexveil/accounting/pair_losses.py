@@ -1,4 +1,4 @@
-"""Formulas of (cell, user) pairs: what a plan keeps of each, and what that costs its user.
+"""Privacy loss of (cell, user) pairs: contribution after the cap, and its cost to the user.
 
 Each takes some pairs (`hexveil.model.occupancy.Pairs`), arrays with an entry per cell and arrays
 with an entry per user; so they can be asked of all pairs at once, or block by block where pairs
@@ -48,7 +48,7 @@ def clipped_per_cell(pairs: Pairs, kept_of_pair: Floats) -> Floats:
 
 
 def clipped_by_caps(pairs: Pairs, threshold: Ints, steps: Floats, factor: Floats) -> Floats:
-    """Return the same of what thresholds and factors keep."""
+    """Return the clipped share under thresholds and factors."""
     return clipped_per_cell(pairs, contributed_records(pairs, threshold, steps, factor))
 
 
@@ -56,7 +56,7 @@ def clipped_by_caps(pairs: Pairs, threshold: Ints, steps: Floats, factor: Floats
 
 
 class LossParameters(NamedTuple):
-    """What decides a pair's loss, an entry per cell each.
+    """Parameters of a pair's privacy loss, one entry per cell each.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ N_PARAMETERS = len(LossParameters._fields)
 
 
 def pair_losses(pairs: Pairs, *given: NDArray[Any]) -> Floats:
-    """Return what each pair adds to its user's loss, not yet rounded up.
+    """Return the loss that each pair adds to its user's, not yet rounded up.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def pair_losses(pairs: Pairs, *given: NDArray[Any]) -> Floats:
 
 
 def _charged(pairs: Pairs, *given: NDArray[Any]) -> Floats:
-    """Return the same of pairs so few that what is made of them stays in a processor's cache."""
+    """Return the losses of a block of pairs that fits a processor's cache."""
     cells, factor = LossParameters(*given[:N_PARAMETERS]), given[N_PARAMETERS]
     stay = np.logical_not(given[N_PARAMETERS + 1]) if len(given) > N_PARAMETERS + 1 else 1.0
     here = pairs.cell
@@ -139,7 +139,7 @@ def _variance_charge(pairs: Pairs, cells: LossParameters, some: Floats) -> Float
 
 
 def _joint_charge(pairs: Pairs, cells: LossParameters, plain: Floats) -> Floats:
-    """Return at most what a user of more than half a cell loses by both statistics.
+    """Return an upper bound on a majority user's loss by both statistics.
 
     Only where nothing of the cell is put at the middle (accounting/privacy_loss.py).
     """
@@ -176,7 +176,7 @@ def max_pair_loss(pairs: Pairs, *given: NDArray[Any]) -> Floats:
 
 
 def composed_losses(pairs: Pairs, most: Floats, *given: NDArray[Any]) -> Floats:
-    """Return each user's loss if charged what a cell charges at most; see `pair_losses`."""
+    """Return each user's loss at the largest charge of its cells; see `pair_losses`."""
     terms = pair_losses(pairs, *given)
     for first in range(0, terms.size, BLOCK_PAIRS):
         rows = slice(first, first + BLOCK_PAIRS)
@@ -273,7 +273,7 @@ def bisect_factors(
 
 
 def _least_charge(x: Floats, most: Floats, mean: Floats, variance: Floats) -> Floats:
-    """Return what a pair is charged at least, whether or not its cell is reduced.
+    """Return a lower bound on a pair's charge, whether or not its cell is reduced.
 
     Where nothing of a cell is put at the middle a plan charges COMP Proposition III.1 (`most`)
     and, of both statistics, no more than the joint formula (accounting/privacy_loss.py).

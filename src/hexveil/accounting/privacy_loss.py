@@ -1,4 +1,4 @@
-"""What a whole release says about one user: the exact privacy loss, per user.
+"""Exact privacy loss of a whole release, per user.
 
 Source: ERRATA 3, which replaces COMP Theorem II.3 (cells counted) by the sum over a user's own
 sensitivities.

@@ -240,7 +240,7 @@ def kept_total(counts: ArrayLike, caps: ArrayLike) -> Ints:
 
 
 def _price(epsilon: Number, noise: str) -> Fraction:
-    """Return c/ε: what one unit of sensitivity costs."""
+    """Return c/ε: the error per unit of sensitivity."""
     if noise not in NOISE_WEIGHT:
         raise InputError(f'noise must be "mean" or "std", got {noise!r}.')
     return NOISE_WEIGHT[noise] / to_positive_fraction(epsilon, "epsilon")
@@ -254,7 +254,7 @@ def _least(caps: Ints, near: Floats, exactly: Callable[[int], Fraction]) -> int:
 
 
 def _printed_candidates(m: Ints, mean: Fraction) -> list[Fraction]:
-    """Return what IOT Lemma VI.2's procedure chooses from."""
+    """Return the candidate caps of IOT Lemma VI.2."""
     rank = Fraction(int(m.sum()), int(m.max()))
     if rank.denominator == 1 and (stationary := int(np.sort(m)[-int(rank)])) >= mean:
         return [Fraction(stationary)]

@@ -1,4 +1,4 @@
-"""Taking less of some users without dropping what they say: by weights, or towards the midpoint.
+"""Bias of down-weighting or midpoint-clipping heavy users, instead of truncation.
 
 Source: ERRATA 9 (re-weighting, as IOT section IV-A does in its experiments) and 10 (suppression
 towards the midpoint, the limit T = 0 of WC Theorem III.1). Neither biases a mean more than dropping

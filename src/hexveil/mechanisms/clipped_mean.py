@@ -1,4 +1,4 @@
-"""From private sums to one whole number per cell, for the mean, and what each user can do to it.
+"""Clipped means: one integer per cell from private sums, with its sensitivity.
 
 For cell g with bounds [a, b] on the lattice (quanta above the lower bound of the records), let
 S = b - a. Let a user with m records have the sum s, and let k be what the plan keeps of them
@@ -138,7 +138,7 @@ class ClippedMean(ReadOnlyArrays):
 
     @property
     def noised_cells(self) -> Ints:
-        """Numbers of the cells whose mean is noised; of the others no value is read."""
+        """Numbers of the cells with a noised mean; values of other cells are never read."""
         return np.flatnonzero(self.noise > 0)
 
     @property

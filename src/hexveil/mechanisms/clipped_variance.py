@@ -94,7 +94,7 @@ class ClippedVariance(ReadOnlyArrays):
 
     @property
     def noised_cells(self) -> Ints:
-        """Numbers of the cells whose variance is noised; of the others no value is read."""
+        """Numbers of the cells with a noised variance; values of other cells are never read."""
         return np.flatnonzero(self.noise > 0)
 
     @property
@@ -200,7 +200,7 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
 
 
 def centring(away: Floats) -> Floats:
-    """Return what is added to a variance with a share at the middle, for bounds of width 1.
+    """Return the offset of a variance with a share at the midpoint, for bounds of width 1.
 
     d (1 - d) / 4 for d <= 1/2, else 1/8 - d (1 - d) / 4: the middle of the possible errors.
     """

@@ -1,4 +1,4 @@
-"""What is assumed about a cell's values without looking: distributions to draw samples from.
+"""Priors of a cell's values: stated distributions to draw samples from.
 
 Nothing here reads a record: a prior comes from outside the records, or from a release already
 paid for. Samples are projected to the bounds one by one, and only then averaged per user.

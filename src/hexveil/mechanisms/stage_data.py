@@ -65,7 +65,7 @@ class PrivateSums:
         users: Arrays = (),
         pairs: Arrays = (),
     ) -> Ints:
-        """Return what a function makes of all pairs, cell by cell, shape (batch, n). PRIVATE.
+        """Apply a function to the pairs of each cell, shape (batch, n). PRIVATE.
 
         Pairs may lie in blocks elsewhere, where the function is sent.
 

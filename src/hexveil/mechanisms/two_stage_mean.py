@@ -1,4 +1,4 @@
-"""A release in private steps: the interval, h, first averages, and what narrower ranges say.
+"""Two-stage means: a private range, a residual radius, and means within narrower ranges.
 
 Strategies: planning/clipping_range/two_stage.py. All numbers are in quanta above the lower bound
 of the records. Let [a, b] be the interval of first steps, h the half width of the second, W whole

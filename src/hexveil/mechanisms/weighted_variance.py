@@ -112,7 +112,7 @@ class WeightedVariance(ReadOnlyArrays):
 
     @property
     def weight(self) -> Ints:
-        """W of each pair; 0 in cells of one record, whose variance is known."""
+        """W of each pair; 0 in cells of one record, which have no variance."""
         occupancy = self.mean.occupancy
         return np.where(has_single_record(occupancy)[occupancy.cell], 0, self.mean.weight)
 

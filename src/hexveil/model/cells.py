@@ -1,4 +1,4 @@
-"""What a cell is: an H3 hexagon in a timeslot, or any public label. All of it is public.
+"""Cells: an H3 hexagon in a timeslot, or any public label. All of it is public.
 
 A slot is named by its local start. `slot` numbers are seconds of the local wall clock: since
 1970-01-01T00:00 local for calendar slots, since midnight for pooled ones.
@@ -200,7 +200,7 @@ def _clock(seconds: int, *, pooled: bool) -> str:
 
 
 def _first_instant(local_seconds: int, clock: zoneinfo.ZoneInfo) -> datetime:
-    """Return the first UTC instant whose local wall clock is at or after `local_seconds`.
+    """Return the first UTC instant with a local wall clock at or after `local_seconds`.
 
     Where the clock skips the slot's start (spring), that is the instant of the skip; where it
     shows the start twice (autumn), the earlier of the two.

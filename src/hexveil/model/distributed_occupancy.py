@@ -1,4 +1,4 @@
-"""An occupancy whose pairs stay elsewhere: what is asked of them is asked of blocks of them.
+"""Distributed occupancy: computations are mapped over partitions of (cell, user) pairs.
 
 A country's (cell, user) pairs fill no driver's memory, its cells and its users do not. Everything
 computed from pairs is a figure per cell or per user, so the pairs are kept twice, cut into blocks:
@@ -69,7 +69,7 @@ class Partition:
         users: Arrays,
         pairs: Arrays = (),
     ) -> tuple[NDArray[Any], ...]:
-        """Return what the work makes of this block, given the arrays of all cells and users."""
+        """Apply the function to this block, given the arrays of all cells and users."""
         if self.whole == "cells":
             cells = [array[self.first : self.first + self.n_cells] for array in cells]
         else:
@@ -84,11 +84,11 @@ class PartitionStore(Protocol):
     def map(
         self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterable[tuple[NDArray[Any], ...]]:
-        """Return the answers of all blocks of a kind, in the order of what is whole in them."""
+        """Return the results of all blocks of a kind, in the order of their cells or users."""
 
 
 class DistributedOccupancy(Occupancy):
-    """An occupancy whose pairs are asked for answers, never fetched.
+    """Occupancy with distributed pairs: functions are mapped over them, pairs are never fetched.
 
     Parameters
     ----------
@@ -134,13 +134,13 @@ class DistributedOccupancy(Occupancy):
     def map_cells(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of all pairs: see `Occupancy.map_cells`."""
+        """Apply a function to the pairs of each cell: see `Occupancy.map_cells`."""
         return self._asked("cells", work, (cells, users, pairs))
 
     def map_users(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of all pairs: see `Occupancy.map_users`."""
+        """Apply a function to the pairs of each user: see `Occupancy.map_users`."""
         return self._asked("users", work, (cells, users, pairs))
 
     def _asked(

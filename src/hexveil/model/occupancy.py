@@ -177,7 +177,7 @@ class Occupancy(ReadOnlyArrays):
     def map_cells(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of all pairs, cell by cell.
+        """Apply a function to the pairs of each cell.
 
         Parameters
         ----------
@@ -221,7 +221,7 @@ class Occupancy(ReadOnlyArrays):
     def map_users(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Return what a function makes of all pairs, user by user; see `map_cells`."""
+        """Apply a function to the pairs of each user; see `map_cells`."""
         return work(self, *cells, *users, *pairs)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Everything public about a data set: what a plan may see, and all it may see.
+"""Public metadata of a data set: all that a plan may see.
 
 `PublicMetadata` is what crosses from the private side to the public side. It is built from users,
 places, times and counts alone; it holds no value and no user id.
@@ -71,7 +71,7 @@ class ValueLattice:
 
     @classmethod
     def of(cls, bounds: object, quantum: Number) -> ValueLattice:
-        """Build from what a caller writes."""
+        """Build a lattice from bounds and quantum as written by a caller."""
         lower, upper = to_bounds(bounds)
         return cls(lower, upper, to_positive_fraction(quantum, "quantum"))
 
@@ -111,7 +111,7 @@ class Recount(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PublicMetadata:
-    """What may be known about a data set without any privacy cost.
+    """Public metadata of a data set; using it costs no privacy.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Many cells at once: plans made from public facts, and what a fleet can support."""
+"""Plans of many cells, made from public metadata, and the grids that a fleet supports."""
 
 from hexveil.planning.api import plan
 from hexveil.planning.feasibility.advice import GridTooFineWarning

@@ -1,4 +1,4 @@
-"""What a method decides: a row per cell and a row per user, all public."""
+"""Allocation of a plan: contribution caps and noise, per cell and per user. Public."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Clipping: TypeAlias = WithinBounds | PrivateRange | TwoStageRange
 
 @dataclass(frozen=True, eq=False)
 class PlanAllocation(ReadOnlyArrays):
-    """What is kept of each user in each cell, and how much noise is added.
+    """Contribution cap of each user in each cell, and the noise of each cell.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class PlanAllocation(ReadOnlyArrays):
 
     @property
     def clipping(self) -> Clipping:
-        """What values are clipped to: the kind of the plan."""
+        """Clipping of values: the kind of the plan."""
         if self.clipping_range is None:
             return WithinBounds()
         if self.two_stage is None:

@@ -238,7 +238,7 @@ def _check_split(request: Request) -> None:
 
 
 def _edition(asked: str | None) -> str | None:
-    """Return the name of an edition; refuse what is none."""
+    """Return the name of an edition; refuse anything else."""
     if asked is not None and not (isinstance(asked, str) and asked.strip()):
         raise InputError(f"edition must be a name such as '2', got {asked!r}.")
     return asked
@@ -253,7 +253,7 @@ def _share(asked: Number | None, clipping_range: str) -> Fraction | None:
 
 
 def _with_interval(request: Request, bounds: object) -> Request:
-    """Return the request; refuse what a private interval cannot be combined with.
+    """Return the request; refuse options that a private range excludes.
 
     "auto" then is "bounds".
     """

@@ -1,4 +1,4 @@
-"""The methods side by side on one request: what each costs, and what it would say.
+"""Comparison of methods on one request: cost and errors of each.
 
 Public facts only; nothing is spent. A method that cannot do what is asked says why.
 """

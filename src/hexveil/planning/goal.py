@@ -1,4 +1,4 @@
-"""The goal of a plan: what was asked for, in exact text, without any number that a solver found.
+"""Goal of a plan: the request in exact text, without any number found by a solver.
 
 Solvers differ in late digits between processors and versions, requests must not. So a request is
 its goal: the options given, the bounds and the occupancy. Two plans of one goal are one request.

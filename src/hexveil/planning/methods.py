@@ -286,7 +286,7 @@ def _error_scale(
 def _least_loss_on_average(
     exposure: ClippingProblem, span: Floats, request: Request, facts: PublicMetadata | None
 ) -> PlanAllocation:
-    """Return the plan of least loss whose average error meets one target for all cells."""
+    """Return the plan of least loss that meets one target for the average error."""
 
     def at(loss: float) -> PlanAllocation:
         return _average(exposure, span, _at(request, loss), loss * SAFETY_MARGIN)
@@ -422,7 +422,7 @@ def _initial(
 def calibrate_noise(
     occupancy: Occupancy, span: Floats, request: Request, rows: PlanAllocation
 ) -> PlanAllocation:
-    """Return the rows with noise louder where their loss is above what was asked.
+    """Return the allocation with more noise wherever its loss exceeds the request.
 
     Raises
     ------

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Plan(ReadOnlyArrays):
-    """How each cell's statistics will be made and noised, and what that costs each user.
+    """Plan of a release: clipping and noise of each cell, and the loss of each user.
 
     Every array is public; value units unless said otherwise.
 
@@ -101,12 +101,12 @@ class Plan(ReadOnlyArrays):
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """What is published of each cell."""
+        """Statistics published of each cell."""
         return self.request.statistics
 
     @property
     def requested_epsilon(self) -> Fraction:
-        """The loss the plan was to stay within; where targets were given, what they cost."""
+        """Requested epsilon; where targets were given, their cost."""
         return self.epsilon if self.request.epsilon is None else self.request.epsilon
 
     @property
@@ -126,7 +126,7 @@ class Plan(ReadOnlyArrays):
 
     @property
     def lower_bound(self) -> float | None:
-        """What no plan of the joint plan's class goes below: see `bound_kind`."""
+        """Lower bound on the error of every plan of the joint plan's class: see `bound_kind`."""
         if self.bound_kind == "mean error" and self.allocation.lower_bound is None:
             return self._average_bound
         return self.allocation.lower_bound
@@ -201,7 +201,7 @@ class Plan(ReadOnlyArrays):
 
     @cached_property
     def error_models(self) -> dict[str, ErrorModel]:
-        """What noise and clipping do to each noised statistic, by its name."""
+        """Error model of each noised statistic, by its name."""
         return guarantees.error_models(self.problem, self.allocation)
 
     @property
@@ -253,12 +253,12 @@ class Plan(ReadOnlyArrays):
 
     @cached_property
     def epsilon(self) -> Fraction:
-        """Loss of the most exposed user, rounded up: what the release costs."""
+        """Privacy loss of the most exposed user, rounded up: the cost of the release."""
         return Fraction(float(self._losses.max(initial=0.0)))
 
     @cached_property
     def l0_epsilon(self) -> Fraction:
-        """What counting cells would claim: each cell's loss charged to all who are in it."""
+        """Epsilon under naive accounting: each cell's loss charged to all of its users."""
         return guarantees.l0_epsilon(self.problem, self.allocation, self.loss_parameters)
 
     @property
@@ -296,7 +296,7 @@ class Plan(ReadOnlyArrays):
 
     @cached_property
     def table(self) -> pa.Table:
-        """A row per cell: public counts, what is kept, noise, and the errors to expect."""
+        """Table with a row per cell: public counts, contribution cap, noise and expected errors."""
         occupancy = self.occupancy
         columns = {
             "cell": pa.array(self.names, type=pa.string()),

@@ -1,4 +1,4 @@
-"""What a plan is asked for: statistics, a loss or targets, and how cells are planned together."""
+"""Request for a plan: statistics, epsilon or targets, method and clipping range."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOISED = {"mean": "mean", "variance": "variance", "sd": "variance"}
 
 @dataclass(frozen=True, eq=False)
 class Request(ReadOnlyArrays):
-    """What was asked for, checked; public.
+    """Checked request; public.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Request(ReadOnlyArrays):
 
     @property
     def interval_needs(self) -> str | None:
-        """What a private interval goes with and this request has not; None if it can have one."""
+        """Option that a private range requires and this request lacks; None if it has all."""
         if self.method != "joint":
             return f'method "joint", not {self.method!r}'
         if self.epsilon is None:

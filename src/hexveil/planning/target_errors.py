@@ -1,4 +1,4 @@
-"""What a plan is asked to reach: planning errors per cell, and the noise that they leave room for.
+"""Target errors of a request: planning errors per cell, and the noise that they allow.
 
 Errors are for bounds of width 1. With a share d of a cell at the middle, an error of at most e is
 met by noise of scale e - d/2 (mean) or e - d (1 - d)/2 (variance); a target that a constant meets
@@ -109,7 +109,7 @@ class SumTarget:
         return InverseScales(mean, variance)
 
     def least_rates(self, away: Floats, largest: Floats) -> InverseScales | None:
-        """Return rates whose loss is not above that of any choice in the cell.
+        """Return inverse scales with a loss not above that of any choice in the cell.
 
         Of a share x a variance costs a user v, at least x (1 - largest) and at most x. Noise for
         both statistics costs at least (√(U x) + U √v)² / room, which is v times the least total

@@ -1,4 +1,4 @@
-"""Cells of which a private range may have cut off the values: which, and on which side.
+"""Cells cut off by a private range: which ones, and on which side.
 
 Under a private range a cell's number is about values projected to that range (the private interval,
 or the range of the last step of a plan in steps). Its bound says nothing of what the projection
@@ -48,7 +48,7 @@ QUANTILE = LN20
 
 @dataclass(frozen=True, eq=False)
 class CutOff:
-    """Cells of which a private range may have cut off the values of one statistic.
+    """Cells that a private range may have cut off, for one statistic.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ def cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
 
 
 def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff:
-    """Return the cells whose mean is cut off by the range itself."""
+    """Return the cells with a mean cut off by the range itself."""
     number = noisy / interval.totals(plan.occupancy)
     low, high = _interval_ends(interval)
     near = _near(number, low, high, plan.mean_noise * (high - low))
@@ -104,7 +104,7 @@ def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff
 def _in_two_stages(
     plan: Plan, interval: PrivateClippingRange, steps: TwoStagePlan, noisy: Ints
 ) -> CutOff:
-    """Return the cells whose mean is cut off by the range of the strategy's last stage."""
+    """Return the cells with a mean cut off by the range of the strategy's last stage."""
     match steps.outputs:
         case StageOutputs(strategy="users", half_width=half):
             number = noisy / steps.totals(plan.occupancy)
@@ -122,7 +122,7 @@ def _interval_ends(interval: PrivateClippingRange) -> tuple[int, int]:
 
 
 def _within_bounds(found: CutOff, steps: StageOutputs) -> CutOff:
-    """Return the cells without those whose range around their centre ends beyond the bounds."""
+    """Return the cells without those with a range that ends beyond the bounds."""
     assert steps.centre is not None  # noqa: S101  the way `cells` has it
     return CutOff(
         found.below & (steps.centre - steps.half_width > 0),
@@ -131,13 +131,13 @@ def _within_bounds(found: CutOff, steps: StageOutputs) -> CutOff:
 
 
 def _near(number: Floats, low: float, high: float, scale: Floats) -> CutOff:
-    """Return the cells whose number lies within its noise of an end, or beyond it."""
+    """Return the cells with a number within its noise of an end, or beyond it."""
     noise = QUANTILE * scale
     return CutOff(number <= low + noise, number >= high - noise)
 
 
 def _variance(plan: Plan, interval: PrivateClippingRange, noisy: Ints, mean: Bools) -> CutOff:
-    """Return the cells whose second moment, or whose mean, is cut off.
+    """Return the cells with a second moment or a mean that is cut off.
 
     A mean that is cut off can make the variance too small or too large.
     """

@@ -40,7 +40,7 @@ SMOOTHED = "smoothed"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release:
-    """Published numbers, and the statement of what is guaranteed about them.
+    """Published numbers, and the statement of their guarantee.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def release(
     estimates: tuple[str, ...] | str = ("raw",),
     accept_noise: bool = False,
 ) -> Release:
-    """Publish a plan's numbers: book the loss, draw the noise once, return what may be shown.
+    """Publish a plan's numbers: book the loss, draw the noise once, return the release.
 
     A request is its goal (planning/goal.py). The first plan booked for a goal is kept in the
     ledger, and the same goal asked again gets that plan and those numbers, at no cost: on another
@@ -289,7 +289,7 @@ def _drawn(
 def _check_request(
     dataset: Dataset, plan: Plan, allocation: ReleaseAllocation, *, accept_noise: bool
 ) -> None:
-    """Refuse, from public facts, what cannot be computed or noised, or says nothing.
+    """Refuse, from public metadata, plans that cannot be computed or noised, or that say nothing.
 
     Raises
     ------
@@ -357,7 +357,7 @@ def _check_units(dataset: Dataset) -> None:
 
 
 def _check_plan(dataset: Dataset, plan: Plan) -> None:
-    """Refuse a plan whose promise was not made for these records."""
+    """Refuse a plan that was made for other records."""
     if not isinstance(plan, Plan):
         raise InputError(f"a release needs a plan made by hv.plan, got {type(plan).__name__}.")
     if plan.facts is None:

@@ -30,7 +30,7 @@ STRATEGIES = {"direct": "single_stage", "users": "user_residuals", "cells": "cel
 
 
 def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
-    """Return each step that looks at values, what it costs the most exposed user, and its part."""
+    """Return each private step, its cost to the most exposed user, and its share."""
     spent = plan.epsilon
     if not spent:
         return []
@@ -71,7 +71,7 @@ def _in_units(plan: Plan, ends: tuple[int, int], steps: int) -> tuple[float, flo
 def _two_stage_steps(
     plan: Plan, interval: PrivateClippingRange, steps: TwoStagePlan
 ) -> list[dict[str, Any]]:
-    """Return the choices of range and h, what the strategy begins with, and the cells."""
+    """Return the choices of range and radius, the strategy's first stage, and the cells."""
     found, spent = steps.outputs, plan.epsilon
     assert found is not None  # noqa: S101  a manifest is of a release
     unit = float(plan.span[0]) / found.span_quanta
@@ -103,7 +103,7 @@ def _coarse(rest: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]
 
 
 def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:
-    """Return a private step, and what it costs whom it costs most, rounded up."""
+    """Return a private step and its largest cost to a user, rounded up."""
     up = Fraction(math.ceil(epsilon * PICO_EPSILON), PICO_EPSILON)
     return {"step": name, "epsilon": decimal_text(up), "share": float(epsilon / spent)}
 
@@ -116,7 +116,7 @@ def _radius(plan: Plan, interval: PrivateClippingRange) -> dict[str, Any]:
 
 
 def _split(plan: Plan) -> dict[str, Any]:
-    """Return the part of what the cells cost that finds their means, asked for or not."""
+    """Return the share of the cells' cost that their means take, requested or not."""
     if "variance" not in plan.error_models:
         return {}
     mean, square = plan.mean_noise, plan.allocation.variance_noise

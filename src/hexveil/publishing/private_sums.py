@@ -31,7 +31,7 @@ class DistributedPairSums(PrivateSums):
         users: Arrays = (),
         pairs: Arrays = (),
     ) -> Ints:
-        """Return what a function makes of all pairs: see `PrivateSums.map_cells`. PRIVATE."""
+        """Apply a function to all pairs: see `PrivateSums.map_cells`. PRIVATE."""
         integers: Ints = self._store.map_cells(occupancy, work, cells, users, pairs)
         return integers[None]
 

@@ -1,4 +1,4 @@
-"""Smoothed estimates of a release: what its noisy numbers say once cells borrow from each other.
+"""Smoothed estimates of a release: cells borrow strength from each other's noisy numbers.
 
 Post-processing of noisy numbers and public facts (smoothing/): it costs nothing, and the same
 numbers always give the same estimates.
@@ -78,7 +78,7 @@ def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:
 
 
 def statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]:
-    """Return what a manifest says of them: the model, and how good the map is."""
+    """Return the manifest's statement on smoothing: the model, and the quality of the map."""
     return [
         {
             "statistic": name,

@@ -55,7 +55,7 @@ def smoothing_input(
     error: WeightedMeanErrorModel,
     noisy: Floats,
 ) -> SmoothingInput:
-    """Return what smoothing begins with: clusters clamped to their range, clipping undone.
+    """Return the input of smoothing: clusters clamped to their range, clipping undone.
 
     Parameters
     ----------

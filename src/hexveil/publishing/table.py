@@ -235,7 +235,7 @@ def released(
 
 
 def _words(plan: Plan, *, smoothed: bool) -> dict[str, str]:
-    """Return what each column holds, under this plan."""
+    """Return the description of each column, under this plan."""
     strategy, clipped = (
         released_strategy(plan),
         not isinstance(plan.allocation.clipping, WithinBounds),
@@ -251,7 +251,7 @@ def _words(plan: Plan, *, smoothed: bool) -> dict[str, str]:
 
 
 def check_labels(facts: PublicMetadata) -> None:
-    """Refuse label columns whose names the released table needs for itself.
+    """Refuse label columns with names that the released table needs for itself.
 
     A label column `cell` that stands alone is the cell's name, and is written once.
     """
@@ -283,7 +283,7 @@ def shown_columns(statistic: str) -> list[str]:
 
 
 def _ends(plan: Plan, name: str) -> tuple[Floats, Floats]:
-    """Return what the statistic cannot leave."""
+    """Return the range of possible values of a statistic."""
     if name == "mean":
         return plan.lower, plan.upper
     return np.zeros_like(plan.span), plan.span**2 * RANGE["variance"]
@@ -312,7 +312,7 @@ def _smooth(estimate: Smoothed) -> dict[str, Any]:
 
 
 def _reaching(made: Mapping[str, Any], cut: CutOff, ends: tuple[Floats, Floats]) -> dict[str, Any]:
-    """Return ends and quality of a statistic whose cells may have been cut off.
+    """Return ends and quality of a statistic with cells that may have been cut off.
 
     Noise says less than a cut: it stays what a cell is graded.
     """

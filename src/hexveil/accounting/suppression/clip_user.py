@@ -51,7 +51,7 @@ Unfinished = Literal["undo", "keep"]
 
 @dataclass(frozen=True, eq=False)
 class Suppression:
-    """What CLIP-USER keeps of an occupancy, and the errors that follow.
+    """Result of CLIP-USER: the remaining occupancy and its errors.
 
     Attributes
     ----------

@@ -70,7 +70,7 @@ class CellCaps:
 def cap_after_suppression(
     occupancy: Occupancy, kept: ArrayLike, span: float, epsilon: Number
 ) -> CellCaps:
-    """Cap of each cell that makes COMP's sum of errors least, from what CLIP-USER kept.
+    """Cap of each cell that minimises COMP's sum of errors after CLIP-USER.
 
     Each cell takes the first min(Γ, cap) samples of a user, for the best whole cap from the least
     to the largest Γ > 0 of the cell. No user's cells become fewer, so K stays; no error rises.

@@ -184,7 +184,7 @@ class Wide:
 
 
 class Run:
-    """One execution: what is left of whom, and the pairs suppressed so far, in order."""
+    """One execution: remaining records per user, and the suppressed pairs in order."""
 
     def __init__(self, occupancy: Occupancy, measure: Measure, limit: float, exempt: int) -> None:
         self._occupancy, self._cells = occupancy, Cells(occupancy)

@@ -1,4 +1,4 @@
-"""The state of CLIP-USER: the error of a cell, and what is left of each cell.
+"""State of CLIP-USER: the error of a cell, and the remaining counts.
 
 Source: COMP eq. (12), (13), Proposition III.1, Lemma III.3, Theorems IV.1 and IV.2 (ERRATA 1).
 Neighbours: one user's values all change within the bounds; users and counts are public.
@@ -115,7 +115,7 @@ class Measure:
 
 
 class Cells:
-    """What is left of each cell: samples and the two largest counts, as users are suppressed.
+    """Remaining counts of each cell: records and the two largest users.
 
     The two largest are pointers into the cell's counts, sorted once; they only move on, so that
     all suppressions together cost no more than the pairs there are.

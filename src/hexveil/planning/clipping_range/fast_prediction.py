@@ -1,4 +1,4 @@
-"""What the means of a plan would be off by, in a fraction of the time that planning takes.
+"""Fast prediction of a plan's mean errors, without planning.
 
 A table of many grids needs no last digits, so the searches of the joint plan of least average error
 (planning/optimizers/mean_error.py) and of the weights under a private interval
@@ -46,7 +46,7 @@ ITERATIONS = 15
 
 @dataclass(frozen=True, eq=False)
 class ErrorPrediction:
-    """What to expect of each cell, in value units.
+    """Predicted errors of each cell, in value units.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class RangeCandidate:
 
     @cached_property
     def clipping_error(self) -> float:
-        """What clipping is assumed to cost, as a part of the span."""
+        """Expected clipping error, as a share of the span."""
         return self.width * private_range.expected_clipping_error(self.half_width_sd)
 
     def remaining_epsilon(self, n_users: int, epsilon: Fraction, share: Fraction | None) -> float:
@@ -119,7 +119,7 @@ ALL_CANDIDATES = tuple(
 
 
 def candidates_for(n_users: int, epsilon: Fraction, share: Fraction | None) -> list[RangeCandidate]:
-    """Return what a plan chooses from: each quantile that is sure, the surest also stretched."""
+    """Return the candidates of a plan: each precise quantile, the most precise also widened."""
     largest = private_range.MAX_RANGE_SHARE if share is None else share
     sure = [
         q
@@ -135,7 +135,7 @@ def candidates_for(n_users: int, epsilon: Fraction, share: Fraction | None) -> l
 def predict_without_range(
     exposure: ClippingProblem, span: float, request: Request, epsilon: Fraction
 ) -> ErrorPrediction:
-    """Return what to expect of the joint plan of least average error without an interval."""
+    """Predict the joint plan of least average error without a private range."""
     spans = np.full(exposure.occupancy.n_cells, span)
     weights = ObjectiveWeights.of(request, spans, exposure.occupancy)
     found = minimize_mean_error(exposure, weights, float(epsilon), SearchLimits(ITERATIONS))
@@ -148,7 +148,7 @@ def predict_without_range(
 def predict_with_range(
     occupancy: Occupancy, span: float, epsilon: Fraction, share: Fraction | None
 ) -> ErrorPrediction:
-    """Return what to expect under a private interval."""
+    """Predict the plan under a private range."""
     candidates = candidates_for(occupancy.n_users, epsilon, share)
     weighed = _Weighed.of(occupancy, candidates[-1], epsilon, share)
     chosen = weighed.best(candidates, epsilon, share)
@@ -171,7 +171,7 @@ def select_candidate(
 
 @dataclass(frozen=True, eq=False)
 class _Weighed:
-    """Weights that were found for one candidate, and what they cost under any.
+    """User weights of one candidate range, and their cost under any.
 
     `noise` is at a loss of 1 for the cells; `within` and `between` are what the weights make a
     cell off by where users differ by 1 within it, or by 1 with their weight. All for width 1.
@@ -210,7 +210,7 @@ class _Weighed:
     def seen(
         self, one: RangeCandidate, epsilon: Fraction, share: Fraction | None
     ) -> ErrorPrediction:
-        """Return what to expect under a candidate, for bounds of width 1."""
+        """Predict errors under a candidate range, for bounds of width 1."""
         prior = private_range.user_mean_prior(one.half_width_sd)
         weights = one.width * (
             prior.within_cell_sd * self.within + prior.weight_confounding * self.between

@@ -1,4 +1,4 @@
-"""A private interval for the whole map: which quantiles, what share of ε, what is assumed.
+"""Private clipping range of the whole map: quantiles, share of ε, assumptions.
 
 Before any value is read only a prior says how wide the interval will be: user means within the
 bounds are taken as normal around a centre that nobody knows, with a standard deviation of an eighth
@@ -69,7 +69,7 @@ def to_value_units(end: int, steps: int, lower: float, span: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PrivateClippingRange(ReadOnlyArrays):
-    """What a plan with a private interval decides; public.
+    """Decisions of a plan with a private range; public.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class PrivateClippingRange(ReadOnlyArrays):
         return max_bias(occupancy, self.shares(occupancy))
 
     def expected_bias(self, occupancy: Occupancy) -> Floats:
-        """Return what each cell is off by, by the prior, for an interval of width 1."""
+        """Return the expected bias of each cell under the prior, for a range of width 1."""
         prior = user_mean_prior(half_width_sd(self.quantiles[0], self.widening))
         weights = expected_bias(occupancy, self.shares(occupancy), prior)
         return np.asarray(np.hypot(weights, self.clipping_error))
@@ -181,7 +181,7 @@ def user_mean_prior(end: float) -> UserMeanPrior:
 
 
 def expected_clipping_error(end: float) -> float:
-    """Return what clipping costs a cell on average by the prior, for an interval of width 1.
+    """Return the expected clipping error of a cell under the prior, for a range of width 1.
 
     Examples
     --------

@@ -72,7 +72,7 @@ def _fitted(
     interval: PrivateClippingRange,
     noise: tuple[Floats, Floats],
 ) -> PlanAllocation:
-    """Return rows with noise at which the most exposed user loses what was asked, no more."""
+    """Calibrate noise: the most exposed user loses the requested epsilon, no more."""
     largest = occupancy.largest_count
     rows = PlanAllocation(
         mechanism="weights",

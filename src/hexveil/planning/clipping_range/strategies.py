@@ -128,7 +128,7 @@ def select_strategy(
     steps: TwoStagePlan,
     found: tuple[float, ...],
 ) -> str:
-    """Return `direct`, or the one other way that fits what was found if predicted to be better.
+    """Return `direct`, or the other strategy that fits these ranges if predicted better.
 
     Parameters
     ----------
@@ -156,14 +156,14 @@ def select_strategy(
 
 
 def expected_widths(interval: PrivateClippingRange) -> tuple[float, float, float]:
-    """Return what `select_strategy` needs as it is assumed before a release."""
+    """Return the assumed inputs of `select_strategy`, before a release."""
     return interval.width, *EXPECTED_WIDTHS
 
 
 def released_widths(
     interval: PrivateClippingRange, found: StageOutputs
 ) -> tuple[float, float, float]:
-    """Return what `select_strategy` needs as a release found it."""
+    """Return the released inputs of `select_strategy`."""
     width = (found.ends[1] - found.ends[0]) / found.span_quanta
     return interval.width, width, found.residual_radius / found.span_quanta
 
@@ -206,7 +206,7 @@ def two_stage_error_model(
     noise: Floats,
     steps: TwoStagePlan,
 ) -> TwoStageErrorModel:
-    """Return what noise, weights and clipping do to each cell's mean.
+    """Return the error model of each cell's two-stage mean: noise, weights and clipping.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def max_cluster_bias(occupancy: Occupancy, grouping: UserClusters, steps: TwoSta
 
 
 def laplace_sum_quantile95(parts: Floats, own: Floats) -> Floats:
-    """Return what the size of a sum of Laplace numbers exceeds with probability 5% at most.
+    """Return an upper bound on the 95% quantile of |sum of Laplace variables|.
 
     Parameters
     ----------

@@ -194,6 +194,6 @@ def _numbers(users: int) -> list[int]:
 def calibrate_two_stage_noise(
     occupancy: Occupancy, steps: TwoStagePlan, left: Fraction
 ) -> TwoStagePlan:
-    """Return the steps with noise at which the most exposed user loses what is left, no more."""
+    """Calibrate noise of both stages: the most exposed user loses the remaining epsilon."""
     losses = float(sum(steps.losses(occupancy)).max())  # type: ignore[union-attr]
     return steps.with_noise_scaled(losses / float(left) * (1.0 + 2.0**-40))

@@ -1,4 +1,4 @@
-"""Data of a two-stage plan: strategies, what a release found, and what the plan decides.
+"""Data of a two-stage plan: strategies, outputs of its stages, and its decisions.
 
 How they are chosen: planning/clipping_range/two_stage.py; what each strategy costs and is off by:
 planning/clipping_range/strategies.py.
@@ -30,7 +30,7 @@ STRATEGIES = ("direct", "users", "cells")
 
 @dataclass(frozen=True, eq=False)
 class StageOutputs(ReadOnlyArrays):
-    """What a release found; public from then on, in quanta above the records' lower bound.
+    """Outputs of the stages of a release; public, in quanta above the records' lower bound.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class StageOutputs(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class TwoStagePlan(ReadOnlyArrays):
-    """What a plan in steps decides beside its interval; public.
+    """Decisions of a two-stage plan beside its range; public.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class TwoStagePlan(ReadOnlyArrays):
     outputs: StageOutputs | None = None
 
     def arrays(self) -> tuple[Floats | Ints, ...]:
-        """Return all that decides what is released, in a fixed order."""
+        """Return all arrays that decide a release, in a fixed order."""
         return (self.labels, self.cluster_weight, self.cluster_noise, self.weight, self.noise)
 
     def clusters(self, occupancy: Occupancy) -> user_clusters.UserClusters:
@@ -132,7 +132,7 @@ class TwoStagePlan(ReadOnlyArrays):
         )
 
     def losses(self, occupancy: Occupancy) -> tuple[Floats, Floats]:
-        """Return what each user loses by the classes, and by the cells, in the way `users`.
+        """Return each user's loss by clusters, and by cells, under the strategy `users`.
 
         Rounded up: each term was made by a few correctly rounded operations.
         """

@@ -1,4 +1,4 @@
-"""Classes of users who report alike, and what it costs to publish the mean of each class.
+"""Clusters of users with similar reports, and the cost of publishing each cluster's mean.
 
 Users' own means differ, and those who report much differ from those who report little; a cell's
 mean is off by that if heavy users are weighed down. Means of classes of users mend it: each user is
@@ -109,7 +109,7 @@ def cluster_users(occupancy: Occupancy, points: Floats, classes: int) -> UserClu
 
 
 def clusters_from_labels(occupancy: Occupancy, of: Ints) -> UserClusters:
-    """Return classes of which each user's number is known."""
+    """Return clusters from each user's cluster number."""
     users = np.arange(occupancy.n_users)
     order = np.lexsort((users, of))
     number = int(of.max()) + 1

@@ -59,7 +59,7 @@ MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
 
 @dataclass(frozen=True)
 class UserMeanPrior:
-    """What is assumed of user means, as parts of the width of the interval they are projected to.
+    """Prior of user means, in units of the width of their clipping range.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class UserWeights:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """Some cells in a row, with few enough pairs that what is made of them stays in a cache.
+    """Consecutive cells with few enough pairs for a processor's cache.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class _Run:
 
 
 class _Problem:
-    """The objective: average noise, and what the weights make a cell off by, with its slope.
+    """Objective: average noise plus the expected bias by weights, with its gradient.
 
     Pairs are looked at in runs; sums over a cell's users, or a user's cells, of something of the
     other by the shares are products with a sparse matrix, `shares`. `slopes` is one of the same
@@ -151,7 +151,7 @@ class _Problem:
         return UserWeights(weight, 1.0 / (self.loss * rates * total), rates)
 
     def _factors(self, rates: Floats) -> tuple[Floats, Floats]:
-        """Return each user's factor, and how fast it falls with what the user would lose."""
+        """Return each user's factor, and its derivative by the user's loss."""
         losses = np.maximum(self.by_user(rates), 1e-300)
         return np.minimum(1.0, 1.0 / losses), np.where(losses > 1.0, -1.0 / losses**2, 0.0)
 
@@ -169,7 +169,7 @@ class _Problem:
         return float((noise + off).mean()), by_rate * rates / rates.size
 
     def _look(self, run: _Run, factor: Floats, total: Floats, noise: Floats) -> Floats:
-        """Return what each cell of a run is off by; note its pairs' slopes.
+        """Return the expected bias of each cell of a slice; store the slopes of its pairs.
 
         These are p times how fast what a cell is off by, and its noise, rise with f p / Σ f p.
         """
@@ -289,7 +289,7 @@ def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, 
 
 
 def expected_bias(occupancy: Occupancy, weight: Floats, prior: UserMeanPrior) -> Floats:
-    """Return what weights make each cell off by, by the prior; for an interval of width 1."""
+    """Return the expected bias of each cell by its weights, for a range of width 1."""
     length, apart = weight_distances(occupancy, weight)
     return np.asarray(
         MEAN_ABS_NORMAL * prior.within_cell_sd * length + prior.weight_confounding / 2.0 * apart

@@ -127,7 +127,7 @@ def _best(
 def variance_error_model(
     interval: PrivateClippingRange, occupancy: Occupancy, span: Floats, noise: tuple[Floats, Floats]
 ) -> WeightedVarianceErrorModel:
-    """Return what noise and weights do to the variances.
+    """Return the error model of the variances: noise and weights.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def variance_error_model(
 
 
 def error_through_mean(interval: PrivateClippingRange, noise: Floats, likely: Floats) -> Floats:
-    """Return what noise and likely bias of the mean make the variance off by, as a part of r²."""
+    """Return the expected error of the variance by the mean's noise and bias, in units of r²."""
     half, radius = interval.half_width_and_radius()
     b, off = (2.0 * half / radius * one for one in (noise, likely))
     return np.asarray(
@@ -168,7 +168,7 @@ def error_through_mean(interval: PrivateClippingRange, noise: Floats, likely: Fl
 
 
 def expected_excess(k: float, n: Floats) -> Floats:
-    """Return what is cut on average of the second moments of users with n samples at radius k.
+    """Return the average clipping of second moments of users with n samples at radius k.
 
     E max(Z² + 1 - 1/n - k², 0), Z normal; in squared deviations of user means.
 
@@ -187,7 +187,7 @@ def expected_excess(k: float, n: Floats) -> Floats:
 def _without_noise(
     occupancy: Occupancy, interval: PrivateClippingRange
 ) -> Callable[[PrivateClippingRange], Floats]:
-    """Return what says what weights and the radius make each cell off by, by the prior.
+    """Return the function for each cell's expected bias by weights and radius.
 
     As a part of r²: for the same interval with any radius, as few steps as possible for each.
     """

@@ -1,4 +1,4 @@
-"""What to do when a grid is too fine: a larger ε, or the finest coarser grid that is not."""
+"""Advice for a grid that is too fine: a larger ε, or the finest grid that is not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GridTooFineWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Advice:
-    """What would help, and the sentence that says so.
+    """Advice, and its sentence.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Advice:
 
 
 def advice(plan: Plan) -> Advice:
-    """Return what would help a plan whose grid is too fine; where pairs stay elsewhere, nothing."""
+    """Return advice for a plan with too fine a grid; None for distributed pairs."""
     if isinstance(
         plan.occupancy, DistributedOccupancy
     ):  # each plan tried would be a search of its own

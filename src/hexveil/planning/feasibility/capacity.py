@@ -1,4 +1,4 @@
-"""The table "what can this fleet support": grids, units of privacy and what they allow.
+"""Capacity of a fleet: a table of grids, privacy units and predicted errors.
 
 Errors are predicted (planning/feasibility/prediction.py). A grid whose error is certainly no
 smaller than one constant's is not planned at all: its error and its ε are then said to be above
@@ -68,7 +68,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Capacity:
-    """What a fleet can support: one offer per grid and unit of privacy.
+    """Capacity of a fleet: one assessment per grid and privacy unit.
 
     Attributes
     ----------
@@ -85,12 +85,12 @@ class Capacity:
 
     @cached_property
     def proposed(self) -> GridAssessment | None:
-        """The grid of most cells whose error is under half of one constant's; None without one."""
+        """Grid of most cells with an error below half the baseline error; None without one."""
         return recommendation.recommend(self.offers, self.privacy_unit)
 
     @cached_property
     def sentence(self) -> str:
-        """The proposal in words, or what would help; of other units what they would allow."""
+        """Recommendation in words, for the data set's privacy unit and for weaker ones."""
         return recommendation.recommendation_text(self.offers, self.privacy_unit, self.epsilon)
 
     def to_arrow(self) -> pa.Table:
@@ -127,7 +127,7 @@ def capacity(  # noqa: PLR0913  a public door
     clipping_range: ClippingRangeMode = "bounds",
     range_share: Number | None = None,
 ) -> Capacity:
-    """Return what this fleet can support at `epsilon`, per grid and unit, and which is proposed.
+    """Return this fleet's capacity at `epsilon`: grids, privacy units, and a recommendation.
 
     Public facts only; nothing is spent. The records are counted again on every grid. Proposed is
     the grid of most cells whose predicted error is under half of what one constant misses by the
@@ -179,7 +179,7 @@ def assess_grids(
     privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
 ) -> Capacity:
-    """Return what a plan's request would allow on other grids and for other units of privacy.
+    """Return assessments of other grids and privacy units for a plan's request.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class GridAssessment:
-    """One grid and unit of privacy, and what it allows; value units.
+    """Assessment of one grid and privacy unit; value units.
 
     Attributes
     ----------

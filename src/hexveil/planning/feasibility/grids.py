@@ -63,7 +63,7 @@ def grids_to_try(
 
 
 def label_levels(grid: Labels, levels: Sequence[Sequence[str]] | None = None) -> tuple[Labels, ...]:
-    """Return the levels of labels: what is asked for, or each choice of columns, most first.
+    """Return the levels of labels: those requested, or each choice of columns, most first.
 
     Examples
     --------

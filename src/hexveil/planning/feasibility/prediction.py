@@ -1,4 +1,4 @@
-"""What a request would do on other public facts, and the ε it would need there.
+"""Prediction of a request on other public metadata, and the ε it needs there.
 
 Means by the joint plan of least average error are predicted quickly
 (planning/clipping_range/fast_prediction.py); every other request is planned in full.
@@ -52,7 +52,7 @@ gain (clipping_range "two-stage") is left out for "auto": tables stay cautious."
 
 
 def prediction_of(plan: Plan) -> ErrorPrediction:
-    """Return what a plan says of its first statistic."""
+    """Return the figures that a plan states of its first statistic."""
     part = plan.primary_statistic
     return ErrorPrediction(part.scale, part.error - part.scale)
 
@@ -136,7 +136,7 @@ class ErrorPredictor:
         return float(self.plan.upper.max() - self.plan.lower.min())
 
     def predict(self, epsilon: Fraction) -> ErrorPrediction:
-        """Return what to expect at a loss."""
+        """Predict errors at an epsilon."""
         if epsilon not in self._seen:
             self._seen[epsilon] = self._at(epsilon)
         return self._seen[epsilon]
@@ -193,7 +193,7 @@ class ErrorPredictor:
         return min(bounds[way](error) for way in FAST_PREDICTIONS[requested.clipping_range])
 
     def error_lower_bound(self, epsilon: float) -> float:
-        """Return what the average error is certainly above at a loss; 0 if nothing is known."""
+        """Return a lower bound on the average error at an epsilon; 0 if none is known."""
         requested = self.plan.request
         if requested.noised != ("mean",) or requested.clipping_range not in FAST_PREDICTIONS:
             return 0.0

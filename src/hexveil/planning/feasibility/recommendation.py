@@ -1,4 +1,4 @@
-"""Which grid is proposed: the finest whose predicted error is under half of one constant's.
+"""Recommendation of a grid: the finest with an error below half the baseline error.
 
 Finest is the one of most cells, among those for the unit of privacy that was asked for: a weaker
 promise is never slipped in, though a second sentence says what it would allow. A map of one cell
@@ -49,7 +49,7 @@ def cheapest(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | N
 
 
 def recommendation_text(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> str:
-    """Return the proposal in words, and what a larger loss or a weaker unit would allow."""
+    """Return the recommendation in words, with the effect of a larger ε or a weaker unit."""
     chosen = recommend(offers, unit)
     if chosen is None:
         said = [_nothing(offers, unit, epsilon)]
@@ -89,7 +89,7 @@ def _nothing(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> 
 def _weaker(
     offers: tuple[GridAssessment, ...], unit: Unit, chosen: GridAssessment | None
 ) -> list[str]:
-    """Return what the finest grid of weaker units would be, if it is finer."""
+    """Return the finest grid of weaker units, if it is finer."""
     cells = 0 if chosen is None else chosen.cells
     found = [one for weaker in WEAKER_UNITS[unit] if (one := recommend(offers, weaker)) is not None]
     best = max(found, key=lambda one: one.cells, default=None)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UtilityAssessment:
-    """What a fleet can support on one grid, in value units.
+    """Utility of one grid, in value units.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class UtilityAssessment:
 
 
 def default_baseline_error(lower: Floats, upper: Floats, baseline_error: Number | None) -> float:
-    """Return what one constant misses on average: `prior`, or an average span / 20.
+    """Return the baseline error: as given, or a twentieth of the average span.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def default_baseline_error(lower: Floats, upper: Floats, baseline_error: Number 
 
 
 def small_map_factor(cells: int) -> float:
-    """Return what one constant misses on a map of so many cells, as a part of that on a large one.
+    """Return the baseline error on a map of so many cells, relative to a large map.
 
     The median of few cells is among them, or between two of them, so that it misses less. For
     normal cells it is within a hundredth of this. One cell counts as two, as if there were another.

@@ -41,7 +41,7 @@ DISTRIBUTED_SEARCH = SearchLimits(iterations=12, evaluations=24, trials=5)
 def minimize_mean_error_distributed(
     exposure: ClippingProblem, weights: ObjectiveWeights, loss: float
 ) -> JointSolution:
-    """Return the plan within a loss whose weighed sum of errors is small.
+    """Minimize the weighted sum of errors within a loss, over distributed pairs.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def minimize_mean_error_distributed(
 
 
 def _to_all(rate: Floats, cells: Ints, n_cells: int) -> Floats:
-    """Return rates of all cells: those of which nobody was fetched have a usual one."""
+    """Return inverse scales of all cells; cells without fetched users get a typical one."""
     usual = float(np.median(rate[rate > 0])) if (rate > 0).any() else 0.0
     full = np.full(n_cells, usual)
     full[cells] = rate

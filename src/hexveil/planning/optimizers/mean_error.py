@@ -1,4 +1,4 @@
-"""The joint plan of least average error at a given loss, and what bounds it from below.
+"""Joint plan of least average error at a given loss, and a lower bound on it.
 
 Class and symbols: planning/optimizers/minimax.py, docs/understand/plan-class.md. With the factors
 at their largest within the loss, the average error is a smooth function of the logarithms of the
@@ -51,7 +51,7 @@ BLOCK_PAIRS = 2**18
 
 @dataclass(frozen=True, eq=False)
 class ObjectiveWeights:
-    """What an error of 1, for bounds of width 1, adds to the average.
+    """Weight of an error of 1, for bounds of width 1, in the average.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class ObjectiveWeights:
 
     @classmethod
     def of(cls, request: Request, span: Floats, occupancy: Occupancy) -> ObjectiveWeights:
-        """Return weights whose sum of errors is the average of `Plan.objective_errors`."""
+        """Return weights that make the sum of errors the average of `Plan.objective_errors`."""
         names, cells, varies = request.noised, float(span.size), ~has_single_record(occupancy)
         if len(names) == 2 and request.error != "sum":
             flat = np.ones(span.size) / (2.0 * cells)
@@ -138,7 +138,7 @@ def minimize_mean_error(
     effort: SearchLimits = FULL_SEARCH,
     begin: InverseScales | None = None,
 ) -> JointSolution:
-    """Return the plan within a loss whose weighed sum of errors is small.
+    """Minimize the weighted sum of errors within a loss.
 
     Less effort is good enough for a prediction, and from rates to begin with that are those of a
     like occupancy; the constants of these are kept.
@@ -284,7 +284,7 @@ def _multipliers(
 def _worse(
     exposure: ClippingProblem, rates: InverseScales, loss: float, live: list[NDArray[np.bool_]]
 ) -> list[NDArray[np.bool_]]:
-    """Return which statistics of which cells have a larger error than a constant would."""
+    """Return the statistics of cells with a larger error than a constant."""
     clipped_share = exposure.clipped_share(exposure.largest_factors(rates, loss))
     found = []
     for name, r, on in (("mean", rates.mean, live[0]), ("variance", rates.variance, live[1])):
@@ -302,7 +302,7 @@ def mean_error_lower_bound(
     rates: InverseScales,
     factor: Floats,
 ) -> float:
-    """Return what no plan within the loss goes below, starting from a good plan's rates.
+    """Return a lower bound on the error of every plan within the loss, from a good plan's rates.
 
     Any multipliers give a bound; they are raised where the cheapest answer of the cells loses more
     than is allowed, and lowered where it loses less.
@@ -332,7 +332,7 @@ def mean_error_lower_bound(
 def _scaled(
     exposure: ClippingProblem, weights: ObjectiveWeights, loss: float, multiplier: Floats
 ) -> Floats:
-    """Return the multipliers times what gives about the largest bound, as some cells show it."""
+    """Return the multipliers scaled to about the largest bound, judged by some cells."""
     import scipy.optimize  # noqa: PLC0415  slow to import
 
     runs = list(_blocks(exposure.occupancy.start))
@@ -356,7 +356,7 @@ def _answer(
     multiplier: Floats,
     runs: Iterable[slice] | None = None,
 ) -> tuple[float, Floats]:
-    """Return the least weighed error plus price of cells, and what each user then loses in them.
+    """Return the least weighted error plus price of cells, and each user's loss in them.
 
     Of all cells, or of some runs of them.
     """
@@ -385,7 +385,7 @@ def _answer(
 
 
 def _blocks(start: NDArray[np.int64]) -> Iterator[slice]:
-    """Yield runs of cells with about so many pairs that what is made of them stays in caches."""
+    """Yield slices of cells with about so many pairs: few enough for a processor's cache."""
     found = np.searchsorted(start, np.arange(0, start[-1], BLOCK_PAIRS)).tolist()
     for first, end in pairwise(dict.fromkeys([*found, start.size - 1])):
         yield slice(first, end)
@@ -426,7 +426,7 @@ def _least(
     by_price: tuple[NDArray[np.int64], NDArray[np.int64]],
     name: str,
 ) -> tuple[float, Floats]:
-    """Return the least of bias + 2 √(price of what is kept), or of constants, and x / noise.
+    """Return the minimum of bias + 2 √(price of the contribution), or of constants, and x / noise.
 
     `by_price` is where each cell's pairs begin, and their order by price.
     """

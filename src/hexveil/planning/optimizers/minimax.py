@@ -59,7 +59,7 @@ class JointSolution:
 
 @dataclass(frozen=True, eq=False)
 class FeasibilityResult:
-    """What the steps came to at one loss.
+    """Result of the search at one loss.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ def _search(
 def minimize_max_error(
     exposure: ClippingProblem, targets_at: Callable[[float], Targets], loss: float, largest: float
 ) -> SearchResult:
-    """Return the plan within a loss whose error is least, errors being given by one number.
+    """Minimize a single number that determines all errors, within a loss.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def allocate_equal_split(
 def allocate_per_cell(
     occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism
 ) -> PlanAllocation:
-    """Return the rows at the largest common ε' whose exact loss is within ε."""
+    """Return the allocation at the largest common ε' with an exact loss within ε."""
     return allocate_at(occupancy, largest_cell_epsilon(occupancy, epsilon, mechanism), mechanism)
 
 
@@ -144,7 +144,7 @@ class _Exposures:
         return _largest(total)
 
     def least(self, rank: int, users: int) -> float:
-        """Return what `max_relative_loss` is at least; 0 where `exact` is asked next anyway."""
+        """Return a lower bound on `max_relative_loss`; 0 if `exact` follows anyway."""
         if self._few is None:
             return max_relative_loss(self._occupancy, rank, users) if users > rank else 0.0
         return _largest(threshold_shares(self._few, _thresholds(self._occupancy, rank, users)))

@@ -46,7 +46,7 @@ class InverseScales:
 
     @property
     def total(self) -> Floats:
-        """Sum of both: what they cost a user of small share, per share."""
+        """Sum of both: the cost to a user of small share, per share."""
         return np.asarray(self.mean + self.variance)
 
 
@@ -120,7 +120,7 @@ class ClippingProblem:
         return np.minimum(self._gathered(1.0 - factor), 1.0)
 
     def clipped_share_in_quanta(self, factor: Floats) -> Floats:
-        """Return the same share when what is kept is whole in quanta, as the mean's is."""
+        """Return the share with contributions rounded to whole quanta, as those of the mean are."""
         if self.span_quanta is None:
             return self.clipped_share(factor)
         occupancy = self.occupancy
@@ -184,7 +184,7 @@ class ClippingProblem:
 
     @cached_property
     def _large(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """Cells of which one user holds more than half, that user, and its share."""
+        """Cells with a majority user, that user, and its share."""
         total = self.occupancy.records_per_cell
         who, n = self.occupancy.map_cells(pair_losses.majority_user, (total,))
         cell = np.flatnonzero(who >= 0)

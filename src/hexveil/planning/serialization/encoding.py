@@ -1,4 +1,4 @@
-"""A plan's decisions as bytes: what a ledger keeps beside the booking that pays for them.
+"""Decisions of a plan as bytes: kept in a ledger beside the booking that pays for them.
 
 Kept is what a solver decided (`PlanAllocation`, bounds), not the occupancy, of which the goal has
 the fingerprint. Arrays are little-endian, with a JSON header before them; all of it is compressed.
@@ -105,7 +105,7 @@ def decode(kept: bytes, like: Plan) -> Plan:
 
 
 def _arrays(plan: Plan) -> Arrays:
-    """Return all arrays that decide what is released, by name."""
+    """Return all arrays that decide a release, by name."""
     rows = plan.allocation
     found: Arrays = {
         "lower": plan.lower,

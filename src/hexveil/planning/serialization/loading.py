@@ -1,4 +1,4 @@
-"""A saved plan read back: the same plan, or one sentence about what is wrong with the folder.
+"""Reading a saved plan: the same plan, or one sentence about the fault in the folder.
 
 A release trusts a plan's rows, so they are checked here as if a stranger had written them: files,
 format, digest, columns, ranges, and the loss, which is worked out again from the rows. What could
@@ -80,7 +80,7 @@ def load(folder: str | Path, plan_type: Callable[..., PlanT]) -> PlanT:
 
 
 def _words(path: Path) -> Words:
-    """Return what plan.json says, its format being the one known here."""
+    """Return the contents of plan.json in the known format."""
     if not path.is_dir():
         raise InputError(f"{path} is not a folder; name the folder of a saved plan.")
     file = path / WORDS
@@ -158,7 +158,7 @@ def _refuse(file: Path, faults: Iterator[tuple[str, NDArray[np.bool_]]]) -> None
 
 
 def _cell_faults(table: pa.Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Yield what may be wrong with a cell, and where it is."""
+    """Yield each possible fault of a cell, and its place."""
     lower, upper = numbers(table, "lower"), numbers(table, "upper")
     rise = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
     yield "has bounds that do not rise", ~rise
@@ -173,7 +173,7 @@ def _cell_faults(table: pa.Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 
 
 def _user_faults(table: pa.Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Yield what may be wrong with a user, and where it is."""
+    """Yield each possible fault of a user, and its place."""
     factor = numbers(table, "factor")
     yield "has a factor that is not from 0 to 1", ~((factor >= 0) & (factor <= 1))
     yield "does not number users in order", numbers(table, "user") != np.arange(table.num_rows)
@@ -181,7 +181,7 @@ def _user_faults(table: pa.Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 
 @contextlib.contextmanager
 def _understood(path: Path) -> Iterator[None]:
-    """Turn what a stranger's words and numbers may break into one sentence."""
+    """Turn errors that a stranger's text can cause into one sentence."""
     try:
         yield
     except InputError as error:
@@ -263,7 +263,7 @@ def _interval(said: Words, tables: Tables) -> PrivateClippingRange:
 
 
 def _check_stated(path: Path, words: Words, made: SavablePlan, tables: Tables) -> None:
-    """Refuse a folder whose figures are not those of its rows."""
+    """Refuse a folder with figures that differ from its rows."""
     with _understood(path):
         losses = np.array_equal(made.losses(), numbers(tables[USERS], "loss"))
         stated = words["plan"]["epsilon"] == decimal_text(made.epsilon)

@@ -42,7 +42,7 @@ MECHANISMS: dict[str, ThresholdMechanism] = {m.name: m for m in (Baseline(), Opt
 
 
 def request_words(request: Request) -> dict[str, Any]:
-    """Return what was asked for; the targets themselves are in cells.parquet."""
+    """Return the request as words; the targets themselves are in cells.parquet."""
     name = request.mechanism.name
     if MECHANISMS.get(name) != request.mechanism:
         raise InputError(
@@ -65,7 +65,7 @@ def request_words(request: Request) -> dict[str, Any]:
 
 
 def interval_words(interval: PrivateClippingRange) -> dict[str, Any]:
-    """Return what is decided of a private interval; the weights are in pairs.parquet."""
+    """Return the decisions on a private range; the weights are in pairs.parquet."""
     return {
         "epsilon": decimal_text(interval.epsilon),
         "quantiles": [decimal_text(one) for one in interval.quantiles],
@@ -96,7 +96,7 @@ def interval_of(said: Words, weight: NDArray[np.int64]) -> PrivateClippingRange:
 
 
 def steps_words(steps: TwoStagePlan) -> dict[str, Any]:
-    """Return what is decided of further steps; weights and classes are in the tables."""
+    """Return the decisions on further stages; weights and clusters are in the tables."""
     return {
         "epsilon": decimal_text(steps.epsilon),
         "stretch": decimal_text(steps.widening),
@@ -139,7 +139,7 @@ def _check_weights(
 
 
 def facts_words(facts: PublicMetadata) -> dict[str, Any]:
-    """Return what is known of the records beside their counts and the names of the cells."""
+    """Return the public metadata beside counts and names of cells."""
     scale = facts.lattice
     return {
         "value": facts.value,
@@ -165,7 +165,7 @@ def _grid_words(grid: Cells | Labels) -> dict[str, Any]:
 
 
 def request_of(said: Words, cells: pa.Table) -> Request:
-    """Return what was asked for, checked; InputError where it is not what a plan may be asked."""
+    """Return the checked request; InputError for one that no plan may have."""
     error = one_of(said["error"], get_args(ErrorKind))
     request = Request(
         method=one_of(said["method"], get_args(Method)),
@@ -216,7 +216,7 @@ def _grid(said: Words) -> Cells | Labels:
 
 
 def _places(cells: pa.Table) -> dict[str, Any]:
-    """Return the columns that say what each cell is, as `CellTable` takes them."""
+    """Return the columns that identify each cell, as `CellTable` takes them."""
     found = cells.column_names
     return {name: numbers(cells, name) for name in ("hexagon", "slot") if name in found} | {
         "labels": {

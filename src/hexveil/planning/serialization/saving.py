@@ -161,7 +161,7 @@ def save(plan: SavablePlan, folder: str | Path) -> Path:
 
 
 def digest(words: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> str:
-    """Return the SHA-256 of what a plan's files say, whatever their bytes.
+    """Return the SHA-256 of the contents of a plan's files, whatever their bytes.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def _canonical(values: pa.Array) -> bytes:
 
 
 def _words(plan: SavablePlan) -> dict[str, Any]:
-    """Return what plan.json says, without the digest."""
+    """Return the contents of plan.json, without the digest."""
     occupancy = plan.occupancy
     return {
         "format": FORMAT,
@@ -246,7 +246,7 @@ def _tables(plan: SavablePlan) -> dict[str, pa.Table]:
 
 
 def _cells(plan: SavablePlan) -> pa.Table:
-    """Return `Plan.table` with the exact rows, the targets, and what the cells are."""
+    """Return `Plan.table` with the exact allocation, the targets and the cells."""
     rows = plan.allocation
     exact = (
         rows.contribution_cap,

@@ -226,10 +226,10 @@ def drawn_anew(real):
 def left_empty(_):
     """Return what leaves the row of a result all zero, and says that of such a row."""
 
-    def fill(_connection, marked, result):
+    def store_result(_connection, marked, result):
         return journal.digest(bytes(journal.ENTRY_BYTES * result.size))
 
-    return fill
+    return store_result
 
 
 def anew(real):
@@ -250,23 +250,26 @@ def by_value(real):
 def value_first(real):
     """Return the query of one record for each user and time that looks at values before places."""
 
-    def smallest(source, query):
+    def keep_smallest(source, query):
         places = ", ".join(f"{name} := {name}" for name in source.places)
+        value = "quanta := quanta"
+        right, wrong = f"struct_pack({places}, {value})", f"struct_pack({value}, {places})"
         told = real(source, query)
-        return told.replace(f"struct_pack({places}, k := k)", f"struct_pack(k := k, {places})")
+        assert right in told, "the query has another order"
+        return told.replace(right, wrong)
 
-    return smallest
+    return keep_smallest
 
 
 def all_the_way(_):
     """Return the charge of both statistics together, without the limit of how far means move."""
 
     def joint(pairs, cells, plain):
-        mean, variance = cells.noise / cells.total, cells.variance_noise
-        large = (mean > 0) & (variance > 0) & cells.whole & cells.variance_whole
-        rows = np.flatnonzero(large[pairs.cell] & (2 * pairs.n > cells.total[pairs.cell] + 1))
+        mean, variance = cells.noise / cells.records, cells.variance_noise
+        large = (mean > 0) & (variance > 0) & cells.unclipped & cells.variance_unclipped
+        rows = np.flatnonzero(large[pairs.cell] & (2 * pairs.n > cells.records[pairs.cell] + 1))
         cell = pairs.cell[rows]
-        z, charged = pairs.n[rows] / cells.total[cell], plain.copy()
+        z, charged = pairs.n[rows] / cells.records[cell], plain.copy()
         charged[rows] = np.minimum(plain[rows], z / mean[cell] + z * (1.0 - z) / variance[cell])
         return charged
 
@@ -402,7 +405,7 @@ MUTANTS = {
     "a result that is not written": _stages(
         left_empty,
         SHOWN,
-        "hexveil.ledger.journal:fill",
+        "hexveil.ledger.journal:store_result",
         way="direct",
         tmp_path=Made(lambda _, folder: folder),
     ),
@@ -431,7 +434,7 @@ MUTANTS = {
         {"values": "all at random"},
     ),
     "the place of repeats decided by value": Mutant(
-        "hexveil.records.duckdb.aggregation:_smallest",
+        "hexveil.records.duckdb.aggregation:_keep_smallest",
         value_first,
         "attack.test_neighbours:test_which_place_of_repeats_counts_is_no_matter_of_values",
     ),

@@ -55,8 +55,8 @@ def searched(case, seed):
         worst = world.worst()
         booked = world.charged[unit] if world.charged else 0.0
         assert worst <= booked * (1 + exact_law.EXACT), (
-            f"unit {unit} of {case.counts.tolist()} at {case.steps} quanta ({case.unit}) loses "
-            f"{worst} and is charged {booked}"
+            f"unit {unit} of {case.counts.tolist()} at {case.steps} quanta ({case.privacy_unit}) "
+            f"loses {worst} and is charged {booked}"
         )
         part = max(part, worst / booked if booked else 0.0)
     return part
@@ -86,17 +86,18 @@ def test_the_worlds_are_of_every_shape():
     for name in KINDS:
         for case in cases(name):
             rows, occupancy = case.plan.allocation, case.dataset.occupancy
-            plain = rows.interval is None
+            dropped, caps = rows.suppressed_pairs, rows.contribution_cap
+            plain = rows.clipping_range is None
             seen["several"] += (occupancy.cells_per_user > 1).any()
             seen["uneven"] += np.unique(occupancy.n).size > 1
-            seen["cut"] += plain and rows.dropped is not None and rows.dropped.any()
-            seen["cut"] += plain and (rows.kept > 0).any() and (rows.kept < occupancy.largest).any()
-            seen["factors"] += (rows.factor < 1).any()
+            seen["cut"] += plain and dropped is not None and dropped.any()
+            seen["cut"] += plain and (caps > 0).any() and (caps < occupancy.largest).any()
+            seen["factors"] += (rows.contribution_factor < 1).any()
             seen["constant"] += any(
                 not part.noised.all() for part in case.plan.error_models.values()
             )
             seen["single"] += (occupancy.records_per_cell == 1).any()
-            seen["days"] += case.unit == "user-day"
+            seen["days"] += case.privacy_unit == "user-day"
     assert min(seen.values()) >= 3, seen
 
 
@@ -116,7 +117,7 @@ def test_neighbours_are_what_the_door_for_sums_makes_of_them():
     (_, world), *_ = exact_cases.worlds(case, np.random.default_rng(0), **PLAIN)
     for one in world.datasets:
         quanta = one.sums.total, one.sums.total_sq
-        again = exact_cases.dataset_of(case.counts, case.steps, case.unit, quanta)
+        again = exact_cases.dataset_of(case.counts, case.steps, case.privacy_unit, quanta)
         assert again.sums.total.tolist() == quanta[0].tolist()
         assert again.sums.total_sq.tolist() == quanta[1].tolist()
         assert again.units.ids() == one.units.ids()

@@ -83,13 +83,14 @@ def test_nothing_that_was_computed_travels():
     ids=str,
 )
 def test_all_that_a_loss_depends_on_is_read_only(way, options):
-    """Rows, interval, steps, bounds, targets and counts of a plan, and what is cached of them."""
+    """Allocation, interval, steps, bounds, targets and counts of a plan, and what is cached of them."""
     occupancy = hv.Occupancy.from_dense([[2, 1, 4], [1, 0, 1], [1, 3, 1], [5, 1, 2]])
     plan = WAYS[way](hv.plan(occupancy, bounds=(0, 10), advise=False, **options))
     plan.losses()[:] = 0  # a copy
     assert (plan.losses() > 0).any()
     found = arrays(plan)
-    assert {"rows/noise_records/", "rows/factor/", "occupancy/n/", "lower/"} <= found.keys()
+    decided = {f"allocation/{name}/" for name in ("noise_scale_records", "contribution_factor")}
+    assert decided | {"occupancy/n/", "lower/"} <= found.keys()
     cached = ("start", "records_per_cell", "users_per_cell", "cells_per_user", "records_per_user")
     found |= {name: getattr(plan.occupancy, name) for name in cached}
     for part in plan.error_models.values():

@@ -82,7 +82,7 @@ def test_a_stage_stops_before_its_draw_or_is_stored(booked, monkeypatch):
     With a margin of one page the limits around the row are tried; the margin of the package moves
     where it begins to fit.
     """
-    page, row = 4096, disk_space.WIDTH * MANY
+    page, row = 4096, disk_space.ENTRY_BYTES * MANY
     for margin in (disk_space.MARGIN, 2 * page * 16):
         monkeypatch.setattr(disk_space, "MARGIN", margin)
         seen = set()
@@ -105,7 +105,7 @@ def test_a_stage_stops_before_its_draw_or_is_stored(booked, monkeypatch):
 def test_without_room_a_draw_would_be_lost(booked, monkeypatch):
     """The room is what prevents it: without, there are limits between the event and the result."""
     monkeypatch.setattr(disk_space, "reserve_space", lambda *_: None)
-    limits = range(8 * 4096, 4 * disk_space.WIDTH * MANY, disk_space.WIDTH * MANY // 8)
+    limits = range(8 * 4096, 4 * disk_space.ENTRY_BYTES * MANY, disk_space.ENTRY_BYTES * MANY // 8)
     assert "lost" in {tried(booked, most, RESULTS["large"])[0] for most in limits}
 
 

@@ -41,9 +41,9 @@ def create_row(connection: sa.Connection, entry: int, entries: int) -> None:
     connection.execute(sa.insert(journal).values(entry=entry, row=bytes(ENTRY_BYTES * entries)))
 
 
-def store_result(connection: sa.Connection, marked: Event, load_result: Ints) -> str:
+def store_result(connection: sa.Connection, marked: Event, result: Ints) -> str:
     """Store a stage's result in its row and return its digest; StorageError if it does not fit."""
-    row = np.ascontiguousarray(load_result, dtype="<i8").tobytes()
+    row = np.ascontiguousarray(result, dtype="<i8").tobytes()
     if len(row) != ENTRY_BYTES * int(marked.body["entries"]):
         raise StorageError("the result of a private stage has another size than was announced.")
     own_row = journal.c.entry == marked.entry

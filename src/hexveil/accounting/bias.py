@@ -124,7 +124,7 @@ def truncation_mean_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> flo
     >>> truncation_mean_bias([1, 1], [3, 1], 8.0)
     4.0
     """
-    n, total = check_kept(kept, counts, least=1)
+    n, total = check_kept(kept, counts, minimum=1)
     return span * (total - n) / total
 
 
@@ -144,11 +144,11 @@ def truncation_variance_bias(kept: ArrayLike, counts: ArrayLike, span: float) ->
     >>> truncation_variance_bias([2, 1], [3, 1], 8.0), truncation_variance_bias([0, 1], [3, 1], 8.0)
     (12.0, 16.0)
     """
-    n, total = check_kept(kept, counts, least=1)
+    n, total = check_kept(kept, counts, minimum=1)
     if n == total:
         return 0.0
-    apart = n if total < 2 * n else total // 2
-    return span**2 * (apart * (total - apart)) / total**2
+    n_moved = n if total < 2 * n else total // 2
+    return span**2 * (n_moved * (total - n_moved)) / total**2
 
 
 def clipping_bias(
@@ -194,29 +194,29 @@ def clipping_bias(
     return _worst(float((m * a).sum()), float((m * (span - b)).sum()), offset) / float(m.sum())
 
 
-def _worst(one: float, other: float, offset: Offset) -> float:
+def _worst(left_bias: float, right_bias: float, offset: Offset) -> float:
     """Return the larger one-sided error, or half their sum if a constant balances them."""
     if offset is None:
-        return max(one, other)
+        return max(left_bias, right_bias)
     if offset == "best":
-        return (one + other) / 2
+        return (left_bias + right_bias) / 2
     raise InputError(f'offset must be None or "best", got {offset!r}.')
 
 
-def _per_user(given: ArrayLike, m: Ints, name: str) -> Floats:
+def _per_user(weights: ArrayLike, m: Ints, name: str) -> Floats:
     """Return one finite number per count; raise InputError otherwise."""
-    array = np.asarray(given, dtype=np.float64)
+    array = np.asarray(weights, dtype=np.float64)
     if array.shape != m.shape or not np.isfinite(array).all():
         raise InputError(f"{name} needs one finite number for each of the {m.size} counts.")
     return array
 
 
-def check_kept(kept: ArrayLike, counts: ArrayLike, least: int) -> tuple[int, int]:
+def check_kept(kept: ArrayLike, counts: ArrayLike, minimum: int) -> tuple[int, int]:
     """Return (n, N); raise InputError unless 0 <= Γ <= m and n >= `least`."""
     m, g = check_counts(counts), np.asarray(kept)
     if g.shape != m.shape or g.dtype.kind not in "iu" or (g < 0).any() or (g > m).any():
         raise InputError("kept needs a whole number from 0 to the count for each user.")
     n = int(g.sum())
-    if n < least:
+    if n < minimum:
         raise InputError("at least one sample must be kept.")
     return n, int(m.sum())

@@ -56,14 +56,14 @@ def has_single_record(occupancy: Occupancy) -> NDArray[np.bool_]:
     return np.asarray(occupancy.records_per_cell == 1)
 
 
-def mean_bias(away: Floats) -> Floats:
+def mean_bias(clipped_share: Floats) -> Floats:
     """Return the worst-case bias of the mean when a share `away` is put at the middle."""
-    return np.asarray(away / 2.0)
+    return np.asarray(clipped_share / 2.0)
 
 
-def variance_bias(away: Floats) -> Floats:
+def variance_bias(clipped_share: Floats) -> Floats:
     """Return the worst-case bias of the variance when a share `away` is put at the middle."""
-    half = np.minimum(away, 0.5)
+    half = np.minimum(clipped_share, 0.5)
     return np.asarray(half * (1.0 - half) / 2.0)
 
 
@@ -172,8 +172,8 @@ class WeightedMeanErrorModel(ErrorModel):
     @property
     def error(self) -> Floats:
         """Predicted error of each cell: likely bias plus expected |noise|."""
-        likely = np.where(self.noised, self.expected_bias, self.constant_error)
-        return np.asarray(self.unit * likely + self.scale)
+        expected = np.where(self.noised, self.expected_bias, self.constant_error)
+        return np.asarray(self.unit * expected + self.scale)
 
 
 @dataclass(frozen=True, eq=False)

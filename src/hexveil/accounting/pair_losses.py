@@ -37,8 +37,8 @@ def contributed_records(pairs: Pairs, threshold: Ints, steps: Floats, factor: Fl
 
     `steps` are the quanta in a cell's bounds, of which whole ones are kept; zeros if parts may be.
     """
-    some = np.minimum(pairs.n, threshold[pairs.cell]) * factor[pairs.user]
-    return round_down_to_quanta(some, steps[pairs.cell]) if steps.any() else np.asarray(some)
+    capped = np.minimum(pairs.n, threshold[pairs.cell]) * factor[pairs.user]
+    return round_down_to_quanta(capped, steps[pairs.cell]) if steps.any() else np.asarray(capped)
 
 
 def clipped_per_cell(pairs: Pairs, kept_of_pair: Floats) -> Floats:
@@ -92,12 +92,12 @@ def pair_losses(pairs: Pairs, *given: NDArray[Any]) -> Floats:
         The fields of `LossParameters`, the users' factors and, if any are, which pairs are dropped.
     """
     terms = np.empty(pairs.n.size)
-    for first in range(0, terms.size, BLOCK_PAIRS):
-        rows = slice(first, first + BLOCK_PAIRS)
-        here = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
-        some = CellSlice(*here, pairs.n_cells, pairs.n_users, start=np.zeros(0, dtype=np.int64))
-        dropped = (one[rows] for one in given[N_PARAMETERS + 1 :])
-        terms[rows] = _charged(some, *given[: N_PARAMETERS + 1], *dropped)
+    for begin in range(0, terms.size, BLOCK_PAIRS):
+        rows = slice(begin, begin + BLOCK_PAIRS)
+        columns = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
+        block = CellSlice(*columns, pairs.n_cells, pairs.n_users, start=np.zeros(0, dtype=np.int64))
+        dropped = (array[rows] for array in given[N_PARAMETERS + 1 :])
+        terms[rows] = _charged(block, *given[: N_PARAMETERS + 1], *dropped)
     return terms
 
 
@@ -105,54 +105,56 @@ def _charged(pairs: Pairs, *given: NDArray[Any]) -> Floats:
     """Return the losses of a block of pairs that fits a processor's cache."""
     cells, factor = LossParameters(*given[:N_PARAMETERS]), given[N_PARAMETERS]
     stay = np.logical_not(given[N_PARAMETERS + 1]) if len(given) > N_PARAMETERS + 1 else 1.0
-    here = pairs.cell
+    cell = pairs.cell
     terms = np.zeros(pairs.n.size)
     n_statistics = 0
     if cells.publishes_mean.any():
-        some = contributed_records(pairs, cells.cap, cells.span_quanta, factor) * stay
-        terms += _mean_charge(some, cells.noise[here])
+        contribution = contributed_records(pairs, cells.cap, cells.span_quanta, factor) * stay
+        terms += _mean_charge(contribution, cells.noise[cell])
         n_statistics += 1
     if cells.publishes_variance.any():
-        some = (
+        contribution = (
             contributed_records(pairs, cells.variance_cap, np.zeros_like(cells.span_quanta), factor)
             * stay
         )
-        terms += _variance_charge(pairs, cells, some)
+        terms += _variance_charge(pairs, cells, contribution)
         n_statistics += 1
     return terms if n_statistics < 2 else _joint_charge(pairs, cells, terms)
 
 
-def _mean_charge(some: Floats, noise: Floats) -> Floats:
-    live = (noise > 0) & (some > 0)
-    return np.divide(some, noise, out=np.zeros_like(noise), where=live)
+def _mean_charge(contribution: Floats, noise: Floats) -> Floats:
+    live = (noise > 0) & (contribution > 0)
+    return np.divide(contribution, noise, out=np.zeros_like(noise), where=live)
 
 
-def _variance_charge(pairs: Pairs, cells: LossParameters, some: Floats) -> Floats:
-    here = pairs.cell
-    total, noise = cells.records[here], cells.variance_noise[here]
-    bound = variance_sensitivity_bound(some / total)
-    moved = np.where(cells.variance_unclipped[here], variance_share(pairs.n, total), bound)
-    live = (noise > 0) & (some > 0)
+def _variance_charge(pairs: Pairs, cells: LossParameters, contribution: Floats) -> Floats:
+    cell = pairs.cell
+    total, noise = cells.records[cell], cells.variance_noise[cell]
+    bound = variance_sensitivity_bound(contribution / total)
+    sensitivity = np.where(cells.variance_unclipped[cell], variance_share(pairs.n, total), bound)
+    live = (noise > 0) & (contribution > 0)
     return np.where(
-        live, np.divide(moved, noise, out=np.zeros_like(noise), where=live) + VARIANCE_LATTICE, 0.0
+        live,
+        np.divide(sensitivity, noise, out=np.zeros_like(noise), where=live) + VARIANCE_LATTICE,
+        0.0,
     )
 
 
-def _joint_charge(pairs: Pairs, cells: LossParameters, plain: Floats) -> Floats:
+def _joint_charge(pairs: Pairs, cells: LossParameters, separate: Floats) -> Floats:
     """Return an upper bound on a majority user's loss by both statistics.
 
     Only where nothing of the cell is put at the middle (accounting/privacy_loss.py).
     """
     mean, variance = cells.noise / cells.records, cells.variance_noise
-    whole = (mean > 0) & (variance > 0) & cells.unclipped & cells.variance_unclipped
-    large = np.flatnonzero(whole[pairs.cell] & (2 * pairs.n > cells.records[pairs.cell] + 1))
+    is_unclipped = (mean > 0) & (variance > 0) & cells.unclipped & cells.variance_unclipped
+    large = np.flatnonzero(is_unclipped[pairs.cell] & (2 * pairs.n > cells.records[pairs.cell] + 1))
     if not large.size:
-        return plain
+        return separate
     cell = pairs.cell[large]
     reach, b, c = pairs.n[large] / cells.records[cell], mean[cell], variance[cell]
     z = np.minimum(reach, (1.0 + c / b) / 2.0)
-    joint = plain.copy()
-    joint[large] = np.minimum(plain[large], z / b + z * (1.0 - z) / c + VARIANCE_LATTICE)
+    joint = separate.copy()
+    joint[large] = np.minimum(separate[large], z / b + z * (1.0 - z) / c + VARIANCE_LATTICE)
     return joint
 
 
@@ -178,8 +180,8 @@ def max_pair_loss(pairs: Pairs, *given: NDArray[Any]) -> Floats:
 def composed_losses(pairs: Pairs, most: Floats, *given: NDArray[Any]) -> Floats:
     """Return each user's loss at the largest charge of its cells; see `pair_losses`."""
     terms = pair_losses(pairs, *given)
-    for first in range(0, terms.size, BLOCK_PAIRS):
-        rows = slice(first, first + BLOCK_PAIRS)
+    for begin in range(0, terms.size, BLOCK_PAIRS):
+        rows = slice(begin, begin + BLOCK_PAIRS)
         terms[rows] = np.where(terms[rows] > 0, most[pairs.cell[rows]], 0.0)
     return sum_upper_bounds(pairs.user, terms, pairs.n_users)
 
@@ -252,27 +254,27 @@ def bisect_factors(
     if not who.size:
         return factor
     rows = np.flatnonzero(np.isin(pairs.user, who))
-    x, cell, at = x[rows], pairs.cell[rows], np.searchsorted(who, pairs.user[rows])
+    x, cell, position = x[rows], pairs.cell[rows], np.searchsorted(who, pairs.user[rows])
     rates = mean[cell], variance[cell]
     largest = variance_share(pairs.n[rows], total[cell])
     low, high = np.zeros(who.size), np.ones(who.size)
     for _ in range(HALVINGS):
         midpoint = (low + high) / 2.0 if _ else high
-        some = x * midpoint[at]
-        terms = rates[0] * some + rates[1] * variance_sensitivity_bound(some)
+        contribution = x * midpoint[position]
+        terms = rates[0] * contribution + rates[1] * variance_sensitivity_bound(contribution)
         if least:
-            terms = _least_charge(some, largest, *rates)
-        cost = np.bincount(at, weights=terms, minlength=who.size)
+            terms = _least_charge(contribution, largest, *rates)
+        cost = np.bincount(position, weights=terms, minlength=who.size)
         low, high = (
             np.where(cost <= loss, midpoint, low),
             np.where(cost <= loss, high, midpoint),
         )
-    found = factor.copy()
-    found[who] = high if least else low
-    return found
+    factors = factor.copy()
+    factors[who] = high if least else low
+    return factors
 
 
-def _least_charge(x: Floats, most: Floats, mean: Floats, variance: Floats) -> Floats:
+def _least_charge(x: Floats, maximum: Floats, mean: Floats, variance: Floats) -> Floats:
     """Return a lower bound on a pair's charge, whether or not its cell is reduced.
 
     Where nothing of a cell is put at the middle a plan charges COMP Proposition III.1 (`most`)
@@ -282,8 +284,8 @@ def _least_charge(x: Floats, most: Floats, mean: Floats, variance: Floats) -> Fl
         far = np.where(variance > 0, (1.0 + mean / variance) / 2.0, np.inf)
     z = np.minimum(x, far)
     together = mean * z + variance * z * (1.0 - z)
-    plain = mean * x + variance * np.minimum(variance_sensitivity_bound(x), most)
-    return np.asarray(np.where(variance > 0, np.minimum(plain, together), mean * x))
+    separate = mean * x + variance * np.minimum(variance_sensitivity_bound(x), maximum)
+    return np.asarray(np.where(variance > 0, np.minimum(separate, together), mean * x))
 
 
 def threshold_shares(pairs: Pairs, threshold: Ints) -> Floats:

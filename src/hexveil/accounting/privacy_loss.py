@@ -117,11 +117,11 @@ def _ratio(s: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64
 
 
 def _per_pair(
-    given: ArrayLike | None, default: NDArray[np.float64], occupancy: Occupancy
+    values: ArrayLike | None, default: NDArray[np.float64], occupancy: Occupancy
 ) -> NDArray[np.float64]:
-    if given is None:
+    if values is None:
         return default
-    array = np.asarray(given, dtype=np.float64)
+    array = np.asarray(values, dtype=np.float64)
     if array.shape != (occupancy.n_pairs,) or (array < 0).any() or np.isnan(array).any():
         raise InputError(
             f"a sensitivity is needed for each of the {occupancy.n_pairs} (cell, user) pairs, "
@@ -131,11 +131,11 @@ def _per_pair(
 
 
 def _scale_per_pair(
-    given: ArrayLike | None, occupancy: Occupancy, name: str
+    scales: ArrayLike | None, occupancy: Occupancy, name: str
 ) -> NDArray[np.float64]:
-    if given is None:
+    if scales is None:
         return np.full(occupancy.n_pairs, np.inf)
-    array = np.asarray(given, dtype=np.float64)
+    array = np.asarray(scales, dtype=np.float64)
     if array.shape != (occupancy.n_cells,):
         raise InputError(f"{name} needs one scale per cell ({occupancy.n_cells}).")
     if not (array > 0).all():

@@ -81,7 +81,9 @@ def sqrt_cap(counts: ArrayLike) -> int:
     caps = np.unique(m)
     capped = kept_total(m, caps)
     exactly = dict(zip(caps.tolist(), capped.tolist(), strict=True))
-    return _least(caps, -capped / np.sqrt(caps), lambda cap: -Fraction(exactly[cap] ** 2, cap))
+    return _exact_argmin(
+        caps, -capped / np.sqrt(caps), lambda cap: -Fraction(exactly[cap] ** 2, cap)
+    )
 
 
 def minimax_cap(counts: ArrayLike, epsilon: Number, noise: Noise = "mean") -> int:
@@ -113,9 +115,9 @@ def minimax_cap(counts: ArrayLike, epsilon: Number, noise: Noise = "mean") -> in
     caps = np.unique(m)
     capped, total = kept_total(m, caps), int(m.sum())
     exactly = dict(zip(caps.tolist(), capped.tolist(), strict=True))
-    near = 1.0 - capped / total + float(price) * caps / capped
-    return _least(
-        caps, near, lambda cap: price * cap / exactly[cap] - Fraction(exactly[cap], total)
+    approximate = 1.0 - capped / total + float(price) * caps / capped
+    return _exact_argmin(
+        caps, approximate, lambda cap: price * cap / exactly[cap] - Fraction(exactly[cap], total)
     )
 
 
@@ -213,15 +215,15 @@ def exact_cap(
         raise InputError(f'among must be "all" or "counts", got {among!r}.')
     caps = np.unique(m) if among == "counts" else np.arange(m.min(), m.max() + 1)
     floor = _error_floor(m, caps, price)
-    found: dict[int, float] = {}
+    errors: dict[int, float] = {}
     best = math.inf
-    for at in np.argsort(floor, kind="stable"):
-        if floor[at] > best * (1 + TIE):
+    for index in np.argsort(floor, kind="stable"):
+        if floor[index] > best * (1 + TIE):
             break
-        cap = int(caps[at])
-        found[cap] = linear_error(best_fit(m, cap).weights, m, 1.0, 1 / price)
-        best = min(best, found[cap])
-    return min(cap for cap, error in found.items() if error <= best * (1 + TIE))
+        cap = int(caps[index])
+        errors[cap] = linear_error(best_fit(m, cap).weights, m, 1.0, 1 / price)
+        best = min(best, errors[cap])
+    return min(cap for cap, error in errors.items() if error <= best * (1 + TIE))
 
 
 def kept_total(counts: ArrayLike, caps: ArrayLike) -> Ints:
@@ -246,10 +248,10 @@ def _price(epsilon: Number, noise: str) -> Fraction:
     return NOISE_WEIGHT[noise] / to_positive_fraction(epsilon, "epsilon")
 
 
-def _least(caps: Ints, near: Floats, exactly: Callable[[int], Fraction]) -> int:
+def _exact_argmin(caps: Ints, approximate: Floats, exactly: Callable[[int], Fraction]) -> int:
     """Return the smallest cap with the least objective, decided exactly among the nearly least."""
-    slack = TIE * np.abs(near).max()
-    nearly: list[int] = caps[near <= near.min() + slack].tolist()
+    slack = TIE * np.abs(approximate).max()
+    nearly: list[int] = caps[approximate <= approximate.min() + slack].tolist()
     return min(nearly, key=exactly)
 
 
@@ -266,9 +268,9 @@ def _error_floor(m: Ints, caps: Ints, price: Fraction) -> Floats:
     share = np.sort(m)[::-1] / m.sum()
     tails = np.concatenate((np.cumsum(share[::-1])[::-1], [0.0]))
     capped = kept_total(m, caps)
-    whole = m.size - np.searchsorted(np.sort(m), caps)
-    rest = capped - whole * caps
-    largest = whole + np.minimum(m.size - whole, np.maximum(1, 2 * rest // (caps + 1)))
+    n_full = m.size - np.searchsorted(np.sort(m), caps)
+    remainder = capped - n_full * caps
+    largest = n_full + np.minimum(m.size - n_full, np.maximum(1, 2 * remainder // (caps + 1)))
     rank = math.ceil(price)
     lowest = share[rank - 1] if rank <= m.size else 0.0
     x = np.clip(lowest, 1.0 / largest, 1.0 / -(-capped // caps))

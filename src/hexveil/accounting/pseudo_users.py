@@ -104,8 +104,8 @@ class PseudoUsers:
         """
         if width is None:
             return np.asarray(span * self.weights, dtype=np.float64)
-        moved = np.minimum(width, span * self.piece_share) / self.n_arrays
-        return _sum_by(self.piece_user, moved, self.weights.size)
+        sensitivity = np.minimum(width, span * self.piece_share) / self.n_arrays
+        return _sum_by(self.piece_user, sensitivity, self.weights.size)
 
 
 def wrap_around(counts: ArrayLike, cap: int) -> PseudoUsers:
@@ -133,23 +133,23 @@ def wrap_around(counts: ArrayLike, cap: int) -> PseudoUsers:
     (2, [0, 1, 1], [3, 2, 1])
     """
     m, length = check_counts(counts), check_cap(cap)
-    kept = np.minimum(m, length)
-    n_arrays = int(kept.sum()) // length
+    capped = np.minimum(m, length)
+    n_arrays = int(capped.sum()) // length
     if not n_arrays:
         raise InputError(
             f"cap {length} is more than the cell's {int(m.sum())} samples, so that no array is "
             f"filled; use a cap of at most {int(m.max())}, the largest count."
         )
     order = _by_size(m)
-    begin = np.empty_like(kept)
-    begin[order] = np.cumsum(kept[order]) - kept[order]
-    first, room = begin // length, length - begin % length
+    begin = np.empty_like(capped)
+    begin[order] = np.cumsum(capped[order]) - capped[order]
+    first_array, room = begin // length, length - begin % length
     user = np.arange(m.size)
     pieces = np.concatenate((user, user))
-    arrays = np.concatenate((first, first + 1))
-    sizes = np.concatenate((np.minimum(kept, room), np.maximum(kept - room, 0)))
+    arrays = np.concatenate((first_array, first_array + 1))
+    sizes = np.concatenate((np.minimum(capped, room), np.maximum(capped - room, 0)))
     used = (sizes > 0) & (arrays < n_arrays)
-    home = np.where(first < n_arrays, first, -1)
+    home = np.where(first_array < n_arrays, first_array, -1)
     return _grouping(length, n_arrays, home, (pieces[used], arrays[used], sizes[used]))
 
 
@@ -221,8 +221,8 @@ def _grouping(cap: int, n_arrays: int, home: Ints, pieces: tuple[Ints, Ints, Int
     """Return the grouping, with fill and weights worked out from its pieces."""
     user, array, size = pieces
     fill = np.bincount(array, weights=size, minlength=n_arrays).astype(np.int64)
-    part = size / (n_arrays * fill)[array]
-    weights = _sum_by(user, part, home.size)
+    piece_share = size / (n_arrays * fill)[array]
+    weights = _sum_by(user, piece_share, home.size)
     return PseudoUsers(cap, n_arrays, home, fill, weights, user, array, size)
 
 
@@ -249,13 +249,13 @@ class _Rooms:
 
     def take(self, size: int) -> tuple[int, int, int] | None:
         """Return (room, start, stop) of the least run with the least room >= size, if any."""
-        at = bisect_left(self.rooms, size)
-        if at == len(self.rooms):
+        index = bisect_left(self.rooms, size)
+        if index == len(self.rooms):
             return None
-        room = self.rooms[at]
+        room = self.rooms[index]
         start, stop = heappop(self.runs[room])
         if not self.runs[room]:
-            del self.runs[room], self.rooms[at]
+            del self.runs[room], self.rooms[index]
         return room, start, stop
 
 
@@ -266,30 +266,30 @@ def _place(sizes: list[int], users: list[int], cap: int) -> tuple[int, Placed]:
     """
     open_runs, n_arrays, placed = _Rooms(), 0, []
     for size, count in zip(sizes, users, strict=True):
-        left = count
-        while left:
+        remaining = count
+        while remaining:
             run = open_runs.take(size)
             if run is None:
-                run = (cap, n_arrays, n_arrays - (-left // (cap // size)))
+                run = (cap, n_arrays, n_arrays - (-remaining // (cap // size)))
                 n_arrays = run[2]
             room, start, stop = run
-            each = room // size
-            full = min(stop - start, left // each)
-            rest = left - full * each if start + full < stop else 0
+            per_array = room // size
+            full = min(stop - start, remaining // per_array)
+            remainder = remaining - full * per_array if start + full < stop else 0
             if full:
-                placed.append((start, each, full))
-                open_runs.add(room - each * size, start, start + full)
-            if rest:
-                placed.append((start + full, rest, 1))
-                open_runs.add(room - rest * size, start + full, start + full + 1)
-            open_runs.add(room, start + full + (rest > 0), stop)
-            left -= full * each + rest
+                placed.append((start, per_array, full))
+                open_runs.add(room - per_array * size, start, start + full)
+            if remainder:
+                placed.append((start + full, remainder, 1))
+                open_runs.add(room - remainder * size, start + full, start + full + 1)
+            open_runs.add(room, start + full + (remainder > 0), stop)
+            remaining -= full * per_array + remainder
     return n_arrays, placed
 
 
 def _unfold(placed: Placed) -> Ints:
     """Return the array of each user, in the order of placement."""
-    start, each, n = np.array(placed, dtype=np.int64).T
-    before = np.cumsum(n) - n
-    arrays = np.arange(n.sum()) + np.repeat(start - before, n)
-    return np.repeat(arrays, np.repeat(each, n))
+    start, copies, n = np.array(placed, dtype=np.int64).T
+    preceding = np.cumsum(n) - n
+    arrays = np.arange(n.sum()) + np.repeat(start - preceding, n)
+    return np.repeat(arrays, np.repeat(copies, n))

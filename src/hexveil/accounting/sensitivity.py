@@ -92,9 +92,9 @@ def user_variance_sensitivity(counts: ArrayLike, span: float) -> NDArray[np.floa
 
 def variance_share(m: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.float64]:
     """Sensitivity of the variance for bounds of width 1, per (count, cell total)."""
-    few = m * (total - m) / total.astype(np.float64) ** 2
+    minority_share = m * (total - m) / total.astype(np.float64) ** 2
     many = 0.25 * (1.0 - (total % 2) / total.astype(np.float64) ** 2)
-    return np.asarray(np.where(2 * m < total, few, many), dtype=np.float64)
+    return np.asarray(np.where(2 * m < total, minority_share, many), dtype=np.float64)
 
 
 def variance_sensitivity(counts: ArrayLike, span: float) -> float:

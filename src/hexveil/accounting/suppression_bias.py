@@ -38,7 +38,7 @@ def kept_weights(kept: ArrayLike, counts: ArrayLike) -> Floats:
     >>> kept_weights([1, 1], [3, 1]).tolist()
     [0.5, 0.5]
     """
-    n, _ = check_kept(kept, counts, least=1)
+    n, _ = check_kept(kept, counts, minimum=1)
     return np.asarray(np.asarray(kept) / n, dtype=np.float64)
 
 
@@ -125,7 +125,7 @@ def midpoint_mean_bias(kept: ArrayLike, counts: ArrayLike, span: float) -> float
     >>> midpoint_mean_bias([1, 1], [3, 1], 8.0)
     2.0
     """
-    n, total = check_kept(kept, counts, least=0)
+    n, total = check_kept(kept, counts, minimum=0)
     return span * (total - n) / (2 * total)
 
 
@@ -177,7 +177,7 @@ def user_midpoint_mean_sensitivity(kept: ArrayLike, counts: ArrayLike, span: flo
     >>> user_midpoint_mean_sensitivity([1, 1], [3, 1], 8.0).tolist()
     [2.0, 2.0]
     """
-    _, total = check_kept(kept, counts, least=0)
+    _, total = check_kept(kept, counts, minimum=0)
     return np.asarray(span * np.asarray(kept) / total, dtype=np.float64)
 
 
@@ -202,7 +202,7 @@ def _spread(p: Floats) -> Floats:
 
 def _midpoint_variance_error(kept: ArrayLike, counts: ArrayLike) -> tuple[float, float]:
     """Return the ends of (variance - variance with dropped samples at the midpoint) for U = 1."""
-    n, total = check_kept(kept, counts, least=0)
-    apart = min(total - n, total // 2)
+    n, total = check_kept(kept, counts, minimum=0)
+    n_moved = min(total - n, total // 2)
     quarter = n * (total - n) / (4 * total**2)
-    return -quarter, apart * (total - apart) / total**2 - quarter
+    return -quarter, n_moved * (total - n_moved) / total**2 - quarter

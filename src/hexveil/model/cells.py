@@ -53,8 +53,8 @@ def zone(timezone: str) -> zoneinfo.ZoneInfo:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         import difflib  # noqa: PLC0415  only needed for the message
 
-        near = difflib.get_close_matches(timezone, sorted(zoneinfo.available_timezones()), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else 'write a name like "Europe/Warsaw".'
+        similar = difflib.get_close_matches(timezone, sorted(zoneinfo.available_timezones()), n=1)
+        hint = f"did you mean {similar[0]!r}?" if similar else 'write a name like "Europe/Warsaw".'
         raise InputError(f"timezone {timezone!r} is not known; {hint}") from None
 
 
@@ -166,8 +166,8 @@ class CellTable:
             return None
         assert self.grid.timezone is not None  # noqa: S101  Cells checks it
         clock = zone(self.grid.timezone)
-        first = {int(s): _first_instant(int(s), clock) for s in np.unique(self.slot)}
-        return tuple(first[int(s)] for s in self.slot)
+        instants = {int(s): _first_instant(int(s), clock) for s in np.unique(self.slot)}
+        return tuple(instants[int(s)] for s in self.slot)
 
     def names(self) -> tuple[str, ...]:
         """Return one readable name per cell, unique within the table."""

@@ -74,8 +74,8 @@ class Partition:
             cells = [array[self.first : self.first + self.n_cells] for array in cells]
         else:
             users = [array[self.first : self.first + self.n_users] for array in users]
-        found = work(self, *cells, *users, *pairs)
-        return found if isinstance(found, tuple) else (found,)
+        result = work(self, *cells, *users, *pairs)
+        return result if isinstance(result, tuple) else (result,)
 
 
 class PartitionStore(Protocol):
@@ -135,18 +135,18 @@ class DistributedOccupancy(Occupancy):
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each cell: see `Occupancy.map_cells`."""
-        return self._asked("cells", work, (cells, users, pairs))
+        return self._mapped("cells", work, (cells, users, pairs))
 
     def map_users(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each user: see `Occupancy.map_users`."""
-        return self._asked("users", work, (cells, users, pairs))
+        return self._mapped("users", work, (cells, users, pairs))
 
-    def _asked(
-        self, whole: WholeGroup, work: Callable[..., Any], given: tuple[Arrays, Arrays, Arrays]
+    def _mapped(
+        self, whole: WholeGroup, work: Callable[..., Any], arrays: tuple[Arrays, Arrays, Arrays]
     ) -> Any:  # noqa: ANN401  what the work returns
-        cells, users, pairs = given
+        cells, users, pairs = arrays
         if pairs:
             self._refuse()
         return concatenate_columns(vars(self)["_store"].map(whole, work, cells, users))
@@ -217,16 +217,16 @@ def partition_numbers(size: Sequence[int] | NDArray[np.int64], room: int) -> NDA
     >>> partition_numbers([2, 2, 2, 5, 1], 4).tolist()
     [0, 0, 1, 1, 2]
     """
-    before = np.cumsum(size) - np.asarray(size)
-    return np.unique(before // room, return_inverse=True)[1].astype(np.int64)
+    preceding = np.cumsum(size) - np.asarray(size)
+    return np.unique(preceding // room, return_inverse=True)[1].astype(np.int64)
 
 
 def _counted(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
-    first = pairs.start[:-1]
+    begin = pairs.start[:-1]
     return (
         np.diff(pairs.start),
-        np.add.reduceat(pairs.n, first),
-        np.maximum.reduceat(pairs.n, first),
+        np.add.reduceat(pairs.n, begin),
+        np.maximum.reduceat(pairs.n, begin),
     )
 
 
@@ -237,16 +237,16 @@ def _counted_users(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
 
 def _kth_largest(pairs: Pairs, k: int) -> NDArray[np.int64]:
     order = np.lexsort((-pairs.n, pairs.cell))
-    found = np.zeros(pairs.n_cells, dtype=np.int64)
+    result = np.zeros(pairs.n_cells, dtype=np.int64)
     enough = np.diff(pairs.start) >= k
-    found[enough] = pairs.n[order[pairs.start[:-1][enough] + k - 1]]
-    return found
+    result[enough] = pairs.n[order[pairs.start[:-1][enough] + k - 1]]
+    return result
 
 
 def _digests(pairs: Pairs) -> NDArray[np.uint8]:
     rows = np.stack((pairs.user, pairs.n), axis=1).astype("<i8")
     edges = pairs.start.tolist()
-    found = b"".join(
-        hashlib.sha256(rows[first:last].tobytes()).digest() for first, last in pairwise(edges)
+    digests = b"".join(
+        hashlib.sha256(rows[begin:end].tobytes()).digest() for begin, end in pairwise(edges)
     )
-    return np.frombuffer(found, dtype=np.uint8).reshape(-1, DIGEST_BYTES)
+    return np.frombuffer(digests, dtype=np.uint8).reshape(-1, DIGEST_BYTES)

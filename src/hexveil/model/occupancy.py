@@ -164,10 +164,10 @@ class Occupancy(ReadOnlyArrays):
         cells, users, counts = cells[order], users[order], counts[order]
         new = np.ones(cells.size, dtype=bool)
         new[1:] = (np.diff(cells) != 0) | (np.diff(users) != 0)
-        first = np.flatnonzero(new)
-        total = np.add.reduceat(counts, first) if cells.size else counts
+        begin = np.flatnonzero(new)
+        total = np.add.reduceat(counts, begin) if cells.size else counts
         n_cells, n_users = (int(a.max()) + 1 if a.size else 0 for a in (cells, users))
-        return cls(cells[first], users[first], total, n_cells, n_users)
+        return cls(cells[begin], users[begin], total, n_cells, n_users)
 
     @property
     def n_pairs(self) -> int:
@@ -202,17 +202,17 @@ class Occupancy(ReadOnlyArrays):
 
     def _runs(self) -> Iterator[tuple[slice, CellSlice]]:
         """Yield runs of cells with about `BLOCK_PAIRS` pairs, and their pairs."""
-        found = np.searchsorted(self.start, np.arange(0, self.n_pairs, BLOCK_PAIRS)).tolist()
-        for first, end in pairwise(dict.fromkeys([*found, self.n_cells])):
-            start = self.start[first : end + 1]
+        edges = np.searchsorted(self.start, np.arange(0, self.n_pairs, BLOCK_PAIRS)).tolist()
+        for begin, end in pairwise(dict.fromkeys([*edges, self.n_cells])):
+            start = self.start[begin : end + 1]
             rows = slice(start[0], start[-1])
             yield (
-                slice(first, end),
+                slice(begin, end),
                 CellSlice(
-                    self.cell[rows] - first,
+                    self.cell[rows] - begin,
                     self.user[rows],
                     self.n[rows],
-                    end - first,
+                    end - begin,
                     self.n_users,
                     start - start[0],
                 ),
@@ -289,20 +289,20 @@ def sorted_by_cell(cell: NDArray[Any], user: NDArray[Any]) -> bool:
     """Return whether pairs are sorted by cell, then by user, and each occurs once."""
     # In blocks, so that what is compared stays in a processor's cache.
     for start in range(0, cell.size - 1, BLOCK_PAIRS):
-        before, after = slice(start, start + BLOCK_PAIRS), slice(start + 1, start + 1 + BLOCK_PAIRS)
-        cells, others = cell[after], cell[before][: cell[after].size]
-        users, until = user[after], user[before][: user[after].size]
-        if not ((cells > others) | ((cells == others) & (users > until))).all():
+        head, tail = slice(start, start + BLOCK_PAIRS), slice(start + 1, start + 1 + BLOCK_PAIRS)
+        cells, others = cell[tail], cell[head][: cell[tail].size]
+        users, preceding = user[tail], user[head][: user[tail].size]
+        if not ((cells > others) | ((cells == others) & (users > preceding))).all():
             return False
     return True
 
 
 def _joined(answers: Iterable[Any]) -> Any:  # noqa: ANN401  what the work returns
     """Return the answers of runs of cells as one array, or as a tuple of them."""
-    found = list(answers)
-    if isinstance(found[0], tuple):
-        return tuple(np.concatenate(column) for column in zip(*found, strict=True))
-    return np.concatenate(found)
+    results = list(answers)
+    if isinstance(results[0], tuple):
+        return tuple(np.concatenate(column) for column in zip(*results, strict=True))
+    return np.concatenate(results)
 
 
 def _fixed(array: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -319,10 +319,10 @@ def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
     return np.array(array, dtype=np.int64)
 
 
-def _check_filled(numbers: NDArray[np.int64], size: int, what: str) -> None:
+def _check_filled(numbers: NDArray[np.int64], size: int, name: str) -> None:
     present = np.zeros(max(size, 0), dtype=bool)
     if numbers.size and numbers.max() >= size:
-        raise InputError(f"{what} number {numbers.max()} is beyond the {size} declared.")
+        raise InputError(f"{name} number {numbers.max()} is beyond the {size} declared.")
     present[numbers] = True
     if not present.all():
-        raise InputError(f"{what} {int(np.argmin(present))} has no records; leave it out.")
+        raise InputError(f"{name} {int(np.argmin(present))} has no records; leave it out.")

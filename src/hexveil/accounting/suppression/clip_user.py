@@ -161,35 +161,35 @@ def clip_user(
     _check_words(error, unfinished_stage)
     if not occupancy.n_pairs:
         raise InputError("the occupancy is empty: CLIP-USER needs at least one cell.")
-    plain = Measure.of(width, cell_loss, None)
-    limits = _limits(plain.parts(*_whole(occupancy)), error, bound, targets)
+    cell_error = Measure.of(width, cell_loss, None)
+    limits = _limits(cell_error.parts(*_totals(occupancy)), error, bound, targets)
     shares = limits if isinstance(limits, tuple) else None
     measure = Measure.of(width, cell_loss, shares)
-    exempt = _exempt(measure.errors(*_whole(occupancy)))
+    exempt = _exempt(measure.errors(*_totals(occupancy)))
     run = Run(occupancy, measure, 1.0 if isinstance(limits, tuple) else limits, exempt)
     stages = tuple(run.stages())
     undone = stages[-1].suppressed if unfinished_stage == "undo" else 0
     capped = occupancy.n.copy()
     capped[run.suppressed[: len(run.suppressed) - undone]] = 0
     degree = np.bincount(occupancy.user[capped > 0])
-    errors = plain.parts(*_whole(occupancy, capped))
+    errors = cell_error.parts(*_totals(occupancy, capped))
     return Suppression(capped, int(degree.max()), *errors, error, limits, exempt, stages)
 
 
 def _check_words(error: str, unfinished_stage: str) -> None:
-    for name, word, known in (
+    for name, word, choices in (
         ("error", error, get_args(ErrorKind)),
         ("unfinished_stage", unfinished_stage, get_args(Unfinished)),
     ):
-        if word not in known:
-            raise InputError(f'{name} must be "{known[0]}" or "{known[1]}", got {word!r}.')
+        if word not in choices:
+            raise InputError(f'{name} must be "{choices[0]}" or "{choices[1]}", got {word!r}.')
 
 
-def _whole(occupancy: Occupancy, kept: Ints | None = None) -> tuple[Ints, Ints, Ints]:
+def _totals(occupancy: Occupancy, kept: Ints | None = None) -> tuple[Ints, Ints, Ints]:
     """Return n, the largest Γ and N of each cell; by default all is kept."""
-    left = occupancy.n if kept is None else kept
-    first = occupancy.start[:-1]
-    n, top = np.add.reduceat(left, first), np.maximum.reduceat(left, first)
+    remaining = occupancy.n if kept is None else kept
+    begin = occupancy.start[:-1]
+    n, top = np.add.reduceat(remaining, begin), np.maximum.reduceat(remaining, begin)
     return n, top, occupancy.records_per_cell
 
 
@@ -211,10 +211,10 @@ def _limits(
         return float(mean.max()), float(variance.max())
     if len(targets) != 2:
         raise InputError(f"targets must be a pair, of mean and variance, got {targets!r}.")
-    first, second = (_above_zero(target, "each of the targets") for target in targets)
-    if first == second == math.inf:
+    mean_limit, variance_limit = (_above_zero(target, "each of the targets") for target in targets)
+    if mean_limit == variance_limit == math.inf:
         raise InputError("at least one of the targets must be finite.")
-    return first, second
+    return mean_limit, variance_limit
 
 
 def _above_zero(value: float, name: str) -> float:

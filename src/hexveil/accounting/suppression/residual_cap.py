@@ -103,37 +103,37 @@ def cap_after_suppression(
         float(to_positive_fraction(epsilon, "epsilon")),
         None,
     )
-    left = _checked(occupancy, kept)
+    remaining = _checked(occupancy, kept)
     best = [
-        _best_cap(np.sort(left[i:j][left[i:j] > 0]), int(total), measure)
+        _best_cap(np.sort(remaining[i:j][remaining[i:j] > 0]), int(total), measure)
         for i, j, total in zip(
             occupancy.start[:-1], occupancy.start[1:], occupancy.records_per_cell, strict=True
         )
     ]
     caps, n = np.array(best, dtype=np.int64).T
     errors = measure.parts(n, caps, occupancy.records_per_cell)
-    return CellCaps(caps, np.minimum(left, caps[occupancy.cell]), *errors)
+    return CellCaps(caps, np.minimum(remaining, caps[occupancy.cell]), *errors)
 
 
 def _checked(occupancy: Occupancy, kept: ArrayLike) -> Ints:
     """Return Γ; raise InputError unless 0 <= Γ <= m, and some of it in each cell."""
-    left = np.asarray(kept)
-    if left.shape != occupancy.n.shape or left.dtype.kind not in "iu":
+    remaining = np.asarray(kept)
+    if remaining.shape != occupancy.n.shape or remaining.dtype.kind not in "iu":
         raise InputError(f"kept needs a whole number for each of {occupancy.n_pairs} pairs.")
-    if not left.size:
+    if not remaining.size:
         raise InputError("the occupancy is empty: a cap needs at least one cell.")
-    if (left < 0).any() or (left > occupancy.n).any():
+    if (remaining < 0).any() or (remaining > occupancy.n).any():
         raise InputError("kept must be from 0 to the count of each (cell, user) pair.")
-    most = np.maximum.reduceat(left, occupancy.start[:-1])
-    if not most.all():
-        raise InputError(f"nothing is kept of cell {int(np.argmin(most))}; it needs a sample.")
-    return left.astype(np.int64)
+    largest = np.maximum.reduceat(remaining, occupancy.start[:-1])
+    if not largest.all():
+        raise InputError(f"nothing is kept of cell {int(np.argmin(largest))}; it needs a sample.")
+    return remaining.astype(np.int64)
 
 
 def _best_cap(counts: Ints, total: int, measure: Measure) -> tuple[int, int]:
     """Return the best cap of ascending counts, and the samples then kept."""
-    rest = counts.sum() - counts[-1]  # A where one user alone is above the cap
-    turns = np.append(counts, rest)
+    others = counts.sum() - counts[-1]  # A where one user alone is above the cap
+    turns = np.append(counts, others)
     candidates = np.unique(np.concatenate((turns - 1, turns, turns + 1)))
     caps = candidates[(candidates >= counts[0]) & (candidates <= counts[-1])]
     under = np.searchsorted(counts, caps, side="right")

@@ -91,20 +91,20 @@ class Narrow:
             below = smallest = math.inf
             for option in mine:
                 cell, m, _ = option
-                n, t, second, share, largest = view[cell]
+                n, t, second_largest, share, largest = view[cell]
                 if m == t:
-                    t = second
+                    t = second_largest
                     if not t:
                         continue  # a cell keeps its last user
                 # The formulas of Measure.error written out: calls would double the time.
                 n -= m
                 x, y = n * share, t / n
-                moved = y * (1.0 - y) if y < 0.5 else (n >> 1) * (n - (n >> 1)) / (n * n)
+                share_moved = y * (1.0 - y) if y < 0.5 else (n >> 1) * (n - (n >> 1)) / (n * n)
                 bias = V * x * (1.0 - x) if x > 0.5 else largest
                 if summed:
-                    error = U * (1.0 - x) + a * y + bias + b * moved
+                    error = U * (1.0 - x) + a * y + bias + b * share_moved
                 else:
-                    error = max(U * (1.0 - x) + a * y, bias + b * moved)
+                    error = max(U * (1.0 - x) + a * y, bias + b * share_moved)
                 if error < below:
                     below, smallest, best = error * keep, error, option
             if smallest > limit or smallest == math.inf:
@@ -139,12 +139,12 @@ class Wide:
         """
         state, pairs = self._cells, []
         for cells, counts, numbers in slices:
-            chosen = self._cheapest(cells, counts)
-            if chosen is None:
+            cheapest = self._cheapest(cells, counts)
+            if cheapest is None:
                 break
-            cell, pair = int(cells[chosen]), int(numbers[chosen])
-            state.suppress(cell, int(counts[chosen]), pair)
-            cells[chosen] = self._base.size - 1
+            cell, pair = int(cells[cheapest]), int(numbers[cheapest])
+            state.suppress(cell, int(counts[cheapest]), pair)
+            cells[cheapest] = self._base.size - 1
             line = self._measure.line(
                 state.left[cell], state.top[cell], state.second[cell], state.total[cell]
             )
@@ -162,15 +162,15 @@ class Wide:
         if low[start] == math.inf:
             return None
         smallest = self._error(int(cells[start]), int(counts[start]))
-        near = (low <= smallest * (1.0 + NEAR)).nonzero()[0].tolist()
-        if len(near) > 1:
-            start, smallest = self._first_least(cells, counts, near)
+        candidates = (low <= smallest * (1.0 + NEAR)).nonzero()[0].tolist()
+        if len(candidates) > 1:
+            start, smallest = self._first_least(cells, counts, candidates)
         return start if smallest <= self._limit else None
 
-    def _first_least(self, cells: Ints, counts: Ints, near: list[int]) -> tuple[int, float]:
+    def _first_least(self, cells: Ints, counts: Ints, candidates: list[int]) -> tuple[int, float]:
         """Return position and error of the first cheapest cell among a few."""
         below, smallest, best = math.inf, math.inf, -1
-        for i in near:
+        for i in candidates:
             error = self._error(int(cells[i]), int(counts[i]))
             if error < below:
                 below, smallest, best = error * (1.0 - TIE), error, i
@@ -206,10 +206,10 @@ class Run:
             if d == WIDE and d < largest:
                 treat = self._narrow()
             users = np.sort(order[: np.searchsorted(rising, -d, side="right")])
-            done = treat(users.tolist())
-            self.suppressed += done
-            yield Stage(d, users.size, len(done), len(done) == users.size)
-            if len(done) < users.size:
+            suppressed = treat(users.tolist())
+            self.suppressed += suppressed
+            yield Stage(d, users.size, len(suppressed), len(suppressed) == users.size)
+            if len(suppressed) < users.size:
                 return
 
     def _starts(self, users: Ints) -> list[int]:
@@ -221,8 +221,8 @@ class Run:
         cell, n, pair = self._cell, self._n, self._pair
 
         def treat(users: list[int]) -> list[int]:
-            parts = (slice(start[u], start[u + 1]) for u in users)
-            return wide.stage([(cell[part], n[part], pair[part]) for part in parts])
+            slices = (slice(start[u], start[u + 1]) for u in users)
+            return wide.stage([(cell[rows], n[rows], pair[rows]) for rows in slices])
 
         return treat
 

@@ -49,17 +49,20 @@ class Measure:
     @classmethod
     def of(cls, span: float, epsilon: float, targets: tuple[float, float] | None) -> Measure:
         """Return the measure in km/h + (km/h)², or in shares of the two targets."""
-        first, second = targets or (1.0, 1.0)
+        mean_target, variance_target = targets or (1.0, 1.0)
         # Where every cell has one record the variance is 0 without error, and so is its target.
-        mean, variance = span / first, span * span / second if second else 0.0
+        mean, variance = (
+            span / mean_target,
+            span * span / variance_target if variance_target else 0.0,
+        )
         return cls(mean, 2 * mean / epsilon, variance, 2 * variance / epsilon, targets is None)
 
     def parts(self, n: Ints, t: Ints, total: Ints) -> tuple[Floats, Floats]:
         """Return the errors of mean and variance, one per (n, t, N)."""
         size = total.astype(np.float64)
-        apart = np.where(total < 2 * n, n, total // 2)
+        n_moved = np.where(total < 2 * n, n, total // 2)
         mean = self.mean * ((total - n) / size) + self.mean_noise * (t / n)
-        bias = self.variance * (apart / size * ((total - apart) / size))
+        bias = self.variance * (n_moved / size * ((total - n_moved) / size))
         return mean, np.asarray(bias + self.variance_noise * variance_share(t, n), dtype=float)
 
     def errors(self, n: Ints, t: Ints, total: Ints) -> Floats:
@@ -69,27 +72,29 @@ class Measure:
 
     def biases(self, n: int, total: int) -> tuple[float, float]:
         """Return the biases of mean and variance of one cell."""
-        apart = n if total < 2 * n else total >> 1
+        n_moved = n if total < 2 * n else total >> 1
         return (
             self.mean * (total - n) / total,
-            self.variance * (apart * (total - apart)) / (total * total),
+            self.variance * (n_moved * (total - n_moved)) / (total * total),
         )
 
     def noises(self, n: int, t: int) -> tuple[float, float]:
         """Return the expected |noise| of mean and variance of one cell."""
-        moved = t if 2 * t < n else n >> 1
-        return self.mean_noise * t / n, self.variance_noise * (moved * (n - moved)) / (n * n)
+        majority = t if 2 * t < n else n >> 1
+        return self.mean_noise * t / n, self.variance_noise * (majority * (n - majority)) / (n * n)
 
     def error(self, n: int, t: int, total: int) -> float:
         """Return the error by which cells are compared, of one cell: `biases` plus `noises`."""
-        apart = n if total < 2 * n else total >> 1
-        moved = t if 2 * t < n else n >> 1
+        n_moved = n if total < 2 * n else total >> 1
+        majority = t if 2 * t < n else n >> 1
         mean = self.mean * (total - n) / total + self.mean_noise * t / n
-        bias = self.variance * (apart * (total - apart)) / (total * total)
-        variance = bias + self.variance_noise * (moved * (n - moved)) / (n * n)
+        bias = self.variance * (n_moved * (total - n_moved)) / (total * total)
+        variance = bias + self.variance_noise * (majority * (n - majority)) / (n * n)
         return mean + variance if self.summed else max(mean, variance)
 
-    def line(self, n: int, t: int, second: int, total: int) -> tuple[float, float, int, float]:
+    def line(
+        self, n: int, t: int, second_largest: int, total: int
+    ) -> tuple[float, float, int, float]:
         """Return base and slope of a line in m below the error without a user of m < t; t; peak.
 
         The line holds for m up to the second largest count; the peak is the error without a user
@@ -97,12 +102,18 @@ class Measure:
         chord. The mean's noise is convex and so above its tangent, the variance's above it up to
         m = n - 3t; beyond, it is at least what it is now, or that of t samples of which all move.
         """
-        if not second:
+        if not second_largest:
             return math.inf, 0.0, t, math.inf  # a cell keeps its last user
-        (mean, variance), (later, rising) = self.biases(n, total), self.biases(n - second, total)
+        (mean, variance), (later, rising) = (
+            self.biases(n, total),
+            self.biases(n - second_largest, total),
+        )
         noise, spread = self.noises(n, t)
-        slope, rise = (later - mean) / second + noise / n, (rising - variance) / second
-        if n - second >= 3 * t:
+        slope, rise = (
+            (later - mean) / second_largest + noise / n,
+            (rising - variance) / second_largest,
+        )
+        if n - second_largest >= 3 * t:
             rise += spread * (n - 2 * t) / (n - t) / n
         else:
             spread = min(spread, self.variance_noise * (t * t - 1) / (4 * t * t))
@@ -111,7 +122,7 @@ class Measure:
             base, slope = base + variance, slope + rise
         elif variance > base:
             base, slope = variance, rise
-        return base, slope, t, self.error(n - t, second, total)
+        return base, slope, t, self.error(n - t, second_largest, total)
 
 
 class Cells:
@@ -130,7 +141,7 @@ class Cells:
         self._gone = bytearray(order.size)
         self._end: list[int] = occupancy.start[1:].tolist()
         self._first: list[int] = occupancy.start[:-1].tolist()
-        self._next = [first + 1 for first in self._first]
+        self._next = [largest + 1 for largest in self._first]
         self.total: list[int] = occupancy.records_per_cell.tolist()
         self.left = list(self.total)
         self.top = [self._counts[i] for i in self._first]
@@ -147,12 +158,12 @@ class Cells:
 
     def _advance(self, cell: int) -> None:
         gone, end = self._gone, self._end[cell]
-        first = self._first[cell]
-        while first < end and gone[first]:
-            first += 1
-        after = max(self._next[cell], first + 1)
-        while after < end and gone[after]:
-            after += 1
-        self._first[cell], self._next[cell] = first, after
-        self.top[cell] = self._counts[first] if first < end else 0
-        self.second[cell] = self._counts[after] if after < end else 0
+        largest = self._first[cell]
+        while largest < end and gone[largest]:
+            largest += 1
+        following = max(self._next[cell], largest + 1)
+        while following < end and gone[following]:
+            following += 1
+        self._first[cell], self._next[cell] = largest, following
+        self.top[cell] = self._counts[largest] if largest < end else 0
+        self.second[cell] = self._counts[following] if following < end else 0

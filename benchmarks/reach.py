@@ -29,13 +29,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hexveil.publishing.stages import Stage, execute
 
 import hexveil as hv
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
-from hexveil.mechanisms import clipped_mean
-from hexveil.publishing.pipeline import _constants, _found, _stages, _values
+from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
+from hexveil.mechanisms.noise import VettedNoise
+from hexveil.planning.release_allocation import allocation_of, with_outputs
+from hexveil.publishing.private_sums import private_sums
 from hexveil.publishing.smoothed_estimates import smoothed
 from hexveil.simulation.flights import departures
 from hexveil_research.papers import drawing
@@ -190,26 +191,17 @@ CASES = {
 }
 
 
-class AtOnce:
-    """Draws each private stage when it is asked for, and keeps nothing: for studies only."""
-
-    def result(self, stage: Stage) -> NDArray[np.int64]:
-        """Return the stage's result, drawn now."""
-        return stage.measure()()
-
-
 def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[dict[str, Floats]]:
     """Yield the raw numbers of so many releases, of the first `smooth` also smoothed ones.
 
     Each is drawn as a release draws it, without a ledger: for studies only.
     """
     facts = dataset.public
-    where = clipped_mean.lattice(plan, facts.lattice)
-    live = any(part.noised.any() for part in plan.error_models.values())
+    allocation, sums = allocation_of(plan, facts.lattice), private_sums(dataset)
     for run in range(runs):
-        noisy = execute(_stages(dataset, plan), AtOnce()) if live else _constants(plan, where)
-        shown = _found(plan, noisy, facts)
-        values = _values(noisy, shown, facts.lattice)
+        outputs = execute(allocation, sums, VettedNoise(), MemoryJournal(), UNMETERED)
+        shown = with_outputs(plan, allocation, outputs)
+        values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}
         if run < smooth:
             made["smoothed"] = smoothed(shown, facts, values)["mean"].estimate
@@ -261,7 +253,7 @@ def measured(
 def taken(plan: Plan) -> str:
     """Return which intervals a plan by "auto" took."""
     if plan.allocation.clipping_range is None:
-        return "none"
+        return "bounds"
     return "private" if plan.allocation.two_stage is None else "two-stage"
 
 

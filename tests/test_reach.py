@@ -105,7 +105,7 @@ def test_whole_releases_agree_with_drawn_ones(benchmark):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("users", "epsilon", "like"), [(20, "1", "none"), (200, "1", None), (200, "10", None)]
+    ("users", "epsilon", "like"), [(20, "1", "bounds"), (200, "1", None), (200, "10", None)]
 )
 def test_auto_has_the_errors_of_what_it_takes(users, epsilon, like, benchmark):
     """The row of "auto" is that of the plan it takes: its noise and weights are the same."""

@@ -66,7 +66,7 @@ def test_gaps_are_refused_in_one_sentence(here, call):
             "yet: replace 'FILL IN' as the comment above it says.\n"
         )
     said = call("inspect", "new.toml", "--bounds", "0,65")
-    assert "timezone (in [cells]) is not filled in in" in said.err
+    assert "timezone (in [cells]) is not filled in yet" in said.err
     said = call("inspect", "new.toml", "--bounds", "0,65", "--timezone", "Asia/Kolkata")
     assert said.code == 0, said.err
 

@@ -261,7 +261,7 @@ def test_the_archive_does_not_hide_an_interruption(tmp_path):
     place = Archive("maps", pyarrow.fs.LocalFileSystem(), str(tmp_path))
 
     def interrupted():
-        with place._reached():
+        with place._translate_errors():
             try:
                 raise KeyboardInterrupt
             except KeyboardInterrupt:

@@ -41,7 +41,7 @@ def test_a_book_is_opened_and_its_key_explained(here, call):
     assert said.code == 0, said.err
     assert "ledger.sqlite.key (fingerprint" in said.out
     assert "separate from backups" in said.out
-    assert "a new ledger has to begin" in " ".join(said.out.split())
+    assert "you need a new ledger" in " ".join(said.out.split())
     key = here / "ledger.sqlite.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert key.read_text().strip() not in said.out
@@ -98,7 +98,9 @@ def test_a_window_is_named(here, call):
     assert call(*INIT, "--window", "month").code == 0
     stopped()
     (one,) = told(call, "show", "ledger.sqlite")["accounts"]
-    assert f"in {one['in']}, by the unit" in call("ledger", "show", "ledger.sqlite").out
+    assert (
+        f"in {one['in']}, by the most exposed unit" in call("ledger", "show", "ledger.sqlite").out
+    )
     assert len(one["in"]) == len("2026-11")
 
 

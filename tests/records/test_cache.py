@@ -344,7 +344,7 @@ def test_a_repeat_in_two_files_of_one_instant_is_dropped(tmp_path, place):
 def test_groups_are_the_components_of_spans_that_meet(ends):
     """Two files are in one group exactly if a chain of meeting spans joins them."""
     spans = {
-        str(i): cached_files.Span(None if e is None else (e[0], e[0] + e[1]))
+        str(i): cached_files.TimeSpan(None if e is None else (e[0], e[0] + e[1]))
         for i, e in enumerate(ends)
     }
     group = {name: {name} for name in spans}
@@ -395,9 +395,9 @@ def test_the_folder_is_private_from_the_first_byte(days, place, monkeypatch):
     modes = []
     sums = cached_reading._CachedReading._write
 
-    def looking(self, path):
+    def looking(self, pairs, path):
         modes.append(Path(path).stat().st_mode & 0o777)
-        sums(self, path)
+        sums(self, pairs, path)
         modes.append(Path(path).stat().st_mode & 0o777)
 
     monkeypatch.setattr(cached_reading._CachedReading, "_write", looking)
@@ -658,8 +658,8 @@ def test_the_faster_of_two_stands(days, place, monkeypatch):
     """An entry that came to be while the same file was read is used, and not replaced."""
     write, first = cached_reading._CachedReading._write, []
 
-    def slow(self, path):
-        write(self, path)
+    def slow(self, pairs, path):
+        write(self, pairs, path)
         if not first:
             first.append(path)
             shutil.copytree(other, place, dirs_exist_ok=True)
@@ -827,7 +827,7 @@ def test_no_error_tells_a_record(days, place, capfd):
     errors.append(outcome(days, cache=place, user="bos"))
     pq.write_table(day(1, rows=99), days / "day1.parquet")
     errors.append(outcome(days, cache=place))
-    store = cached_files.Store.open(place)
+    store = cached_files.CacheFolder.open(place)
     said = "".join([*map(str, errors), repr(store), *capfd.readouterr()])
     assert all(isinstance(error, str) for error in errors)
     assert CANARY not in said

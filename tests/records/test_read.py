@@ -182,7 +182,7 @@ def test_recount_agrees_with_reading_again(rows, grid, rule):
         assert facts.cells.hexagon.tolist() == again.cells.hexagon.tolist()
         assert facts.rules == again.rules
         assert facts.privacy_unit == "user-day"
-        assert facts.identity["unit"] == "user-day"
+        assert facts.identity["privacy_unit"] == "user-day"
 
 
 def test_recount_says_none_where_no_cell_is_left():
@@ -531,7 +531,7 @@ def test_labels_are_recounted_as_reading_again_does(rows, min_users, top, unit):
             continue
         assert found.occupancy.fingerprint == again.occupancy.fingerprint
         assert found.cells.labels == again.cells.labels
-        assert (found.cells.grid, found.unit, found.recount) == (level, unit, None)
+        assert (found.cells.grid, found.privacy_unit, found.recount) == (level, unit, None)
         assert found.rules["records left"] == again.rules["records left"]
 
 

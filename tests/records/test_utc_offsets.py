@@ -15,7 +15,7 @@ ZONES = ["Europe/Warsaw", "Asia/Kolkata", "America/St_Johns", "Africa/Casablanca
 
 def value(steps, second):
     """Return a step function's value."""
-    return next((v for at, v in reversed(steps.steps) if second >= at), steps.first)
+    return next((v for at, v in reversed(steps.steps) if second >= at), steps.initial)
 
 
 @given(st.sampled_from(ZONES), st.integers(0, END_OF_TIMES - 1))

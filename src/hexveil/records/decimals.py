@@ -54,8 +54,8 @@ def decimal_format(scale: ValueLattice) -> DecimalFormat | None:
     Examples
     --------
     >>> from hexveil.model.public_metadata import ValueLattice
-    >>> decimals(ValueLattice.of((0, 65), "0.005"))
-    Decimals(digits=5, width=3, places=3, factor=5)
+    >>> decimal_format(ValueLattice.of((0, 65), "0.005"))
+    DecimalFormat(digits=5, width=3, places=3, factor=5)
     """
     quantum = scale.quantum
     reach = int(max(abs(scale.lower), abs(scale.upper)) / quantum)

@@ -99,9 +99,9 @@ def split_unit_ids(users: pa.Array, unit: Unit) -> Units:
 
     Examples
     --------
-    >>> dated(pa.array(["bus 7 2026-11-20"]), "user-day").periods()
+    >>> split_unit_ids(pa.array(["bus 7 2026-11-20"]), "user-day").periods()
     ['2026-11-20']
-    >>> dated(pa.array(["bus 7"]), "user-day").periods() is None
+    >>> split_unit_ids(pa.array(["bus 7"]), "user-day").periods() is None
     True
     """
     if unit == "user" or not len(users):

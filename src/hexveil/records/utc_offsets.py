@@ -30,7 +30,7 @@ class Clock:
     Attributes
     ----------
     timezone : str
-    first : int
+    initial : int
         Offset at 1970-01-01T00:00Z.
     changes : tuple of (int, int, int)
         Instant, offset before it, offset from it on; in order.

@@ -110,7 +110,9 @@ def test_fields_extracted_together_are_those_extracted_alone(engine):
     fields, one = JsonFields("document"), JsonColumn("document")
     columns = [fields(path) for path in PATHS]
     assert columns == [fields(path) for path in PATHS]
-    together = f"SELECT bad, {', '.join(columns)} FROM ({fields.query('SELECT * FROM documents')})"
+    together = (
+        f"SELECT malformed, {', '.join(columns)} FROM ({fields.query('SELECT * FROM documents')})"
+    )
     alone = ", ".join(one(path) for path in PATHS)
     expected = f"SELECT json_type(document) IS DISTINCT FROM 'OBJECT', {alone} FROM documents"
     found = engine.execute(together).fetchall()

@@ -275,7 +275,7 @@ def test_records_that_change_while_read_are_refused(monkeypatch):
 
 @pytest.mark.parametrize("unit", ["user-day", "user-week"])
 @pytest.mark.parametrize("name", ["slot", "unit", "quanta"])
-@pytest.mark.parametrize("end", ["least", "largest"])
+@pytest.mark.parametrize("end", ["smallest", "largest"])
 def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeypatch):
     """A slot, day, week or value that its bits were not made for is in no other's place."""
     given_layout = packed_records.make_layout
@@ -284,7 +284,7 @@ def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeyp
     def narrower(field):
         if field.name != {"unit": unit.removeprefix("user-")}.get(name, name):
             return field
-        by = step if end == "least" else -step
+        by = step if end == "smallest" else -step
         return replace(field, **{end: getattr(field, end) + by})
 
     def patched(*given):

@@ -347,8 +347,9 @@ def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
 
     Examples
     --------
-    >>> spans = {"a": Span((0, 5)), "b": Span((6, 8)), "c": Span((8, 9)), "d": Span()}
-    >>> together(spans)
+    >>> from hexveil.records.sources.cache import TimeSpan
+    >>> spans = {"a": TimeSpan((0, 5)), "b": TimeSpan((6, 8)), "c": TimeSpan((8, 9))}
+    >>> group_overlapping(spans | {"d": TimeSpan()})
     [['d'], ['a'], ['b', 'c']]
     """
     timed = [(*span.instants, path) for path, span in spans.items() if span.instants is not None]

@@ -57,7 +57,7 @@ def inspect_schema(
     Examples
     --------
     >>> import pyarrow as pa
-    >>> look(pa.table({"bus": ["a"], "speed": [10.0]})).schema["speed"].name
+    >>> inspect_schema(pa.table({"bus": ["a"], "speed": [10.0]})).schema["speed"].name
     'number'
     """
     from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine

@@ -37,8 +37,8 @@ class Field:
     Attributes
     ----------
     name, expression : str
-    least, largest, step : int
-        It is kept as how many steps it is above the least.
+    smallest, largest, step : int
+        The value is stored as its number of steps above the smallest.
     bits : int
     """
 

@@ -49,8 +49,8 @@ def test_facts_hold_public_things_only():
     assert set(PublicMetadata.__dataclass_fields__) == {
         "occupancy",
         "cells",
-        "scale",
-        "unit",
+        "lattice",
+        "privacy_unit",
         "value",
         "value_unit",
         "rules",

@@ -83,8 +83,8 @@ def test_predictions_honour_the_interval():
 def test_the_unit_of_the_data_set_is_proposed_for():
     """Rows of other units are shown; the proposal is for the one that was read."""
     found = table(privacy_units=("user-day", "user"))
-    assert [one.unit for one in found.offers] == ["user-day"] * 5 + ["user"] * 5
-    assert found.proposed.unit == "user"
+    assert [one.privacy_unit for one in found.offers] == ["user-day"] * 5 + ["user"] * 5
+    assert found.proposed.privacy_unit == "user"
 
 
 def test_targets_become_what_they_cost():

@@ -17,7 +17,7 @@ def test_within_a_loss_every_method_has_a_line():
     assert largest.worst == min(line.worst for line in lines.values())
     assert average.gap >= 0
     assert 0 <= largest.gap < 0.01
-    assert (largest.bound_kind, average.bound_kind) == ("max error", "mean error")
+    assert (largest.certifies, average.certifies) == ("max error", "mean error")
     assert largest.lower_bound == pytest.approx(largest.worst * (1 - largest.gap))
     assert average.lower_bound <= average.average == min(line.average for line in lines.values())
     assert lines["per-cell", "max"].gap is None

@@ -89,7 +89,7 @@ def test_a_plan_of_many_cells_draws_few_scales(asked, monkeypatch):
     assert np.unique(own.noise_scale_records).size >= np.unique(made.noise_scale_records).size
     if "epsilon" in asked:
         assert made.epsilon <= made.requested_epsilon
-        assert made.judged_errors().mean() <= own.judged_errors().mean() * 1.003
+        assert made.objective_errors().mean() <= own.objective_errors().mean() * 1.003
     else:
         errors = made.error if made.request.objective == "max" else made.error.mean()
         assert np.max(errors) <= 4.5

@@ -51,7 +51,7 @@ def test_cells_equal_the_mechanism_alone(occupancy, mechanism):
     for cell in range(occupancy.n_cells):
         counts = occupancy.n[occupancy.cell == cell]
         alone = mechanism.plan(counts, bounds=(-5, 15), epsilon=plan.cell_epsilon)
-        assert plan.contribution_cap[cell] == alone.contribution_cap
+        assert plan.contribution_cap[cell] == alone.allocation.contribution_cap
         assert plan.scale[cell] == pytest.approx(alone.noise_scale)
         assert plan.bias[cell] == pytest.approx(alone.worst_case_bias)
         assert plan.bound95[cell] == pytest.approx(alone.bound95)
@@ -133,7 +133,7 @@ def test_tables_hold_a_row_per_cell_and_user():
         ({"bounds": {"a": (0, 1)}}, "cells have names"),
         ({"method": "magic"}, "method must be one of"),
         ({"statistics": ("median",)}, "statistics must be"),
-        ({"prior": 0}, "prior must be positive"),
+        ({"baseline_error": 0}, "baseline_error must be positive"),
         ({"mechanism": hv.Levy()}, "mechanism must be one whose threshold is public"),
     ],
 )

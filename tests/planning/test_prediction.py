@@ -48,7 +48,7 @@ def test_a_prediction_is_near_the_plan(clipping_range, epsilon):
     for seed in (1, 2):
         known = facts(crowd(seed))
         made = hv.plan(known, epsilon=epsilon, clipping_range=clipping_range, advise=False)
-        quick_error = ErrorPredictor(made, known).predict(Fraction(epsilon)).expected_error
+        quick_error = ErrorPredictor(made, known).predict(Fraction(epsilon)).mean_error
         ratio = quick_error / made.expected_error
         assert ratio > 0.98
         # What steps would gain is left out.
@@ -103,8 +103,8 @@ def test_other_requests_are_planned_in_full():
         made = hv.plan(known, epsilon=2, advise=False, **asked)
         predictor = ErrorPredictor(made, known)
         assert predictor.fast_predictions == ()
-        assert predictor.predict(Fraction(2)).expected_error == pytest.approx(
-            prediction_of(made).expected_error
+        assert predictor.predict(Fraction(2)).mean_error == pytest.approx(
+            prediction_of(made).mean_error
         )
     assert predictor.error_lower_bound(2.0) == predictor.epsilon_lower_bound(1.0) == 0.0
 
@@ -149,7 +149,7 @@ def test_the_least_loss_is_found(lines, error, begin):
     if found is None:
         assert least > MAX_EPSILON * (1 - 1e-5)
     else:
-        assert at(Fraction(found)).mean <= error
+        assert at(Fraction(found)).mean_error <= error
         assert found <= max(least, 1e-6) * 1.05
 
 

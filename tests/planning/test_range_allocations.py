@@ -151,18 +151,20 @@ def test_a_prior_above_half_of_the_bounds_is_refused(clipping_range):
             FEW, clipping_range, bounds=bounds, baseline_error=most
         ).baseline_error == float(most)
         more = float(most) * 1.001
-        with pytest.raises(InputError, match=rf"prior must be at most {most}, half the width of"):
+        with pytest.raises(
+            InputError, match=rf"baseline_error must be at most {most}, half the width of"
+        ):
             planned(FEW, clipping_range, bounds=bounds, baseline_error=more)
 
 
 @pytest.mark.parametrize(
     ("prior", "said"),
     [
-        (0, "prior must be positive and finite, got 0"),
-        (-2, "prior must be positive and finite, got -2"),
-        ("nan", "prior must be a finite number"),
-        (float("inf"), "prior must be a finite number"),
-        (True, "prior must be a finite number"),
+        (0, "baseline_error must be positive and finite, got 0"),
+        (-2, "baseline_error must be positive and finite, got -2"),
+        ("nan", "baseline_error must be a finite number"),
+        (float("inf"), "baseline_error must be a finite number"),
+        (True, "baseline_error must be a finite number"),
     ],
 )
 def test_a_prior_that_is_no_size_is_refused(prior, said):
@@ -181,11 +183,13 @@ def test_bounds_by_cell_allow_a_prior_as_wide_as_they_are_together():
     made = hv.plan(facts, epsilon=1, bounds=bounds, baseline_error=30, advise=False)
     assert made.baseline_error == 30
     assert hv.plan(facts, epsilon=1, bounds=bounds, advise=False).baseline_error == 0.5
-    with pytest.raises(InputError, match="prior must be at most 30, half the width"):
+    with pytest.raises(InputError, match="baseline_error must be at most 30, half the width"):
         hv.plan(facts, epsilon=1, bounds=bounds, baseline_error=31, advise=False)
 
 
 def test_a_prior_is_refused_in_the_table_of_grids():
     """`capacity` names the same limit."""
-    with pytest.raises(InputError, match=r"prior must be at most .*half the width of the bounds"):
+    with pytest.raises(
+        InputError, match=r"baseline_error must be at most .*half the width of the bounds"
+    ):
         hv.capacity(fleet(6, recount=recount), epsilon=1, baseline_error=1000)

@@ -124,13 +124,13 @@ def test_every_sum_over_pairs_is_the_same(occupancy, seed, room):
     factor, weight = draw.uniform(0, 1, (2, occupancy.n_users))
     loss = float(draw.exponential(1))
     asked = [
-        lambda e: e.away(factor),
+        lambda e: e.clipped_share(factor),
         lambda e: e.losses(rates, factor),
-        lambda e: e.largest,
-        lambda e: e.slope(rates, factor),
-        lambda e: np.concatenate(e.pushed(weight, factor)),
-        lambda e: e.factors(rates, loss),
-        lambda e: e.factors(rates, loss, least=True),
+        lambda e: e.largest_share,
+        lambda e: e.loss_slope(rates, factor),
+        lambda e: np.concatenate(e.marginal_sums(weight, factor)),
+        lambda e: e.largest_factors(rates, loss),
+        lambda e: e.largest_factors(rates, loss, least=True),
     ]
     for ask in asked:
         np.testing.assert_allclose(ask(there), ask(here), rtol=1e-9, atol=1e-12)
@@ -169,7 +169,7 @@ def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding
         statistics=statistics,
     )
     works = Counter(work for _, work in store.asked)
-    evaluations = works["gathered_both"]  # asked for by slopes alone
+    evaluations = works["sums_per_cell"]  # asked for by slopes alone
     assert evaluations <= DISTRIBUTED_SEARCH.max_evaluations
     assert len(store.asked) <= SUMS_PER_EVALUATION * evaluations + SUMS_OF_A_PLAN
 

@@ -41,8 +41,8 @@ def test_every_user_is_in_one_class_and_none_is_small(seed, number):
     """Classes are numbered from 0 without gaps, and none is smaller than `MIN_CLUSTER_USERS`."""
     occupancy = mixed(seed)
     found = made(occupancy, number)
-    sizes = np.bincount(found.of)
-    assert found.of.size == occupancy.n_users
+    sizes = np.bincount(found.labels)
+    assert found.labels.size == occupancy.n_users
     assert 1 <= sizes.size <= number
     assert sizes.min() >= MIN_CLUSTER_USERS
 
@@ -55,11 +55,11 @@ def test_classes_are_an_occupancy_of_all_records(seed):
     found = made(occupancy, 7)
     merged = found.occupancy
     assert (np.sort(merged.user) == np.arange(occupancy.n_users)).all()
-    assert (found.of[merged.user] == merged.cell).all()
+    assert (found.labels[merged.user] == merged.cell).all()
     records, counted = np.zeros(occupancy.n_users), np.zeros(found.share.shape)
     for cell, user, n in zip(occupancy.cell, occupancy.user, occupancy.n, strict=True):
         records[user] += n
-        counted[cell, found.of[user]] += n
+        counted[cell, found.labels[user]] += n
     assert (merged.n == records[merged.user]).all()
     assert found.share == pytest.approx(counted / occupancy.records_per_cell[:, None])
     assert found.share.sum(axis=1) == pytest.approx(1.0)
@@ -74,7 +74,7 @@ def test_chance_elsewhere_does_not_matter(cells):
     other = made(occupancy, 8)
     after = np.random.random()  # noqa: NPY002
     np.random.seed(77)  # noqa: NPY002
-    assert (one.of == other.of).all()
+    assert (one.labels == other.labels).all()
     assert after == np.random.random()  # noqa: NPY002
 
 
@@ -82,16 +82,16 @@ def test_habits_are_told_apart():
     """Users of different places, or of very different sizes, are not in one class."""
     places = Occupancy.from_dense([[8, 0, 0]] * 20 + [[0, 8, 0]] * 20 + [[0, 0, 8]] * 20)
     sizes = Occupancy.from_dense([[1, 1]] * 20 + [[4000, 4000]] * 20)
-    assert made(places, 3).of.reshape(3, 20).std(axis=1).max() == 0
-    assert np.unique(made(places, 3).of).size == 3
-    assert made(sizes, 2).of.reshape(2, 20).std(axis=1).max() == 0
-    assert np.unique(made(sizes, 2).of).size == 2
+    assert made(places, 3).labels.reshape(3, 20).std(axis=1).max() == 0
+    assert np.unique(made(places, 3).labels).size == 3
+    assert made(sizes, 2).labels.reshape(2, 20).std(axis=1).max() == 0
+    assert np.unique(made(sizes, 2).labels).size == 2
 
 
 def test_users_who_are_all_alike_are_one_class():
     """Points that coincide cannot be divided, however many classes are asked for."""
-    assert set(made(Occupancy.from_dense([[2, 3]] * 200), 20).of) == {0}
-    assert set(made(Occupancy.from_dense([[5]]), 20).of) == {0}
+    assert set(made(Occupancy.from_dense([[2, 3]] * 200), 20).labels) == {0}
+    assert set(made(Occupancy.from_dense([[5]]), 20).labels) == {0}
 
 
 def test_points_are_shares_and_the_logarithm_of_size():
@@ -127,7 +127,7 @@ def test_a_sample_finds_the_classes_of_many(monkeypatch):
     """Where middles are found by some of the users, clear habits are still told apart."""
     monkeypatch.setattr(user_clusters, "SAMPLED_USERS", 60)
     crowd = Occupancy.from_dense([[8, 0, 0]] * 200 + [[0, 8, 0]] * 200 + [[0, 0, 8]] * 200)
-    of = made(crowd, 3).of.reshape(3, 200)
+    of = made(crowd, 3).labels.reshape(3, 200)
     assert of.std(axis=1).max() == 0
     assert np.unique(of).size == 3
 

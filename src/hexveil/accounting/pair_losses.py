@@ -60,11 +60,20 @@ class LossParameters(NamedTuple):
 
     Attributes
     ----------
-    records : records cap, noise : threshold of the mean, and its noise in records span_quanta :
-    quanta in the bounds; 0 where what is kept need not be whole variance_cap, variance_noise : the
-    same for the variance, its noise for bounds of width 1 unclipped, variance_unclipped : whether
-    nothing is put at the middle, for the mean and the variance publishes_mean, publishes_variance :
-    whether the statistic is asked for
+    records : ndarray of int64
+        Records of each cell.
+    cap : ndarray of int64
+        Contribution cap of the mean.
+    noise : ndarray of float
+        Noise scale of the mean, in records.
+    span_quanta : ndarray of float
+        Quanta in the bounds; 0 where contributions need not be whole.
+    variance_cap, variance_noise : ndarray
+        The same of the variance; its noise scale is for bounds of width 1.
+    unclipped, variance_unclipped : ndarray of bool
+        Whether all records contribute in full, to the mean and to the variance.
+    publishes_mean, publishes_variance : ndarray of bool
+        Whether the statistic is requested.
     """
 
     records: Ints

@@ -99,7 +99,7 @@ def cluster_users(occupancy: Occupancy, points: Floats, classes: int) -> UserClu
     Examples
     --------
     >>> two = Occupancy.from_dense([[9, 0]] * MIN_CLUSTER_USERS + [[0, 9]] * MIN_CLUSTER_USERS)
-    >>> np.bincount(cluster_users(two, user_features(two), 2).of)
+    >>> np.bincount(cluster_users(two, user_features(two), 2).labels)
     array([10, 10])
     """
     found = _nearest(points, min(classes, len(points)))

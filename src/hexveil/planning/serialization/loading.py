@@ -276,5 +276,5 @@ def _check_stated(path: Path, words: Words, made: SavablePlan, tables: Tables) -
 
 def _positive(number: float) -> float:
     if not 0 < float(number) < float("inf"):
-        raise InputError("the prior must be above 0 and finite.")
+        raise InputError("its baseline error must be above 0 and finite.")
     return float(number)

@@ -244,7 +244,7 @@ def anew(real):
 
 def by_value(real):
     """Return rules of which one leaves out a few records by their values."""
-    return lambda request, *more: [*real(request, *more), (6, "v BETWEEN 40 AND 44")]
+    return lambda request, *more: [*real(request, *more), (6, "value BETWEEN 40 AND 44")]
 
 
 def value_first(real):

@@ -91,7 +91,7 @@ def test_the_worlds_are_of_every_shape():
             seen["several"] += (occupancy.cells_per_user > 1).any()
             seen["uneven"] += np.unique(occupancy.n).size > 1
             seen["cut"] += plain and dropped is not None and dropped.any()
-            seen["cut"] += plain and (caps > 0).any() and (caps < occupancy.largest).any()
+            seen["cut"] += plain and (caps > 0).any() and (caps < occupancy.largest_count).any()
             seen["factors"] += (rows.contribution_factor < 1).any()
             seen["constant"] += any(
                 not part.noised.all() for part in case.plan.error_models.values()

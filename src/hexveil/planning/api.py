@@ -155,7 +155,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     )
     _check_words(request, mechanism)
     request = _with_interval(request, bounds)
-    made = Plan(
+    result = Plan(
         occupancy=occupancy,
         lower=lower,
         upper=upper,
@@ -164,9 +164,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         baseline_error=miss,
         facts=facts,
     )
-    if advise and not made.support.beats_constant:
-        warnings.warn(advice(made).text, GridTooFineWarning, stacklevel=2)
-    return made
+    if advise and not result.support.beats_constant:
+        warnings.warn(advice(result).text, GridTooFineWarning, stacklevel=2)
+    return result
 
 
 def _usual(method: str, target: object) -> Objective:
@@ -194,21 +194,21 @@ def _request(
 
 def _check_words(request: Request, mechanism: ThresholdMechanism | None) -> None:
     """Refuse unknown words, and pairs of arguments without meaning."""
-    for name, word, known in (
+    for name, word, choices in (
         ("method", request.method, METHODS),
         ("objective", request.objective, get_args(Objective)),
         ("error", request.error, get_args(ErrorKind)),
         ("clipping_range", request.clipping_range, get_args(ClippingRangeMode)),
     ):
-        if word not in known:
-            raise InputError(f"{name} must be one of {', '.join(known)}, got {word!r}.")
+        if word not in choices:
+            raise InputError(f"{name} must be one of {', '.join(choices)}, got {word!r}.")
     if not isinstance(request.mechanism, ThresholdMechanism):
         raise InputError(
             f"mechanism must be one whose threshold is public, Baseline() or OptimalClipping(), "
             f"got {request.mechanism!r}; the others are for studies of one cell."
         )
-    apart = request.method in ("per-cell", "equal-split")
-    if mechanism is not None and not apart:
+    is_per_cell = request.method in ("per-cell", "equal-split")
+    if mechanism is not None and not is_per_cell:
         raise InputError(
             f'mechanism goes with method "per-cell" or "equal-split", not with {request.method!r}.'
         )
@@ -237,19 +237,19 @@ def _check_split(request: Request) -> None:
         )
 
 
-def _edition(asked: str | None) -> str | None:
+def _edition(edition: str | None) -> str | None:
     """Return the name of an edition; refuse anything else."""
-    if asked is not None and not (isinstance(asked, str) and asked.strip()):
-        raise InputError(f"edition must be a name such as '2', got {asked!r}.")
-    return asked
+    if edition is not None and not (isinstance(edition, str) and edition.strip()):
+        raise InputError(f"edition must be a name such as '2', got {edition!r}.")
+    return edition
 
 
-def _share(asked: Number | None, clipping_range: str) -> Fraction | None:
-    if asked is None:
+def _share(share: Number | None, clipping_range: str) -> Fraction | None:
+    if share is None:
         return None
     if clipping_range == "bounds":
         raise InputError('range_share goes with clipping_range other than "bounds".')
-    return check_share(to_fraction(asked, "range_share"))
+    return check_share(to_fraction(share, "range_share"))
 
 
 def _with_interval(request: Request, bounds: object) -> Request:
@@ -259,19 +259,19 @@ def _with_interval(request: Request, bounds: object) -> Request:
     """
     if request.clipping_range == "bounds":
         return request
-    wrong = request.interval_needs
-    if wrong is None and isinstance(bounds, Mapping):
-        wrong = "one pair of bounds for all cells"
-    elif wrong is None and request.clipping_range == "auto" and bounds is not None:
-        wrong = "the bounds that the records were read with"
-    if wrong is None:
+    conflict = request.interval_needs
+    if conflict is None and isinstance(bounds, Mapping):
+        conflict = "one pair of bounds for all cells"
+    elif conflict is None and request.clipping_range == "auto" and bounds is not None:
+        conflict = "the bounds that the records were read with"
+    if conflict is None:
         return request
     if request.clipping_range == "auto":
         split = None if request.method == "joint" else request.split
-        plain = replace(request, clipping_range="bounds", range_share=None, split=split)
-        _check_split(plain)
-        return plain
-    raise InputError(f"clipping_range {request.clipping_range!r} goes with {wrong}.")
+        without_range = replace(request, clipping_range="bounds", range_share=None, split=split)
+        _check_split(without_range)
+        return without_range
+    raise InputError(f"clipping_range {request.clipping_range!r} goes with {conflict}.")
 
 
 def _numbers(occupancy: Occupancy) -> tuple[str, ...]:

@@ -71,11 +71,11 @@ class Line:
 def compare(plan: Plan) -> list[Line]:
     """Return each method on the request of a plan; with targets, by its own objective alone."""
     request = plan.request
-    ways = WAYS
+    methods = WAYS
     if request.target is not None:
-        apart = [(method, request.objective) for method, _ in WAYS if method != "joint"]
-        ways = (("joint", request.objective), *apart)
-    return [_line(plan, method, objective) for method, objective in ways]
+        alternatives = [(method, request.objective) for method, _ in WAYS if method != "joint"]
+        methods = (("joint", request.objective), *alternatives)
+    return [_line(plan, method, objective) for method, objective in methods]
 
 
 def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
@@ -85,12 +85,12 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
     """
     if (method, objective) == (plan.method, plan.request.objective):
         return plan
-    apart = method in ("per-cell", "equal-split")
+    is_per_cell = method in ("per-cell", "equal-split")
     request = replace(
         plan.request,
         method=method,
         objective=objective,
-        mechanism=plan.request.mechanism if apart else OptimalClipping(),
+        mechanism=plan.request.mechanism if is_per_cell else OptimalClipping(),
         split=plan.request.split if method != "joint" else None,
         clipping_range="bounds",
         range_share=None,
@@ -102,35 +102,35 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
 
 def _line(plan: Plan, method: Method, objective: Objective) -> Line:
     try:
-        made = same_request(plan, method, objective)
+        result = same_request(plan, method, objective)
     except InputError as error:
         return Line(method, objective, trouble=str(error))
-    errors = made.objective_errors()
+    errors = result.objective_errors()
     return Line(
         method,
         objective,
-        epsilon=float(made.epsilon),
-        claimed=float(made.l0_epsilon),
+        epsilon=float(result.epsilon),
+        claimed=float(result.l0_epsilon),
         worst=float(errors.max()),
         average=float(errors.mean()),
         median=float(np.median(errors)),
-        shrunk=shrunk(made),
-        better=made.support.better,
-        certifies=made.bound_kind,
-        lower_bound=made.lower_bound,
-        gap=made.gap,
+        shrunk=shrunk(result),
+        better=result.support.better,
+        certifies=result.bound_kind,
+        lower_bound=result.lower_bound,
+        gap=result.gap,
     )
 
 
 def shrunk(plan: Plan) -> int:
     """Return how many users are not kept whole in some cell."""
     occupancy = plan.occupancy
-    whole = np.ones(occupancy.n_pairs, dtype=bool)
+    is_unclipped = np.ones(occupancy.n_pairs, dtype=bool)
     for name, capped in (
         ("mean", plan.mean_contributions),
         ("variance", plan.variance_contributions),
     ):
         if name in plan.error_models:
             live = plan.error_models[name].noised[occupancy.cell]
-            whole &= ~live | (capped >= occupancy.n)
-    return int(np.unique(occupancy.user[~whole]).size)
+            is_unclipped &= ~live | (capped >= occupancy.n)
+    return int(np.unique(occupancy.user[~is_unclipped]).size)

@@ -57,8 +57,8 @@ def mechanism_text(mechanism: ThresholdMechanism) -> str:
     """Return a mechanism's name, with the fields of one that is a data class."""
     if not dataclasses.is_dataclass(mechanism) or not dataclasses.fields(mechanism):
         return mechanism.name
-    given = {f.name: repr(getattr(mechanism, f.name)) for f in dataclasses.fields(mechanism)}
-    return f"{mechanism.name} {json.dumps(given, sort_keys=True)}"
+    arguments = {f.name: repr(getattr(mechanism, f.name)) for f in dataclasses.fields(mechanism)}
+    return f"{mechanism.name} {json.dumps(arguments, sort_keys=True)}"
 
 
 def _exact(number: Fraction | None) -> str:

@@ -75,8 +75,8 @@ def allocate(
     InputError
         If the method cannot do what is asked, or the loss is too small for any plan.
     """
-    known = request.noised == ("variance",) and has_single_record(occupancy).all()
-    if request.clipping_range == "private" and not known:
+    allocators = request.noised == ("variance",) and has_single_record(occupancy).all()
+    if request.clipping_range == "private" and not allocators:
         return range_allocations.allocate_with_range(occupancy, request)
     if request.clipping_range == "two-stage":
         return range_allocations.allocate_two_stage(occupancy, request)
@@ -101,9 +101,9 @@ def _joint(
     if request.objective == "mean":
         return _average(exposure, span, request, loss)
     top, targets_at = _error_scale(request, span, occupancy)
-    found = minimize_max_error(exposure, targets_at, loss, top)
-    joint = _in_few_scales(exposure, found.solution, loss)
-    return _used_up(exposure, span, request, _rows(exposure, joint, found.bound, "max error"))
+    allocation = minimize_max_error(exposure, targets_at, loss, top)
+    joint = _in_few_scales(exposure, allocation.solution, loss)
+    return _used_up(exposure, span, request, _rows(exposure, joint, allocation.bound, "max error"))
 
 
 def _better(
@@ -135,17 +135,19 @@ def _least_loss(exposure: ClippingProblem, span: Floats, request: Request) -> Pl
     requested, aim = (
         _targets(request, span, exposure.occupancy, times) for times in (1.0, SAFETY_MARGIN)
     )
-    found = minimize_loss(exposure, aim, requested)
-    return _rows(exposure, _in_quanta(exposure, aim, found.solution.factor), found.bound, "loss")
+    allocation = minimize_loss(exposure, aim, requested)
+    return _rows(
+        exposure, _in_quanta(exposure, aim, allocation.solution.factor), allocation.bound, "loss"
+    )
 
 
 def _in_quanta(exposure: ClippingProblem, aim: Targets, factor: Floats) -> JointSolution:
     """Return the factors that a release can keep, raised where their rounding leaves no room."""
     for raised in (0.0, 0.25, 0.5, 0.75, 1.0):
-        near = _few_digits(factor + raised * (1.0 - factor))
-        rates = aim.rates(exposure.clipped_share_in_quanta(near))
+        rounded = _few_digits(factor + raised * (1.0 - factor))
+        rates = aim.rates(exposure.clipped_share_in_quanta(rounded))
         if rates is not None:
-            return JointSolution(rates, near)
+            return JointSolution(rates, rounded)
     raise InputError("target_error leaves too little room for numbers of ordinary size.")
 
 
@@ -156,13 +158,13 @@ def _few_digits(factor: Floats) -> Floats:
 def _average(
     exposure: ClippingProblem, span: Floats, request: Request, loss: float
 ) -> PlanAllocation:
-    found = (
+    allocation = (
         minimize_mean_error_distributed
         if isinstance(exposure, DistributedClippingProblem)
         else minimize_mean_error
     )
     weights = ObjectiveWeights.of(request, span, exposure.occupancy)
-    joint = _in_few_scales(exposure, found(exposure, weights, loss), loss)
+    joint = _in_few_scales(exposure, allocation(exposure, weights, loss), loss)
     return _used_up(exposure, span, request, _rows(exposure, joint, None, "mean error"))
 
 
@@ -171,12 +173,12 @@ def _in_few_scales(exposure: ClippingProblem, joint: JointSolution, loss: float)
     total, rates = exposure.occupancy.records_per_cell, joint.rates
     live = rates.mean > 0
     noise = np.divide(total, rates.mean, out=np.zeros_like(rates.mean), where=live)
-    near = quantize_noise_scales(noise)
-    if near is noise:
+    quantized = quantize_noise_scales(noise)
+    if quantized is noise:
         return joint
-    mean = np.divide(total, near, out=np.zeros_like(near), where=live)
-    chosen = InverseScales(mean, rates.variance)
-    return JointSolution(chosen, exposure.largest_factors(chosen, loss))
+    mean = np.divide(total, quantized, out=np.zeros_like(quantized), where=live)
+    allocation = InverseScales(mean, rates.variance)
+    return JointSolution(allocation, exposure.largest_factors(allocation, loss))
 
 
 def _used_up(
@@ -232,20 +234,20 @@ def _targets(request: Request, span: Floats, occupancy: Occupancy, times: float)
 
     Those that a constant meets stay as they are; any is met by the variance of one record.
     """
-    target, known = request.target or {}, has_single_record(occupancy)
+    target, targets_by_name = request.target or {}, has_single_record(occupancy)
     if "sum" in target:
-        square = np.where(known, 0.0, span**2)
+        square = np.where(targets_by_name, 0.0, span**2)
         largest = MAX_CONSTANT_ERROR["mean"] * span + MAX_CONSTANT_ERROR["variance"] * square
         return SumTarget(_aimed(target["sum"] / largest, times) * largest, span, square)
     none = np.full(span.size, np.inf)
-    parts = {
+    targets = {
         name: _aimed(target[name] / (unit * MAX_CONSTANT_ERROR[name]), times)
         * MAX_CONSTANT_ERROR[name]
         for name, unit in (("mean", span), ("variance", span**2))
         if name in target
     }
     return SeparateTargets(
-        parts.get("mean", none), np.where(known, np.inf, parts.get("variance", none))
+        targets.get("mean", none), np.where(targets_by_name, np.inf, targets.get("variance", none))
     )
 
 
@@ -336,9 +338,9 @@ def _smallest(problem: PlanningProblem, at: Callable[[float], PlanAllocation]) -
         if high / low < 1.001:
             break
         middle = math.sqrt(low * high)
-        tried = at(middle)
-        if meets(tried):
-            high, rows = middle, tried
+        upper = at(middle)
+        if meets(upper):
+            high, rows = middle, upper
         else:
             low = middle
     return rows
@@ -398,8 +400,8 @@ def _clip_user(occupancy: Occupancy, span: Floats, request: Request) -> PlanAllo
         )
         if targets == (math.inf, math.inf):  # only variances of one record
             return allocate_independently(occupancy, span, request, cell_loss)
-        done = clip_user(occupancy, float(span[0]), cell_loss, error=error, targets=targets)
-        rows = allocate_independently(occupancy, span, request, cell_loss, done.kept_pairs)
+        suppression = clip_user(occupancy, float(span[0]), cell_loss, error=error, targets=targets)
+        rows = allocate_independently(occupancy, span, request, cell_loss, suppression.kept_pairs)
         losses = max_user_loss(PlanningProblem(occupancy, span, request), rows)
         cell_loss = cell_loss * request.epsilon / losses
     assert rows is not None  # noqa: S101
@@ -410,12 +412,12 @@ def _initial(
     occupancy: Occupancy, span: float, request: Request, cell_loss: Fraction
 ) -> tuple[float, float]:
     """Return CLIP-USER's targets: the largest first error of each statistic that is wanted."""
-    first = clip_user(occupancy, span, cell_loss, error="separate", targets=None).bound
-    assert isinstance(first, tuple)  # noqa: S101
+    start = clip_user(occupancy, span, cell_loss, error="separate", targets=None).bound
+    assert isinstance(start, tuple)  # noqa: S101
     names = request.noised
     return (
-        first[0] if "mean" in names else math.inf,
-        first[1] if "variance" in names and first[1] else math.inf,
+        start[0] if "mean" in names else math.inf,
+        start[1] if "variance" in names and start[1] else math.inf,
     )
 
 
@@ -431,8 +433,8 @@ def calibrate_noise(
     """
     if request.epsilon is None:
         return rows
-    lost = max_user_loss(PlanningProblem(occupancy, span, request), rows)
-    if lost <= request.epsilon:
+    losses = max_user_loss(PlanningProblem(occupancy, span, request), rows)
+    if losses <= request.epsilon:
         return rows
     fixed = 0.0
     if "variance" in request.noised:
@@ -443,7 +445,7 @@ def calibrate_noise(
             f"epsilon {float(request.epsilon):.3g} is too small to publish variances of "
             f"{occupancy.n_cells} cells; ask for more than {fixed:.3g}."
         )
-    return rows.with_noise_scaled(float(lost) / room * (1.0 + 2.0**-40))
+    return rows.with_noise_scaled(float(losses) / room * (1.0 + 2.0**-40))
 
 
 _METHODS = {

@@ -274,7 +274,7 @@ class Plan(ReadOnlyArrays):
     def _errors(self, over_cells: Callable[[Floats], np.floating[Any]]) -> float | dict[str, float]:
         if len(self.error_models) == 1 or self.request.error == "sum":
             return float(over_cells(self.objective_errors()))
-        return {name: float(over_cells(part.error)) for name, part in self.error_models.items()}
+        return {name: float(over_cells(model.error)) for name, model in self.error_models.items()}
 
     @cached_property
     def support(self) -> UtilityAssessment:
@@ -309,12 +309,12 @@ class Plan(ReadOnlyArrays):
             if "mean" in self.error_models
             else self.allocation.variance_cap,
         }
-        for name, part in self.error_models.items():
+        for name, model in self.error_models.items():
             columns |= {
-                f"{name}_scale": part.scale,
-                f"{name}_bias": part.bias,
-                f"{name}_error": part.error,
-                f"{name}_bound95": part.bound95,
+                f"{name}_scale": model.scale,
+                f"{name}_bias": model.bias,
+                f"{name}_error": model.error,
+                f"{name}_bound95": model.bound95,
             }
         return pa.table(columns)
 

@@ -109,13 +109,13 @@ def split_of(asked: Number | None) -> Fraction | None:
     """Return the mean's part of a cell's loss; InputError if it is not between 0 and 1."""
     if asked is None:
         return None
-    part = to_fraction(asked, "split")
-    if not 0 < part < 1:
+    share = to_fraction(asked, "split")
+    if not 0 < share < 1:
         raise InputError(
             f"split is the mean's part of a cell's loss, between 0 and 1 (the variance takes the "
             f"rest), got {asked}."
         )
-    return part
+    return share
 
 
 def target_of(
@@ -139,22 +139,22 @@ def target_of(
     InputError
         If a target is missing, not above zero, or a sum is asked in percent.
     """
-    wanted = ("sum",) if error == "sum" and len(noised) > 1 else noised
+    target = ("sum",) if error == "sum" and len(noised) > 1 else noised
     if isinstance(asked, Mapping) and set(asked) & {*STATISTICS, "sum"}:
-        given = dict(asked)
-    elif len(wanted) == 1:
-        given = {wanted[0]: asked}
+        text = dict(asked)
+    elif len(target) == 1:
+        text = {target[0]: asked}
     else:
         raise InputError(
-            f"target_error needs a target for each of {' and '.join(wanted)}: in Python like "
+            f"target_error needs a target for each of {' and '.join(target)}: in Python like "
             "{'mean': 2, 'variance': '5%'}, on the command line --target-error mean=2 "
             "--target-error variance=5%; a deviation is reached through its variance."
         )
-    if set(given) != set(wanted):
+    if set(text) != set(target):
         raise InputError(
-            f"target_error must name {' and '.join(wanted)}, got {', '.join(map(str, given))}."
+            f"target_error must name {' and '.join(target)}, got {', '.join(map(str, text))}."
         )
-    return {name: _per_cell(given[name], name, span, names) for name in wanted}
+    return {name: _per_cell(text[name], name, span, names) for name in target}
 
 
 def _per_cell(asked: object, name: str, span: Floats, names: tuple[str, ...]) -> Floats:
@@ -162,16 +162,16 @@ def _per_cell(asked: object, name: str, span: Floats, names: tuple[str, ...]) ->
         missing = [cell for cell in names if cell not in asked]
         if missing:
             raise InputError(f"target_error leaves out the cell {missing[0]}; give one for each.")
-        given: list[object] = [asked[cell] for cell in names]
+        bounds: list[object] = [asked[cell] for cell in names]
     elif isinstance(asked, (list, tuple, np.ndarray)):
-        given = list(asked)
-        if len(given) != len(names):
+        bounds = list(asked)
+        if len(bounds) != len(names):
             raise InputError(
-                f"target_error needs one number per cell ({len(names)}), got {len(given)}."
+                f"target_error needs one number per cell ({len(names)}), got {len(bounds)}."
             )
     else:
         return _one(asked, name, span)
-    cells = enumerate(given)
+    cells = enumerate(bounds)
     return np.array([_one(one, name, span[i : i + 1])[0] for i, one in cells], dtype=np.float64)
 
 

@@ -138,8 +138,8 @@ def predict_without_range(
     """Predict the joint plan of least average error without a private range."""
     spans = np.full(exposure.occupancy.n_cells, span)
     weights = ObjectiveWeights.of(request, spans, exposure.occupancy)
-    found = minimize_mean_error(exposure, weights, float(epsilon), SearchLimits(ITERATIONS))
-    rate, clipped_share = found.rates.mean, exposure.clipped_share_in_quanta(found.factor)
+    prediction = minimize_mean_error(exposure, weights, float(epsilon), SearchLimits(ITERATIONS))
+    rate, clipped_share = prediction.rates.mean, exposure.clipped_share_in_quanta(prediction.factor)
     live = rate > 0
     noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
     return ErrorPrediction(span * noise, span * np.where(live, clipped_share / 2.0, 0.5))
@@ -151,11 +151,11 @@ def predict_with_range(
     """Predict the plan under a private range."""
     candidates = candidates_for(occupancy.n_users, epsilon, share)
     weighed = _Weighed.of(occupancy, candidates[-1], epsilon, share)
-    chosen = weighed.best(candidates, epsilon, share)
-    if chosen != candidates[-1]:
-        weighed = _Weighed.of(occupancy, chosen, epsilon, share, weighed.rates)
-    found = weighed.seen(chosen, epsilon, share)
-    return ErrorPrediction(span * found.noise, span * found.bias)
+    candidate = weighed.best(candidates, epsilon, share)
+    if candidate != candidates[-1]:
+        weighed = _Weighed.of(occupancy, candidate, epsilon, share, weighed.rates)
+    prediction = weighed.seen(candidate, epsilon, share)
+    return ErrorPrediction(span * prediction.noise, span * prediction.bias)
 
 
 def select_candidate(
@@ -193,13 +193,21 @@ class _Weighed:
         share: Fraction | None,
         begin: Floats | None = None,
     ) -> _Weighed:
-        left = one.remaining_epsilon(occupancy.n_users, epsilon, share)
-        made = optimize_user_weights(
-            occupancy, left, private_range.user_mean_prior(one.half_width_sd), ITERATIONS, begin
+        remaining = one.remaining_epsilon(occupancy.n_users, epsilon, share)
+        weights = optimize_user_weights(
+            occupancy,
+            remaining,
+            private_range.user_mean_prior(one.half_width_sd),
+            ITERATIONS,
+            begin,
         )
-        length, apart = weight_distances(occupancy, made.weight)
-        noise, within, between = made.noise * left, MEAN_ABS_NORMAL * length, apart / 2.0
-        return cls(occupancy.n_users, noise, within, between, made.rates)
+        length, distances = weight_distances(occupancy, weights.weight)
+        noise, within, between = (
+            weights.noise * remaining,
+            MEAN_ABS_NORMAL * length,
+            distances / 2.0,
+        )
+        return cls(occupancy.n_users, noise, within, between, weights.rates)
 
     def best(
         self, tried: Sequence[RangeCandidate], epsilon: Fraction, share: Fraction | None

@@ -171,8 +171,8 @@ def widened(ends: tuple[int, int], steps: int, stretch: Fraction) -> tuple[int, 
     >>> widened((2, 6), 10, Fraction(3, 2)), widened((0, 5), 10, Fraction(2))
     ((1, 7), (0, 8))
     """
-    more = math.ceil((ends[1] - ends[0]) * (stretch - 1) / 2)
-    return max(ends[0] - more, 0), min(ends[1] + more, steps)
+    margin = math.ceil((ends[1] - ends[0]) * (stretch - 1) / 2)
+    return max(ends[0] - margin, 0), min(ends[1] + margin, steps)
 
 
 def user_mean_prior(end: float) -> UserMeanPrior:
@@ -213,8 +213,8 @@ def range_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> 
     >>> range_epsilon_share(Fraction(1, 10), 50, Fraction(1))
     Fraction(1, 5)
     """
-    part = Fraction(math.ceil(required_epsilon_share(quantile, n_users, epsilon) * 1000), 1000)
-    return min(max(part, MIN_RANGE_SHARE), MAX_RANGE_SHARE)
+    share = Fraction(math.ceil(required_epsilon_share(quantile, n_users, epsilon) * 1000), 1000)
+    return min(max(share, MIN_RANGE_SHARE), MAX_RANGE_SHARE)
 
 
 def required_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
@@ -264,7 +264,7 @@ def range_candidates(
 
 def _worth_trying(quantiles: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
     """Return quantiles with stretches: each by itself, and the surest one also stretched."""
-    alone = [(one, Fraction(1)) for one in quantiles]
+    alone = [(candidate, Fraction(1)) for candidate in quantiles]
     return alone + [(quantiles[-1], stretch) for stretch in WIDENINGS[1:]]
 
 
@@ -296,17 +296,21 @@ def build_range_plan(
         Rates that were found for others; see `optimize_user_weights`.
     """
     quantile, stretch = ends
-    first = range_epsilon_share(quantile, occupancy.n_users, epsilon) if share is None else share
-    left = epsilon * (1 - first) - spent
+    candidate = (
+        range_epsilon_share(quantile, occupancy.n_users, epsilon) if share is None else share
+    )
+    remaining = epsilon * (1 - candidate) - spent
     end = half_width_sd(quantile, stretch)
-    made = optimize_user_weights(occupancy, float(left) * part, user_mean_prior(end), begin=begin)
-    weight = np.floor(made.weight * WEIGHT_RESOLUTION).astype(np.int64)
+    weights = optimize_user_weights(
+        occupancy, float(remaining) * part, user_mean_prior(end), begin=begin
+    )
+    weight = np.floor(weights.weight * WEIGHT_RESOLUTION).astype(np.int64)
     interval = PrivateClippingRange(
-        epsilon * first,
+        epsilon * candidate,
         (quantile, 1 - quantile),
         stretch,
         2.0 * end * PRIOR_SD,
         expected_clipping_error(end),
         weight,
     )
-    return interval, made.noise * part
+    return interval, weights.noise * part

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 def allocate_with_range(occupancy: Occupancy, request: Request) -> PlanAllocation:
     """Return weights and noise under one interval, for means, or for variances too."""
     if "variance" in request.noised:
-        chosen = variance_range.plan_variance_range(occupancy, request)
-        return _fitted(occupancy, request, chosen.interval, (chosen.mean, chosen.variance))
+        candidate = variance_range.plan_variance_range(occupancy, request)
+        return _fitted(occupancy, request, candidate.interval, (candidate.mean, candidate.variance))
     requested, share = _asked(request), request.range_share
     candidates = fast_prediction.candidates_for(occupancy.n_users, requested, share)
-    likely, near = fast_prediction.select_candidate(occupancy, candidates, requested, share)
+    expected, quantized = fast_prediction.select_candidate(occupancy, candidates, requested, share)
     interval, noise = private_range.build_range_plan(
-        occupancy, requested, share, likely.ends, begin=near
+        occupancy, requested, share, expected.ends, begin=quantized
     )
     return _fitted(occupancy, request, interval, (noise, np.zeros_like(noise)))
 
@@ -85,8 +85,8 @@ def _fitted(
     )
     flat = np.ones(occupancy.n_cells)
     losses = max_user_loss(PlanningProblem(occupancy, flat, request), rows)
-    left = _asked(request) - interval.epsilon
-    return rows.with_noise_scaled(float((losses - interval.epsilon) / left) * (1.0 + 2.0**-40))
+    remaining = _asked(request) - interval.epsilon
+    return rows.with_noise_scaled(float((losses - interval.epsilon) / remaining) * (1.0 + 2.0**-40))
 
 
 def _asked(request: Request) -> Fraction:

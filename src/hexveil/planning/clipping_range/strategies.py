@@ -84,9 +84,9 @@ def predict_user_residual_error(
     grouping = steps.clusters(occupancy)
     rough = user_mean_range_width(width, half) * np.sqrt(grouping.share**2 @ steps.cluster_noise**2)
     prior = UserMeanPrior(1.0 / (2.0 * RESIDUAL_HALF_WIDTH_SD), RESIDUAL_CONFOUNDING)
-    off = 2.0 * half * expected_bias(occupancy, steps.shares(occupancy), prior)
-    left = width / (2.0 * RANGE_HALF_WIDTH_SD) / math.sqrt(steps.cluster_noise.size)
-    return np.hypot(rough, 2.0 * half * steps.noise), np.hypot(left, off)
+    bias = 2.0 * half * expected_bias(occupancy, steps.shares(occupancy), prior)
+    residual = width / (2.0 * RANGE_HALF_WIDTH_SD) / math.sqrt(steps.cluster_noise.size)
+    return np.hypot(rough, 2.0 * half * steps.noise), np.hypot(residual, bias)
 
 
 def predict_cell_residual_error(
@@ -97,16 +97,19 @@ def predict_cell_residual_error(
     A first average that is off by e makes the second one less steep: Φ((e + h')/s) - Φ((e - h')/s).
     """
     spread = within_cell_sd(width, half)
-    narrow, first = CELL_RESIDUAL_HALF_WIDTH_SD * spread, width * noise / float(FIRST_STAGE_SHARE)
+    narrow, first_noise = (
+        CELL_RESIDUAL_HALF_WIDTH_SD * spread,
+        width * noise / float(FIRST_STAGE_SHARE),
+    )
     prior = UserMeanPrior(spread / (2.0 * narrow), WEIGHT_CONFOUNDING)
-    off = 2.0 * narrow * expected_bias(occupancy, interval.shares(occupancy), prior)
-    clipped_share = np.minimum(first, width / (2.0 * RANGE_HALF_WIDTH_SD)) / spread
+    bias = 2.0 * narrow * expected_bias(occupancy, interval.shares(occupancy), prior)
+    clipped_share = np.minimum(first_noise, width / (2.0 * RANGE_HALF_WIDTH_SD)) / spread
     cdf = np.vectorize(STANDARD_NORMAL.cdf)
     slope = cdf(clipped_share + CELL_RESIDUAL_HALF_WIDTH_SD) - cdf(
         clipped_share - CELL_RESIDUAL_HALF_WIDTH_SD
     )
-    second = 2.0 * narrow * noise / float(1 - FIRST_STAGE_SHARE) / slope
-    return second, np.hypot(SKEWNESS_ERROR * spread, off)
+    residual_noise = 2.0 * narrow * noise / float(1 - FIRST_STAGE_SHARE) / slope
+    return residual_noise, np.hypot(SKEWNESS_ERROR * spread, bias)
 
 
 def within_cell_sd(width: float, half: float) -> float:
@@ -142,17 +145,20 @@ def select_strategy(
         span.
     """
     direct, width, half = found
-    other, (rough, likely) = (
+    alternative, (rough, likely) = (
         "cells",
         predict_cell_residual_error(occupancy, interval, noise, width, half),
     )
     if half / RESIDUAL_HALF_WIDTH_SD <= ALIKE * width / (2.0 * RANGE_HALF_WIDTH_SD):
-        other, (rough, likely) = "users", predict_user_residual_error(occupancy, steps, width, half)
-    off = np.hypot(
+        alternative, (rough, likely) = (
+            "users",
+            predict_user_residual_error(occupancy, steps, width, half),
+        )
+    bias = np.hypot(
         direct * interval.expected_bias(occupancy), SKEWNESS_ERROR * within_cell_sd(width, half)
     )
-    straight = np.hypot(direct * noise, off)
-    return other if np.hypot(rough, likely).mean() < straight.mean() else "direct"
+    straight = np.hypot(direct * noise, bias)
+    return alternative if np.hypot(rough, likely).mean() < straight.mean() else "direct"
 
 
 def expected_widths(interval: PrivateClippingRange) -> tuple[float, float, float]:
@@ -187,9 +193,9 @@ def user_mean_range_width(width: float, half: float) -> float:
 def user_mean_range(ends: tuple[int, int], inside: int) -> tuple[int, int]:
     """Return the interval for users' own means in quanta, around the same middle."""
     width = ends[1] - ends[0]
-    own = max(round(user_mean_range_width(width, inside)), 1)
-    low = ends[0] + (width - own) // 2
-    return low, low + own
+    centre = max(round(user_mean_range_width(width, inside)), 1)
+    low = ends[0] + (width - centre) // 2
+    return low, low + centre
 
 
 def second_stage_half_width(way: str, ends: tuple[int, int], inside: int) -> int:
@@ -217,42 +223,44 @@ def two_stage_error_model(
         Of the way `direct`, for an interval of width 1.
     steps : TwoStagePlan
     """
-    found = steps.outputs
-    widths = expected_widths(interval) if found is None else released_widths(interval, found)
-    way = found.strategy if found else select_strategy(occupancy, interval, noise, steps, widths)
+    outputs = steps.outputs
+    widths = expected_widths(interval) if outputs is None else released_widths(interval, outputs)
+    way = (
+        outputs.strategy if outputs else select_strategy(occupancy, interval, noise, steps, widths)
+    )
     direct, width, half = widths
     if way == "users":
         return _users_part(occupancy, span, steps, (width, half))
     worst_bias = max_bias(occupancy, interval.shares(occupancy))
     if way == "direct":
-        likely = interval.expected_bias(occupancy)
-        return _stepped(span * direct, noise, worst_bias, likely, LN20 * noise)
+        expected = interval.expected_bias(occupancy)
+        return _stepped(span * direct, noise, worst_bias, expected, LN20 * noise)
     narrow = (
-        found.half_width / found.span_quanta
-        if found
+        outputs.half_width / outputs.span_quanta
+        if outputs
         else CELL_RESIDUAL_HALF_WIDTH_SD * within_cell_sd(width, half)
     )
-    undone, off = predict_cell_residual_error(occupancy, interval, noise, width, half)
+    undone, bias = predict_cell_residual_error(occupancy, interval, noise, width, half)
     noise = noise / float(1 - FIRST_STAGE_SHARE)
     # Undoing the clipping makes noise larger: what is likely says so, the guarantee does not.
-    likely = (off + undone) / (2.0 * narrow) - noise
-    return _stepped(span * 2.0 * narrow, noise, worst_bias, likely, LN20 * noise)
+    expected = (bias + undone) / (2.0 * narrow) - noise
+    return _stepped(span * 2.0 * narrow, noise, worst_bias, expected, LN20 * noise)
 
 
 def _users_part(
     occupancy: Occupancy, span: Floats, steps: TwoStagePlan, widths: tuple[float, float]
 ) -> TwoStageErrorModel:
     (width, half), grouping = widths, steps.clusters(occupancy)
-    found = steps.outputs
+    outputs = steps.outputs
     # What was found is whole quanta, and its noise is for that.
-    own = user_mean_range_width(width, half) if found is None else _width_of(found)
+    own = user_mean_range_width(width, half) if outputs is None else _width_of(outputs)
     fine = 2.0 * half / own
     rough = np.hypot(np.sqrt(grouping.share**2 @ steps.cluster_noise**2), fine * steps.noise)
-    _, likely = predict_user_residual_error(occupancy, steps, width, half)
+    _, expected = predict_user_residual_error(occupancy, steps, width, half)
     own_off = max_bias(occupancy, steps.shares(occupancy))
     worst_bias = max_cluster_bias(occupancy, grouping, steps) + fine * own_off
     loud = laplace_sum_quantile95(grouping.share * steps.cluster_noise, fine * steps.noise)
-    return _stepped(span * own, rough, worst_bias, likely / own, loud)
+    return _stepped(span * own, rough, worst_bias, expected / own, loud)
 
 
 def _width_of(found: StageOutputs) -> float:
@@ -275,8 +283,8 @@ def max_cluster_bias(occupancy: Occupancy, grouping: UserClusters, steps: TwoSta
     own = occupancy.n / occupancy.records_per_cell[occupancy.cell]
     weight = steps.cluster_shares()[occupancy.user]
     classed = grouping.share[occupancy.cell, steps.labels[occupancy.user]] * weight
-    here = np.add.reduceat(np.abs(own - classed) - classed, occupancy.start[:-1])
-    return np.asarray((here + grouping.share.sum(axis=1)) / 2.0)
+    cell = np.add.reduceat(np.abs(own - classed) - classed, occupancy.start[:-1])
+    return np.asarray((cell + grouping.share.sum(axis=1)) / 2.0)
 
 
 def laplace_sum_quantile95(parts: Floats, own: Floats) -> Floats:

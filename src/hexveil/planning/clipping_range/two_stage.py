@@ -119,14 +119,14 @@ def plan_two_stage(
         if required_epsilon_share(q, occupancy.n_users, epsilon) <= (share or MAX_RANGE_SHARE)
     ]
     quantile = (sure or list(QUANTILE_WIDENINGS)[-1:])[0]
-    tried = [RangeCandidate(quantile, stretch) for stretch in SINGLE_STAGE_WIDENINGS]
-    chosen, near = select_candidate(occupancy, tried, epsilon * (1 - inside), share)
+    candidates = [RangeCandidate(quantile, stretch) for stretch in SINGLE_STAGE_WIDENINGS]
+    best, quantized = select_candidate(occupancy, candidates, epsilon * (1 - inside), share)
     spent = epsilon * inside
     interval, noise = build_range_plan(
-        occupancy, epsilon, share, chosen.ends, spent=spent, begin=near
+        occupancy, epsilon, share, best.ends, spent=spent, begin=quantized
     )
-    left = epsilon * (1 - inside) - interval.epsilon
-    steps = _by_users(occupancy, left, epsilon * inside, QUANTILE_WIDENINGS[quantile])
+    remaining = epsilon * (1 - inside) - interval.epsilon
+    steps = _by_users(occupancy, remaining, epsilon * inside, QUANTILE_WIDENINGS[quantile])
     return interval, noise, steps
 
 
@@ -144,8 +144,8 @@ def residual_epsilon_share(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
             'clipping_range "two-stage" compares values of users in several cells, and no user was '
             'in two; ask for "private".'
         )
-    part = math.ceil(required_epsilon_share(1 - RESIDUAL_QUANTILE, several, epsilon) * 1000)
-    return min(max(Fraction(part, 1000), MIN_RESIDUAL_SHARE), MAX_RESIDUAL_SHARE)
+    share = math.ceil(required_epsilon_share(1 - RESIDUAL_QUANTILE, several, epsilon) * 1000)
+    return min(max(Fraction(share, 1000), MIN_RESIDUAL_SHARE), MAX_RESIDUAL_SHARE)
 
 
 def _by_users(
@@ -156,30 +156,32 @@ def _by_users(
     fine = optimize_user_weights(
         occupancy, 1.0, UserMeanPrior(1.0 / (2.0 * RESIDUAL_HALF_WIDTH_SD), RESIDUAL_CONFOUNDING)
     )
-    own = np.floor(fine.weight * WEIGHT_RESOLUTION).astype(np.int64)
+    user_noise = np.floor(fine.weight * WEIGHT_RESOLUTION).astype(np.int64)
     best: tuple[float, TwoStagePlan] | None = None
     for number in _numbers(occupancy.n_users):
         grouping = user_clusters.cluster_users(occupancy, points, number)
-        made = optimize_user_weights(
+        weights = optimize_user_weights(
             grouping.occupancy,
             float(left),
             UserMeanPrior(0.5 / RANGE_HALF_WIDTH_SD, WEIGHT_CONFOUNDING),
         )
         weight = np.empty(occupancy.n_users, dtype=np.int64)
-        weight[grouping.occupancy.user] = np.floor(made.weight * WEIGHT_RESOLUTION).astype(np.int64)
-        for part in CLUSTER_EPSILON_SHARES:
+        weight[grouping.occupancy.user] = np.floor(weights.weight * WEIGHT_RESOLUTION).astype(
+            np.int64
+        )
+        for share in CLUSTER_EPSILON_SHARES:
             steps = TwoStagePlan(
                 inside,
                 stretch,
                 grouping.labels,
                 weight,
-                made.noise / float(part),
-                own,
-                fine.noise / float(left * (1 - part)),
+                weights.noise / float(share),
+                user_noise,
+                fine.noise / float(left * (1 - share)),
             )
             steps = calibrate_two_stage_noise(occupancy, steps, left)
-            noise, likely = predict_user_residual_error(occupancy, steps, *EXPECTED_WIDTHS)
-            error = float(np.hypot(noise, likely).mean())
+            noise, expected = predict_user_residual_error(occupancy, steps, *EXPECTED_WIDTHS)
+            error = float(np.hypot(noise, expected).mean())
             if best is None or error < best[0]:
                 best = error, steps
     assert best is not None  # noqa: S101  there are numbers to try

@@ -146,7 +146,7 @@ class TwoStagePlan(ReadOnlyArrays):
         largest = np.zeros(self.cluster_noise.size)
         np.maximum.at(largest, self.labels, self.cluster_shares() / self.cluster_noise[self.labels])
         shares = self.shares(occupancy)
-        each = np.maximum.reduceat(shares, occupancy.start[:-1]) / self.noise
-        terms = np.where(shares > 0, each[occupancy.cell] * (1.0 + 2.0**-49), 0.0)
+        charge = np.maximum.reduceat(shares, occupancy.start[:-1]) / self.noise
+        terms = np.where(shares > 0, charge[occupancy.cell] * (1.0 + 2.0**-49), 0.0)
         in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
         return np.asarray(np.nextafter(largest[self.labels] * (1.0 + 2.0**-49) + in_cells, np.inf))

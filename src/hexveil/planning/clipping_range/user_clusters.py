@@ -66,24 +66,24 @@ class UserClusters:
 def user_features(occupancy: Occupancy) -> Floats:
     """Return each user as a point: where it reports, and how much; shape (n_users, directions)."""
     records = records_per_user(occupancy)
-    part = occupancy.n / records[occupancy.user]
+    feature = occupancy.n / records[occupancy.user]
     if occupancy.n_cells <= MAX_DIRECTIONS:
-        where = np.zeros((occupancy.n_users, occupancy.n_cells))
-        where[occupancy.user, occupancy.cell] = part
+        is_used = np.zeros((occupancy.n_users, occupancy.n_cells))
+        is_used[occupancy.user, occupancy.cell] = feature
     else:
-        where = _directions(occupancy, part)
-    return np.column_stack((SHARE_WEIGHT * where, SIZE_WEIGHT * np.log2(records)))
+        is_used = _directions(occupancy, feature)
+    return np.column_stack((SHARE_WEIGHT * is_used, SIZE_WEIGHT * np.log2(records)))
 
 
 def _directions(occupancy: Occupancy, part: Floats) -> Floats:
     """Return the shares in fixed random directions, which keep distances nearly (Achlioptas)."""
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (occupancy.n_cells, MAX_DIRECTIONS))
-    found = np.empty((occupancy.n_users, MAX_DIRECTIONS))
+    directions = np.empty((occupancy.n_users, MAX_DIRECTIONS))
     for column in range(MAX_DIRECTIONS):
-        found[:, column] = np.bincount(
+        directions[:, column] = np.bincount(
             occupancy.user, part * signs[occupancy.cell, column], occupancy.n_users
         )
-    return found / math.sqrt(MAX_DIRECTIONS)
+    return directions / math.sqrt(MAX_DIRECTIONS)
 
 
 def cluster_users(occupancy: Occupancy, points: Floats, classes: int) -> UserClusters:
@@ -102,9 +102,9 @@ def cluster_users(occupancy: Occupancy, points: Floats, classes: int) -> UserClu
     >>> np.bincount(cluster_users(two, user_features(two), 2).labels)
     array([10, 10])
     """
-    found = _nearest(points, min(classes, len(points)))
+    clusters = _nearest(points, min(classes, len(points)))
     return clusters_from_labels(
-        occupancy, np.unique(found, return_inverse=True)[1].astype(np.int64)
+        occupancy, np.unique(clusters, return_inverse=True)[1].astype(np.int64)
     )
 
 
@@ -116,8 +116,8 @@ def clusters_from_labels(occupancy: Occupancy, of: Ints) -> UserClusters:
     merged = Occupancy(
         of[order], users[order], records_per_user(occupancy)[order], number, users.size
     )
-    at = occupancy.cell * number + of[occupancy.user]
-    counted = np.bincount(at, occupancy.n, occupancy.n_cells * number)
+    position = occupancy.cell * number + of[occupancy.user]
+    counted = np.bincount(position, occupancy.n, occupancy.n_cells * number)
     share = counted.reshape(-1, number) / occupancy.records_per_cell[:, None]
     return UserClusters(of, merged, share)
 
@@ -134,8 +134,8 @@ def _nearest(points: Floats, classes: int) -> Ints:
 
     sample = points
     if len(points) > SAMPLED_USERS:
-        chosen = np.random.default_rng(0).choice(len(points), SAMPLED_USERS, replace=False)
-        sample = points[chosen]
+        nearest = np.random.default_rng(0).choice(len(points), SAMPLED_USERS, replace=False)
+        sample = points[nearest]
     best, smallest = None, math.inf
     for seed in SEEDS:
         begin = _apart(sample, classes, np.random.default_rng(seed))

@@ -161,12 +161,12 @@ class _Problem:
         factor, fall = self._factors(rates)
         total = self.shares @ factor
         noise = 1.0 / (self.loss * rates * total)
-        off = np.empty_like(total)
+        bias = np.empty_like(total)
         for run in self.runs:
-            off[run.cells] = self._look(run, factor, total[run.cells], noise[run.cells])
+            bias[run.cells] = self._look(run, factor, total[run.cells], noise[run.cells])
         through = fall * (self.slopes.T @ (1.0 / total))
         by_rate = self.shares @ through - noise / rates
-        return float((noise + off).mean()), by_rate * rates / rates.size
+        return float((noise + bias).mean()), by_rate * rates / rates.size
 
     def _look(self, run: _Run, factor: Floats, total: Floats, noise: Floats) -> Floats:
         """Return the expected bias of each cell of a slice; store the slopes of its pairs.
@@ -179,24 +179,24 @@ class _Problem:
         part *= np.repeat(1.0 / total, run.sizes)
         part -= 1.0
         clipped_share = share * part
-        apart = np.square(part)
-        apart += ABS_SMOOTHING**2
-        np.sqrt(apart, out=apart)
+        distance = np.square(part)
+        distance += ABS_SMOOTHING**2
+        np.sqrt(distance, out=distance)
         squares = np.add.reduceat(np.square(clipped_share), run.first)
         length = np.sqrt(squares + ABS_SMOOTHING**2 * self.squares[run.cells])
-        sharp = share * apart
-        off = (
+        sharp = share * distance
+        bias = (
             MEAN_ABS_NORMAL * prior.within_cell_sd * length
             + prior.weight_confounding / 2.0 * np.add.reduceat(sharp, run.first)
         )
-        np.divide(part, apart, out=apart)
-        apart *= prior.weight_confounding / 2.0
+        np.divide(part, distance, out=distance)
+        distance *= prior.weight_confounding / 2.0
         slope = np.multiply(
             clipped_share,
             np.repeat(MEAN_ABS_NORMAL * prior.within_cell_sd / length, run.sizes),
             out=sharp,
         )
-        slope += apart
+        slope += distance
         slope *= share
         # Weights sum to one: what all of a cell's slopes have in common does not count.
         part += 1.0
@@ -204,16 +204,16 @@ class _Problem:
         common = np.add.reduceat(part, run.first) + noise
         np.multiply(share, np.repeat(common, run.sizes), out=clipped_share)
         np.subtract(slope, clipped_share, out=self.slopes.data[run.pairs])
-        return np.asarray(off)
+        return np.asarray(bias)
 
 
 def _runs(occupancy: Occupancy) -> Iterator[_Run]:
     """Yield all cells in runs."""
     start = occupancy.start
-    found = np.searchsorted(start, np.arange(0, occupancy.n_pairs, BLOCK_PAIRS)).tolist()
-    for first, end in pairwise(dict.fromkeys([*found, occupancy.n_cells])):
-        own = start[first : end + 1]
-        yield _Run(slice(first, end), slice(own[0], own[-1]), own[:-1] - own[0], np.diff(own))
+    edges = np.searchsorted(start, np.arange(0, occupancy.n_pairs, BLOCK_PAIRS)).tolist()
+    for begin, end in pairwise(dict.fromkeys([*edges, occupancy.n_cells])):
+        own = start[begin : end + 1]
+        yield _Run(slice(begin, end), slice(own[0], own[-1]), own[:-1] - own[0], np.diff(own))
 
 
 def optimize_user_weights(
@@ -246,18 +246,18 @@ def optimize_user_weights(
     array([0.04, 0.04])
     """
     problem = _Problem(occupancy, loss, prior)
-    found = (_search(problem, one, iterations) for one in _begins(problem, begin))
-    return problem.weighing(np.exp(min(found, key=lambda one: one[1])[0]))
+    result = (_search(problem, start, iterations) for start in _begins(problem, begin))
+    return problem.weighing(np.exp(min(result, key=lambda start: start[1])[0]))
 
 
 def _begins(problem: _Problem, known: Floats | None) -> list[Floats]:
     """Return logarithms of rates to begin at."""
-    few = problem.occupancy.n_pairs <= SMALL_PROBLEM_PAIRS
-    if known is not None and not few:
+    sample = problem.occupancy.n_pairs <= SMALL_PROBLEM_PAIRS
+    if known is not None and not sample:
         return [np.log(known)]
     losses = problem.by_user(np.ones(problem.occupancy.n_cells))
     typical = np.quantile(
-        losses, (*START_QUANTILES, *EXTRA_START_QUANTILES) if few else START_QUANTILES
+        losses, (*START_QUANTILES, *EXTRA_START_QUANTILES) if sample else START_QUANTILES
     )
     return [np.full(problem.occupancy.n_cells, -math.log(one)) for one in typical]
 
@@ -266,14 +266,14 @@ def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, 
     """Return logarithms of rates that L-BFGS finds from here, and the objective there."""
     import scipy.optimize  # noqa: PLC0415  slow to import
 
-    first, slope = problem.value(begin)
+    start, slope = problem.value(begin)
     scale = max(FIRST_STEP / max(float(np.abs(slope).max()), 1e-300), 1.0)
 
     def scaled(logs: Floats) -> tuple[float, Floats]:
         value, slope = problem.value(logs)
         return value * scale, slope * scale
 
-    done = scipy.optimize.minimize(
+    converged = scipy.optimize.minimize(
         scaled,
         begin,
         jac=True,
@@ -281,18 +281,18 @@ def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, 
         bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
         options={
             "maxiter": iterations,
-            "gtol": SLOPE_TOLERANCE * first * scale / begin.size,
-            "ftol": GAIN_TOLERANCE * min(first * scale, 1.0),  # the search takes it of 1 or more
+            "gtol": SLOPE_TOLERANCE * start * scale / begin.size,
+            "ftol": GAIN_TOLERANCE * min(start * scale, 1.0),  # the search takes it of 1 or more
         },
     )
-    return np.asarray(done.x), float(done.fun) / scale
+    return np.asarray(converged.x), float(converged.fun) / scale
 
 
 def expected_bias(occupancy: Occupancy, weight: Floats, prior: UserMeanPrior) -> Floats:
     """Return the expected bias of each cell by its weights, for a range of width 1."""
-    length, apart = weight_distances(occupancy, weight)
+    length, distance = weight_distances(occupancy, weight)
     return np.asarray(
-        MEAN_ABS_NORMAL * prior.within_cell_sd * length + prior.weight_confounding / 2.0 * apart
+        MEAN_ABS_NORMAL * prior.within_cell_sd * length + prior.weight_confounding / 2.0 * distance
     )
 
 
@@ -304,12 +304,12 @@ def max_bias(occupancy: Occupancy, weight: Floats) -> Floats:
 def weight_distances(occupancy: Occupancy, weight: Floats) -> tuple[Floats, Floats]:
     """Return how far each cell's weights are from the shares: √(Σ (w - p)²), and Σ |w - p|."""
     total = occupancy.records_per_cell.astype(np.float64)
-    found: tuple[Floats, Floats] = occupancy.map_cells(_distances, [total], pairs=[weight])
-    return found
+    distances: tuple[Floats, Floats] = occupancy.map_cells(_distances, [total], pairs=[weight])
+    return distances
 
 
 def _distances(pairs: Pairs, total: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Return the same of some cells."""
-    first, clipped_share = pairs.start[:-1], weight - pairs.n / total[pairs.cell]
-    length = np.sqrt(np.add.reduceat(np.square(clipped_share), first))
-    return length, np.add.reduceat(np.abs(clipped_share, out=clipped_share), first)
+    begin, clipped_share = pairs.start[:-1], weight - pairs.n / total[pairs.cell]
+    length = np.sqrt(np.add.reduceat(np.square(clipped_share), begin))
+    return length, np.add.reduceat(np.abs(clipped_share, out=clipped_share), begin)

@@ -92,35 +92,39 @@ def plan_variance_range(occupancy: Occupancy, request: Request) -> VarianceRange
         With a loss, a private interval, and a variance.
     """
     assert request.epsilon is not None  # noqa: S101  see api
-    found = range_candidates(occupancy, request.epsilon, request.range_share, part=0.5)
-    chosen = (_best(occupancy, request, *one) for one in found)
-    return min(chosen, key=lambda one: one.predicted)
+    result = range_candidates(occupancy, request.epsilon, request.range_share, part=0.5)
+    radius = (_best(occupancy, request, *one) for one in result)
+    return min(radius, key=lambda one: one.predicted)
 
 
 def _best(
     occupancy: Occupancy, request: Request, interval: PrivateClippingRange, noise: Floats
 ) -> VarianceRange:
     """Return radius and split of least predicted error for an interval and its weights."""
-    likely = interval.expected_bias(occupancy)
+    expected = interval.expected_bias(occupancy)
     splits = SPLITS if request.split is None else (request.split,)
     known = has_single_record(occupancy)
     candidates, without_noise = [], _without_noise(occupancy, interval)
     for radius in RADII:
-        made = replace(interval, radius=radius)
-        fixed = without_noise(made)
+        weights = replace(interval, radius=radius)
+        fixed = without_noise(weights)
         for split in map(float, splits):
             # The variance of one record is 0: the mean has all of the loss there.
             mean = np.where(known, noise, noise / split)
             square = np.where(known, 0.0, noise / (1.0 - split))
-            error = np.where(known, 0.0, fixed + error_through_mean(made, mean, likely) + square)
+            error = np.where(
+                known, 0.0, fixed + error_through_mean(weights, mean, expected) + square
+            )
             value = (
-                made.half_width_and_radius()[1] ** 2
+                weights.half_width_and_radius()[1] ** 2
                 * float(error.mean())
                 / MAX_CONSTANT_ERROR["variance"]
             )
             if "mean" in request.noised:
-                value += made.width * float((mean + likely).mean()) / MAX_CONSTANT_ERROR["mean"]
-            candidates.append(VarianceRange(made, mean, square, value))
+                value += (
+                    weights.width * float((mean + expected).mean()) / MAX_CONSTANT_ERROR["mean"]
+                )
+            candidates.append(VarianceRange(weights, mean, square, value))
     return min(candidates, key=lambda one: one.predicted)
 
 
@@ -140,7 +144,7 @@ def variance_error_model(
     """
     half, radius = interval.half_width_and_radius()
     mean, square = noise
-    likely = _without_noise(occupancy, interval)(interval)
+    expected = _without_noise(occupancy, interval)(interval)
     return WeightedVarianceErrorModel(
         "variance",
         (span * radius) ** 2,
@@ -148,7 +152,7 @@ def variance_error_model(
         np.zeros_like(square),
         constant_error("variance", occupancy),
         max_bias=interval.max_bias(occupancy),
-        expected_bias=likely
+        expected_bias=expected
         + error_through_mean(interval, mean, interval.expected_bias(occupancy)),
         half_width=half / radius,
         mean_noise=mean,
@@ -160,9 +164,9 @@ def variance_error_model(
 def error_through_mean(interval: PrivateClippingRange, noise: Floats, likely: Floats) -> Floats:
     """Return the expected error of the variance by the mean's noise and bias, in units of r²."""
     half, radius = interval.half_width_and_radius()
-    b, off = (2.0 * half / radius * one for one in (noise, likely))
+    b, bias = (2.0 * half / radius * one for one in (noise, likely))
     return np.asarray(
-        2.0 * MEAN_CELL_OFFSET / _deviations(interval) * np.hypot(b, off)
+        2.0 * MEAN_CELL_OFFSET / _deviations(interval) * np.hypot(b, bias)
         + MEAN_ABS_SQUARED_LAPLACE * b**2
     )
 

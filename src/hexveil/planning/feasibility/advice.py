@@ -75,10 +75,12 @@ def epsilon_needed(plan: Plan) -> float | None:
     """
     if (plan.method, plan.request.objective) == ("joint", "mean"):
         aim, begin = plan.support.baseline_error * UNDER, plan.requested_epsilon or Fraction(1)
-        found = epsilon_for_error(lambda loss: prediction_of(at_loss(plan, loss)), aim, begin, NEAR)
+        epsilon = epsilon_for_error(
+            lambda loss: prediction_of(at_loss(plan, loss)), aim, begin, NEAR
+        )
     else:  # what is made small is not what is judged: only that it falls is known
-        found = _by_halving(plan)
-    return None if found is None else two_figures_up(found)
+        epsilon = _by_halving(plan)
+    return None if epsilon is None else two_figures_up(epsilon)
 
 
 def _by_halving(plan: Plan) -> float | None:
@@ -142,15 +144,17 @@ def finest_supported(plan: Plan) -> Plan | None:
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
     grids = coarser_grids(facts.cells.grid)
-    found = [other for other in facts.recount(grids, facts.privacy_unit) if other is not None]
-    for other in sorted(found, key=lambda one: -one.occupancy.n_cells):
+    assessments = [
+        candidate for candidate in facts.recount(grids, facts.privacy_unit) if candidate is not None
+    ]
+    for candidate in sorted(assessments, key=lambda one: -one.occupancy.n_cells):
         certain = (
-            ErrorPredictor(plan, other).error_lower_bound(float(plan.requested_epsilon))
+            ErrorPredictor(plan, candidate).error_lower_bound(float(plan.requested_epsilon))
             >= plan.support.baseline_error
         )
-        made = None if certain else regrid(plan, other)
-        if made is not None and made.support.beats_constant:
-            return made
+        prediction = None if certain else regrid(plan, candidate)
+        if prediction is not None and prediction.support.beats_constant:
+            return prediction
     return None
 
 
@@ -162,12 +166,12 @@ def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
         f"average, while one constant for all {cells:,} cells is assumed to miss "
         f"{plan.support.baseline_error:.3g}"
     )
-    ways = []
+    options = []
     if coarser is not None:
-        ways.append(f"the finest grid that is not too fine is {_described(coarser)}")
+        options.append(f"the finest grid that is not too fine is {_described(coarser)}")
     if needed is not None:
-        ways.append(f"this grid would need epsilon {needed:g}")
-    return sentence + ("; " + ", and ".join(ways) if ways else "") + "."
+        options.append(f"this grid would need epsilon {needed:g}")
+    return sentence + ("; " + ", and ".join(options) if options else "") + "."
 
 
 def _described(plan: Plan) -> str:

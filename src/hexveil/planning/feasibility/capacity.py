@@ -159,7 +159,7 @@ def capacity(  # noqa: PLR0913  a public door
     """
     facts = source.public if isinstance(source, HasPublicMetadata) else source
     grids = grids_to_try(facts, resolutions, timeslots, levels)
-    made = plan(
+    result = plan(
         facts,
         epsilon=epsilon,
         baseline_error=baseline_error,
@@ -170,7 +170,7 @@ def capacity(  # noqa: PLR0913  a public door
         range_share=range_share,
         advise=False,
     )
-    return assess_grids(made, privacy_units=privacy_units, grids=grids)
+    return assess_grids(result, privacy_units=privacy_units, grids=grids)
 
 
 def assess_grids(
@@ -209,12 +209,12 @@ def assess_grids(
             raise InputError(
                 f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {privacy_unit!r}."
             )
-        for grid, found in zip(grids, counted(facts, grids, privacy_unit), strict=True):
-            same = found is not None and (privacy_unit, grid) == (
+        for grid, metadata in zip(grids, counted(facts, grids, privacy_unit), strict=True):
+            same = metadata is not None and (privacy_unit, grid) == (
                 facts.privacy_unit,
                 facts.cells.grid,
             )
-            offers.append(_offer(made, grid, privacy_unit, found, own=same))
+            offers.append(_offer(made, grid, privacy_unit, metadata, own=same))
     return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
 
 
@@ -242,10 +242,10 @@ def _offer(
     if is_assumed(made.lower, made.upper, made.baseline_error):
         miss *= small_map_factor(facts.occupancy.n_cells)
     predictor, requested = ErrorPredictor(made, facts), made.requested_epsilon
-    error, seen = predictor.error_lower_bound(float(requested)), None
+    error, prediction = predictor.error_lower_bound(float(requested)), None
     if own or error < miss:
-        seen = prediction_of(made) if own else predictor.predict(requested)
-        error = seen.mean_error
+        prediction = prediction_of(made) if own else predictor.predict(requested)
+        error = prediction.mean_error
     cells, users = facts.occupancy.n_cells, facts.occupancy.n_users
     return replace(
         empty,
@@ -254,12 +254,12 @@ def _offer(
         baseline_error=miss,
         floor=noise_floor(predictor.span, cells, users, float(requested)),
         predicted_error=error,
-        better=None if seen is None else int((seen.error < miss).sum()),
-        planned=seen is not None,
-        supported=seen is not None and error < miss,
-        halved=seen is not None and error < miss / 2.0,
-        epsilon_needed=_needed(predictor, seen, miss),
-        epsilon_halved=_needed(predictor, seen, miss / 2.0),
+        better=None if prediction is None else int((prediction.error < miss).sum()),
+        planned=prediction is not None,
+        supported=prediction is not None and error < miss,
+        halved=prediction is not None and error < miss / 2.0,
+        epsilon_needed=_needed(predictor, prediction, miss),
+        epsilon_halved=_needed(predictor, prediction, miss / 2.0),
         epsilon_least=predictor.epsilon_lower_bound(miss / 2.0),
     )
 
@@ -280,5 +280,5 @@ def _needed(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: floa
         return None
     if predictor.epsilon_lower_bound(error) > MAX_EPSILON_RATIO * float(requested):
         return None
-    found = predictor.required_epsilon(error * UNDER, None if seen is None else requested)
-    return None if found is None else two_figures_up(found)
+    epsilon = predictor.required_epsilon(error * UNDER, None if seen is None else requested)
+    return None if epsilon is None else two_figures_up(epsilon)

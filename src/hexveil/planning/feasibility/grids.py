@@ -72,9 +72,9 @@ def label_levels(grid: Labels, levels: Sequence[Sequence[str]] | None = None) ->
     """
     if levels is None:
         sizes = range(len(grid.columns), 0, -1)
-        chosen = (some for size in sizes for some in combinations(grid.columns, size))
-        return tuple(Labels(*some) for some, _ in zip(chosen, range(MOST_LEVELS), strict=False))
-    return tuple(_level(grid, (one,) if isinstance(one, str) else one) for one in levels)
+        chosen = (subset for size in sizes for subset in combinations(grid.columns, size))
+        return tuple(Labels(*subset) for subset, _ in zip(chosen, range(MOST_LEVELS), strict=False))
+    return tuple(_level(grid, (level,) if isinstance(level, str) else level) for level in levels)
 
 
 def _level(grid: Labels, columns: Iterable[str]) -> Labels:
@@ -102,8 +102,8 @@ def _around(
 
 def coarser_slots(grid: Cells) -> tuple[str, ...]:
     """Return the offered timeslots that are longer than the grid's."""
-    own = grid.seconds
-    return tuple(s for s in OFFERED_SLOTS if own is not None and slot_seconds(s) > own)
+    current = grid.seconds
+    return tuple(s for s in OFFERED_SLOTS if current is not None and slot_seconds(s) > current)
 
 
 def counted(

@@ -53,8 +53,8 @@ gain (clipping_range "two-stage") is left out for "auto": tables stay cautious."
 
 def prediction_of(plan: Plan) -> ErrorPrediction:
     """Return the figures that a plan states of its first statistic."""
-    part = plan.primary_statistic
-    return ErrorPrediction(part.scale, part.error - part.scale)
+    model = plan.primary_statistic
+    return ErrorPrediction(model.scale, model.error - model.scale)
 
 
 def epsilon_for_error(
@@ -83,15 +83,15 @@ def epsilon_for_error(
     low, high, epsilon = MIN_EPSILON, np.inf, begin
     for _ in range(MAX_NEWTON_STEPS):
         here, loss = at(epsilon), float(epsilon)
-        off = float(here.bias.mean())
-        crossing = (here.mean_error - off) * loss / (error - off) if off < error else np.inf
+        ratio = float(here.bias.mean())
+        crossing = (here.mean_error - ratio) * loss / (error - ratio) if ratio < error else np.inf
         if here.mean_error <= error:
             high = loss
-            done = crossing >= loss / near or loss <= MIN_EPSILON
+            tried = crossing >= loss / near or loss <= MIN_EPSILON
         else:
             low = loss
-            done = loss >= MAX_EPSILON
-        if done or high <= low * near:
+            tried = loss >= MAX_EPSILON
+        if tried or high <= low * near:
             break
         # A step out of what is left to search comes of rounding: it is halved instead.
         inside = low < crossing < high
@@ -142,19 +142,21 @@ class ErrorPredictor:
         return self._seen[epsilon]
 
     def _at(self, epsilon: Fraction) -> ErrorPrediction:
-        found = []
+        prediction = []
         if "plain" in self.fast_predictions:
-            found.append(
+            prediction.append(
                 fast_prediction.predict_without_range(
                     self._exposure, self.span, self.plan.request, epsilon
                 )
             )
         if "projected" in self.fast_predictions and self._worth_it(epsilon):
             occupancy, share = self.facts.occupancy, self.plan.request.range_share
-            found.append(fast_prediction.predict_with_range(occupancy, self.span, epsilon, share))
+            prediction.append(
+                fast_prediction.predict_with_range(occupancy, self.span, epsilon, share)
+            )
         return (
-            min(found, key=lambda one: one.mean_error)
-            if found
+            min(prediction, key=lambda one: one.mean_error)
+            if prediction
             else prediction_of(self.plan_at(epsilon))
         )
 

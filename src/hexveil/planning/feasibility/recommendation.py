@@ -28,10 +28,14 @@ WEAKER_UNITS: dict[Unit, tuple[Unit, ...]] = {
 def recommend(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
     """Return the offer of most cells that halves one constant's error; of equals, the better."""
     halved = [
-        one for one in offers if one.privacy_unit == unit and one.halved and one.cells >= MIN_CELLS
+        assessment
+        for assessment in offers
+        if assessment.privacy_unit == unit and assessment.halved and assessment.cells >= MIN_CELLS
     ]
     # As printed: the same cells by another name are not told apart by a last digit.
-    return max(halved, key=lambda one: (one.cells, -_rounded(one)), default=None)
+    return max(
+        halved, key=lambda assessment: (assessment.cells, -_rounded(assessment)), default=None
+    )
 
 
 def _rounded(offer: GridAssessment) -> float:
@@ -40,23 +44,34 @@ def _rounded(offer: GridAssessment) -> float:
 
 def cheapest(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
     """Return the offer that would halve one constant's error at the least loss."""
-    known = [
-        one
-        for one in offers
-        if one.privacy_unit == unit and one.epsilon_halved is not None and one.cells >= MIN_CELLS
+    with_epsilon = [
+        assessment
+        for assessment in offers
+        if assessment.privacy_unit == unit
+        and assessment.epsilon_halved is not None
+        and assessment.cells >= MIN_CELLS
     ]
-    return min(known, key=lambda one: (one.epsilon_halved or 0.0, -one.cells), default=None)
+    return min(
+        with_epsilon,
+        key=lambda assessment: (assessment.epsilon_halved or 0.0, -assessment.cells),
+        default=None,
+    )
 
 
 def recommendation_text(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> str:
     """Return the recommendation in words, with the effect of a larger ε or a weaker unit."""
-    chosen = recommend(offers, unit)
-    if chosen is None:
-        said = [_nothing(offers, unit, epsilon)]
+    recommended = recommend(offers, unit)
+    if recommended is None:
+        sentences = [_nothing(offers, unit, epsilon)]
     else:
-        finer = cheapest([one for one in offers if one.cells > chosen.cells], unit)
-        said = [f"proposed: {_told(chosen)}.", *([] if finer is None else [_would(finer)])]
-    return " ".join([*said, *_weaker(offers, unit, chosen)])
+        finer = cheapest(
+            [assessment for assessment in offers if assessment.cells > recommended.cells], unit
+        )
+        sentences = [
+            f"proposed: {_told(recommended)}.",
+            *([] if finer is None else [_would(finer)]),
+        ]
+    return " ".join([*sentences, *_weaker(offers, unit, recommended)])
 
 
 def _told(offer: GridAssessment) -> str:
@@ -76,14 +91,18 @@ def _loss(offer: GridAssessment) -> str:
 
 def _nothing(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> str:
     """Return that no grid is proposed, and the grid and the loss that would do."""
-    maps = [one for one in offers if one.privacy_unit == unit and one.cells >= MIN_CELLS]
+    maps = [
+        assessment
+        for assessment in offers
+        if assessment.privacy_unit == unit and assessment.cells >= MIN_CELLS
+    ]
     if not maps:
         return "no grid tried leaves a map of three cells."
-    said = f"no grid tried says much at epsilon {epsilon:g}"
+    sentences = f"no grid tried says much at epsilon {epsilon:g}"
     would = cheapest(maps, unit)
     if would is None:
-        return f"{said} (an error under half of one constant's), nor at ten times that."
-    return f"{said}: {would.grid} ({would.cells:,} cells) would at epsilon {_loss(would)}."
+        return f"{sentences} (an error under half of one constant's), nor at ten times that."
+    return f"{sentences}: {would.grid} ({would.cells:,} cells) would at epsilon {_loss(would)}."
 
 
 def _weaker(
@@ -91,8 +110,12 @@ def _weaker(
 ) -> list[str]:
     """Return the finest grid of weaker units, if it is finer."""
     cells = 0 if chosen is None else chosen.cells
-    found = [one for weaker in WEAKER_UNITS[unit] if (one := recommend(offers, weaker)) is not None]
-    best = max(found, key=lambda one: one.cells, default=None)
+    finest_weaker = [
+        assessment
+        for weaker in WEAKER_UNITS[unit]
+        if (assessment := recommend(offers, weaker)) is not None
+    ]
+    best = max(finest_weaker, key=lambda assessment: assessment.cells, default=None)
     if best is None or best.cells <= cells:
         return []
     return [f"With a weaker promise: {_told(best)}."]

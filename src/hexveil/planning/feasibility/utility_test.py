@@ -76,19 +76,19 @@ def default_baseline_error(lower: Floats, upper: Floats, baseline_error: Number 
     """
     if baseline_error is None:
         return float((upper - lower).mean()) / PRIOR_SHARE
-    asked = to_positive_fraction(baseline_error, "baseline_error")
-    most = (
+    error = to_positive_fraction(baseline_error, "baseline_error")
+    maximum = (
         to_fraction(float(upper.max()), "upper bound")
         - to_fraction(float(lower.min()), "lower bound")
     ) / 2
-    if asked > most:
+    if error > maximum:
         raise InputError(
-            f"baseline_error must be at most {float(most):.12g}, half the width of the bounds, "
+            f"baseline_error must be at most {float(maximum):.12g}, half the width of the bounds, "
             f"got {baseline_error}: "
             "it is what one constant misses on average, and the middle of the bounds misses no "
             "more."
         )
-    return float(asked)
+    return float(error)
 
 
 def small_map_factor(cells: int) -> float:

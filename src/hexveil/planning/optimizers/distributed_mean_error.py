@@ -56,13 +56,14 @@ def minimize_mean_error_distributed(
     cell, user, n = occupancy.map_users(partial(_fetched, every=every), users=(everybody,))
     cells, number = np.unique(cell, return_inverse=True)
     users, who = np.unique(user, return_inverse=True)
-    some = Occupancy.from_coo(number, who, n)
+    sample = Occupancy.from_coo(number, who, n)
     weighed = ObjectiveWeights(weights.mean[cells], weights.variance[cells])
-    found = minimize_mean_error(
-        ClippingProblem(some), weighed, loss * occupancy.n_users / users.size
+    result = minimize_mean_error(
+        ClippingProblem(sample), weighed, loss * occupancy.n_users / users.size
     )
     begin = (
-        _to_all(rate, cells, occupancy.n_cells) for rate in (found.rates.mean, found.rates.variance)
+        _to_all(rate, cells, occupancy.n_cells)
+        for rate in (result.rates.mean, result.rates.variance)
     )
     return minimize_mean_error(exposure, weights, loss, DISTRIBUTED_SEARCH, InverseScales(*begin))
 

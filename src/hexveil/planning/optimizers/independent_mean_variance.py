@@ -62,9 +62,9 @@ def allocate_independently(
         largest = np.where(kept_pairs, occupancy.n, 0)
         capped = np.maximum.reduceat(largest, occupancy.start[:-1])
     total = occupancy.records_per_cell
-    moved, varied = capped / total, _varied(occupancy, capped, kept_pairs)
+    sensitivity, varied = capped / total, _varied(occupancy, capped, kept_pairs)
     share = np.where(
-        ~has_single_record(occupancy) | (not mean), _share(request, span, moved, varied), 1.0
+        ~has_single_record(occupancy) | (not mean), _share(request, span, sensitivity, varied), 1.0
     )
     loss = float(cell_epsilon)
     none = np.zeros(occupancy.n_cells)
@@ -109,7 +109,7 @@ def _share(request: Request, span: Floats, moved: Floats, varied: Floats) -> Flo
     if request.split is not None:
         return np.full(span.size, float(request.split))
     summed = request.error == "sum"
-    first = np.sqrt(moved * (span if summed else 1.0 / MAX_CONSTANT_ERROR["mean"]))
-    second = np.sqrt(varied * (span**2 if summed else 1.0 / MAX_CONSTANT_ERROR["variance"]))
-    both = first + second
-    return np.asarray(np.divide(first, both, out=np.full(span.size, 0.5), where=both > 0))
+    mean_share = np.sqrt(moved * (span if summed else 1.0 / MAX_CONSTANT_ERROR["mean"]))
+    variance_share = np.sqrt(varied * (span**2 if summed else 1.0 / MAX_CONSTANT_ERROR["variance"]))
+    total = mean_share + variance_share
+    return np.asarray(np.divide(mean_share, total, out=np.full(span.size, 0.5), where=total > 0))

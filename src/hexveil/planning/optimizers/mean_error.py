@@ -148,18 +148,18 @@ def minimize_mean_error(
         if any(m.any() for m in live):
             begin = _descend(exposure, weights, loss, live, begin, effort)[1]
         return JointSolution(begin, exposure.largest_factors(begin, loss))
-    wanted = [weights.mean > 0, weights.variance > 0]
-    nothing = [np.zeros(m.size) for m in wanted]
+    target = [weights.mean > 0, weights.variance > 0]
+    nothing = [np.zeros(m.size) for m in target]
     best: tuple[float, InverseScales] = (weights.constant_error(), InverseScales(*nothing))
     nobody = np.ones(exposure.occupancy.n_users)
     if not best[0]:  # constants miss nothing
         return JointSolution(best[1], nobody)
-    begins = [wanted]
-    if all(m.any() for m in wanted):  # with constants for one of them, both ways round
-        begins += [[wanted[0], nothing[1] > 0], [nothing[0] > 0, wanted[1]]]
+    begins = [target]
+    if all(m.any() for m in target):  # with constants for one of them, both ways round
+        begins += [[target[0], nothing[1] > 0], [nothing[0] > 0, target[1]]]
     for live in begins:
-        found = _descents(exposure, weights, loss, live, effort)
-        best = min(best, found, key=lambda one: one[0])
+        result = _descents(exposure, weights, loss, live, effort)
+        best = min(best, result, key=lambda one: one[0])
     _, rates = best
     return JointSolution(
         rates, exposure.largest_factors(rates, loss) if rates.total.any() else nobody
@@ -177,13 +177,13 @@ def _descents(
     start = _start(exposure, weights, loss)
     best: tuple[float, InverseScales] | None = None
     for _ in range(CONSTANT_ROUNDS):
-        found = _descend(exposure, weights, loss, live, start, effort)
-        best = found if best is None else min(best, found, key=lambda one: one[0])
-        worse = _worse(exposure, found[1], loss, live)
+        results = _descend(exposure, weights, loss, live, start, effort)
+        best = results if best is None else min(best, results, key=lambda one: one[0])
+        worse = _worse(exposure, results[1], loss, live)
         live = [m & ~w for m, w in zip(live, worse, strict=True)]
         if not any(w.any() for w in worse) or not any(m.any() for m in live):
             break
-        start = found[1]
+        start = results[1]
     assert best is not None  # noqa: S101  there is a round
     return best
 
@@ -207,21 +207,21 @@ def _descend(
 ) -> tuple[float, InverseScales]:
     import scipy.optimize  # noqa: PLC0415  slow to import, and only this objective needs it
 
-    where = np.concatenate(live)
-    first = np.concatenate((start.mean, start.variance))[where]
+    active = np.concatenate(live)
+    first = np.concatenate((start.mean, start.variance))[active]
 
     def unpack(logs: Floats) -> InverseScales:
-        full = np.zeros(where.size)
-        full[where] = np.exp(logs)
+        full = np.zeros(active.size)
+        full[active] = np.exp(logs)
         mean, variance = np.split(full, 2)
         return InverseScales(mean, variance)
 
     def value(logs: Floats) -> tuple[float, Floats]:
         error, slope = _value(exposure, weights, loss, unpack(logs))
-        return error, slope[where] * np.exp(logs)
+        return error, slope[active] * np.exp(logs)
 
     begin = np.log(np.maximum(first, 1e-12))
-    done = scipy.optimize.minimize(
+    converged = scipy.optimize.minimize(
         value,
         begin,
         jac=True,
@@ -229,7 +229,7 @@ def _descend(
         bounds=np.stack((begin - LOG_SCALE_RANGE, begin + LOG_SCALE_RANGE), axis=1),
         options=effort.options(),
     )
-    return float(done.fun), unpack(np.asarray(done.x))
+    return float(converged.fun), unpack(np.asarray(converged.x))
 
 
 def _value(
@@ -274,8 +274,8 @@ def _multipliers(
     """Return how much the weighed error falls per loss that a user who is held is allowed more."""
     steep = np.where(rates.mean > 0, weights.mean / 2.0, 0.0)
     if rates.variance.any():
-        left = np.maximum(1.0 - 2.0 * exposure.clipped_share(factor), 0.0)
-        steep += np.where(rates.variance > 0, weights.variance * left / 2.0, 0.0)
+        remaining = np.maximum(1.0 - 2.0 * exposure.clipped_share(factor), 0.0)
+        steep += np.where(rates.variance > 0, weights.variance * remaining / 2.0, 0.0)
     gain = exposure.sum_per_user(steep)
     cost = exposure.loss_slope(rates, factor)
     return np.divide(gain, cost, out=np.zeros_like(gain), where=held & (cost > 0))
@@ -286,13 +286,13 @@ def _worse(
 ) -> list[NDArray[np.bool_]]:
     """Return the statistics of cells with a larger error than a constant."""
     clipped_share = exposure.clipped_share(exposure.largest_factors(rates, loss))
-    found = []
+    is_worse = []
     for name, r, on in (("mean", rates.mean, live[0]), ("variance", rates.variance, live[1])):
         noise = np.divide(1.0, r, out=np.full_like(r, np.inf), where=r > 0)
-        found.append(
+        is_worse.append(
             on & (WORST_CASE_BIAS[name](clipped_share) + noise >= MAX_CONSTANT_ERROR[name])
         )
-    return found
+    return is_worse
 
 
 def mean_error_lower_bound(
@@ -309,8 +309,8 @@ def mean_error_lower_bound(
     """
     if not loss or not weights.constant_error():
         return weights.constant_error() * PROOF_MARGIN  # only constants cost nothing
-    held = (factor < 1.0) | (exposure.losses(rates, factor) >= BINDING_SHARE * loss)
-    multiplier = _multipliers(exposure, weights, rates, factor, held)
+    multipliers = (factor < 1.0) | (exposure.losses(rates, factor) >= BINDING_SHARE * loss)
+    multiplier = _multipliers(exposure, weights, rates, factor, multipliers)
     if not multiplier.any():  # constants alone: everybody might be held
         everybody = exposure.occupancy.n_users
         multiplier = np.full(everybody, weights.constant_error() / (loss * everybody))
@@ -336,18 +336,18 @@ def _scaled(
     import scipy.optimize  # noqa: PLC0415  slow to import
 
     runs = list(_blocks(exposure.occupancy.start))
-    some = runs[:: max(len(runs) // SAMPLED_RUNS, 1)]
-    pairs = sum(int(np.diff(exposure.occupancy.start[[run.start, run.stop]])[0]) for run in some)
+    sample = runs[:: max(len(runs) // SAMPLED_RUNS, 1)]
+    pairs = sum(int(np.diff(exposure.occupancy.start[[run.start, run.stop]])[0]) for run in sample)
     price = loss * float(multiplier.sum()) * pairs / exposure.occupancy.n_pairs
 
     def below(log: float) -> float:
         times = float(np.exp(log))
-        return times * price - _answer(exposure, weights, multiplier * times, some)[0]
+        return times * price - _answer(exposure, weights, multiplier * times, sample)[0]
 
-    done = scipy.optimize.minimize_scalar(
+    scaled = scipy.optimize.minimize_scalar(
         below, bounds=LOG_MULTIPLIER_RANGE, method="bounded", options={"xatol": 0.1}
     )
-    return multiplier * float(np.exp(done.x))
+    return multiplier * float(np.exp(scaled.x))
 
 
 def _answer(
@@ -386,9 +386,9 @@ def _answer(
 
 def _blocks(start: NDArray[np.int64]) -> Iterator[slice]:
     """Yield slices of cells with about so many pairs: few enough for a processor's cache."""
-    found = np.searchsorted(start, np.arange(0, start[-1], BLOCK_PAIRS)).tolist()
-    for first, end in pairwise(dict.fromkeys([*found, start.size - 1])):
-        yield slice(first, end)
+    edges = np.searchsorted(start, np.arange(0, start[-1], BLOCK_PAIRS)).tolist()
+    for begin, end in pairwise(dict.fromkeys([*edges, start.size - 1])):
+        yield slice(begin, end)
 
 
 def _by_rank(rank: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -413,9 +413,9 @@ def _by_rank(rank: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.in
 def _by_price(price: Floats | NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the pairs of each cell in the order of their prices, equal ones as they stand."""
     order = np.empty(price.size, dtype=np.int64)
-    for first, end in pairwise(start.tolist()):
-        order[first:end] = np.argsort(price[first:end], kind="stable")
-        order[first:end] += first
+    for begin, end in pairwise(start.tolist()):
+        order[begin:end] = np.argsort(price[begin:end], kind="stable")
+        order[begin:end] += begin
     return order
 
 
@@ -453,6 +453,6 @@ def _least(
 def _running(terms: Floats, start: NDArray[np.int64]) -> Floats:
     """Return running sums that begin anew in each cell."""
     total = np.cumsum(terms)
-    before = np.concatenate(([0.0], total[start[1:-1] - 1]))
-    total -= np.repeat(before, np.diff(start))
+    preceding = np.concatenate(([0.0], total[start[1:-1] - 1]))
+    total -= np.repeat(preceding, np.diff(start))
     return np.asarray(total)

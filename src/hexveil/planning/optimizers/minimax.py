@@ -157,13 +157,13 @@ def minimize_loss(exposure: ClippingProblem, targets: Targets, asked: Targets) -
     def tried(loss: float, start: InverseScales | None) -> FeasibilityResult:
         return minimize_noise(exposure, targets.rates, loss, start)
 
-    found = _search(first, high / 2.0, tried)
+    result = _search(first, high / 2.0, tried)
     largest = exposure.largest_share
     bound = _proved(
-        found.bound,
+        result.bound,
         lambda loss: is_infeasible(exposure, lambda away: asked.least_rates(away, largest), loss),
     )
-    return SearchResult(found.solution, found.value, bound)
+    return SearchResult(result.solution, result.value, bound)
 
 
 def _proved(bound: float, impossible: Callable[[float], bool]) -> float:
@@ -221,11 +221,11 @@ def minimize_max_error(
     def tried(value: float, start: InverseScales | None) -> FeasibilityResult:
         return minimize_noise(exposure, targets_at(value).rates, loss, start)
 
-    found = _search(first, largest / 2.0, tried)
+    result = _search(first, largest / 2.0, tried)
     shares = exposure.largest_share
 
     def impossible(value: float) -> bool:
         targets = targets_at(value)
         return is_infeasible(exposure, lambda away: targets.least_rates(away, shares), loss)
 
-    return SearchResult(found.solution, found.value, _proved(found.bound, impossible))
+    return SearchResult(result.solution, result.value, _proved(result.bound, impossible))

@@ -44,9 +44,9 @@ def quantize_noise_scales(noise: Floats, rounding: np.ufunc = np.rint) -> Floats
     """
     if np.unique(noise).size <= MAX_DISTINCT_SCALES:
         return noise
-    part, power = np.frexp(noise)
+    mantissa, power = np.frexp(noise)
     # Only the rounding itself rounds: the other steps move the binary point.
     return np.asarray(
-        np.ldexp(rounding(np.ldexp(part, SIGNIFICANT_BITS)), power - SIGNIFICANT_BITS),
+        np.ldexp(rounding(np.ldexp(mantissa, SIGNIFICANT_BITS)), power - SIGNIFICANT_BITS),
         dtype=np.float64,
     )

@@ -84,8 +84,8 @@ def largest_cell_epsilon(
     """
     exposures = _Exposures(occupancy)
     rank, step = 1, 1
-    last = int(occupancy.users_per_cell.max()) + 1
-    while rank <= last:
+    previous = int(occupancy.users_per_cell.max()) + 1
+    while rank <= previous:
         reach = mechanism.epsilon_range(rank)
         if reach is None:
             break

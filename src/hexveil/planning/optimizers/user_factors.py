@@ -124,10 +124,12 @@ class ClippingProblem:
         if self.span_quanta is None:
             return self.clipped_share(factor)
         occupancy = self.occupancy
-        cut = occupancy.map_cells(
+        clipped = occupancy.map_cells(
             pair_losses.clipped_by_caps, (occupancy.largest_count, self.span_quanta), (factor,)
         )
-        return np.asarray(np.maximum(cut / occupancy.records_per_cell, self.clipped_share(factor)))
+        return np.asarray(
+            np.maximum(clipped / occupancy.records_per_cell, self.clipped_share(factor))
+        )
 
     def losses(self, rates: InverseScales, factor: Floats) -> Floats:
         """Return the loss of each user, not rounded; the plan itself rounds up."""
@@ -145,8 +147,8 @@ class ClippingProblem:
         cell, user, share = self._large
         # Beyond one half the spread is 1/4, which is x (1 - x) + (x - 1/2)².
         x = np.maximum(share * factor[user], 0.5)
-        more = np.bincount(cell, weights=weight[user] * (x - 0.5) ** 2, minlength=mean.size)
-        return mean, np.asarray(mean - bent + more)
+        margin = np.bincount(cell, weights=weight[user] * (x - 0.5) ** 2, minlength=mean.size)
+        return mean, np.asarray(mean - bent + margin)
 
     def loss_slope(self, rates: InverseScales, factor: Floats) -> Floats:
         """Return how fast each user's loss grows with its factor."""
@@ -155,8 +157,8 @@ class ClippingProblem:
             return flat
         cell, user, share = self._large
         x = np.maximum(share * factor[user], 0.5)
-        more = share * rates.variance[cell] * (2.0 * x - 1.0)
-        large = np.bincount(user, weights=np.where(x > 0.5, more, 0.0), minlength=flat.size)
+        margin = share * rates.variance[cell] * (2.0 * x - 1.0)
+        large = np.bincount(user, weights=np.where(x > 0.5, margin, 0.0), minlength=flat.size)
         return np.asarray(flat - 2.0 * factor * self._weighed_squares(rates.variance) + large)
 
     def largest_factors(self, rates: InverseScales, loss: float, *, least: bool = False) -> Floats:
@@ -209,8 +211,8 @@ class DistributedClippingProblem(ClippingProblem):
 
     def _gathered_both(self, per_user: Floats, squared: Floats) -> tuple[Floats, Floats]:
         total = self.occupancy.records_per_cell
-        found = self.occupancy.map_cells(pair_losses.sums_per_cell, (total,), (per_user, squared))
-        return found[0], found[1]
+        sums = self.occupancy.map_cells(pair_losses.sums_per_cell, (total,), (per_user, squared))
+        return sums[0], sums[1]
 
     def _remembered(self, whole: WholeGroup, work: Callable[..., Floats], figure: Floats) -> Floats:
         key = f"{work.__name__} {hashlib.sha256(figure.tobytes()).hexdigest()}"

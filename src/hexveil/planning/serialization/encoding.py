@@ -38,11 +38,11 @@ _KINDS = {"f": "<f8", "i": "<i8", "b": "|b1"}
 def encode(plan: Plan) -> bytes:
     """Return a plan's decisions as bytes: equal decisions have equal bytes but for the version."""
     rows, arrays = plan.allocation, _arrays(plan)
-    parts, fields = [], []
+    chunks, fields = [], []
     for name, array in arrays.items():
         kind = _KINDS[array.dtype.kind]
         fields.append([name, kind, array.size])
-        parts.append(np.ascontiguousarray(array, dtype=kind).tobytes())
+        chunks.append(np.ascontiguousarray(array, dtype=kind).tobytes())
     header = {
         "format": FORMAT,
         "hexveil": importlib.metadata.version("hexveil"),
@@ -55,9 +55,9 @@ def encode(plan: Plan) -> bytes:
         "arrays": fields,
     }
     words = json.dumps(header, sort_keys=True).encode()
-    plain = len(words).to_bytes(_SIZE, "little") + words + b"".join(parts)
-    packed: bytes = pa.compress(plain, codec="zstd", asbytes=True)
-    return _MAGIC + len(plain).to_bytes(_SIZE, "little") + packed
+    scalars = len(words).to_bytes(_SIZE, "little") + words + b"".join(chunks)
+    packed: bytes = pa.compress(scalars, codec="zstd", asbytes=True)
+    return _MAGIC + len(scalars).to_bytes(_SIZE, "little") + packed
 
 
 def made_by(kept: bytes) -> str:
@@ -107,7 +107,7 @@ def decode(kept: bytes, like: Plan) -> Plan:
 def _arrays(plan: Plan) -> Arrays:
     """Return all arrays that decide a release, by name."""
     rows = plan.allocation
-    found: Arrays = {
+    arrays: Arrays = {
         "lower": plan.lower,
         "upper": plan.upper,
         "kept": rows.contribution_cap,
@@ -117,13 +117,13 @@ def _arrays(plan: Plan) -> Arrays:
         "factor": rows.contribution_factor,
     }
     if rows.suppressed_pairs is not None:
-        found["dropped"] = rows.suppressed_pairs
+        arrays["dropped"] = rows.suppressed_pairs
     if rows.clipping_range is not None:
-        found["weight"] = rows.clipping_range.weight
+        arrays["weight"] = rows.clipping_range.weight
     if rows.two_stage is not None:
         names = ("class", "class_weight", "class_noise", "own_weight", "own_noise")
-        found |= dict(zip(names, rows.two_stage.arrays(), strict=True))
-    return found
+        arrays |= dict(zip(names, rows.two_stage.arrays(), strict=True))
+    return arrays
 
 
 def _check_sizes(arrays: Arrays, like: Plan) -> None:
@@ -149,10 +149,10 @@ def _opened(kept: bytes) -> tuple[dict[str, Any], Arrays]:
         raise _damaged()
     size = int.from_bytes(kept[len(_MAGIC) : start], "little")
     try:
-        plain = pa.decompress(kept[start:], size, codec="zstd", asbytes=True)
-        end = _SIZE + int.from_bytes(plain[:_SIZE], "little")
-        said = dict(json.loads(plain[_SIZE:end]))
-        version = said["format"], said["hexveil"]
+        scalars = pa.decompress(kept[start:], size, codec="zstd", asbytes=True)
+        end = _SIZE + int.from_bytes(scalars[:_SIZE], "little")
+        decisions = dict(json.loads(scalars[_SIZE:end]))
+        version = decisions["format"], decisions["hexveil"]
     # A damaged size can ask for more memory than there is.
     except (
         pa.ArrowException, OSError, LookupError, TypeError, ValueError, OverflowError, MemoryError,
@@ -165,7 +165,7 @@ def _opened(kept: bytes) -> tuple[dict[str, Any], Arrays]:
             "later one."
         )
     try:
-        return said, _read_arrays(said, plain, end)
+        return decisions, _read_arrays(decisions, scalars, end)
     except (LookupError, TypeError, ValueError, OverflowError):
         raise _damaged() from None
 

@@ -72,11 +72,11 @@ def load(folder: str | Path, plan_type: Callable[..., PlanT]) -> PlanT:
         )
     _refuse(path / CELLS, _cell_faults(tables[CELLS]))
     _refuse(path / USERS, _user_faults(tables[USERS]))
-    made = plan_type(**_fields(path, words, tables))
+    plan = plan_type(**_fields(path, words, tables))
     with _understood(path):
-        _check_interval(made)
-    _check_stated(path, words, made, tables)
-    return made
+        _check_interval(plan)
+    _check_stated(path, words, plan, tables)
+    return plan
 
 
 def _words(path: Path) -> Words:
@@ -152,9 +152,9 @@ def _kind(file: str, column: str) -> pa.DataType | None:
 
 def _refuse(file: Path, faults: Iterator[tuple[str, NDArray[np.bool_]]]) -> None:
     """Refuse numbers that no plan has, naming the first row that has one."""
-    for what, wrong in faults:
+    for names, wrong in faults:
         if wrong.any():
-            _damaged(file, f"{what} in row {int(np.argmax(wrong))}")
+            _damaged(file, f"{names} in row {int(np.argmax(wrong))}")
 
 
 def _cell_faults(table: pa.Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
@@ -162,11 +162,11 @@ def _cell_faults(table: pa.Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     lower, upper = numbers(table, "lower"), numbers(table, "upper")
     rise = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
     yield "has bounds that do not rise", ~rise
-    for kept, noise in (("mean_kept", "noise_records"), ("variance_kept", "variance_noise")):
-        most, scale = numbers(table, kept), numbers(table, noise)
-        yield f"has a {kept} below 0", most < 0
+    for cap, noise in (("mean_kept", "noise_records"), ("variance_kept", "variance_noise")):
+        maximum, scale = numbers(table, cap), numbers(table, noise)
+        yield f"has a {cap} below 0", maximum < 0
         yield f"has a {noise} that is not a finite number", ~np.isfinite(scale)
-        yield f"keeps records without noise ({noise})", (scale < 0) | ((scale == 0) & (most > 0))
+        yield f"keeps records without noise ({noise})", (scale < 0) | ((scale == 0) & (maximum > 0))
     for name in table.column_names:
         if name.startswith(TARGET):
             yield f"has a {name} that is not above 0", ~(numbers(table, name) > 0)
@@ -255,11 +255,13 @@ def _rows(said: Words, tables: Tables) -> PlanAllocation:
 def _interval(said: Words, tables: Tables) -> PrivateClippingRange:
     """Return the interval; every cell needs weights, and noise, to have a loss at all."""
     cells, _, pairs = (tables[name] for name in TABLES)
-    found = interval_of(said, numbers(pairs, "weight"))
-    weighed = np.bincount(numbers(pairs, "cell"), weights=found.weight, minlength=cells.num_rows)
+    decisions = interval_of(said, numbers(pairs, "weight"))
+    weighed = np.bincount(
+        numbers(pairs, "cell"), weights=decisions.weight, minlength=cells.num_rows
+    )
     if not (weighed > 0).all() or not (numbers(cells, "noise_records") > 0).all():
         raise InputError("it has a cell without weights or without noise.")
-    return found
+    return decisions
 
 
 def _check_stated(path: Path, words: Words, made: SavablePlan, tables: Tables) -> None:

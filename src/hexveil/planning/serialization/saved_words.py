@@ -217,11 +217,11 @@ def _grid(said: Words) -> Cells | Labels:
 
 def _places(cells: pa.Table) -> dict[str, Any]:
     """Return the columns that identify each cell, as `CellTable` takes them."""
-    found = cells.column_names
-    return {name: numbers(cells, name) for name in ("hexagon", "slot") if name in found} | {
+    places = cells.column_names
+    return {name: numbers(cells, name) for name in ("hexagon", "slot") if name in places} | {
         "labels": {
             name.removeprefix(LABEL): tuple(cells[name].to_pylist())
-            for name in found
+            for name in places
             if name.startswith(LABEL)
         }
     }

@@ -181,12 +181,12 @@ def digest(words: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> str:
 
 def _canonical(values: pa.Array) -> bytes:
     """Return bytes that equal columns share: little-endian numbers, or JSON of anything else."""
-    plain = not values.null_count and (
+    normalized = not values.null_count and (
         pa.types.is_integer(values.type)
         or pa.types.is_floating(values.type)
         or pa.types.is_boolean(values.type)
     )
-    if not plain:
+    if not normalized:
         return json.dumps(values.to_pylist(), default=str).encode()
     numbers = values.to_numpy(zero_copy_only=False)
     return bytes(np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("<")).tobytes())
@@ -241,8 +241,8 @@ def _tables(plan: SavablePlan) -> dict[str, pa.Table]:
         pairs["own_weight"] = rows.two_stage.weight
         users = users.append_column("class", pa.array(rows.two_stage.labels))
         users = users.append_column("class_weight", pa.array(rows.two_stage.cluster_weight))
-    made = (_cells(plan), users, pa.table(pairs))
-    return dict(zip(TABLES, made, strict=True))
+    tables = (_cells(plan), users, pa.table(pairs))
+    return dict(zip(TABLES, tables, strict=True))
 
 
 def _cells(plan: SavablePlan) -> pa.Table:
@@ -254,24 +254,24 @@ def _cells(plan: SavablePlan) -> pa.Table:
         rows.variance_cap,
         rows.variance_noise,
     )
-    more: dict[str, pa.Array] = {
+    columns: dict[str, pa.Array] = {
         name: pa.array(values, type=kind)
         for (name, kind), values in zip(EXACT.items(), exact, strict=True)
     }
     if rows.two_stage is not None:
-        more["own_noise"] = pa.array(rows.two_stage.noise, type=pa.float64())
+        columns["own_noise"] = pa.array(rows.two_stage.noise, type=pa.float64())
     for name, goal in (plan.request.target or {}).items():
-        more[TARGET + name] = pa.array(goal, type=pa.float64())
+        columns[TARGET + name] = pa.array(goal, type=pa.float64())
     if plan.facts is not None:
         cells = plan.facts.cells
         if cells.hexagon is not None:
-            more["hexagon"] = pa.array(cells.hexagon, type=pa.uint64())
+            columns["hexagon"] = pa.array(cells.hexagon, type=pa.uint64())
         if cells.slot is not None:
-            more["slot"] = pa.array(cells.slot, type=pa.int64())
+            columns["slot"] = pa.array(cells.slot, type=pa.int64())
         for name, column in cells.labels.items():
-            more[LABEL + name] = pa.array(column, type=pa.string())
+            columns[LABEL + name] = pa.array(column, type=pa.string())
     table = plan.table
-    for name, values in more.items():
+    for name, values in columns.items():
         table = table.append_column(name, values)
     return table
 

@@ -29,7 +29,7 @@ from hexveil.accounting.sensitivity import (
 )
 from hexveil.accounting.suppression.clip_user import Suppression, clip_user
 from hexveil.accounting.suppression.residual_cap import CellCaps, cap_after_suppression
-from hexveil.accounting.suppression.suppression_stages import Stage
+from hexveil.accounting.suppression.suppression_stages import SuppressionStage
 from hexveil.accounting.suppression_bias import (
     kept_weights,
     midpoint_mean_bias,
@@ -47,8 +47,8 @@ __all__ = [
     "CellCaps",
     "Clipping",
     "PseudoUsers",
-    "Stage",
     "Suppression",
+    "SuppressionStage",
     "best_fit",
     "best_offset",
     "cap_after_suppression",

@@ -308,7 +308,9 @@ def test_a_stage_reports_degree_users_and_suppressions():
     """Two users of two cells, of which one can be treated."""
     occupancy = Occupancy.from_dense([[9, 9], [9, 9], [9, 0]])
     done = theory.clip_user(occupancy, 1.0, 1, bound=99)
-    assert done.stages == (theory.Stage(degree=2, users=2, suppressed=1, finished=False),)
+    assert done.stages == (
+        theory.SuppressionStage(degree=2, users=2, suppressed=1, finished=False),
+    )
     assert done.kept.tolist() == occupancy.n.tolist()
     assert occupancy.n.base is None or not occupancy.n.flags.writeable
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil import theory
-from hexveil.accounting.suppression.suppression_state import Cells, Measure
+from hexveil.accounting.suppression.suppression_state import CellError, RemainingCounts
 from strategies import occupancies
 
 MEASURES = st.builds(
-    Measure.of,
+    CellError.of,
     st.sampled_from([0.5, 3.0, 65.0]),
     st.sampled_from([0.01, 0.5, 1.0, 20.0]),
     st.sampled_from([None, (1.0, 1.0), (10.0, 300.0), (2.0, float("inf"))]),
@@ -32,7 +32,7 @@ def test_the_error_is_the_theory_of_bias_and_sensitivity(counts, dropped):
     """Theorems IV.1 and IV.2 (ERRATA 1) plus 2/ε times Proposition III.1 on what is kept."""
     live = counts[: max(1, len(counts) - dropped)]
     kept = live + [0] * (len(counts) - len(live))
-    measure = Measure.of(65.0, 0.5, None)
+    measure = CellError.of(65.0, 0.5, None)
     n, t, total = sum(live), max(live), sum(counts)
     assert measure.biases(n, total) == pytest.approx(
         (
@@ -76,7 +76,7 @@ def test_lines_hold_for_every_count_of_small_cells(measure):
 @given(occupancies(users=8, cells=3), st.randoms())
 def test_sums_and_the_two_largest_follow_any_suppressions(occupancy, random):
     """In whatever order users go, what is left is what a fresh count gives."""
-    cells, left = Cells(occupancy), occupancy.n.copy()
+    cells, left = RemainingCounts(occupancy), occupancy.n.copy()
     pairs = list(range(occupancy.n_pairs))
     random.shuffle(pairs)
     for pair in pairs:

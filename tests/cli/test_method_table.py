@@ -4,9 +4,9 @@ import pytest
 
 import hexveil as hv
 from hexveil.cli.output import method_table
-from hexveil.planning.comparison import Line
+from hexveil.planning.comparison import ComparisonRow
 
-JOINT = Line(
+JOINT = ComparisonRow(
     "joint", "max", epsilon=0.99999, claimed=2.5, worst=17.8, average=17.8, median=17.8,
     shrunk=1234, better=14, certifies="max error", lower_bound=17.7699, gap=0.001721,
 )  # fmt: skip
@@ -25,7 +25,7 @@ def test_bounds_are_rounded_to_the_safe_side(capsys):
 def test_a_method_that_cannot_says_so_and_why(capsys):
     """It has no figures in its line, and its reason stands below the table."""
     trouble = 'method "clip-user" needs the same bounds in every cell.'
-    method_table.show([JOINT, Line("clip-user", "max", trouble=trouble)], "planning error")
+    method_table.show([JOINT, ComparisonRow("clip-user", "max", trouble=trouble)], "planning error")
     said = capsys.readouterr().out
     line = next(x for x in said.splitlines() if x.startswith("clip-user "))
     assert line.split() == ["clip-user", *"-------", "not", "possible"]

@@ -60,7 +60,7 @@ class Columns(Section):
     time: Text | None = _field("Column with the time.")
 
 
-class Values(Section):
+class ValuesSection(Section):
     """The range of values."""
 
     bounds: Numbers | None = _field("Smallest and largest value, as 0,65; others are clamped.")
@@ -89,7 +89,7 @@ class Selection(Section):
     drop_values: Numbers | None = _field('Values that mean "no reading".')
 
 
-class Reading(Section):
+class ReadSection(Section):
     """How the records are read."""
 
     timezone: Text | None = _field("Time zone of times without an offset, if not the local one.")
@@ -176,7 +176,7 @@ class Daily(Section):
     )
 
 
-class Account(Section):
+class LedgerSection(Section):
     """The ledger and its account."""
 
     url: Text | None = _field("Ledger: an SQLite file, or postgresql://user@host/name.")
@@ -200,14 +200,14 @@ class Run(BaseModel):
 
     source: Paths | None = _field("File, folder or pattern of the records.")
     columns: Columns = Columns()
-    values: Values = Values()
+    values: ValuesSection = ValuesSection()
     cells: Grid = Grid()
     select: Selection = Selection()
-    read: Reading = Reading()
+    read: ReadSection = ReadSection()
     plan: Planning = Planning()
     release: Publishing = Publishing()
     publish: Daily = Daily()
-    ledger: Account = Account()
+    ledger: LedgerSection = LedgerSection()
 
     @property
     def folder(self) -> Path:

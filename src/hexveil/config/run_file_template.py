@@ -52,7 +52,7 @@ _ABOUT = {
 
 
 @dataclass(frozen=True)
-class Line:
+class Entry:
     """A field as it stands in the file.
 
     Attributes
@@ -67,54 +67,54 @@ class Line:
     note: str = ""
 
 
-_LINES: Mapping[tuple[str, str], Line] = {
-    ("", "source"): Line('"records.parquet"', "Paths are relative to this file's folder."),
-    ("columns", "user"): Line('"vehicle_id"'),
-    ("columns", "value"): Line(
+_LINES: Mapping[tuple[str, str], Entry] = {
+    ("", "source"): Entry('"records.parquet"', "Paths are relative to this file's folder."),
+    ("columns", "user"): Entry('"vehicle_id"'),
+    ("columns", "value"): Entry(
         '"speed"', "Its values are protected; all other columns count as public."
     ),
-    ("columns", "lat"): Line('"lat"'),
-    ("columns", "lon"): Line('"lon"'),
-    ("columns", "location"): Line(
+    ("columns", "lat"): Entry('"lat"'),
+    ("columns", "lon"): Entry('"lon"'),
+    ("columns", "location"): Entry(
         '"location.coordinates"', "Without places, use labels in [cells]."
     ),
-    ("columns", "time"): Line('"time"', "ISO 8601 text, a timestamp, or seconds since 1970."),
-    ("values", "bounds"): Line(
+    ("columns", "time"): Entry('"time"', "ISO 8601 text, a timestamp, or seconds since 1970."),
+    ("values", "bounds"): Entry(
         "[0, 65]",
         "From public knowledge, never from the records: [0, 65] for city buses in km/h. Values "
         "outside count as the nearest bound; wider bounds mean more noise.",
     ),
-    ("values", "quantum"): Line("0.001"),
-    ("values", "value_unit"): Line('"km/h"'),
-    ("cells", "resolution"): Line(
+    ("values", "quantum"): Entry("0.001"),
+    ("values", "value_unit"): Entry('"km/h"'),
+    ("cells", "resolution"): Entry(
         "5",
         "5 is about 17 km across, 8 about 1 km; `hexveil inspect run.toml` shows which ones this "
         "fleet supports.",
     ),
-    ("cells", "timeslot"): Line('"1h"'),
-    ("cells", "timezone"): Line('"Asia/Kolkata"', "For timeslots, hours and dates."),
-    ("cells", "slot"): Line('"pooled"', "Pooled slots have more users, hence less noise."),
-    ("cells", "labels"): Line('["ward"]'),
-    ("select", "min_users"): Line("10"),
-    ("select", "hours"): Line('["6-9", "17"]'),
-    ("select", "dates"): Line('["2024-01-01", "2024-01-31"]'),
-    ("select", "box"): Line("[72.6, 21.0, 73.0, 21.4]"),
-    ("select", "drop_values"): Line("[-1]"),
-    ("read", "privacy_unit"): Line('"user"', "The shorter the period, the weaker the promise."),
-    ("plan", "epsilon"): Line(
+    ("cells", "timeslot"): Entry('"1h"'),
+    ("cells", "timezone"): Entry('"Asia/Kolkata"', "For timeslots, hours and dates."),
+    ("cells", "slot"): Entry('"pooled"', "Pooled slots have more users, hence less noise."),
+    ("cells", "labels"): Entry('["ward"]'),
+    ("select", "min_users"): Entry("10"),
+    ("select", "hours"): Entry('["6-9", "17"]'),
+    ("select", "dates"): Entry('["2024-01-01", "2024-01-31"]'),
+    ("select", "box"): Entry("[72.6, 21.0, 73.0, 21.4]"),
+    ("select", "drop_values"): Entry("[-1]"),
+    ("read", "privacy_unit"): Entry('"user"', "The shorter the period, the weaker the promise."),
+    ("plan", "epsilon"): Entry(
         "1",
         "The probability of any outcome differs by a factor of at most e^epsilon: 2.72 at 1, 149 "
         "at 5.",
     ),
-    ("plan", "target_error"): Line("2", "Instead of epsilon."),
-    ("plan", "statistics"): Line('["mean"]', "Several statistics share the price."),
-    ("ledger", "url"): Line('"ledger.sqlite"'),
-    ("ledger", "dataset"): Line(
+    ("plan", "target_error"): Entry("2", "Instead of epsilon."),
+    ("plan", "statistics"): Entry('["mean"]', "Several statistics share the price."),
+    ("ledger", "url"): Entry('"ledger.sqlite"'),
+    ("ledger", "dataset"): Entry(
         '"buses"', "Use the same name for all releases of the same records."
     ),
-    ("ledger", "budget"): Line("5", "In epsilon."),
-    ("release", "out"): Line('"map"'),
-    ("release", "estimates"): Line('["raw", "smoothed"]'),
+    ("ledger", "budget"): Entry("5", "In epsilon."),
+    ("release", "out"): Entry('"map"'),
+    ("release", "estimates"): Entry('["raw", "smoothed"]'),
 }
 """The fields of the file, in its order."""
 
@@ -219,7 +219,7 @@ def _field(
     notes: Fields,
 ) -> Iterator[str]:
     """Yield the lines of a field: its description, and its value or a commented example."""
-    info, line = FIELDS[key], _LINES.get(key, Line(""))
+    info, line = FIELDS[key], _LINES.get(key, Entry(""))
     description = str(info.description).replace("as 0,65", "as [0, 65]")
     about = " ".join(filter(None, (description, line.note, notes.get(key))))
     yield from textwrap.wrap(

@@ -29,7 +29,7 @@ WAYS: tuple[tuple[Method, Objective], ...] = (
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparisonRow:
     """One method's plan in figures.
 
     Attributes
@@ -68,7 +68,7 @@ class Line:
     trouble: str | None = None
 
 
-def compare(plan: Plan) -> list[Line]:
+def compare(plan: Plan) -> list[ComparisonRow]:
     """Return each method on the request of a plan; with targets, by its own objective alone."""
     request = plan.request
     methods = WAYS
@@ -100,13 +100,13 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
     )
 
 
-def _line(plan: Plan, method: Method, objective: Objective) -> Line:
+def _line(plan: Plan, method: Method, objective: Objective) -> ComparisonRow:
     try:
         result = same_request(plan, method, objective)
     except InputError as error:
-        return Line(method, objective, trouble=str(error))
+        return ComparisonRow(method, objective, trouble=str(error))
     errors = result.objective_errors()
-    return Line(
+    return ComparisonRow(
         method,
         objective,
         epsilon=float(result.epsilon),

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from hexveil.accounting.suppression.suppression_stages import TIE, Run, Stage
-from hexveil.accounting.suppression.suppression_state import Measure
+from hexveil.accounting.suppression.suppression_stages import TIE, SuppressionRun, SuppressionStage
+from hexveil.accounting.suppression.suppression_state import CellError
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 
@@ -78,7 +78,7 @@ class Suppression:
     error: ErrorKind
     bound: float | tuple[float, float]
     exempt: int
-    stages: tuple[Stage, ...]
+    stages: tuple[SuppressionStage, ...]
 
     @property
     def kept_pairs(self) -> NDArray[np.bool_]:
@@ -161,12 +161,12 @@ def clip_user(
     _check_words(error, unfinished_stage)
     if not occupancy.n_pairs:
         raise InputError("the occupancy is empty: CLIP-USER needs at least one cell.")
-    cell_error = Measure.of(width, cell_loss, None)
+    cell_error = CellError.of(width, cell_loss, None)
     limits = _limits(cell_error.parts(*_totals(occupancy)), error, bound, targets)
     shares = limits if isinstance(limits, tuple) else None
-    measure = Measure.of(width, cell_loss, shares)
+    measure = CellError.of(width, cell_loss, shares)
     exempt = _exempt(measure.errors(*_totals(occupancy)))
-    run = Run(occupancy, measure, 1.0 if isinstance(limits, tuple) else limits, exempt)
+    run = SuppressionRun(occupancy, measure, 1.0 if isinstance(limits, tuple) else limits, exempt)
     stages = tuple(run.stages())
     undone = stages[-1].suppressed if unfinished_stage == "undo" else 0
     capped = occupancy.n.copy()

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.suppression.suppression_stages import TIE
-from hexveil.accounting.suppression.suppression_state import Measure
+from hexveil.accounting.suppression.suppression_state import CellError
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 
@@ -98,7 +98,7 @@ def cap_after_suppression(
     >>> cap_after_suppression(whole, whole.n, 1.0, "0.1").caps.tolist()
     [10]
     """
-    measure = Measure.of(
+    measure = CellError.of(
         float(to_positive_fraction(span, "span")),
         float(to_positive_fraction(epsilon, "epsilon")),
         None,
@@ -130,7 +130,7 @@ def _checked(occupancy: Occupancy, kept: ArrayLike) -> Ints:
     return remaining.astype(np.int64)
 
 
-def _best_cap(counts: Ints, total: int, measure: Measure) -> tuple[int, int]:
+def _best_cap(counts: Ints, total: int, measure: CellError) -> tuple[int, int]:
     """Return the best cap of ascending counts, and the samples then kept."""
     others = counts.sum() - counts[-1]  # A where one user alone is above the cap
     turns = np.append(counts, others)

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.suppression.suppression_state import Cells
+from hexveil.accounting.suppression.suppression_state import RemainingCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from hexveil.accounting.suppression.suppression_state import Measure
+    from hexveil.accounting.suppression.suppression_state import CellError
     from hexveil.model.occupancy import Occupancy
 
     Ints = NDArray[np.int64]
@@ -46,7 +46,7 @@ _STATE = ("left", "top", "second", "total")
 
 
 @dataclass(frozen=True)
-class Stage:
+class SuppressionStage:
     """One stage of CLIP-USER: every user of most cells loses one of them.
 
     Attributes
@@ -71,7 +71,7 @@ class Stage:
 class Narrow:
     """Users of few cells: every cell of a user is evaluated, in plain Python."""
 
-    def __init__(self, cells: Cells, measure: Measure, limit: float) -> None:
+    def __init__(self, cells: RemainingCounts, measure: CellError, limit: float) -> None:
         self._cells, self._measure, self._limit = cells, measure, limit
         # Per cell: what is left, the two largest counts, 1/N, the variance's largest bias.
         self._view = [
@@ -124,7 +124,7 @@ class Narrow:
 class Wide:
     """Users of many cells: one line per cell tells which few cells need evaluating."""
 
-    def __init__(self, cells: Cells, measure: Measure, limit: float) -> None:
+    def __init__(self, cells: RemainingCounts, measure: CellError, limit: float) -> None:
         self._cells, self._measure, self._limit = cells, measure, limit
         state = zip(*(getattr(cells, name) for name in _STATE), strict=True)
         # The last line is that of a pair already suppressed: no such cell is ever chosen.
@@ -183,11 +183,11 @@ class Wide:
         return self._measure.error(state.left[cell] - m, t, state.total[cell])
 
 
-class Run:
+class SuppressionRun:
     """One execution: remaining records per user, and the suppressed pairs in order."""
 
-    def __init__(self, occupancy: Occupancy, measure: Measure, limit: float, exempt: int) -> None:
-        self._occupancy, self._cells = occupancy, Cells(occupancy)
+    def __init__(self, occupancy: Occupancy, measure: CellError, limit: float, exempt: int) -> None:
+        self._occupancy, self._cells = occupancy, RemainingCounts(occupancy)
         by_user = np.argsort(occupancy.user, kind="stable")
         self._pair = by_user[occupancy.cell[by_user] != exempt]
         self._cell, self._n = occupancy.cell[self._pair], occupancy.n[self._pair]
@@ -195,7 +195,7 @@ class Run:
         self._rules = self._cells, measure, limit * (1.0 + TIE)
         self.suppressed: list[int] = []
 
-    def stages(self) -> Iterator[Stage]:
+    def stages(self) -> Iterator[SuppressionStage]:
         """Run and report the stages until one halts: at the latest, users of the exempt cell."""
         degree = self._occupancy.cells_per_user
         order = np.argsort(-degree, kind="stable")
@@ -208,7 +208,7 @@ class Run:
             users = np.sort(order[: np.searchsorted(rising, -d, side="right")])
             suppressed = treat(users.tolist())
             self.suppressed += suppressed
-            yield Stage(d, users.size, len(suppressed), len(suppressed) == users.size)
+            yield SuppressionStage(d, users.size, len(suppressed), len(suppressed) == users.size)
             if len(suppressed) < users.size:
                 return
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Measure:
+class CellError:
     """Error of one cell: bias and noise of mean and variance, added up or the larger of the two.
 
     Attributes
@@ -47,7 +47,7 @@ class Measure:
     summed: bool
 
     @classmethod
-    def of(cls, span: float, epsilon: float, targets: tuple[float, float] | None) -> Measure:
+    def of(cls, span: float, epsilon: float, targets: tuple[float, float] | None) -> CellError:
         """Return the measure in km/h + (km/h)², or in shares of the two targets."""
         mean_target, variance_target = targets or (1.0, 1.0)
         # Where every cell has one record the variance is 0 without error, and so is its target.
@@ -125,7 +125,7 @@ class Measure:
         return base, slope, t, self.error(n - t, second_largest, total)
 
 
-class Cells:
+class RemainingCounts:
     """Remaining counts of each cell: records and the two largest users.
 
     The two largest are pointers into the cell's counts, sorted once; they only move on, so that

@@ -19,7 +19,7 @@ from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.model.cells import Cells
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
-from hexveil.planning.comparison import Line, compare
+from hexveil.planning.comparison import ComparisonRow, compare
 from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise
 
@@ -111,7 +111,7 @@ def plan(
         typer.echo(line)
 
 
-def _compare_methods(plan: Plan) -> list[Line]:
+def _compare_methods(plan: Plan) -> list[ComparisonRow]:
     with show_progress("Comparing the methods"):
         return compare(plan)
 
@@ -125,7 +125,7 @@ def _write(plan: Plan, facts: PublicMetadata, curve: Path | None, save: Path | N
 
 
 def _json(
-    run: Run, plan: Plan, facts: PublicMetadata, methods: list[Line] | None, files: Files
+    run: Run, plan: Plan, facts: PublicMetadata, methods: list[ComparisonRow] | None, files: Files
 ) -> dict[str, Any]:
     """Return the plan and the written files as JSON data."""
     coarse = shared_steps.coarser(run, facts)

@@ -12,7 +12,7 @@ from hexveil.cli.output import formatting
 
 if TYPE_CHECKING:
     from hexveil.planning import Plan
-    from hexveil.planning.comparison import Line
+    from hexveil.planning.comparison import ComparisonRow
 
 WIDTH = 100
 COLUMNS = (
@@ -33,7 +33,7 @@ def measure(plan: Plan, unit: str) -> str:
     return f"the {over} of both planning errors, each relative to the largest error of a constant"
 
 
-def show(lines: list[Line], error: str) -> None:
+def show(lines: list[ComparisonRow], error: str) -> None:
     """Print the methods as a table; `error` describes the errors."""
     table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
     for name in COLUMNS:
@@ -53,7 +53,7 @@ def show(lines: list[Line], error: str) -> None:
         typer.echo("\n".join(formatting.wrapped("", paragraph, width=WIDTH, indent=0)))
 
 
-def _cells(line: Line) -> list[str]:
+def _cells(line: ComparisonRow) -> list[str]:
     name = f"{line.method}, {line.objective}" if line.method == "joint" else line.method
     figures = (line.epsilon, line.claimed, line.worst, line.average, line.median)
     if line.trouble is not None:
@@ -68,7 +68,7 @@ def _cells(line: Line) -> list[str]:
     ]
 
 
-def _certificate(line: Line) -> str:
+def _certificate(line: ComparisonRow) -> str:
     """Return the lower bound and the gap to it."""
     if line.gap is None or line.lower_bound is None:
         return "-"

@@ -72,7 +72,7 @@ class RangeReading(Reading, Protocol):
         """Return the largest change of any user for ranges of these widths."""
 
 
-class ClippingRange(Protocol):
+class RangeOfOutputs(Protocol):
     """A range made from earlier outputs: a public function."""
 
     def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
@@ -108,7 +108,7 @@ class RangeSum(DrawnRow):
 
     name: str
     reading: RangeReading
-    clipping: ClippingRange
+    clipping: RangeOfOutputs
     epsilon: Fraction
 
     def __post_init__(self) -> None:

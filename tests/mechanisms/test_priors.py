@@ -113,7 +113,7 @@ def test_per_user_spreads_where_independent_samples_do_not():
 
 def test_studies_use_the_same_distributions():
     """The distributions of studies are these, not copies."""
-    for name in ("Normal", "Uniform", "Values", "draw_user_means"):
+    for name in ("Normal", "Uniform", "ValueDistribution", "draw_user_means"):
         assert getattr(of_experiments, name) is getattr(priors, name)
 
 

@@ -13,6 +13,8 @@ from hexveil import theory
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.clipped_mean import half_widths
 from hexveil.mechanisms.noise import ROOM
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
 from publishing.measuring import WatchedSums, clipped, lattice, live_cells, means, statistic
@@ -134,14 +136,6 @@ def test_a_plan_on_another_lattice_keeps_no_more_than_it_says():
     assert half_widths(kept, m, np.array([3, 10, 7])).tolist() == [1, 9, 10]
 
 
-class NoNoise:
-    """Noise of a study that asks what is there without noise."""
-
-    def laplace(self, _scale):
-        """Return no noise."""
-        return 0.0
-
-
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.data()), min_size=1, max_size=8),
     st.sampled_from([1, 2, "0.3", 5]),
@@ -154,12 +148,14 @@ def test_the_statistic_is_the_mechanisms_estimate(users, epsilon, bounds, mechan
     counts = np.array([n for n, _ in users])
     sums = np.array([data.draw(st.integers(0, n * scale.span_quanta)) for n, data in users])
     means_of_users = float(scale.lower) + 0.25 * sums / counts
-    one = mechanism.plan(counts, bounds=bounds, epsilon=epsilon)
+    cell = CellProblem(counts, scale.lower, scale.quantum, scale.span_quanta)
+    alone = CellPlan(mechanism.allocate_cell(cell, Fraction(epsilon)))
+    cap = alone.allocation.contribution_cap
     dataset = dataset_of(counts[:, None], sums, scale=scale)
-    plan = plan_of(dataset, [one.contribution_cap])
+    plan = plan_of(dataset, [cap])
     where = lattice(plan, scale)
-    y = statistic(dataset, plan, where) if one.contribution_cap else where.steps * counts.sum()
-    expected = one.release(means_of_users, NoNoise())
+    y = statistic(dataset, plan, where) if cap else where.steps * counts.sum()
+    (expected,) = alone.noiseless_estimates(cell.sums(means_of_users))
     assert means(y, plan, scale)[0] == pytest.approx(expected, abs=1e-9)
 
 

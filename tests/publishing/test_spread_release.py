@@ -86,14 +86,16 @@ def test_constants_read_no_block(tmp_path):
     there = spread_dataset(records(), 30)
     made = hv.plan(there, advise=False, epsilon=2)
     nothing = np.zeros(8)
-    rows = replace(made.allocation, kept=nothing.astype(np.int64), noise_scale_records=nothing)
+    rows = replace(
+        made.allocation, contribution_cap=nothing.astype(np.int64), noise_scale_records=nothing
+    )
     store = vars(there.sums)["_store"]
-    store.requested_epsilon.clear()
+    store.asked.clear()
     shown = hv.release(
         there, replace(made, allocation=rows), ledger=ledger(tmp_path, "none"), accept_noise=True
     )
     assert shown.table["mean_raw"].to_pylist() == [5.0] * 8
-    assert "sums" not in {whole for whole, _ in store.requested_epsilon}
+    assert "sums" not in {whole for whole, _ in store.asked}
 
 
 def test_sums_show_nothing_and_are_not_fetched():

@@ -79,9 +79,9 @@ def test_list_names_what_there_is(here, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "name a study, as iot:fig3, or --all; --list names them."),
+        ([], "name a study, for example iot:fig3, or use --all; --list lists them."),
         (["iot:fig9"], "there is no study 'iot:fig9'; name one of iot:fig3, wc:claims, comp:fig1."),
-        (["--all", "wc"], "--all and wc cannot be combined: give one of them."),
+        (["--all", "wc"], "--all and wc cannot be combined: use one of them."),
         (["wc", "--trials", "1"], "--trials must be at least 2, got 1."),
         (["wc", "--seed", "-1"], "--seed must be at least 0, got -1."),
         (["wc", "--jobs", "0"], "--jobs must be at least 1, got 0."),

@@ -125,7 +125,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     --------
     >>> crowd = Occupancy.from_dense([[1]] * 100)
     >>> made = plan(crowd, bounds=(0, 10), epsilon=2)
-    >>> made.mean_error
+    >>> made.expected_error
     0.05...
     >>> float(plan(crowd, bounds=(0, 10), target_error="0.5%").epsilon)
     2.0...

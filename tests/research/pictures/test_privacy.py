@@ -94,7 +94,7 @@ def test_pseudo_users_on_the_page():
     facts = {"bounds": (0, fleet.SPAN), "epsilon": 1}
     arrays = ArrayAveraging(grouping="best_fit", cap=6).plan(fleet.ONE_CELL, **facts)
     plain = Baseline().plan(fleet.ONE_CELL, **facts)
-    assert arrays.groups.n_arrays == 7
+    assert arrays.allocation.groups.n_arrays == 7
     assert f"from {plain.noise_scale:.0f} to {arrays.noise_scale:.0f} km/h" in PAGE
     assert f"{arrays.worst_case_bias:.1f} km/h at worst" in PAGE
 

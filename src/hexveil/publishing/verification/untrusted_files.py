@@ -209,7 +209,7 @@ def expected_type(column: str) -> pa.DataType:
 
     Examples
     --------
-    >>> [str(expected(name)) for name in ("users", "mean_raw", "mean_quality", "route")]
+    >>> [str(expected_type(name)) for name in ("users", "mean_raw", "mean_quality", "route")]
     ['int64', 'double', 'string', 'string']
     """
     if column in {"users", "records"}:

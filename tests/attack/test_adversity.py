@@ -413,7 +413,7 @@ def test_a_file_exchanged_behind_a_folder_that_waits(runner, site, ask, monkeypa
         code, said = ask(DAYS[1])
     assert apart == [1]
     assert code == 1
-    assert "holds a release that the ledger does not have so" in said
+    assert "holds a release that differs from the ledger's" in said
     assert site.pointed(DAYS[1]) is None
     ledger.write_bytes(kept.read_bytes())
     finishes(site, ask, DAYS[1])

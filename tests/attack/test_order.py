@@ -87,7 +87,7 @@ def test_the_engine_takes_the_threads_that_there_are(monkeypatch):
     """The seam of the test above is the one the engine uses."""
     monkeypatch.setattr(session.os, "sched_getaffinity", lambda _: {0, 1, 2})
     with session.Session("100MB") as one:
-        assert one.allocation("SELECT current_setting('threads')") == [(3,)]
+        assert one.rows("SELECT current_setting('threads')") == [(3,)]
 
 
 @pytest.mark.slow

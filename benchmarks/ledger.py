@@ -33,6 +33,8 @@ from hexveil.ledger.unit_losses import Key, Losses, make_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from hexveil.ledger.bookings import Booking
+
 BULK_LIMIT, LONG_LIMIT = 10.0, 2.0
 EACH = 1_000
 """Units of a release on the long book."""
@@ -121,14 +123,19 @@ def open_book(address: str, folder: Path) -> Ledger:
     return Ledger(address, dataset="buses", budget=1000, key=key)
 
 
+def reserve(book: Ledger, request: str, losses: Losses) -> Booking:
+    """Book a release of no plan: the ledger stores its bytes as they are."""
+    return book.reserve(request, losses, privacy_unit="user", facts={}, plan=b"")
+
+
 def bulk(name: str, fresh: Callable[[str], str], n_units: int) -> int:
     """Print a booking of many units beside the floor; 1 if the limit is missed."""
     with tempfile.TemporaryDirectory() as place:
         book = open_book(fresh("many"), Path(place))
         made: list[Losses] = []
         hashing = seconds(lambda: made.append(some_losses(n_units, book.key)))
-        booking = seconds(lambda: book.reserve("first", made[0], privacy_unit="user", facts={}))
-        again = seconds(lambda: book.reserve("again", made[0], privacy_unit="user", facts={}))
+        booking = seconds(lambda: reserve(book, "first", made[0]))
+        again = seconds(lambda: reserve(book, "again", made[0]))
         floor = seconds(lambda: insert(fresh("floor"), made[0]))
     ratio, second = (hashing + booking) / floor, (hashing + again) / floor
     print(
@@ -186,7 +193,7 @@ def book_many(book: Ledger, losses: list[Losses], releases: int) -> None:
     """Book releases of ten fleets in turn, each to its end."""
     for number in range(releases):
         request = f"release {number}"
-        book.reserve(request, losses[number % len(losses)], privacy_unit="user", facts={})
+        reserve(book, request, losses[number % len(losses)])
 
 
 def one_more(losses: list[Losses]) -> Callable[[Ledger], object]:
@@ -194,7 +201,7 @@ def one_more(losses: list[Losses]) -> Callable[[Ledger], object]:
     count = iter(range(10**9))
 
     def booked(book: Ledger) -> object:
-        return book.reserve(f"one more {next(count)}", losses[0], privacy_unit="user", facts={})
+        return reserve(book, f"one more {next(count)}", losses[0])
 
     return booked
 

@@ -32,9 +32,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hexveil as hv
-from hexveil.mechanisms import clipped_mean, noise
+from hexveil.mechanisms import noise
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
+from hexveil.planning.release_allocation import allocation_of
 from hexveil.records.dataset import Sums
 from hexveil.records.units import Units
 
@@ -44,6 +45,8 @@ import measuring  # beside this file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
 
     from hexveil.planning.allocation import PlanAllocation
 
@@ -194,11 +197,16 @@ def losing(folder: Path) -> dict[str, float]:
     return found
 
 
+def noise_scales(made: hv.Plan, lattice: ValueLattice) -> NDArray[np.float64]:
+    """Return the noise scale of each noised cell of a plan within the bounds."""
+    allocation = allocation_of(made, lattice)
+    return allocation.stage.statistics[0].scales
+
+
 def noising(folder: Path) -> dict[str, float]:
     """Measure the noise of the joint plan's cells, each with its own scale."""
     source = dataset(folder)
-    where = clipped_mean.lattice(planned(folder, source), source.public.lattice)
-    scales = where.noise[where.noise > 0]
+    scales = noise_scales(planned(folder, source), source.public.lattice)
     noise.add_laplace(np.zeros(2, dtype=np.int64), np.ones(2))
     with clock() as found:
         noise.add_laplace(np.zeros(scales.size, dtype=np.int64), scales)
@@ -213,8 +221,7 @@ def drawing(folder: Path) -> dict[str, float]:
     user = np.concatenate([np.arange(DRAWS) % DRIVERS, rng.integers(0, DRIVERS, 4 * DRAWS)])
     pairs = hv.Occupancy.from_coo(cell, user, np.minimum(rng.zipf(2.5, cell.size), 500))
     made = plan(pairs, epsilon=5 * EPSILON * pairs.n_cells / pairs.n_users)
-    where = clipped_mean.lattice(made, ValueLattice.of(BOUNDS, QUANTUM))
-    scales = where.noise[where.noise > 0]
+    scales = noise_scales(made, ValueLattice.of(BOUNDS, QUANTUM))
     noise.add_laplace(np.zeros(2, dtype=np.int64), np.ones(2))
     found: dict[str, float] = {}
     for _ in range(3):

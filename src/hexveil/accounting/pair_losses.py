@@ -43,8 +43,8 @@ def contributed_records(pairs: Pairs, threshold: Ints, steps: Floats, factor: Fl
 
 def clipped_per_cell(pairs: Pairs, kept_of_pair: Floats) -> Floats:
     """Return the samples of each cell that are put at the middle."""
-    clipped_share = np.maximum(pairs.n - kept_of_pair, 0.0)
-    return np.asarray(np.add.reduceat(clipped_share, pairs.start[:-1]), dtype=np.float64)
+    clipped = np.maximum(pairs.n - kept_of_pair, 0.0)
+    return np.asarray(np.add.reduceat(clipped, pairs.start[:-1]), dtype=np.float64)
 
 
 def clipped_by_caps(pairs: Pairs, threshold: Ints, steps: Floats, factor: Floats) -> Floats:

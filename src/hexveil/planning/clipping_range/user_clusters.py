@@ -139,9 +139,8 @@ def _nearest(points: Floats, classes: int) -> Ints:
     best, smallest = None, math.inf
     for seed in SEEDS:
         begin = _apart(sample, classes, np.random.default_rng(seed))
-        with (
-            warnings.catch_warnings()
-        ):  # a class may lose all its points: it is small, and taken out
+        with warnings.catch_warnings():
+            # A class may lose all its points: it is small, and taken out.
             warnings.filterwarnings("ignore", "One of the clusters is empty", UserWarning)
             middles, _ = vq.kmeans2(sample, begin, iter=PASSES, minit="matrix", missing="warn")
         middles = _without_small(sample, middles, MIN_CLUSTER_USERS * len(sample) / len(points))
@@ -168,8 +167,10 @@ def _without_small(points: Floats, middles: Floats, fewest: float) -> Floats:
 def _apart(points: Floats, number: int, dice: np.random.Generator) -> Floats:
     """Return points to begin with, each drawn by its squared distance from those before."""
     chosen = [int(dice.integers(len(points)))]
-    clipped_share = ((points - points[chosen[0]]) ** 2).sum(axis=1)
-    while len(chosen) < number and clipped_share.max() > 0:
-        chosen.append(int(dice.choice(len(points), p=clipped_share / clipped_share.sum())))
-        clipped_share = np.minimum(clipped_share, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
+    squared_distance = ((points - points[chosen[0]]) ** 2).sum(axis=1)
+    while len(chosen) < number and squared_distance.max() > 0:
+        chosen.append(int(dice.choice(len(points), p=squared_distance / squared_distance.sum())))
+        squared_distance = np.minimum(
+            squared_distance, ((points - points[chosen[-1]]) ** 2).sum(axis=1)
+        )
     return np.asarray(points[chosen])

@@ -36,8 +36,8 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.planning.release_allocation import allocation_of, with_outputs
+from hexveil.publishing.estimates.smoothed_estimates import smoothed
 from hexveil.publishing.private_sums import private_sums
-from hexveil.publishing.smoothed_estimates import smoothed
 from hexveil.simulation.flights import departures
 from hexveil_research.papers import drawing
 from hexveil_research.papers.study import Line, Outcome, Panel, Whose, line

@@ -29,9 +29,9 @@ from hexveil.cli import app
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder
 from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.estimates.table import released
 from hexveil.publishing.manifest import manifest
 from hexveil.publishing.markup import clean
-from hexveil.publishing.table import released
 from hexveil.publishing.verification import verify
 from publishing import measuring
 from publishing.setting import dataset_of, plan_of

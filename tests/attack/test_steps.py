@@ -34,8 +34,8 @@ from hexveil.planning.clipping_range.private_range import widened
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
+from hexveil.publishing.estimates.smoothed_estimates import smoothed
 from hexveil.publishing.private_sums import private_sums
-from hexveil.publishing.smoothed_estimates import smoothed
 from hexveil_research.audit import loss_bound
 from publishing.drawing import stage_draw
 from publishing.measuring import costs, range_choice, residual_choice

@@ -14,7 +14,7 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms import map_quantiles, noise
 from hexveil.planning.release_allocation import with_outputs
-from hexveil.publishing.smoothed_estimates import smoothed
+from hexveil.publishing.estimates.smoothed_estimates import smoothed
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures
 from publishing.drawing import executed

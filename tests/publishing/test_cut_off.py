@@ -15,9 +15,9 @@ import hexveil as hv
 from hexveil.mechanisms import noise
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
-from hexveil.publishing.cut_off import QUANTILE, CutOff, cut_off
 from hexveil.publishing.dossier.dossier import dossier
-from hexveil.publishing.table import cells_cut_off, released
+from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff, cut_off
+from hexveil.publishing.estimates.table import cells_cut_off, released
 from hexveil.publishing.verification import verify
 from publishing.setting import dataset_of, hexagons
 from publishing.stepping import CENTRES, found_by, in_classes, numbers_of, taking, tiny

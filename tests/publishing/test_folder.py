@@ -19,8 +19,8 @@ from hexveil.base import csv_safety
 from hexveil.base import hexagons as h3_door
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import check_writable, folder
+from hexveil.publishing.estimates.table import released
 from hexveil.publishing.manifest import manifest
-from hexveil.publishing.table import released
 from publishing.setting import dataset_of, plan_of
 
 MAPPED = {

@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hexveil.publishing.estimates.table import COLUMNS, released
 from hexveil.publishing.manifest import manifest
 from hexveil.publishing.readme import readme
-from hexveil.publishing.table import COLUMNS, released
 from hexveil.report.promise import promise
 from publishing.setting import dataset_of, plan_of
 

@@ -8,10 +8,10 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.publishing.estimates.smoothed_estimates import effective_users, groupings_of
+from hexveil.publishing.estimates.table import released
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.readme import readme
-from hexveil.publishing.smoothed_estimates import effective_users, groupings_of
-from hexveil.publishing.table import released
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from hexveil.report.manifest_view import ManifestView, format_roughly
@@ -211,7 +211,7 @@ def test_estimates_are_a_function_of_noisy_numbers_and_public_facts(book):
     other = dataset_of(
         one.occupancy.n.reshape(12, 60).T, 0, scale=one.public.lattice, cells=hexagons(12)
     )
-    from hexveil.publishing.smoothed_estimates import smoothed  # noqa: PLC0415  as the release does
+    from hexveil.publishing.estimates.smoothed_estimates import smoothed  # noqa: PLC0415  as the release does
 
     noisy = {"mean": np.random.default_rng(3).normal(30, 5, 12)}
     tables = []

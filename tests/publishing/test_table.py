@@ -9,7 +9,7 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.table import COLUMNS, check_labels, released
+from hexveil.publishing.estimates.table import COLUMNS, check_labels, released
 from publishing.setting import SLOT, dataset_of, hexagons, labels, plan_of
 
 NUMBERS = [name for name in COLUMNS if name.startswith("mean_") and name != "mean_quality"]

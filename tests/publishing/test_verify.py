@@ -16,8 +16,8 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder, receipt
+from hexveil.publishing.estimates.table import released
 from hexveil.publishing.manifest import manifest
-from hexveil.publishing.table import released
 from hexveil.publishing.verification import verify
 from publishing import measuring
 from publishing.setting import dataset_of, plan_of

@@ -22,8 +22,8 @@ from hexveil.planning.allocation import TwoStageRange
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 from hexveil.planning.goal import goal
 from hexveil.planning.release_allocation import grids_of
+from hexveil.publishing.estimates.smoothed_estimates import statement as smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
-from hexveil.publishing.smoothed_estimates import statement as smoothing_statement
 from hexveil.report.promise import (
     assumptions,
     neighbours,

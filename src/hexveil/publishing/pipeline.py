@@ -16,13 +16,13 @@ from hexveil.planning.feasibility.advice import advice
 from hexveil.planning.release_allocation import allocation_of, check_allocation, with_outputs
 from hexveil.planning.serialization import encoding
 from hexveil.publishing import folder as folders
-from hexveil.publishing.cut_off import cut_off
+from hexveil.publishing.estimates.cut_off import cut_off
+from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smoothed
+from hexveil.publishing.estimates.table import cells_cut_off, check_labels, released, shown_columns
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import fingerprint, manifest, request_of
 from hexveil.publishing.pinned_unit import unit_of
 from hexveil.publishing.private_sums import private_sums
-from hexveil.publishing.smoothed_estimates import groupings_of, smoothed
-from hexveil.publishing.table import cells_cut_off, check_labels, released, shown_columns
 from hexveil.records.dataset import Dataset
 
 if TYPE_CHECKING:

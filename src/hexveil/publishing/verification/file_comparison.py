@@ -19,8 +19,8 @@ import pyarrow.csv
 
 from hexveil.base import csv_safety, hexagons
 from hexveil.publishing import geometry
+from hexveil.publishing.estimates.table import ALL, cells_cut_off, quality
 from hexveil.publishing.readme import readme
-from hexveil.publishing.table import ALL, cells_cut_off, quality
 from hexveil.publishing.verification import untrusted_files
 from hexveil.report.manifest_view import RANGE
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
-    from hexveil.publishing.cut_off import CutOff
+    from hexveil.publishing.estimates.cut_off import CutOff
     from hexveil.smoothing import Smoothed
 
     Floats = NDArray[np.float64]

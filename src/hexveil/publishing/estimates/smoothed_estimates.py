@@ -19,8 +19,8 @@ from hexveil.planning.allocation import PrivateRange, TwoStageRange
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, half_width_sd, user_mean_prior
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
 from hexveil.planning.release_allocation import released_strategy
+from hexveil.publishing.estimates.smoothing_input import smoothing_input
 from hexveil.publishing.privacy_steps import STRATEGIES
-from hexveil.publishing.smoothing_input import smoothing_input
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing.shrinkage import OWN_DEVIATION

@@ -1,0 +1,1 @@
+"""Post-processing: from noisy numbers to the released table."""

@@ -306,46 +306,49 @@ def _rounded(module, killer, **given):
 MUTANTS = {
     # Sensitivity halved, or noise for half of it: in each mechanism.
     "noise of half the sensitivity of a mean": _law(
-        "hexveil.mechanisms.clipped_mean:laplace_scales", halved, "joint", metered=True
+        "hexveil.mechanisms.clipped.clipped_mean:laplace_scales", halved, "joint", metered=True
     ),
     "a mean twice as steep": _law(
-        "hexveil.mechanisms.clipped_mean:ClippedMean.measure", doubled, "per-cell"
+        "hexveil.mechanisms.clipped.clipped_mean:ClippedMean.measure", doubled, "per-cell"
     ),
     "a variance twice as steep": _law(
-        "hexveil.mechanisms.clipped_variance:_steps", doubled, "joint, variance"
+        "hexveil.mechanisms.clipped.clipped_variance:_steps", doubled, "joint, variance"
     ),
     "half the charge of a variance": _law(
         "hexveil.accounting.pair_losses:variance_sensitivity_bound", halved, "joint, variance"
     ),
     "noise of half the sensitivity of a weighted mean": _law(
-        "hexveil.mechanisms.weighted_mean:WeightedMean.scales", halved, "private", metered=True
+        "hexveil.mechanisms.weighted.weighted_mean:WeightedMean.scales",
+        halved,
+        "private",
+        metered=True,
     ),
     "noise of half the sensitivity of a second moment": _law(
-        "hexveil.mechanisms.weighted_variance:laplace_scales",
+        "hexveil.mechanisms.weighted.weighted_variance:laplace_scales",
         halved,
         "global, variance",
         metered=True,
     ),
     "noise of half the sensitivity of classes": Mutant(
-        "hexveil.mechanisms.residual_stages:laplace_scales",
+        "hexveil.mechanisms.two_stage.residual_stages:laplace_scales",
         halved,
         STEPS,
         {"way": "users"},
     ),
     "noise of half the sensitivity of distances": Mutant(
-        "hexveil.mechanisms.weighted_mean:laplace_scales",
+        "hexveil.mechanisms.weighted.weighted_mean:laplace_scales",
         halved,
         STEPS,
         {"way": "users"},
     ),
     "noise of half the sensitivity of first averages": Mutant(
-        "hexveil.mechanisms.weighted_mean:laplace_scales",
+        "hexveil.mechanisms.weighted.weighted_mean:laplace_scales",
         halved_part(FIRST_STAGE_SHARE),
         STEPS,
         {"way": "cells"},
     ),
     "noise of half the sensitivity around centres": Mutant(
-        "hexveil.mechanisms.weighted_mean:laplace_scales",
+        "hexveil.mechanisms.weighted.weighted_mean:laplace_scales",
         halved_part(1 - FIRST_STAGE_SHARE),
         STEPS,
         {"way": "cells"},

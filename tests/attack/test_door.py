@@ -28,17 +28,17 @@ PRIVATE = ("total", "total_sq", "map_cells")
 READERS = {"publishing/private_sums.py"}
 """Modules that hand the sums of records to the stages of a release."""
 MEASURES = {
-    "mechanisms/clipped_allocation.py", "mechanisms/clipped_mean.py",
-    "mechanisms/clipped_variance.py", "mechanisms/weighted_allocation.py",
-    "mechanisms/weighted_mean.py", "mechanisms/weighted_variance.py",
+    "mechanisms/clipped/clipped_allocation.py", "mechanisms/clipped/clipped_mean.py",
+    "mechanisms/clipped/clipped_variance.py", "mechanisms/weighted/weighted_allocation.py",
+    "mechanisms/weighted/weighted_mean.py", "mechanisms/weighted/weighted_variance.py",
     "mechanisms/map_quantiles.py", "mechanisms/private_quantile.py",
-    "mechanisms/residual_stages.py", "mechanisms/per_cell_allocation.py",
+    "mechanisms/two_stage/residual_stages.py", "mechanisms/per_cell_allocation.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
 STUDIES = {
     "simulation/private_study_output.py", "hexveil_research/pictures/releases.py",
-    "mechanisms/single_cell/foresight.py",
+    "mechanisms/single_cell/prior_based/foresight.py",
 }  # fmt: skip
 """Studies of records that are one's own, or invented; nothing of them is a release."""
 TAKERS = {"measure", "values", "blocks", "user_sums", "execute", "_prepared"}

@@ -25,7 +25,7 @@ import hexveil as hv
 from attack.path_audit import draws, pair_of
 from attack.path_files import Setting
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.clipped_variance import STEPS, centring
+from hexveil.mechanisms.clipped.clipped_variance import STEPS, centring
 from publishing import measuring
 
 EVERY = ("mean", "variance", "sd")

@@ -28,7 +28,7 @@ from hexveil.mechanisms import noise, weighted_mean
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execute
 from hexveil.mechanisms.map_quantiles import MapQuantiles
 from hexveil.mechanisms.permute_and_flip import law
-from hexveil.mechanisms.two_stage_mean import FIRST_MEANS, TwoStageAllocation
+from hexveil.mechanisms.two_stage.two_stage_mean import FIRST_MEANS, TwoStageAllocation
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.private_range import widened
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE

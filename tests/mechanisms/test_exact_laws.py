@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 
 from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
-from hexveil.mechanisms.single_cell.akmv import AKMV
-from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging
-from hexveil.mechanisms.single_cell.baseline import Baseline
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-from hexveil.mechanisms.single_cell.foresight import HuberDesign, huber_mean
-from hexveil.mechanisms.single_cell.levy import Levy
-from hexveil.mechanisms.single_cell.opt_array_averaging import OptArrayAveraging
-from hexveil.mechanisms.single_cell.optimal_clipping import OptimalClipping
-from hexveil.mechanisms.single_cell.quantile_averaging import FixedQuantile, OptimizedQuantile
+from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging
+from hexveil.mechanisms.single_cell.linear.baseline import Baseline
+from hexveil.mechanisms.single_cell.linear.opt_array_averaging import OptArrayAveraging
+from hexveil.mechanisms.single_cell.linear.optimal_clipping import OptimalClipping
+from hexveil.mechanisms.single_cell.prior_based.foresight import HuberDesign, huber_mean
+from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
+from hexveil.mechanisms.single_cell.private_range.levy import Levy
+from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (
+    FixedQuantile,
+    OptimizedQuantile,
+)
 from hexveil.model.occupancy import Occupancy
 from stage_laws import ExactLoss, Problem, selection_law
 

@@ -16,15 +16,15 @@ from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
 from hexveil.mechanisms.private_quantile import PrivateQuantile
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-from hexveil.mechanisms.single_cell.foresight import HuberDesign, huber_mean
-from hexveil.mechanisms.single_cell.huber_location import (
+from hexveil.mechanisms.single_cell.linear.linear_sum import LinearSum
+from hexveil.mechanisms.single_cell.prior_based.foresight import HuberDesign, huber_mean
+from hexveil.mechanisms.single_cell.prior_based.huber_location import (
     BalancePoint,
     ScoreSumAtPoint,
     ScoreSums,
 )
-from hexveil.mechanisms.single_cell.linear_sum import LinearSum
+from hexveil.mechanisms.single_cell.private_range.range_sum import RangeSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans, UserSums
-from hexveil.mechanisms.single_cell.range_sum import RangeSum
 from hexveil.model.occupancy import Occupancy
 from stage_laws import Problem, holds
 
@@ -164,7 +164,7 @@ class Leaking(RangeSum):
 
 def test_a_leak_past_the_noise_is_found(monkeypatch):
     """A stage that adds more of a user's value than it reports is found."""
-    monkeypatch.setattr("hexveil.mechanisms.single_cell.levy.RangeSum", Leaking)
+    monkeypatch.setattr("hexveil.mechanisms.single_cell.private_range.levy.RangeSum", Leaking)
     assert not sound(LEVY)
 
 

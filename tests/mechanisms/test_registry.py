@@ -12,7 +12,7 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms import REGISTRY, CellMechanism, parse
 from hexveil.mechanisms.contract import EstimateGrid, ProvenError
 from hexveil.mechanisms.single_cell.cell_allocation import LN20, CellAllocation, CellProblem
-from hexveil.mechanisms.single_cell.linear_sum import LinearSum
+from hexveil.mechanisms.single_cell.linear.linear_sum import LinearSum
 from stage_laws import ExactLoss, Problem
 
 

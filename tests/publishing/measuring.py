@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from hexveil.mechanisms import map_quantiles
-from hexveil.mechanisms.clipped_allocation import CELLS
+from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.planning import release_allocation
 from hexveil.planning.release_allocation import check_allocation

@@ -11,7 +11,7 @@ import hexveil as hv
 from hexveil.mechanisms import map_quantiles, noise
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.two_stage_mean import TwoStageAllocation
+from hexveil.mechanisms.two_stage.two_stage_mean import TwoStageAllocation
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import release_allocation
 from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION

@@ -18,7 +18,7 @@ import hexveil as hv
 from hexveil import report
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.mechanisms import clipped_mean, noise
-from hexveil.mechanisms.clipped_mean import ClippedMean
+from hexveil.mechanisms.clipped.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import schema

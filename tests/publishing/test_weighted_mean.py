@@ -15,7 +15,7 @@ from hypothesis import given
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
 from hexveil.mechanisms import noise, weighted_mean
-from hexveil.mechanisms.clipped_allocation import CELLS
+from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.private_range import widened

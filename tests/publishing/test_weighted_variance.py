@@ -15,8 +15,8 @@ import hexveil as hv
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise as noise_library
-from hexveil.mechanisms import weighted_variance
 from hexveil.mechanisms.permute_and_flip import law
+from hexveil.mechanisms.weighted import weighted_variance
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.private_range import centre_and_radius, widened
 from hexveil.publishing.verification import verify

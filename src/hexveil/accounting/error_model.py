@@ -37,7 +37,8 @@ LN40 = math.log(40.0)
 """Where two noises must both stay within their limits, each may leave them half as often."""
 SECOND_MOMENT_ROUNDING = 2.0**-20 + 2.0**-30
 """What rounding may take from a second moment, as a part of the squared radius: it is counted in
-parts of 2^-20, and a variance is published in parts of 2^-30 (mechanisms/weighted_variance.py)."""
+parts of 2^-20, and a variance is published in parts of 2^-30
+(mechanisms/weighted/weighted_variance.py)."""
 MAX_CONSTANT_ERROR = {"mean": 0.5, "variance": 0.125}
 """What a constant can miss, for bounds of width 1."""
 

@@ -2,14 +2,14 @@
 
 Of a (cell, user) pair with m records, f min(m, t) are kept: t is the cell's, f the user's; the
 rest is put at the middle of the bounds. The sensitivity of the pair, and its loss, are formulas of
-what is kept and of the cell's noise (accounting/error_model.py; mechanisms/clipped_mean.py for the
-statistic).
+what is kept and of the cell's noise (accounting/error_model.py; mechanisms/clipped/clipped_mean.py
+for the statistic).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
 Loss of a user: the sum over its cells and statistics of its own sensitivity / scale (ERRATA 3;
 proof in accounting/privacy_loss.py). For the mean that is kept / r, r the noise scale counted in
 records (scale = U r / N). The variance is published on a lattice of 2^-30 of its noise scale, and a
-user is charged that step in each of its cells as well (mechanisms/clipped_variance.py).
+user is charged that step in each of its cells as well (mechanisms/clipped/clipped_variance.py).
 """
 
 from __future__ import annotations

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms import clipped_mean
-from hexveil.mechanisms.clipped_allocation import (
+from hexveil.mechanisms.clipped import clipped_mean
+from hexveil.mechanisms.clipped.clipped_allocation import (
     ClippedAllocation,
     ClippedSensitivity,
     ClippedStage,
 )
-from hexveil.mechanisms.clipped_mean import GRAIN, ROOM, CellLattice, ClippedMean
-from hexveil.mechanisms.clipped_variance import ClippedVariance
+from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM, CellLattice, ClippedMean
+from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
 from hexveil.mechanisms.map_quantiles import range_quantiles
-from hexveil.mechanisms.residual_stages import ClusterMeans, ReleasedRanges
-from hexveil.mechanisms.two_stage_mean import TwoStageAllocation
-from hexveil.mechanisms.weighted_allocation import WeightedAllocation
-from hexveil.mechanisms.weighted_mean import WeightedMean
-from hexveil.mechanisms.weighted_variance import WeightedVariance
+from hexveil.mechanisms.two_stage.residual_stages import ClusterMeans, ReleasedRanges
+from hexveil.mechanisms.two_stage.two_stage_mean import TwoStageAllocation
+from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
+from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
 from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range import private_range, strategies
 from hexveil.planning.clipping_range.private_range import widened
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.mechanisms.clipped_allocation import ClippedStatistic
+    from hexveil.mechanisms.clipped.clipped_allocation import ClippedStatistic
     from hexveil.mechanisms.contract import EstimateGrid, Outputs
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange

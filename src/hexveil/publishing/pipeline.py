@@ -181,14 +181,14 @@ def release(
 
     Privacy
     -------
-    Neighbours, sensitivity and loss: mechanisms/clipped_mean.py for means,
-    mechanisms/clipped_variance.py for variances; mechanisms/map_quantiles.py, weighted_mean.py,
-    weighted_variance.py and two_stage_mean.py in a private clipping range. The losses booked are
-    those of each unit, rounded up; the largest is the release's `epsilon`. They are computed again
-    from the scales that go to the noise library, and compared with what was booked. Noise is drawn
-    after the booking is committed, by mechanisms/noise.py alone. The result of each private stage
-    is stored before the next is computed, nothing is drawn twice under one booking, and only what
-    the ledger stored is shown.
+    Neighbours, sensitivity and loss: mechanisms/clipped/clipped_mean.py for means,
+    mechanisms/clipped/clipped_variance.py for variances; mechanisms/map_quantiles.py,
+    weighted_mean.py, weighted_variance.py and two_stage_mean.py in a private clipping range. The
+    losses booked are those of each unit, rounded up; the largest is the release's `epsilon`. They
+    are computed again from the scales that go to the noise library, and compared with what was
+    booked. Noise is drawn after the booking is committed, by mechanisms/noise.py alone. The result
+    of each private stage is stored before the next is computed, nothing is drawn twice under one
+    booking, and only what the ledger stored is shown.
     """
     book = _checked(dataset, plan, ledger, estimates)
     request = request_of(book.dataset, dataset.public, plan)

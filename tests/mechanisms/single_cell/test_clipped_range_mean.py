@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
+from hexveil.mechanisms.single_cell.private_range.range_sum import (
+    FixedRange,
+    RangeSum,
+    clipped_sums,
+)
 from hexveil.mechanisms.single_cell.pseudo_user_means import GRAIN, PseudoUserMeans, group_users
-from hexveil.mechanisms.single_cell.range_sum import FixedRange, RangeSum, clipped_sums
 from scripted_noise import ScriptedNoise
 from stage_laws import every_data_set
 

@@ -14,14 +14,14 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
 from hexveil.mechanisms.single_cell.cell_plan import CellPlan
-from hexveil.mechanisms.single_cell.foresight import (
+from hexveil.mechanisms.single_cell.prior_based.foresight import (
     DESIGNS,
     Foresight,
     HuberDesign,
     HuberMean,
     huber_mean,
 )
-from hexveil.mechanisms.single_cell.huber_location import COST_STEPS
+from hexveil.mechanisms.single_cell.prior_based.huber_location import COST_STEPS
 from stage_laws import ExactLoss, Problem
 
 EPSILONS = (0.25, 0.5, 1, 2)

@@ -2,12 +2,13 @@
 
 A cell's number is Σ_l w_gl clip(user mean) with weights that sum to one, plus Laplace noise. For an
 interval of width 1 a user moves it by w_gl, and loses Σ_g w_gl / b_g over all its cells, b the
-noise scales (accounting/privacy_loss.py; mechanisms/weighted_mean.py for the whole numbers).
-Weights that differ from the shares p_gl = m/N of the records make noise smaller and the number
-another one: it is off by Σ (w - p)(user mean), at most half of Σ |w - p| for an interval of width
-1. What it is off by in fact depends on values, so a stated prior says it: user means within a cell
-are independent with standard deviation `spread`, and users whose weight rises differ from those
-whose weight falls by `drift`; both as parts of the interval's width. Then a cell is off by at most
+noise scales (accounting/privacy_loss.py; mechanisms/weighted/weighted_mean.py for the whole
+numbers). Weights that differ from the shares p_gl = m/N of the records make noise smaller and the
+number another one: it is off by Σ (w - p)(user mean), at most half of Σ |w - p| for an interval of
+width 1. What it is off by in fact depends on values, so a stated prior says it: user means within a
+cell are independent with standard deviation `spread`, and users whose weight rises differ from
+those whose weight falls by `drift`; both as parts of the interval's width. Then a cell is off by at
+most
 
     √(2/π) spread √(Σ (w - p)²) + drift Σ |w - p| / 2
 

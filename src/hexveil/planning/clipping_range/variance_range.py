@@ -2,8 +2,9 @@
 
 A user's second moment about the middle c of the interval is projected to [0, r²], r a radius in
 halves of the interval's width; the cell's variance is the weighted average of these, with noise,
-less the square of the noisy mean's distance from c (mechanisms/weighted_variance.py). A user moves
-the average by w r², w its weight, so that noise grows with the square of r; a small r cuts much.
+less the square of the noisy mean's distance from c (mechanisms/weighted/weighted_variance.py). A
+user moves the average by w r², w its weight, so that noise grows with the square of r; a small r
+cuts much.
 
 What is assumed of values beside what planning/clipping_range/private_range.py assumes: samples of
 one user in one cell spread around their mean as user means spread, by `SPREAD` of the span. With

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import LN20
-from hexveil.mechanisms.weighted_variance import BITS
+from hexveil.mechanisms.weighted.weighted_variance import BITS
 from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range.private_range import centre_and_radius
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE

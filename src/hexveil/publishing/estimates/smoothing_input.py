@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.mechanisms.residual_stages import mix
-from hexveil.mechanisms.two_stage_mean import declip, first_observation, second_observation
+from hexveil.mechanisms.two_stage.residual_stages import mix
+from hexveil.mechanisms.two_stage.two_stage_mean import (
+    declip,
+    first_observation,
+    second_observation,
+)
 from hexveil.planning.clipping_range.strategies import predict_cell_residual_error, released_widths
 
 if TYPE_CHECKING:

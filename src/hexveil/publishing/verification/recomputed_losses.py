@@ -43,8 +43,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.error_model import LN20
-from hexveil.mechanisms.clipped_variance import STEPS
-from hexveil.mechanisms.weighted_variance import SHOWN
+from hexveil.mechanisms.clipped.clipped_variance import STEPS
+from hexveil.mechanisms.weighted.weighted_variance import SHOWN
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.report.promise import probability_factor
@@ -62,7 +62,8 @@ TOLERANCE = 1e-9
 FACTOR_FIELD = "probability_factor"
 """Field of the guarantee that holds e to the power of the epsilon spent."""
 LATTICE_LOSS = 2.0**-30
-"""Loss of each unit in each cell by a variance's lattice (mechanisms/clipped_variance.py)."""
+"""Loss of each unit in each cell by a variance's lattice
+(mechanisms/clipped/clipped_variance.py)."""
 EPSILON_TOLERANCE = 1e-11
 """Largest error of a sum of a few epsilons rounded to twelve places."""
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, CellMechanism, Levy
-from hexveil.mechanisms.single_cell.levy import LevyMean, RangeAroundMiddle
-from hexveil.mechanisms.single_cell.range_sum import RangeSum
+from hexveil.mechanisms.single_cell.private_range.levy import LevyMean, RangeAroundMiddle
+from hexveil.mechanisms.single_cell.private_range.range_sum import RangeSum
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.rational import Number
-    from hexveil.mechanisms.single_cell.array_averaging import ArrayAverage
     from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+    from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAverage
 
     Ints = NDArray[np.int64]
 

@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.priors import PerUser, UnknownRange, ValueDistribution, check_values
-from hexveil.mechanisms.single_cell.akmv import AKMV
-from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging
-from hexveil.mechanisms.single_cell.baseline import Baseline
 from hexveil.mechanisms.single_cell.cell_allocation import (
     STUDY_SPAN,
     CellProblem,
@@ -28,11 +25,20 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.cell_plan import CellPlan
-from hexveil.mechanisms.single_cell.levy import Levy
-from hexveil.mechanisms.single_cell.opt_array_averaging import OptArrayAveraging
-from hexveil.mechanisms.single_cell.optimal_clipping import OptimalClipping
-from hexveil.mechanisms.single_cell.quantile_averaging import FixedQuantile, OptimizedQuantile
-from hexveil.mechanisms.single_cell.successive_elimination import Prediction, compare_candidates
+from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging
+from hexveil.mechanisms.single_cell.linear.baseline import Baseline
+from hexveil.mechanisms.single_cell.linear.opt_array_averaging import OptArrayAveraging
+from hexveil.mechanisms.single_cell.linear.optimal_clipping import OptimalClipping
+from hexveil.mechanisms.single_cell.prior_based.successive_elimination import (
+    Prediction,
+    compare_candidates,
+)
+from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
+from hexveil.mechanisms.single_cell.private_range.levy import Levy
+from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (
+    FixedQuantile,
+    OptimizedQuantile,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

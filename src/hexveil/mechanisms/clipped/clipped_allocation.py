@@ -1,7 +1,8 @@
 """Releases of clipped statistics: one stage, in which every cell's mean and variance is noised.
 
-Proofs: mechanisms/clipped_mean.py and mechanisms/clipped_variance.py. A cell without noise
-publishes a constant and its values are not read; without any noised cell there is no stage.
+Proofs: mechanisms/clipped/clipped_mean.py and mechanisms/clipped/clipped_variance.py. A cell
+without noise publishes a constant and its values are not read; without any noised cell there is no
+stage.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.accounting import pair_losses
-from hexveil.mechanisms.clipped_variance import STEPS
+from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,

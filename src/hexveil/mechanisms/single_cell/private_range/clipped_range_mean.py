@@ -20,7 +20,7 @@ import numpy as np
 
 from hexveil.mechanisms.contract import EstimateGrid, PredictedError
 from hexveil.mechanisms.single_cell.cell_allocation import LN20, CellAllocation
-from hexveil.mechanisms.single_cell.range_sum import RangeSum
+from hexveil.mechanisms.single_cell.private_range.range_sum import RangeSum
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.single_cell.array_averaging import ArrayAverage, ArrayAveraging
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAverage, ArrayAveraging
 
 if TYPE_CHECKING:
     from fractions import Fraction

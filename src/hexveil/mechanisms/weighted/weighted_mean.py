@@ -32,7 +32,7 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped_mean import ROOM
+from hexveil.mechanisms.clipped.clipped_mean import ROOM
 from hexveil.mechanisms.contract import (
     DrawnRow,
     EstimateGrid,
@@ -43,7 +43,7 @@ from hexveil.mechanisms.contract import (
 from hexveil.mechanisms.noise import TAIL
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.clipped_mean import CellLattice
+    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import (
         Floats,
         Ints,

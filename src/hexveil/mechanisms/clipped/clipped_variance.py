@@ -45,7 +45,7 @@ import numpy as np
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped_mean import GRAIN, ROOM
+from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM
 from hexveil.mechanisms.contract import EstimateGrid
 from hexveil.mechanisms.noise import TAIL
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.mechanisms.clipped_mean import Bools, CellLattice
+    from hexveil.mechanisms.clipped.clipped_mean import Bools, CellLattice
     from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
 

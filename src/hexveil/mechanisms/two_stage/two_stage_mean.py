@@ -14,7 +14,7 @@ cells
     a whole number, made from the noisy first averages by a stated model (smoothing/declipping.py).
     Then a pair gives floor(W clip(s - m c, -h' m, h' m) / m).
 direct
-    As in mechanisms/weighted_mean.py.
+    As in mechanisms/weighted/weighted_mean.py.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
 counts stay. Only this user's contributions change, since u is its own and c is made of noisy
@@ -36,17 +36,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.mechanisms.clipped_allocation import CELLS
+from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs, StageReport
 from hexveil.mechanisms.map_quantiles import residual_quantile
-from hexveil.mechanisms.residual_stages import (
+from hexveil.mechanisms.two_stage.residual_stages import (
     RESIDUAL_SCALE,
     CellResidualStage,
     ReleasedRanges,
     ResidualScaleStage,
     UserResidualStage,
 )
-from hexveil.mechanisms.weighted_mean import WeightedSumStage, check_room, laplace_scales
+from hexveil.mechanisms.weighted.weighted_mean import WeightedSumStage, check_room, laplace_scales
 from hexveil.planning.clipping_range.private_range import widened
 from hexveil.planning.clipping_range.strategies import (
     FIRST_STAGE_SHARE,
@@ -60,11 +60,11 @@ from hexveil.smoothing.declipping import DeclippedEstimate, NoisyObservation, es
 
 if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.mechanisms.clipped_mean import CellLattice
+    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import Floats, Ints, Stage
     from hexveil.mechanisms.map_quantiles import RangeQuantiles
-    from hexveil.mechanisms.residual_stages import ClusterMeans, StrategySelection
-    from hexveil.mechanisms.weighted_mean import WeightedMean
+    from hexveil.mechanisms.two_stage.residual_stages import ClusterMeans, StrategySelection
+    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 
 FIRST_MEANS = "coarse"
 """Name of the stage of first means, in the ledger."""

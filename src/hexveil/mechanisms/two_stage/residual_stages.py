@@ -1,6 +1,6 @@
 """Stages of two-stage means: the scale of residuals, and residuals around users or cells.
 
-The proof is in the head of mechanisms/two_stage_mean.py.
+The proof is in the head of mechanisms/two_stage/two_stage_mean.py.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped_allocation import CELLS
+from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Separate, Values
 from hexveil.mechanisms.map_quantiles import user_sums
-from hexveil.mechanisms.weighted_mean import check_weights, laplace_scales
+from hexveil.mechanisms.weighted.weighted_mean import check_weights, laplace_scales
 from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         SensitivityReport,
     )
     from hexveil.mechanisms.map_quantiles import MapQuantiles
-    from hexveil.mechanisms.weighted_mean import WeightedMean
+    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 
 RESIDUAL_SCALE = "deviation"
 """Name of the stage that chooses h, in the ledger."""

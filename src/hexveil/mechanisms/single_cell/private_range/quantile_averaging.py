@@ -31,7 +31,8 @@ from hexveil.mechanisms.private_quantile import (
     selection_scale,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedArrayMean
+from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import ClippedArrayMean
+from hexveil.mechanisms.single_cell.private_range.range_sum import RangeSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import (
     CapRule,
     GroupingRule,
@@ -39,7 +40,6 @@ from hexveil.mechanisms.single_cell.pseudo_user_means import (
     check_rules,
     group_users,
 )
-from hexveil.mechanisms.single_cell.range_sum import RangeSum
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Ints, Outputs

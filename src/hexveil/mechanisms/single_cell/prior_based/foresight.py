@@ -38,7 +38,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     CellProblem,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.huber_location import (
+from hexveil.mechanisms.single_cell.prior_based.huber_location import (
     COST_STEPS,
     BalancePoint,
     ScoreSumAtPoint,

@@ -25,7 +25,7 @@ import numpy as np
 from hexveil.mechanisms.contract import EstimateGrid, ProvenError
 from hexveil.mechanisms.single_cell.cell_allocation import LN20, CellAllocation
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.linear_sum import LinearSum
+from hexveil.mechanisms.single_cell.linear.linear_sum import LinearSum
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -1,7 +1,7 @@
 """Releases in a private clipping range: the range, then weighted means, and second moments.
 
-Proofs: mechanisms/private_quantile.py (the range), mechanisms/weighted_mean.py and
-mechanisms/weighted_variance.py. A map is one data set: of a batch there is one row.
+Proofs: mechanisms/private_quantile.py (the range), mechanisms/weighted/weighted_mean.py and
+mechanisms/weighted/weighted_variance.py. A map is one data set: of a batch there is one row.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.mechanisms.clipped_allocation import CELLS
+from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.mechanisms.clipped_mean import CellLattice
+    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import (
         Floats,
         Ints,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
         Stage,
     )
     from hexveil.mechanisms.map_quantiles import RangeQuantiles
-    from hexveil.mechanisms.weighted_mean import WeightedMean
-    from hexveil.mechanisms.weighted_variance import WeightedVariance
+    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+    from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
 
 
 class RangeErrors(Protocol):

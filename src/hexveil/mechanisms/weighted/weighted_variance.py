@@ -12,8 +12,8 @@ from its three sums, and with the whole weight W it contributes
     v = W floor(2^20 min(q, m r²) / (m r²)).
 
 The cell's statistic is Y = Σ v, its noise discrete Laplace of scale R. With y the mean's noisy
-number (mechanisms/weighted_mean.py), x = y / Σ W - c and B the mean's noise scale over Σ W,
-published is
+number (mechanisms/weighted/weighted_mean.py), x = y / Σ W - c and B the mean's noise scale over
+Σ W, published is
 
     quantum² (r² (Y + noise) / (2^20 Σ W) - x² + 2 B²),
 
@@ -49,18 +49,18 @@ import numpy as np
 from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped_mean import ROOM
-from hexveil.mechanisms.clipped_variance import NO_SQUARES
+from hexveil.mechanisms.clipped.clipped_mean import ROOM
+from hexveil.mechanisms.clipped.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.contract import EstimateGrid, Separate
 from hexveil.mechanisms.noise import TAIL
-from hexveil.mechanisms.weighted_mean import laplace_scales
+from hexveil.mechanisms.weighted.weighted_mean import laplace_scales
 from hexveil.planning.clipping_range.private_range import centre_and_radius
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
-    from hexveil.mechanisms.weighted_mean import WeightedMean
+    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 
 BITS = 20
 """A second moment is counted in parts of 2^-20 of the squared radius."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hexveil.mechanisms.single_cell.clipped_user_sums import ClippedMeanMechanism
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import ClippedMeanMechanism
 
 
 @dataclass(frozen=True, repr=False)

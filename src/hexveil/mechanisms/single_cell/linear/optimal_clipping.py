@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hexveil.accounting.clipping_rank import clipping_rank
-from hexveil.mechanisms.single_cell.clipped_user_sums import ClippedMeanMechanism
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import ClippedMeanMechanism
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,0 +1,1 @@
+"""One noised linear sum with public weights: BASELINE, OPTIMALCLIPPING, ARRAY-AVERAGING."""

@@ -1,0 +1,1 @@
+"""Mechanisms that choose by a public prior: Foresight and Auto."""

@@ -1,0 +1,1 @@
+"""Two-stage means: residuals clipped around centres that the first stage released."""

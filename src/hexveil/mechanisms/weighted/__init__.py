@@ -1,0 +1,1 @@
+"""Weighted means and variances in a private clipping range."""

@@ -273,7 +273,8 @@ class Ledger:
         with transaction(self._engine) as connection:
             history = events.request_events(connection, self.dataset, request)
             if not events.is_complete(history):
-                soundness.check_request(connection, self.dataset, request, history)
+                entries = [event.entry for event in history]
+                soundness.check_request(connection, self.dataset, request, entries)
             if events.state(history) == "marked":
                 history = (*history, self._add(connection, "lost", request, history[-1].account))
             existing = to_booking(connection, history)

@@ -18,9 +18,7 @@ from hexveil.ledger.integrity import hash_chain
 from hexveil.ledger.storage.tables import events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from hexveil.ledger.events import Event
+    from collections.abc import Sequence
 
 FIRST_KIND = "reserved"
 """Kind of the first event of every request."""
@@ -57,14 +55,14 @@ def check_links(connection: sa.Connection, rows: Sequence[Any]) -> None:
 
 
 def check_request(
-    connection: sa.Connection, dataset: str, request: str, indexed: Iterable[Event]
+    connection: sa.Connection, dataset: str, request: str, indexed: Sequence[int]
 ) -> None:
     """Refuse to draw if the ledger may contain events of a request that its index does not find.
 
     Parameters
     ----------
-    indexed : iterable of Event
-        The events found by the index, their hashes checked.
+    indexed : sequence of int
+        Entries of the events found by the index, oldest first, their hashes checked.
 
     Raises
     ------
@@ -75,7 +73,7 @@ def check_request(
         check_file(connection)
         return
     scanned = _scan_entries(connection, dataset, request)
-    if scanned != [event.entry for event in indexed]:
+    if scanned != list(indexed):
         raise _damaged(f"the index {_index()} does not agree with its table; REINDEX mends it")
 
 

@@ -90,9 +90,9 @@ KINDS = {
     "global, variance": Kind({"clipping_range": "private", "statistics": "variance"}, 0.7),
     "global, both": Kind({"clipping_range": "private", "statistics": BOTH}, 0.7),
     "auto": Kind({"clipping_range": "auto", **LOUD}, 0.84),
-    "adaptive, direct": _adaptive("direct", 0.72),
-    "adaptive, users": _adaptive("users", 0.45),
-    "adaptive, cells": _adaptive("cells", 0.55),
+    "adaptive, direct": _adaptive("single_stage", 0.72),
+    "adaptive, users": _adaptive("user_residuals", 0.45),
+    "adaptive, cells": _adaptive("cell_residuals", 0.55),
 }
 
 KNOWN = (

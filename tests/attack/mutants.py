@@ -14,7 +14,7 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.ledger import Booking, journal
-from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
+from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE
 from publishing import test_two_stage_mean
 
 LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_far_below"
@@ -333,25 +333,25 @@ MUTANTS = {
         "hexveil.mechanisms.two_stage.residual_stages:laplace_scales",
         halved,
         STEPS,
-        {"way": "users"},
+        {"way": "user_residuals"},
     ),
     "noise of half the sensitivity of distances": Mutant(
         "hexveil.mechanisms.weighted.weighted_mean:laplace_scales",
         halved,
         STEPS,
-        {"way": "users"},
+        {"way": "user_residuals"},
     ),
     "noise of half the sensitivity of first averages": Mutant(
         "hexveil.mechanisms.weighted.weighted_mean:laplace_scales",
         halved_part(FIRST_STAGE_SHARE),
         STEPS,
-        {"way": "cells"},
+        {"way": "cell_residuals"},
     ),
     "noise of half the sensitivity around centres": Mutant(
         "hexveil.mechanisms.weighted.weighted_mean:laplace_scales",
         halved_part(1 - FIRST_STAGE_SHARE),
         STEPS,
-        {"way": "cells"},
+        {"way": "cell_residuals"},
     ),
     "noise of half the sensitivity of ends": Mutant(
         "hexveil.mechanisms.map_quantiles:range_quantiles",
@@ -380,7 +380,7 @@ MUTANTS = {
     "scale of steps rounded down": _rounded(
         "weighted_mean",
         "publishing.test_two_stage_mean:test_scales_are_rounded_up_and_no_further",
-        way="users",
+        way="user_residuals",
     ),
     "scale of ends rounded down": _rounded(
         "private_quantile",
@@ -409,7 +409,7 @@ MUTANTS = {
         left_empty,
         SHOWN,
         "hexveil.ledger.journal:store_result",
-        way="direct",
+        way="single_stage",
         tmp_path=Made(lambda _, folder: folder),
     ),
     "an id spelled anew": Mutant(

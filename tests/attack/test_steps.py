@@ -28,12 +28,14 @@ from hexveil.mechanisms import noise, weighted_mean
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execute
 from hexveil.mechanisms.map_quantiles import MapQuantiles
 from hexveil.mechanisms.permute_and_flip import law
+from hexveil.mechanisms.released_ranges import (
+    FIRST_STAGE_SHARE,
+    RESIDUAL_QUANTILE,
+    STRATEGIES,
+    widened,
+)
 from hexveil.mechanisms.two_stage.two_stage_mean import FIRST_MEANS, TwoStageAllocation
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.private_range import widened
-from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
-from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
-from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
 from hexveil.publishing.estimates.smoothed_estimates import smoothed
 from hexveil.publishing.private_sums import private_sums
 from hexveil_research.audit import loss_bound
@@ -151,9 +153,9 @@ class Attacker:
             (one, scales), (other, _) = (handed(each, self.plan, numbers) for each in self.both)
             self.known[middles] = Pair(one, other, scales)
         first = {
-            "direct": (),
-            "users": (CLUSTERS,),
-            "cells": (COARSE_SUMS,),
+            "single_stage": (),
+            "user_residuals": (CLUSTERS,),
+            "cell_residuals": (COARSE_SUMS,),
         }
         names = (*first[STRATEGIES[way]], "mean")
         outcome = np.concatenate([numbers[name] for name in names])
@@ -302,7 +304,7 @@ def test_a_centre_from_averages_without_noise_is_caught():
     left, right, _ = made()
     plan = planned(left, epsilon="0.5")
     claim = claim_of(left, plan)
-    given = numbers_of(plan, (0, 120), 30, "cells")
+    given = numbers_of(plan, (0, 120), 30, "cell_residuals")
     with unnoised():
         sides = [[after_ranges(one, plan, given) for _ in range(120)] for one in (left, right)]
     assert proven(Attacker(left, right, plan), *sides) > claim
@@ -423,8 +425,8 @@ def unclipped():
 
 TWINS = [
     *((second_halved, way, "together") for way in STRATEGIES),
-    (of_another_user, "users", "apart"),
-    (unclipped, "cells", "together"),
+    (of_another_user, "user_residuals", "apart"),
+    (unclipped, "cell_residuals", "together"),
 ]
 
 

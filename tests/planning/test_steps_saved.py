@@ -88,7 +88,7 @@ def test_classes_come_back(city, plan, saved):
     assert pq.read_table(saved / "users.parquet")["class"].to_pylist() == [0, 1, 2, 1]
 
 
-@pytest.mark.parametrize("way", ["direct", "users", "cells"])
+@pytest.mark.parametrize("way", ["single_stage", "user_residuals", "cell_residuals"])
 def test_releasing_a_loaded_plan_replays_the_plan(way, city, plan, saved, tmp_path):
     """Plan and loaded plan are one request: the second release is the first, at no cost."""
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=30)

@@ -14,6 +14,7 @@ from hypothesis import given
 import hexveil as hv
 from examples import examples
 from hexveil.accounting.error_model import LN20
+from hexveil.mechanisms import released_ranges
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.clipping_range import strategies, user_clusters
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
@@ -124,10 +125,12 @@ def test_noise_and_bias_by_users_are_those_of_a_plain_sum(case, width, half):
     likely = expected_bias(
         occupancy,
         share,
-        UserMeanPrior(1 / (2 * strategies.RESIDUAL_HALF_WIDTH_SD), strategies.RESIDUAL_CONFOUNDING),
+        UserMeanPrior(
+            1 / (2 * released_ranges.RESIDUAL_HALF_WIDTH_SD), strategies.RESIDUAL_CONFOUNDING
+        ),
     )
-    own = strategies.user_mean_range_width(width, half)
-    left = width / 2 / strategies.RANGE_HALF_WIDTH_SD / math.sqrt(steps.cluster_noise.size)
+    own = released_ranges.user_mean_range_width(width, half)
+    left = width / 2 / released_ranges.RANGE_HALF_WIDTH_SD / math.sqrt(steps.cluster_noise.size)
     for g in range(occupancy.n_cells):
         squares = [(2 * half * steps.noise[g]) ** 2]
         for k, scale in enumerate(steps.cluster_noise):
@@ -145,15 +148,19 @@ def test_noise_by_cells_is_divided_by_how_much_of_the_mean_is_seen(case, width, 
     seen, off = strategies.predict_cell_residual_error(
         occupancy, interval_of(occupancy), noise, width, half
     )
-    narrow = 2 * strategies.CELL_RESIDUAL_HALF_WIDTH_SD * strategies.within_cell_sd(width, half)
-    most = strategies.STANDARD_NORMAL.cdf(
-        strategies.CELL_RESIDUAL_HALF_WIDTH_SD
-    ) - strategies.STANDARD_NORMAL.cdf(-strategies.CELL_RESIDUAL_HALF_WIDTH_SD)
+    narrow = (
+        2
+        * released_ranges.CELL_RESIDUAL_HALF_WIDTH_SD
+        * released_ranges.within_cell_sd(width, half)
+    )
+    most = released_ranges.STANDARD_NORMAL.cdf(
+        released_ranges.CELL_RESIDUAL_HALF_WIDTH_SD
+    ) - released_ranges.STANDARD_NORMAL.cdf(-released_ranges.CELL_RESIDUAL_HALF_WIDTH_SD)
     times = seen / (narrow * noise / 0.7)
     assert (times >= 1 / most - 1e-9).all()
     assert (np.diff(times) >= -1e-9).all()
     assert (
-        off >= strategies.SKEWNESS_ERROR * strategies.within_cell_sd(width, half) * (1 - 1e-12)
+        off >= strategies.SKEWNESS_ERROR * released_ranges.within_cell_sd(width, half) * (1 - 1e-12)
     ).all()
 
 
@@ -171,7 +178,7 @@ def interval_of(occupancy, width=0.3):
 @given(ENDS, st.integers(1, 10**6))
 def test_users_own_interval_lies_within_the_interval(ends, inside):
     """It has the same middle, at least half of the width, and is never empty."""
-    low, high = strategies.user_mean_range(ends, inside)
+    low, high = released_ranges.user_mean_range(ends, inside)
     assert ends[0] <= low < high <= ends[1]
     assert abs((low + high) - sum(ends)) <= 1
     assert high - low >= (ends[1] - ends[0]) / 2 - 1
@@ -181,13 +188,17 @@ def test_users_own_interval_lies_within_the_interval(ends, inside):
 def test_the_second_step_is_never_empty(ends, inside):
     """It is h itself, or h' by the assumed spread of a cell's users; at least one quantum."""
     width = ends[1] - ends[0]
-    assert strategies.second_stage_half_width(
-        "users", ends, inside
-    ) == strategies.second_stage_half_width("direct", ends, inside)
-    assert strategies.second_stage_half_width("users", ends, inside) == max(inside, 1)
-    narrow = strategies.second_stage_half_width("cells", ends, inside)
+    assert released_ranges.second_stage_half_width(
+        "user_residuals", ends, inside
+    ) == released_ranges.second_stage_half_width("single_stage", ends, inside)
+    assert released_ranges.second_stage_half_width("user_residuals", ends, inside) == max(inside, 1)
+    narrow = released_ranges.second_stage_half_width("cell_residuals", ends, inside)
     assert narrow == max(
-        round(strategies.CELL_RESIDUAL_HALF_WIDTH_SD * strategies.within_cell_sd(width, inside)), 1
+        round(
+            released_ranges.CELL_RESIDUAL_HALF_WIDTH_SD
+            * released_ranges.within_cell_sd(width, inside)
+        ),
+        1,
     )
     assert narrow <= max(width / 2, 1)
 
@@ -200,13 +211,13 @@ def test_widths_follow_simulated_users():
     at = rng.integers(0, 200, users.size)
     seen = users + cells[at] + rng.normal(0, own / math.sqrt(2), users.size)
     width, half = (
-        2 * strategies.RANGE_HALF_WIDTH_SD * seen.std(),
-        strategies.RESIDUAL_HALF_WIDTH_SD * (seen - users).std(),
+        2 * released_ranges.RANGE_HALF_WIDTH_SD * seen.std(),
+        released_ranges.RESIDUAL_HALF_WIDTH_SD * (seen - users).std(),
     )
     inside = np.mean([seen[at == g].std() for g in range(200)])
-    assert strategies.within_cell_sd(width, half) == pytest.approx(inside, rel=0.05)
+    assert released_ranges.within_cell_sd(width, half) == pytest.approx(inside, rel=0.05)
     own_ends = np.quantile(users, [0.1, 0.9])
-    assert strategies.user_mean_range_width(width, half) == pytest.approx(
+    assert released_ranges.user_mean_range_width(width, half) == pytest.approx(
         np.ptp(own_ends), rel=0.05
     )
 
@@ -239,49 +250,51 @@ def chosen(plan, noise=1.0, **found):
 
 
 def test_users_who_are_alike_in_all_their_cells_are_looked_at_by_themselves(plan):
-    """Much noise, and distances from own means far narrower than the interval: way `users`."""
-    assert chosen(plan, half=0.02) == "users"
+    """Much noise, and distances from own means far narrower than the interval: `user_residuals`."""
+    assert chosen(plan, half=0.02) == "user_residuals"
 
 
 @pytest.mark.parametrize(("direct", "noise"), [(0.32, 0.1), (0.48, 1.0)])
 def test_where_users_differ_from_cell_to_cell_clipping_is_undone(plan, direct, noise):
-    """Where distances are as wide as the interval `cells` has less bias, or less noise at once."""
-    assert chosen(plan, noise, direct=direct, half=0.16) == "cells"
+    """Where distances are as wide as the interval `cell_residuals` has less bias, or noise."""
+    assert chosen(plan, noise, direct=direct, half=0.16) == "cell_residuals"
 
 
 @pytest.mark.parametrize(("half", "noise"), [(0.16, 10.0), (0.02, 1e-3), (0.11, 10.0)])
 def test_where_a_second_step_saves_nothing_there_is_none(plan, half, noise):
     """Much noise and ranges that are not much narrower; or classes that miss more than noise."""
-    assert chosen(plan, noise, half=half) == "direct"
+    assert chosen(plan, noise, half=half) == "single_stage"
 
 
 @examples(40, suppress_health_check=[])
 @given(st.floats(0.01, 1), st.floats(0.001, 1), st.floats(1e-3, 100))
 def test_the_way_taken_is_the_one_of_least_predicted_error(width, half, times):
-    """`cells` is not looked at where users differ among themselves, `users` where they do not."""
+    """Users who differ among themselves allow `user_residuals`, others `cell_residuals`."""
     occupancy = Occupancy.from_dense(COUNTS[:60, :4] + 1)
     rng = np.random.default_rng(1)
     steps = steps_of(occupancy, rng, np.arange(60) % 5).with_noise_scaled(times)
     interval, noise = interval_of(occupancy, width), np.full(4, 0.1 * times)
     way = strategies.select_strategy(occupancy, interval, noise, steps, (width, width, half))
-    apart = half / strategies.RESIDUAL_HALF_WIDTH_SD <= strategies.ALIKE * width / (
-        2 * strategies.RANGE_HALF_WIDTH_SD
+    apart = half / released_ranges.RESIDUAL_HALF_WIDTH_SD <= strategies.ALIKE * width / (
+        2 * released_ranges.RANGE_HALF_WIDTH_SD
     )
-    assert way in ("direct", "users" if apart else "cells")
+    assert way in ("single_stage", "user_residuals" if apart else "cell_residuals")
     made = {
-        "users": strategies.predict_user_residual_error(occupancy, steps, width, half),
-        "cells": strategies.predict_cell_residual_error(occupancy, interval, noise, width, half),
-        "direct": (
+        "user_residuals": strategies.predict_user_residual_error(occupancy, steps, width, half),
+        "cell_residuals": strategies.predict_cell_residual_error(
+            occupancy, interval, noise, width, half
+        ),
+        "single_stage": (
             width * noise,
             np.hypot(
                 width * interval.expected_bias(occupancy),
-                strategies.SKEWNESS_ERROR * strategies.within_cell_sd(width, half),
+                strategies.SKEWNESS_ERROR * released_ranges.within_cell_sd(width, half),
             ),
         ),
     }
     error = {name: np.hypot(*two).mean() for name, two in made.items()}
-    assert error[way] <= error["direct"]
-    assert error[way] <= error["users" if apart else "cells"]
+    assert error[way] <= error["single_stage"]
+    assert error[way] <= error["user_residuals" if apart else "cell_residuals"]
 
 
 # What is stated of the mean
@@ -291,8 +304,12 @@ def stated(plan, way, **found):
     """Return the part of a plan that found these."""
     steps = 60_000
     given = {"ends": (10_000, 40_000), "inside": 3_000} | found
-    half = strategies.second_stage_half_width(way, given["ends"], given["inside"])
-    own = strategies.user_mean_range(given["ends"], given["inside"]) if way == "users" else None
+    half = released_ranges.second_stage_half_width(way, given["ends"], given["inside"])
+    own = (
+        released_ranges.user_mean_range(given["ends"], given["inside"])
+        if way == "user_residuals"
+        else None
+    )
     rows = replace(
         plan.allocation,
         clipping_range=plan.allocation.clipping_range.with_ends(given["ends"], steps),
@@ -306,7 +323,7 @@ def stated(plan, way, **found):
 
 def test_direct_is_the_interval_alone(plan):
     """Scale, bias and bound are those of one interval of the width that was found."""
-    part, rows = stated(plan, "direct")
+    part, rows = stated(plan, "single_stage")
     width = 60 * 0.5
     assert part.scale == pytest.approx(width * plan.mean_noise)
     assert part.bias == pytest.approx(width * rows.clipping_range.max_bias(plan.occupancy))
@@ -317,7 +334,7 @@ def test_direct_is_the_interval_alone(plan):
 
 def test_cells_have_seven_tenths_of_the_loss_for_the_second_step(plan):
     """Noise is that of the range ±h' at 1 - COARSE of the loss; the error says more."""
-    part, rows = stated(plan, "cells")
+    part, rows = stated(plan, "cell_residuals")
     width = 60 * 2 * rows.two_stage.outputs.half_width / 60_000
     assert part.scale == pytest.approx(width * plan.mean_noise / 0.7)
     assert part.bias == pytest.approx(width * rows.clipping_range.max_bias(plan.occupancy))
@@ -331,7 +348,7 @@ def test_cells_have_seven_tenths_of_the_loss_for_the_second_step(plan):
 
 def test_users_have_noise_of_classes_and_of_distances(plan):
     """Scale, worst case and bound are made of both, in whole quanta as they were found."""
-    part, rows = stated(plan, "users")
+    part, rows = stated(plan, "user_residuals")
     occupancy, steps = plan.occupancy, rows.two_stage
     grouping = steps.clusters(occupancy)
     own = 60 * (steps.outputs.user_mean_range[1] - steps.outputs.user_mean_range[0]) / 60_000
@@ -348,7 +365,7 @@ def test_users_have_noise_of_classes_and_of_distances(plan):
     assert (part.bound95 > part.bias + 0.9 * part.scale).all()
 
 
-@pytest.mark.parametrize(("times", "expected"), [(1.0, "direct"), (0.3, "users")])
+@pytest.mark.parametrize(("times", "expected"), [(1.0, "single_stage"), (0.3, "user_residuals")])
 def test_before_a_release_the_prior_says_what_will_be_found(plan, times, expected):
     """The way and the widths are then those expected, and the error is the one of that way."""
     interval, steps = (
@@ -363,7 +380,7 @@ def test_before_a_release_the_prior_says_what_will_be_found(plan, times, expecte
     noise, off = strategies.predict_user_residual_error(
         plan.occupancy, steps, *strategies.EXPECTED_WIDTHS
     )
-    if way == "direct":
+    if way == "single_stage":
         noise = interval.width * plan.mean_noise
         off = interval.width * interval.expected_bias(plan.occupancy)
     assert plan.error_models["mean"].error == pytest.approx(60 * (noise + off))

@@ -10,13 +10,13 @@ from hypothesis import given
 import hexveil as hv
 from examples import examples
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.released_ranges import RESIDUAL_QUANTILE
 from hexveil.planning.clipping_range import private_range, strategies, two_stage
 from hexveil.planning.clipping_range.two_stage import (
     CLUSTER_EPSILON_SHARES,
     MAX_RESIDUAL_SHARE,
     MIN_RESIDUAL_SHARE,
     QUANTILE_WIDENINGS,
-    RESIDUAL_QUANTILE,
     SINGLE_STAGE_WIDENINGS,
     residual_epsilon_share,
 )

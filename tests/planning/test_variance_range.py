@@ -12,13 +12,9 @@ from hypothesis import given
 import hexveil as hv
 from hexveil.accounting.error_model import LN40, SECOND_MOMENT_ROUNDING, WeightedVarianceErrorModel
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.released_ranges import centre_and_radius
 from hexveil.planning.clipping_range import private_range, variance_range
-from hexveil.planning.clipping_range.private_range import (
-    PRIOR_SD,
-    WITHIN_CELL_SHARE,
-    centre_and_radius,
-    half_width_sd,
-)
+from hexveil.planning.clipping_range.private_range import PRIOR_SD, WITHIN_CELL_SHARE, half_width_sd
 from hexveil.planning.serialization.encoding import encode
 from publishing.setting import dataset_of
 

@@ -11,12 +11,12 @@ import hexveil as hv
 from hexveil.mechanisms import map_quantiles, noise
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execute
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.released_ranges import STRATEGIES
 from hexveil.mechanisms.two_stage.two_stage_mean import TwoStageAllocation
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import release_allocation
 from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
 from hexveil.planning.clipping_range.two_stage import calibrate_two_stage_noise
-from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
 from hexveil.planning.release_allocation import allocation_of, check_allocation, with_outputs
 from hexveil.publishing.private_sums import private_sums
 from publishing.drawing import executed
@@ -85,7 +85,7 @@ def taking(way):
 
 
 def parts_of(plan):
-    """Return range, steps, and the noise of the strategy `direct`."""
+    """Return range, steps, and the noise of the strategy `single_stage`."""
     rows = plan.allocation
     return SimpleNamespace(
         interval=rows.clipping_range, steps=rows.two_stage, noise=plan.mean_noise
@@ -133,8 +133,8 @@ def allocated(plan, numbers, scale=None):
     allocation = allocation_of(plan, scale or plan.facts.lattice)
     way, rows = STRATEGIES[numbers[RANGES][3]], {RANGES: np.zeros(2, dtype=np.int64)}
     rows["deviation"] = numbers[RANGES][2:]
-    last = {"direct": (), "users": (CLUSTERS,), "cells": (CENTRES,)}[way]
-    if way == "cells":
+    last = {"single_stage": (), "user_residuals": (CLUSTERS,), "cell_residuals": (CENTRES,)}[way]
+    if way == "cell_residuals":
         rows["coarse"] = numbers[COARSE_SUMS]
     rows["cells"] = np.concatenate([numbers[name] for name in (*last, "mean")])
     allocation = replace(allocation, range=Released(numbers[RANGES][:2]))
@@ -171,9 +171,9 @@ def drawn_numbers(dataset, plan):
     numbers = numbers_of(plan, found.released, found.residual_quantile, found.strategy)
     numbers["mean"] = allocation.numbers(outputs)["mean"]
     first = outputs["cells"][0][: -numbers["mean"].size]
-    if found.strategy == "cells":
+    if found.strategy == "cell_residuals":
         numbers[COARSE_SUMS], numbers[CENTRES] = outputs["coarse"][0], first
-    if found.strategy == "users":
+    if found.strategy == "user_residuals":
         numbers[CLUSTERS] = first
     return numbers
 
@@ -187,7 +187,7 @@ def user_means(dataset):
 def handed(dataset, plan, numbers, centre=None):
     """Return what the way hands to the noise door after these ranges: values, and scales.
 
-    Of the way `cells` the first averages stand first, then those around the given centres.
+    Of the way `cell_residuals` the first averages stand first, then those around the given centres.
     """
     seen = []
 
@@ -217,7 +217,7 @@ def filled(plan, numbers, noisy):
     """Return the numbers with what came back from the door, as a release stores them."""
     made = {name: one.copy() for name, one in numbers.items()}
     way = STRATEGIES[numbers[RANGES][3]]
-    first = {"direct": None, "users": CLUSTERS, "cells": COARSE_SUMS}[way]
+    first = {"single_stage": None, "user_residuals": CLUSTERS, "cell_residuals": COARSE_SUMS}[way]
     if first is not None:
         made[first] = noisy[: made[first].size].copy()
     made["mean"] = noisy[noisy.size - made["mean"].size :].copy()

@@ -119,10 +119,10 @@ def projected(dataset, shown):
     if interval is None:
         return averages(dataset, total)
     found = None if shown.allocation.two_stage is None else shown.allocation.two_stage.outputs
-    if found is None or found.strategy == "direct":
+    if found is None or found.strategy == "single_stage":
         low, high = interval.ends
         return averages(dataset, np.clip(total, low * n, high * n))
-    if found.strategy == "users":
+    if found.strategy == "user_residuals":
         own, records = user_means(dataset)
         centre = (np.clip(own / records, *found.user_mean_range))[dataset.occupancy.user]
     else:

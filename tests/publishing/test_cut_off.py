@@ -13,8 +13,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import noise
+from hexveil.mechanisms.released_ranges import STRATEGIES
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff, cut_off
 from hexveil.publishing.estimates.table import cells_cut_off, released
@@ -202,7 +202,7 @@ def test_an_end_at_a_bound_cuts_nothing_off():
 def test_a_range_around_a_centre_ends_at_the_bounds():
     """In the way around first averages, a range that reaches a bound cuts nothing off there."""
     plan = in_classes(tiny(steps=100), epsilon=2000)
-    numbers = numbers_of(plan, (10, 90), 20, "cells")
+    numbers = numbers_of(plan, (10, 90), 20, "cell_residuals")
     found = found_by(plan, numbers, plan.facts)
     half = found.allocation.two_stage.outputs.half_width
     total = found.allocation.clipping_range.totals(plan.occupancy)

@@ -11,8 +11,8 @@ from hypothesis import given
 
 from examples import examples
 from hexveil.mechanisms import map_quantiles, noise
+from hexveil.mechanisms.released_ranges import widened
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.private_range import widened
 from publishing.drawing import stage_draw
 from publishing.measuring import chosen_ends, costs, range_choice
 from publishing.setting import dataset_of

@@ -12,8 +12,8 @@ from examples import examples
 from hexveil.mechanisms import map_quantiles, noise
 from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.mechanisms.permute_and_flip import law
+from hexveil.mechanisms.released_ranges import RESIDUAL_QUANTILE
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 from publishing.drawing import stage_draw
 from publishing.measuring import costs, residual_choice
 from publishing.setting import dataset_of

@@ -16,22 +16,23 @@ from hexveil.planning import release_allocation
 from hexveil.publishing import pipeline, receipt
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.manifest import schema
-from hexveil.publishing.privacy_steps import STRATEGIES
 from hexveil.publishing.verification import verify
 from publishing.setting import dataset_of, labels
 
-WAYS = ("direct", "users", "cells")
+WAYS = ("single_stage", "user_residuals", "cell_residuals")
 STEPS = {
-    "direct": ["clipping_range", "residual_scale", "cells"],
-    "users": ["clipping_range", "residual_scale", "user_clusters", "cells"],
-    "cells": ["clipping_range", "residual_scale", "first_stage", "cells"],
+    "single_stage": ["clipping_range", "residual_scale", "cells"],
+    "user_residuals": ["clipping_range", "residual_scale", "user_clusters", "cells"],
+    "cell_residuals": ["clipping_range", "residual_scale", "first_stage", "cells"],
 }
 USERS, CELLS, EPSILON = 120, 4, 200
 ABOUT = {
-    "direct": "user averages clipped to {clipping_range}, one range found privately for all cells",
-    "users": "user averages clipped in two parts: a user\u2019s average over all its cells to "
-    "{user_clusters}, and its difference from that in the cell to {half} either way",
-    "cells": "user averages clipped to within {half} of a first noisy average of their cell",
+    "single_stage": "user averages clipped to {clipping_range}, one range found privately for all "
+    "cells",
+    "user_residuals": "user averages clipped in two parts: a user\u2019s average over all its "
+    "cells to {user_clusters}, and its difference from that in the cell to {half} either way",
+    "cell_residuals": "user averages clipped to within {half} of a first noisy average of their "
+    "cell",
 }
 
 
@@ -107,7 +108,7 @@ def test_every_step_is_listed_with_its_price(release):
     """The steps of the way, in order; what each costs whom it costs most, and as a part of all."""
     steps = release.made.manifest["plan"]["privacy_steps"]
     assert [step["step"] for step in steps] == STEPS[release.way]
-    assert steps[1]["strategy"] == STRATEGIES[release.way]
+    assert steps[1]["strategy"] == release.way
     spent = float(release.plan.epsilon)
     for step in steps:
         assert 0 < float(step["epsilon"]) <= spent
@@ -120,7 +121,7 @@ def test_every_step_is_listed_with_its_price(release):
     for name, price in prices.items():
         assert steps_of(release)[name]["epsilon"] == decimal_text(price)
     shares = sum(step["share"] for step in steps)
-    if release.way == "users":
+    if release.way == "user_residuals":
         for name, lost in zip(
             ("user_clusters", "cells"), rows.two_stage.losses(fleet().occupancy), strict=True
         ):
@@ -140,15 +141,17 @@ def test_the_ranges_are_those_that_sums_were_cut_to(release):
     """Ends, stretch and widths are of the way taken, in units of the values above the bounds."""
     steps, found = steps_of(release), release.found
     rows = release.plan.allocation
-    stretch = rows.clipping_range.widening if release.way == "direct" else rows.two_stage.widening
+    stretch = (
+        rows.clipping_range.widening if release.way == "single_stage" else rows.two_stage.widening
+    )
     assert steps["clipping_range"]["widening"] == decimal_text(stretch)
     assert ends(steps["clipping_range"]) == pytest.approx([-40 + end / 10 for end in found.ends])
     assert steps["residual_scale"]["half_width"] == pytest.approx(found.residual_radius / 10)
-    if release.way == "direct":
+    if release.way == "single_stage":
         assert "half_width" not in steps["cells"]
         return
     assert steps["cells"]["half_width"] == pytest.approx(found.half_width / 10)
-    if release.way == "users":
+    if release.way == "user_residuals":
         assert ends(steps["user_clusters"]) == pytest.approx(
             [-40 + end / 10 for end in found.user_mean_range]
         )
@@ -157,10 +160,10 @@ def test_the_ranges_are_those_that_sums_were_cut_to(release):
 
 
 def test_centres_are_said_where_distances_are_from_them(release):
-    """In the way `cells` each cell says its centre, and numbers are within reach of it."""
+    """In the way `cell_residuals` each cell says its centre, and numbers are within reach of it."""
     noised = [cell["noised"][0] for cell in release.made.manifest["cells"]]
-    assert [("centre" in one) for one in noised] == [release.way == "cells"] * CELLS
-    if release.way == "cells":
+    assert [("centre" in one) for one in noised] == [release.way == "cell_residuals"] * CELLS
+    if release.way == "cell_residuals":
         half = steps_of(release)["cells"]["half_width"]
         for one, number in zip(noised, release.made.table["mean_noisy"].to_pylist(), strict=True):
             assert abs(number - one["centre"]) <= half + 20 * one["scale"]
@@ -195,7 +198,7 @@ def test_every_text_says_what_bounds_are_about(release):
     assert about(release, lambda number: f"{number:.4g} mm") in told
     assert about(release, lambda number: f"{number:.6g} mm") in signed
     for text in (page, told, signed):
-        assert ("one range found privately" in text) == (release.way == "direct")
+        assert ("one range found privately" in text) == (release.way == "single_stage")
         assert (
             text.count("with the smallest predicted error among those that fit the ranges found")
             == 1
@@ -235,14 +238,14 @@ def columns_of(table):
 
 
 def test_the_bound_is_described_as_it_was_made(release):
-    """Bias, noise and ln 20 add up to it, but in the way `users`: there its text says what does."""
+    """Bias, noise and ln 20 add up to it, but under `user_residuals`: its text says what does."""
     way, table = release.way, release.raw.table
     columns = columns_of(table)
     bias, scale, bound = (table[f"mean_{key}"].to_numpy() for key in ("bias", "scale", "bound95"))
     holds = np.allclose(bias + scale * np.log(20), bound)
-    assert holds == ("mean_scale * ln 20" in columns["mean_bound95"]) == (way != "users")
-    assert ("classes" in columns["mean_noisy"]) == (way == "users")
-    assert ("centre" in columns["mean_noisy"]) == (way == "cells")
+    assert holds == ("mean_scale * ln 20" in columns["mean_bound95"]) == (way != "user_residuals")
+    assert ("classes" in columns["mean_noisy"]) == (way == "user_residuals")
+    assert ("centre" in columns["mean_noisy"]) == (way == "cell_residuals")
     for name in ("mean_low", "mean_high"):
         assert "mean_bound95" in columns[name]
     assert release.made.table.column_names[:-1] == list(columns)
@@ -251,7 +254,9 @@ def test_the_bound_is_described_as_it_was_made(release):
 def test_smoothed_estimates_say_what_was_done_before(release):
     """Clipping undone by a normal model, class means clamped, or nothing: text and column agree."""
     (model,) = (one["model"] for one in release.made.manifest["smoothing"])
-    said = {"direct": "", "users": "clamped", "cells": "undone"}[release.way]
+    said = {"single_stage": "", "user_residuals": "clamped", "cell_residuals": "undone"}[
+        release.way
+    ]
     for text in (model, columns_of(release.made.table)["mean_smoothed"]):
         assert [word in text for word in ("clamped", "undone")] == [
             word == said for word in ("clamped", "undone")
@@ -317,11 +322,11 @@ def test_a_dossier_refuses_the_steps_of_another_way(release, tmp_path):
     """The way that is named has steps of its own, in their order; none may be missing."""
     for other in set(WAYS) - {release.way}:
         said, steps = said_of(release)
-        steps[1]["strategy"] = STRATEGIES[other]
+        steps[1]["strategy"] = other
         refused(said, tmp_path / other)
     for gone in range(1, len(STEPS[release.way])):
         said, steps = said_of(release)
-        if steps.pop(gone)["step"] == "residual_scale" and release.way == "direct":
+        if steps.pop(gone)["step"] == "residual_scale" and release.way == "single_stage":
             continue  # what is left is how a release with an interval alone reads
         refused(said, tmp_path / str(gone))
 
@@ -332,4 +337,4 @@ def test_a_dossier_needs_the_width_of_the_last_step(release, tmp_path):
     if steps[-1].pop("half_width", None) is not None:
         refused(said, tmp_path / "map")
     else:
-        assert release.way == "direct"
+        assert release.way == "single_stage"

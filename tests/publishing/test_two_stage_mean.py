@@ -18,15 +18,16 @@ from examples import examples
 from hexveil.base.errors import InputError, StorageError
 from hexveil.mechanisms import map_quantiles, noise, weighted_mean
 from hexveil.mechanisms.permute_and_flip import law
-from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION, widened
-from hexveil.planning.clipping_range.strategies import (
+from hexveil.mechanisms.released_ranges import (
     CELL_RESIDUAL_HALF_WIDTH_SD,
     FIRST_STAGE_SHARE,
+    RESIDUAL_QUANTILE,
+    STRATEGIES,
+    widened,
     within_cell_sd,
 )
-from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
-from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
 from hexveil.publishing import pipeline
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.verification import verify
@@ -65,10 +66,10 @@ CENTRES = range(STEPS + 1)
 def around_all(data, plan, numbers, way):
     """Return what each data set hands to the door: whole numbers, and scales.
 
-    In the way `cells` second averages are handed once for each centre that there can be, along the
-    first axis; what comes before does not depend on it.
+    Under `cell_residuals` second averages are handed once for each centre that there can be, along
+    the first axis; what comes before does not depend on it.
     """
-    centres = CENTRES if way == "cells" else (0,)
+    centres = CENTRES if way == "cell_residuals" else (0,)
     made = [
         [handed(one, plan, numbers, np.full(COUNTS.shape[1], c)) for one in data] for c in centres
     ]
@@ -89,23 +90,27 @@ def by_fractions(dataset, plan, numbers, centre):
     columns = occupancy.cell, occupancy.user, occupancy.n, dataset.sums.total
     rows = list(zip(*(one.tolist() for one in columns), strict=True))
     cells = [0] * occupancy.n_cells
-    first = [0] * made.steps.cluster_noise.size if found.strategy == "users" else list(cells)
+    first = (
+        [0] * made.steps.cluster_noise.size if found.strategy == "user_residuals" else list(cells)
+    )
     own = {}
-    if found.strategy == "users":
+    if found.strategy == "user_residuals":
         for user in range(occupancy.n_users):
             total, n = (sum(row[at] for row in rows if row[1] == user) for at in (3, 2))
             own[user] = math.floor(projected(Fraction(total, n), *found.user_mean_range))
             first[made.steps.labels[user]] += int(made.steps.cluster_weight[user]) * own[user]
     for at, (cell, user, n, total) in enumerate(rows):
         mean = Fraction(total, n)
-        weight = int((made.steps if found.strategy == "users" else made.interval).weight[at])
-        if found.strategy != "users":
+        weight = int(
+            (made.steps if found.strategy == "user_residuals" else made.interval).weight[at]
+        )
+        if found.strategy != "user_residuals":
             first[cell] += math.floor(weight * projected(mean, *found.ends))
         middle = own[user] if own else int(centre[cell])
         cells[cell] += math.floor(
             weight * projected(mean - middle, -found.half_width, found.half_width)
         )
-    return first if found.strategy == "direct" else first + cells
+    return first if found.strategy == "single_stage" else first + cells
 
 
 @st.composite
@@ -146,11 +151,11 @@ def test_the_sensitivity_is_exact(way, user, base):
     cells[occupancy.cell[own]] = made.steps.weight[own]
     weighed[occupancy.cell[own]] = made.interval.weight[own]
     width = found.ends[1] - found.ends[0]
-    if way == "direct":
+    if way == "single_stage":
         assert moved.tolist() == [(weighed * width).tolist()]
         return
     second = moved[:, -occupancy.n_cells :].max(axis=0)
-    if way == "cells":
+    if way == "cell_residuals":
         assert (moved[:, : occupancy.n_cells] == weighed * width).all()
         # A centre in the middle, where there is one, has room on both sides.
         most = weighed * 2 * found.half_width
@@ -188,7 +193,7 @@ def test_nothing_leaves_but_through_the_noise_door(way, monkeypatch):
 def test_distances_from_users_own_means_reach_both_ends():
     """In a user's cells 2 W h is what one user moves, if its values are far apart."""
     plan, most = MADE[9], np.zeros(2, dtype=np.int64)
-    numbers = numbers_of(plan, (0, 9), 2, "users")
+    numbers = numbers_of(plan, (0, 9), 2, "user_residuals")
     found = [handed(one, plan, numbers)[0][-2:] for one in neighbours(0, 9)]
     own = plan.occupancy.user == 0
     most[plan.occupancy.cell[own]] = plan.allocation.two_stage.weight[own]
@@ -256,21 +261,21 @@ def test_the_loss_is_that_of_the_most_expensive_way(user, noise):
         ),
     )
     made, occupancy = parts_of(plan), plan.occupancy
-    steps, lost = made.steps, {"direct": Fraction(0)}
+    steps, lost = made.steps, {"single_stage": Fraction(0)}
     own = steps.labels[user]
     share = Fraction(int(steps.cluster_weight[user]), int(steps.cluster_totals()[own]))
-    lost["users"] = share / Fraction(float(steps.cluster_noise[own]))
+    lost["user_residuals"] = share / Fraction(float(steps.cluster_noise[own]))
     for at in np.flatnonzero(occupancy.user == user):
         cell = occupancy.cell[at]
         for name, weighed, r in (
-            ("direct", made.interval, made.noise),
-            ("users", steps, steps.noise),
+            ("single_stage", made.interval, made.noise),
+            ("user_residuals", steps, steps.noise),
         ):
             part = Fraction(int(weighed.weight[at]), int(weighed.totals(occupancy)[cell]))
             lost[name] += part / Fraction(float(r[cell]))
     exact = max(lost.values()) + made.interval.epsilon + steps.epsilon
     assert exact <= plan.losses()[user] <= exact * (1 + Fraction(1, 10**12))
-    assert noise == 1 or lost["users"] > lost["direct"]
+    assert noise == 1 or lost["user_residuals"] > lost["single_stage"]
 
 
 @each_way
@@ -312,12 +317,12 @@ def test_scales_are_rounded_up_and_no_further(way):
     _, scales = handed(tiny(steps=9), plan, numbers)
     width, total = found.ends[1] - found.ends[0], made.interval.totals(occupancy)
     expected = {
-        "direct": [(made.noise, total, width, Fraction(1))],
-        "users": [
+        "single_stage": [(made.noise, total, width, Fraction(1))],
+        "user_residuals": [
             (made.steps.cluster_noise, made.steps.cluster_totals(), None, Fraction(1)),
             (made.steps.noise, made.steps.totals(occupancy), 2 * found.half_width, Fraction(1)),
         ],
-        "cells": [
+        "cell_residuals": [
             (made.noise, total, width, FIRST_STAGE_SHARE),
             (made.noise, total, 2 * found.half_width, 1 - FIRST_STAGE_SHARE),
         ],
@@ -336,15 +341,15 @@ def test_scales_are_rounded_up_and_no_further(way):
 
 def test_ranges_are_those_of_the_way():
     """It is h for users, h' for cells, one interval for direct; own means lie within the first."""
-    plan, numbers = MADE[9], numbers_of(MADE[9], (2, 6), 2, "direct")
+    plan, numbers = MADE[9], numbers_of(MADE[9], (2, 6), 2, "single_stage")
     interval, steps = plan.allocation.clipping_range, plan.allocation.two_stage
     direct = ranges(plan, numbers, 9)
     assert direct.ends == widened((2, 6), 9, interval.widening)
     first = widened((2, 6), 9, steps.widening)
-    users = ranges(plan, numbers_of(plan, (2, 6), 2, "users"), 9)
+    users = ranges(plan, numbers_of(plan, (2, 6), 2, "user_residuals"), 9)
     assert (users.ends, users.half_width, users.residual_radius) == (first, 2, 2)
     assert first[0] <= users.user_mean_range[0] < users.user_mean_range[1] <= first[1]
-    cells = ranges(plan, numbers_of(plan, (2, 6), 2, "cells"), 9)
+    cells = ranges(plan, numbers_of(plan, (2, 6), 2, "cell_residuals"), 9)
     narrow = CELL_RESIDUAL_HALF_WIDTH_SD * within_cell_sd(first[1] - first[0], 2)
     assert (cells.ends, cells.half_width, cells.user_mean_range) == (first, round(narrow), None)
 
@@ -426,7 +431,7 @@ def counts_of(dataset):
 def totals_of(shown):
     """Return the sum of weights of each cell in the strategy that was taken."""
     made = parts_of(shown)
-    taken = made.steps if made.steps.outputs.strategy == "users" else made.interval
+    taken = made.steps if made.steps.outputs.strategy == "user_residuals" else made.interval
     return taken.totals(shown.occupancy)
 
 
@@ -447,7 +452,7 @@ def test_without_noise_it_is_what_the_way_says(flock, monkeypatch):
         published = means(numbers, shown, facts.lattice)
         pairs, weight = parts_by_floats(dataset, shown, numbers)
         expected = np.bincount(occupancy.cell, weights=weight * pairs)
-        if way == "users":
+        if way == "user_residuals":
             expected = expected + mixed(dataset, shown)
         assert published == pytest.approx(0.1 * expected, abs=0.001)
 
@@ -457,9 +462,9 @@ def parts_by_floats(dataset, shown, numbers):
     occupancy, made = dataset.occupancy, parts_of(shown)
     found, means = made.steps.outputs, dataset.sums.total / occupancy.n
     weight = made.interval.shares(occupancy)
-    if found.strategy == "direct":
+    if found.strategy == "single_stage":
         return np.clip(means, *found.ends), weight
-    if found.strategy == "cells":
+    if found.strategy == "cell_residuals":
         centre = numbers[CENTRES_OF_CELLS][occupancy.cell]
         return np.clip(means, centre - found.half_width, centre + found.half_width), weight
     weight = made.steps.weight / made.steps.totals(occupancy)[occupancy.cell]
@@ -490,7 +495,7 @@ def test_a_result_that_no_release_stored_is_refused(way, stage, flock, book):
     with taking(way):
         hv.release(dataset, plan, ledger=book, accept_noise=True)
     rows = len(book.entries()[0].stages)
-    assert rows == (4 if way == "cells" else 3)
+    assert rows == (4 if way == "cell_residuals" else 3)
     number = min(stage, rows - 1)
     change = "UPDATE hexveil_journal SET row = zeroblob(length(row)) WHERE entry IN "
     of = f"(SELECT entry FROM hexveil_journal ORDER BY entry LIMIT 1 OFFSET {number})"
@@ -523,7 +528,7 @@ def test_a_release_that_stops_between_stages_goes_on_from_what_is_stored(
         if len(stored) == after:
             raise KeyboardInterrupt
 
-    with monkeypatch.context() as stopped, taking("cells"):
+    with monkeypatch.context() as stopped, taking("cell_residuals"):
         stopped.setattr(hv.Ledger, "store", stopping)
         with pytest.raises(KeyboardInterrupt):
             hv.release(dataset, plan, ledger=book, accept_noise=True)
@@ -534,7 +539,7 @@ def test_a_release_that_stops_between_stages_goes_on_from_what_is_stored(
     assert not made.replayed
     (whole,) = book.entries()
     assert list(whole.stages.items())[:after] == list(entry.stages.items())
-    # Two ends and h are chosen; the way was "cells" if it was chosen before the stop.
+    # Two ends and h are chosen; the way was "cell_residuals" if it was chosen before the stop.
     assert calls == {"noisy_max": 3, "add_laplace": len(whole.stages) - 2}
     assert book.spent == spent
     assert hv.release(dataset, plan, ledger=book, accept_noise=True).table.equals(made.table)
@@ -553,7 +558,7 @@ def test_a_draw_that_stops_midway_is_lost_and_paid_again(door, call, flock, book
             raise KeyboardInterrupt
         return real(*arguments)
 
-    with monkeypatch.context() as stopped, taking("cells"):
+    with monkeypatch.context() as stopped, taking("cell_residuals"):
         stopped.setattr(noise, door, stopping)
         with pytest.raises(KeyboardInterrupt):
             hv.release(dataset, plan, ledger=book, accept_noise=True)
@@ -657,7 +662,7 @@ def truth_of(dataset, shown, numbers):
     """Return, in quanta, the bias and bound of a strategy (clipping_range/strategies.py)."""
     occupancy, found = dataset.occupancy, shown.allocation.two_stage.outputs
     pairs, _ = parts_by_floats(dataset, shown, numbers)
-    if found.strategy == "users":
+    if found.strategy == "user_residuals":
         pairs = pairs + own_of(dataset, found)[occupancy.user]
     share = occupancy.n / occupancy.records_per_cell[occupancy.cell]
     return np.bincount(occupancy.cell, weights=share * pairs)
@@ -684,7 +689,7 @@ def test_no_values_are_further_off_than_the_worst_bias(way, totals, low, width, 
 def test_where_no_distance_is_cut_it_is_about_the_plain_average(totals, low, width):
     """Own means may be cut and are rounded; the distances make up for it."""
     plan, dataset = MADE[9], tiny(totals, 9)
-    numbers = numbers_of(plan, (low, min(low + width, 9)), 9, "users")
+    numbers = numbers_of(plan, (low, min(low + width, 9)), 9, "user_residuals")
     numbers = filled(plan, numbers, handed(dataset, plan, numbers)[0])
     shown = found_by(plan, numbers, dataset.public)
     occupancy = plan.occupancy
@@ -708,7 +713,11 @@ def test_the_worst_bias_is_nearly_reached(way):
         published = means(full, shown, dataset.public.lattice)
         away = np.abs(published - truth_of(dataset, shown, full))
         largest = max(largest, (away / shown.error_models["mean"].bias).max())
-    assert {"direct": 0.99, "cells": 0.6, "users": 0.3}[way] < largest <= 1 + 1e-6
+    assert (
+        {"single_stage": 0.99, "cell_residuals": 0.6, "user_residuals": 0.3}[way]
+        < largest
+        <= 1 + 1e-6
+    )
 
 
 RUNS = 500
@@ -756,7 +765,7 @@ def test_noise_is_what_the_plan_states(way, flock):
     shown = found_by(plan, filled(plan, numbers, np.zeros(scales.size, int)), dataset.public)
     made, cells = parts_of(shown), plan.occupancy.n_cells
     second = scales[-cells:] / totals_of(shown)
-    if way == "users":
+    if way == "user_residuals":
         first = scales[:-cells] / made.steps.cluster_totals()
         share = made.steps.clusters(plan.occupancy).share
         second = np.sqrt(share**2 @ first**2 + second**2)

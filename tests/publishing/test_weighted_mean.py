@@ -17,8 +17,8 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.mechanisms import noise, weighted_mean
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.permute_and_flip import law
+from hexveil.mechanisms.released_ranges import widened
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.private_range import widened
 from hexveil.publishing.verification import verify
 from publishing.drawing import executed, interval_of
 from publishing.measuring import (

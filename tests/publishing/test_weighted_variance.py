@@ -16,9 +16,9 @@ from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise as noise_library
 from hexveil.mechanisms.permute_and_flip import law
+from hexveil.mechanisms.released_ranges import centre_and_radius, widened
 from hexveil.mechanisms.weighted import weighted_variance
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.private_range import centre_and_radius, widened
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from publishing.drawing import executed, interval_of

@@ -77,7 +77,7 @@ class PlanAllocation(ReadOnlyArrays):
         interval's width times r / N.
     two_stage : TwoStagePlan or None
         With an interval: the further steps of a plan by clipping_range "two-stage"; the noise is
-        then that of its way `direct`.
+        then that of its strategy `single_stage`.
     """
 
     mechanism: str

@@ -19,6 +19,7 @@ from hexveil.mechanisms.clipped.clipped_allocation import (
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM, CellLattice, ClippedMean
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
 from hexveil.mechanisms.map_quantiles import range_quantiles
+from hexveil.mechanisms.released_ranges import widened
 from hexveil.mechanisms.two_stage.residual_stages import ClusterMeans, ReleasedRanges
 from hexveil.mechanisms.two_stage.two_stage_mean import TwoStageAllocation
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
@@ -26,7 +27,6 @@ from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
 from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range import private_range, strategies
-from hexveil.planning.clipping_range.private_range import widened
 from hexveil.planning.clipping_range.strategies import released_widths
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
 
@@ -305,7 +305,7 @@ def select_release_strategy(
     interval, steps = _interval(plan), _steps(plan)
     direct = interval.with_ends(widened(released, lattice_steps, interval.widening), lattice_steps)
     first = widened(released, lattice_steps, steps.widening)
-    found = StageOutputs("direct", first, 1, residual_quantile, lattice_steps)
+    found = StageOutputs("single_stage", first, 1, residual_quantile, lattice_steps)
     return strategies.select_strategy(
         plan.occupancy, direct, plan.mean_noise, steps, released_widths(direct, found)
     )
@@ -324,7 +324,7 @@ def _with_ranges(plan: Plan, lattice_steps: int, ranges: ReleasedRanges) -> Plan
         ranges.half_width,
         ranges.residual_quantile,
         lattice_steps,
-        ranges.user_means if ranges.strategy == "users" else None,
+        ranges.user_means if ranges.strategy == "user_residuals" else None,
     )
     direct = widened(ranges.released, lattice_steps, interval.widening)
     rows = replace(
@@ -340,10 +340,10 @@ def _with_strategy(plan: Plan, allocation: TwoStageAllocation, outputs: Outputs)
     shown = _with_ranges(plan, allocation.lattice_steps, ranges)
     steps = _steps(shown)
     match ranges.strategy, steps.outputs:
-        case "cells", StageOutputs() as found:
+        case "cell_residuals", StageOutputs() as found:
             first, centre = allocation.first_means(outputs), allocation.cell_centres(outputs)
             found = replace(found, first_stage_means=first, centre=centre)
-        case "users", StageOutputs() as found:
+        case "user_residuals", StageOutputs() as found:
             found = replace(found, cluster_means=allocation.cluster_means(outputs))
         case _:
             return shown

@@ -224,7 +224,7 @@ def _centres(plan: Plan) -> dict[str, list[float]]:
         case TwoStageRange(steps=steps):
             match steps.outputs:
                 case StageOutputs(
-                    strategy="cells", centre=np.ndarray() as centre, span_quanta=width
+                    strategy="cell_residuals", centre=np.ndarray() as centre, span_quanta=width
                 ):
                     return {"centre": (plan.lower + plan.span * (centre / width)).tolist()}
     return {}

@@ -1,7 +1,7 @@
 """The steps of a release that look at values, as its manifest lists them.
 
 Each with what it costs the most exposed user of that step, rounded up, its part of all that is
-spent, and what it found: ranges, and the way that was taken (planning/clipping_range/two_stage.py).
+spent, and what it found: ranges, and the strategy (planning/clipping_range/two_stage.py).
 Found numbers were drawn with noise, and are public.
 """
 
@@ -15,18 +15,14 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
+from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
 from hexveil.planning.clipping_range.private_range import to_value_units
-from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
-from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 
 if TYPE_CHECKING:
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
-
-STRATEGIES = {"direct": "single_stage", "users": "user_residuals", "cells": "cell_residuals"}
-"""Names of the strategies in a manifest."""
 
 
 def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
@@ -75,23 +71,23 @@ def _two_stage_steps(
     found, spent = steps.outputs, plan.epsilon
     assert found is not None  # noqa: S101  a manifest is of a release
     unit = float(plan.span[0]) / found.span_quanta
-    stretch = interval.widening if found.strategy == "direct" else steps.widening
+    stretch = interval.widening if found.strategy == "single_stage" else steps.widening
     ends = _in_units(plan, found.ends, found.span_quanta)
     first = _range_step(plan, interval, stretch, ends)
     inside = _step("residual_scale", steps.epsilon, spent) | {
         "quantile": decimal_text(RESIDUAL_QUANTILE),
         "half_width": unit * found.residual_radius,
-        "strategy": STRATEGIES[found.strategy],
+        "strategy": found.strategy,
     }
     rest = spent - interval.epsilon - steps.epsilon
-    if found.strategy == "direct":
+    if found.strategy == "single_stage":
         return [first, inside, _step("cells", rest, spent)]
     narrow = {"half_width": unit * found.half_width}
-    if found.strategy == "cells":
+    if found.strategy == "cell_residuals":
         means, last = (_step(*one, spent) for one in _coarse(rest))
         return [first, inside, means, last | narrow]
     in_classes, in_cells = (Fraction(float(one.max())) for one in steps.losses(plan.occupancy))
-    assert found.user_mean_range is not None  # noqa: S101  the way `users` has it
+    assert found.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has it
     low, high = _in_units(plan, found.user_mean_range, found.span_quanta)
     many = {"n_clusters": int(steps.cluster_noise.size), "lower": low, "upper": high}
     classes = _step("user_clusters", in_classes, spent) | many

@@ -16,9 +16,8 @@ from hexveil.cli.output import error_curve as curves
 from hexveil.cli.output import formatting, method_table
 from hexveil.cli.output import grid_table as tables
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
+from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
-from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
-from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
 from hexveil.planning.comparison import ComparisonRow, compare
 from hexveil.records.progress import show_progress
 from hexveil.report.promise import promise

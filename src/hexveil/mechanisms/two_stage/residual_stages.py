@@ -14,9 +14,8 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Separate, Values
 from hexveil.mechanisms.map_quantiles import user_sums
+from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, STRATEGIES
 from hexveil.mechanisms.weighted.weighted_mean import check_weights, laplace_scales
-from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
-from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import (
@@ -41,17 +40,17 @@ class ReleasedRanges:
 
     Attributes
     ----------
-    strategy : "direct", "users" or "cells"
+    strategy : "single_stage", "user_residuals" or "cell_residuals"
     released : pair of int
         The ends as they were chosen.
     ends : pair of int
-        The range of first means; of the strategy `direct` that of the cells.
+        The range of first means; of the strategy `single_stage` that of the cells.
     residual_quantile : int
         h, as it was chosen.
     half_width : int
         Of the range of the second stage: h, or h'.
     user_means : pair of int
-        What users' means over all cells are clipped to, in the strategy `users`.
+        What users' means over all cells are clipped to, in the strategy `user_residuals`.
     """
 
     strategy: str

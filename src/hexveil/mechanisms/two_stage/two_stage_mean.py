@@ -4,16 +4,16 @@ Strategies: planning/clipping_range/two_stage.py. All numbers are in quanta abov
 of the records. Let [a, b] be the interval of first steps, h the half width of the second, W whole
 weights.
 
-users
+user_residuals
     Here [a, b] is made narrower around its middle, since users' own means differ less. A user with
     N records of sum S over all its cells has the mean u = floor(clip(S, a N, b N) / N) and gives
     its class V u, V its weight there. A pair with m records of sum s gives its cell
     floor(W clip(s - m u, -h m, h m) / m): what u was rounded by is in that.
-cells
+cell_residuals
     A pair gives its cell's first average floor(W clip(s, a m, b m) / m). The centre c of a cell is
     a whole number, made from the noisy first averages by a stated model (smoothing/declipping.py).
     Then a pair gives floor(W clip(s - m c, -h' m, h' m) / m).
-direct
+single_stage
     As in mechanisms/weighted/weighted_mean.py.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
@@ -39,6 +39,15 @@ import numpy as np
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs, StageReport
 from hexveil.mechanisms.map_quantiles import residual_quantile
+from hexveil.mechanisms.released_ranges import (
+    FIRST_STAGE_SHARE,
+    RESIDUAL_QUANTILE,
+    STRATEGIES,
+    second_stage_half_width,
+    user_mean_range,
+    widened,
+    within_cell_sd,
+)
 from hexveil.mechanisms.two_stage.residual_stages import (
     RESIDUAL_SCALE,
     CellResidualStage,
@@ -47,15 +56,6 @@ from hexveil.mechanisms.two_stage.residual_stages import (
     UserResidualStage,
 )
 from hexveil.mechanisms.weighted.weighted_mean import WeightedSumStage, check_room, laplace_scales
-from hexveil.planning.clipping_range.private_range import widened
-from hexveil.planning.clipping_range.strategies import (
-    FIRST_STAGE_SHARE,
-    second_stage_half_width,
-    user_mean_range,
-    within_cell_sd,
-)
-from hexveil.planning.clipping_range.two_stage import RESIDUAL_QUANTILE
-from hexveil.planning.clipping_range.two_stage_plan import STRATEGIES
 from hexveil.smoothing.declipping import DeclippedEstimate, NoisyObservation, estimate_declipped
 
 if TYPE_CHECKING:
@@ -88,11 +88,11 @@ class TwoStageAllocation:
     residual_epsilon : Fraction
         Loss of every user by the choice of h.
     direct_stretch, first_stretch : Fraction
-        By how much the released range is widened for the strategy `direct`, and for the others.
+        Factors that widen the released range: for the strategy `single_stage`, and for the others.
     mean : WeightedMean
-        Of the strategies `direct` and `cells`.
+        Of the strategies `single_stage` and `cell_residuals`.
     residuals : WeightedMean
-        Residuals from users' own means, in the strategy `users`.
+        Residuals from users' own means, in the strategy `user_residuals`.
     clusters : ClusterMeans
     lattice : CellLattice
         Of cells that all have the records' bounds.
@@ -132,9 +132,9 @@ class TwoStageAllocation:
 
     def _strategy_stage(self, earlier: Outputs, ranges: ReleasedRanges) -> Stage:
         """Return the next stage of the released strategy."""
-        if ranges.strategy == "direct":
+        if ranges.strategy == "single_stage":
             return WeightedSumStage(CELLS, self.mean, ranges.ends)
-        if ranges.strategy == "users":
+        if ranges.strategy == "user_residuals":
             return UserResidualStage(self.clusters, self.residuals, ranges)
         if FIRST_MEANS not in earlier:
             return WeightedSumStage(FIRST_MEANS, self.mean, ranges.ends, FIRST_STAGE_SHARE)
@@ -154,7 +154,7 @@ class TwoStageAllocation:
 
     def ranges_of(self, released: tuple[int, int], residual: int, strategy: str) -> ReleasedRanges:
         """Return the ranges of a strategy for released ends and h."""
-        direct = strategy == "direct"
+        direct = strategy == "single_stage"
         stretch = self.direct_stretch if direct else self.first_stretch
         ends = widened(released, self.lattice_steps, stretch)
         half = 1 if direct else second_stage_half_width(strategy, ends, residual)
@@ -170,15 +170,15 @@ class TwoStageAllocation:
         return np.clip(np.rint(declipped.estimate), 0, self.lattice_steps).astype(np.int64)
 
     def first_means(self, outputs: Outputs) -> Floats:
-        """Return the cells' noisy first means in quanta, in the strategy `cells`."""
+        """Return the cells' noisy first means in quanta, in the strategy `cell_residuals`."""
         return np.asarray(outputs[FIRST_MEANS][0] / self.mean.totals)
 
     def cell_centres(self, outputs: Outputs) -> Ints:
-        """Return the stored centres, in the strategy `cells`."""
+        """Return the stored centres, in the strategy `cell_residuals`."""
         return np.asarray(outputs[CELLS][0][: self.mean.noise.size])
 
     def cluster_means(self, outputs: Outputs) -> Floats:
-        """Return the noisy means of clusters in quanta, in the strategy `users`."""
+        """Return the noisy means of clusters in quanta, in the strategy `user_residuals`."""
         noisy = outputs[CELLS][0][: self.clusters.noise.size]
         return np.asarray(noisy / self.clusters.totals)
 
@@ -188,16 +188,16 @@ class TwoStageAllocation:
 
     def totals(self, strategy: str) -> Ints:
         """Return the sums of weights that belong to the numbers of a strategy."""
-        return self.residuals.totals if strategy == "users" else self.mean.totals
+        return self.residuals.totals if strategy == "user_residuals" else self.mean.totals
 
     def means(self, outputs: Outputs) -> Floats:
         """Return the published mean of each cell in quanta, on its grid."""
         strategy = self.ranges(outputs).strategy
         total = self.totals(strategy)
         own = self.numbers(outputs)["mean"] / total
-        if strategy == "cells":
+        if strategy == "cell_residuals":
             own = own + self.cell_centres(outputs)
-        if strategy == "users":
+        if strategy == "user_residuals":
             own = np.rint((own + self.clusters.mixed(self.cluster_means(outputs))) * total) / total
         return np.asarray(own)
 
@@ -219,7 +219,7 @@ class TwoStageAllocation:
         choices = self.range.epsilon + self.residual_epsilon
         in_cells = Fraction(float(self.booked.max())) - choices
         shares = {FIRST_MEANS: FIRST_STAGE_SHARE, CELLS: 1 - FIRST_STAGE_SHARE}
-        stages = shares if ranges.strategy == "cells" else {CELLS: Fraction(1)}
+        stages = shares if ranges.strategy == "cell_residuals" else {CELLS: Fraction(1)}
         found = {"half_width": (float(ranges.half_width), "quanta")}
         return (
             StageReport(
@@ -252,7 +252,7 @@ class TwoStageAllocation:
             check_room(total, laplace_scales(noise, total, widest), widest, epsilon)
 
 
-# ---- clipping undone, in the strategy `cells` ----
+# ---- clipping undone, in the strategy `cell_residuals` ----
 
 
 def first_observation(means: Floats, noise: Floats, ends: tuple[int, int]) -> NoisyObservation:

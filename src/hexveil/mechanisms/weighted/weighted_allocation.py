@@ -21,7 +21,7 @@ from hexveil.mechanisms.contract import (
     StageReport,
     Values,
 )
-from hexveil.planning.clipping_range.private_range import widened
+from hexveil.mechanisms.released_ranges import widened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -53,8 +53,8 @@ from hexveil.mechanisms.clipped.clipped_mean import ROOM
 from hexveil.mechanisms.clipped.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.contract import EstimateGrid, Separate
 from hexveil.mechanisms.noise import TAIL
+from hexveil.mechanisms.released_ranges import centre_and_radius
 from hexveil.mechanisms.weighted.weighted_mean import laplace_scales
-from hexveil.planning.clipping_range.private_range import centre_and_radius
 
 if TYPE_CHECKING:
     from fractions import Fraction

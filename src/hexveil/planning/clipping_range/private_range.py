@@ -19,13 +19,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.released_ranges import STANDARD_NORMAL, centre_and_radius
 from hexveil.planning.clipping_range.user_weights import (
     UserMeanPrior,
     expected_bias,
@@ -58,7 +58,6 @@ MIN_RANGE_SHARE, MAX_RANGE_SHARE = Fraction(1, 50), Fraction(1, 5)
 MIN_RANK_PRECISION = 32
 """The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
 of the bounds: else one of the many points beyond all user means would often be chosen."""
-STANDARD_NORMAL = NormalDist()
 HERMITE = np.polynomial.hermite_e.hermegauss(31)
 
 
@@ -144,35 +143,6 @@ class PrivateClippingRange(ReadOnlyArrays):
         prior = user_mean_prior(half_width_sd(self.quantiles[0], self.widening))
         weights = expected_bias(occupancy, self.shares(occupancy), prior)
         return np.asarray(np.hypot(weights, self.clipping_error))
-
-
-def centre_and_radius(ends: tuple[int, int], steps: int, radius: Fraction) -> tuple[int, int, int]:
-    """Return the middle of an interval, how far it reaches from there, and the radius; in quanta.
-
-    No value is further from the middle than the bounds are: a larger radius would only be noise.
-
-    Examples
-    --------
-    >>> centre_and_radius((10, 21), 100, Fraction(2))
-    (15, 6, 12)
-    >>> centre_and_radius((10, 21), 100, Fraction(50))
-    (15, 6, 85)
-    """
-    middle = sum(ends) // 2
-    half = ends[1] - middle
-    return middle, half, min(math.ceil(radius * half), max(middle, steps - middle))
-
-
-def widened(ends: tuple[int, int], steps: int, stretch: Fraction) -> tuple[int, int]:
-    """Return an interval made wider around its middle, within the bounds; in quanta.
-
-    Examples
-    --------
-    >>> widened((2, 6), 10, Fraction(3, 2)), widened((0, 5), 10, Fraction(2))
-    ((1, 7), (0, 8))
-    """
-    margin = math.ceil((ends[1] - ends[0]) * (stretch - 1) / 2)
-    return max(ends[0] - margin, 0), min(ends[1] + margin, steps)
 
 
 def user_mean_prior(end: float) -> UserMeanPrior:

@@ -43,7 +43,7 @@ def allocate_with_range(occupancy: Occupancy, request: Request) -> PlanAllocatio
 
 
 def allocate_two_stage(occupancy: Occupancy, request: Request) -> PlanAllocation:
-    """Return the same, with the ways of several steps that cost as much."""
+    """Return the same, with two-stage strategies that cost as much."""
     requested = _asked(request)
     interval, noise, more = two_stage.plan_two_stage(occupancy, requested, request.range_share)
     direct = replace(request, epsilon=requested - more.epsilon)

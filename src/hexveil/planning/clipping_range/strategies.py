@@ -1,36 +1,40 @@
 """Strategies of a two-stage plan (two_stage.py): predicted errors per cell, and the choice.
 
 Everything is a function of public facts and of two widths, of the interval and h: before a release
-as a prior says, afterwards as the release found them. The ways, and what is assumed: see
-planning/clipping_range/two_stage.py. For the chosen way `two_stage_error_model` states noise, bias
-and bound of what is published:
+as a prior says, afterwards as the release found them. The strategies, and what is assumed: see
+planning/clipping_range/two_stage.py. For the selected strategy `two_stage_error_model` states
+noise, bias and bound of the published mean:
 
-direct
+single_stage
     As for one interval (accounting/error_model.py, `WeightedMeanErrorModel`).
-users
+user_residuals
     Published is Σ_k P_gk m_k + y_g, m_k the noisy mean of class k, y_g the noisy average of
     distances. It speaks of Σ_l p_gl (u + d), u the user's own mean projected to the interval and d
     the projected distance. It is off by at most w/2 Σ_l |p_gl - P_gk v_l| + h Σ_l |w_gl - p_gl|,
     v and w the weights, and by noise: a sum of independent Laplace numbers of scales b, of which
     95% are within min over λ of (ln 40 - Σ ln(1 - λ² b²)) / λ (Chernoff's bound, both sides).
-cells
+cell_residuals
     Published is c_g + y_g. It speaks of the average of user means projected to c_g ± h'.
 """
 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.error_model import LN20, MAX_CONSTANT_ERROR, TwoStageErrorModel
-from hexveil.planning.clipping_range.private_range import (
-    PRIOR_SD,
+from hexveil.mechanisms.released_ranges import (
+    CELL_RESIDUAL_HALF_WIDTH_SD,
+    FIRST_STAGE_SHARE,
+    RANGE_HALF_WIDTH_SD,
+    RESIDUAL_HALF_WIDTH_SD,
     STANDARD_NORMAL,
-    WEIGHT_CONFOUNDING,
+    user_mean_range_width,
+    within_cell_sd,
 )
+from hexveil.planning.clipping_range.private_range import PRIOR_SD, WEIGHT_CONFOUNDING
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias, max_bias
 
 if TYPE_CHECKING:
@@ -43,15 +47,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-FIRST_STAGE_SHARE = Fraction(3, 10)
-"""Part of what is left of ε that the first average of each cell takes, in the way `cells`."""
-RANGE_HALF_WIDTH_SD = STANDARD_NORMAL.inv_cdf(0.9)
-RESIDUAL_HALF_WIDTH_SD = STANDARD_NORMAL.inv_cdf(0.9)
-"""h in deviations, if they are normal."""
 RESIDUAL_CONFOUNDING = 0.05
 """By how much users whose weight rises differ from others in their distances, as a part of 2h."""
-CELL_RESIDUAL_HALF_WIDTH_SD = 0.8
-"""h' in deviations of a cell's user means."""
 SKEWNESS_ERROR = 0.1
 """What is wrong on average where a cell's law is taken for normal, in the same deviations."""
 WITHIN_USERS = 0.6
@@ -69,7 +66,7 @@ LN40 = math.log(40.0)
 def predict_user_residual_error(
     occupancy: Occupancy, steps: TwoStagePlan, width: float, half: float
 ) -> tuple[Floats, Floats]:
-    """Return noise and likely bias of each cell in the way `users`; as parts of the span.
+    """Return noise and likely bias of each cell under `user_residuals`; as parts of the span.
 
     Parameters
     ----------
@@ -92,7 +89,7 @@ def predict_user_residual_error(
 def predict_cell_residual_error(
     occupancy: Occupancy, interval: PrivateClippingRange, noise: Floats, width: float, half: float
 ) -> tuple[Floats, Floats]:
-    """Return noise and likely bias of each cell in the way `cells`, clipping undone.
+    """Return noise and likely bias of each cell under `cell_residuals`, clipping undone.
 
     A first average that is off by e makes the second one less steep: Φ((e + h')/s) - Φ((e - h')/s).
     """
@@ -112,18 +109,6 @@ def predict_cell_residual_error(
     return residual_noise, np.hypot(SKEWNESS_ERROR * spread, bias)
 
 
-def within_cell_sd(width: float, half: float) -> float:
-    """Return s for an interval of this width at 1.28 deviations and for h.
-
-    Examples
-    --------
-    >>> round(within_cell_sd(2.56, 1.28), 2), round(within_cell_sd(2.56, 0.0), 2)
-    (0.71, 1.0)
-    """
-    all_of_it, own = width / (2.0 * RANGE_HALF_WIDTH_SD), half / RESIDUAL_HALF_WIDTH_SD
-    return math.sqrt(max(all_of_it**2 - own**2 / 2.0, all_of_it**2 / 5.0))
-
-
 def select_strategy(
     occupancy: Occupancy,
     interval: PrivateClippingRange,
@@ -131,34 +116,34 @@ def select_strategy(
     steps: TwoStagePlan,
     found: tuple[float, ...],
 ) -> str:
-    """Return `direct`, or the other strategy that fits these ranges if predicted better.
+    """Return `single_stage`, or the other strategy that fits these ranges if predicted better.
 
     Parameters
     ----------
     occupancy : Occupancy
     interval : PrivateClippingRange
     noise : ndarray of float, shape (n_cells,)
-        Of the way `direct`, for an interval of width 1.
+        Of the strategy `single_stage`, for an interval of width 1.
     steps : TwoStagePlan
     found : three floats
-        Width of the interval as found for `direct`, of that for first steps, and h; parts of the
+        Widths of the range released for `single_stage` and for first stages, and h; parts of the
         span.
     """
     direct, width, half = found
     alternative, (rough, likely) = (
-        "cells",
+        "cell_residuals",
         predict_cell_residual_error(occupancy, interval, noise, width, half),
     )
     if half / RESIDUAL_HALF_WIDTH_SD <= ALIKE * width / (2.0 * RANGE_HALF_WIDTH_SD):
         alternative, (rough, likely) = (
-            "users",
+            "user_residuals",
             predict_user_residual_error(occupancy, steps, width, half),
         )
     bias = np.hypot(
         direct * interval.expected_bias(occupancy), SKEWNESS_ERROR * within_cell_sd(width, half)
     )
     straight = np.hypot(direct * noise, bias)
-    return alternative if np.hypot(rough, likely).mean() < straight.mean() else "direct"
+    return alternative if np.hypot(rough, likely).mean() < straight.mean() else "single_stage"
 
 
 def expected_widths(interval: PrivateClippingRange) -> tuple[float, float, float]:
@@ -172,37 +157,6 @@ def released_widths(
     """Return the released inputs of `select_strategy`."""
     width = (found.ends[1] - found.ends[0]) / found.span_quanta
     return interval.width, width, found.residual_radius / found.span_quanta
-
-
-def user_mean_range_width(width: float, half: float) -> float:
-    """Return the width for users' own means: they spread by less than (cell, user) means.
-
-    Examples
-    --------
-    >>> user_mean_range_width(5.0, 2.0), user_mean_range_width(5.0, 4.0)
-    (3.0, 2.5)
-    """
-    return math.sqrt(
-        max(
-            width**2 - (2.0 * half * RANGE_HALF_WIDTH_SD / RESIDUAL_HALF_WIDTH_SD) ** 2,
-            width**2 / 4.0,
-        )
-    )
-
-
-def user_mean_range(ends: tuple[int, int], inside: int) -> tuple[int, int]:
-    """Return the interval for users' own means in quanta, around the same middle."""
-    width = ends[1] - ends[0]
-    centre = max(round(user_mean_range_width(width, inside)), 1)
-    low = ends[0] + (width - centre) // 2
-    return low, low + centre
-
-
-def second_stage_half_width(way: str, ends: tuple[int, int], inside: int) -> int:
-    """Return the half width of a way's second step in quanta: h, or h'; at least 1."""
-    if way != "cells":
-        return max(inside, 1)
-    return max(round(CELL_RESIDUAL_HALF_WIDTH_SD * within_cell_sd(ends[1] - ends[0], inside)), 1)
 
 
 def two_stage_error_model(
@@ -220,19 +174,19 @@ def two_stage_error_model(
     span : ndarray of float, shape (n_cells,)
     interval : PrivateClippingRange
     noise : ndarray of float, shape (n_cells,)
-        Of the way `direct`, for an interval of width 1.
+        Of the strategy `single_stage`, for an interval of width 1.
     steps : TwoStagePlan
     """
     outputs = steps.outputs
     widths = expected_widths(interval) if outputs is None else released_widths(interval, outputs)
-    way = (
+    strategy = (
         outputs.strategy if outputs else select_strategy(occupancy, interval, noise, steps, widths)
     )
     direct, width, half = widths
-    if way == "users":
+    if strategy == "user_residuals":
         return _users_part(occupancy, span, steps, (width, half))
     worst_bias = max_bias(occupancy, interval.shares(occupancy))
-    if way == "direct":
+    if strategy == "single_stage":
         expected = interval.expected_bias(occupancy)
         return _stepped(span * direct, noise, worst_bias, expected, LN20 * noise)
     narrow = (
@@ -264,7 +218,7 @@ def _users_part(
 
 
 def _width_of(found: StageOutputs) -> float:
-    assert found.user_mean_range is not None  # noqa: S101  the way `users` has it
+    assert found.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has it
     return (found.user_mean_range[1] - found.user_mean_range[0]) / found.span_quanta
 
 

@@ -4,32 +4,32 @@ The interval of planning/clipping_range/private_range.py is as wide as user mean
 that may be between users, each alike in all its cells, or most within users. One more private step
 says which: the half width h that holds 80% of the distances of (cell, user) means from the user's
 own mean, each user who was in two cells or more counted once (mechanisms/map_quantiles.py). Then
-the release goes one of three ways, the one of least predicted error. All three are planned before
-any value is read.
+the release follows the strategy of least predicted error. All three are planned before any value is
+read.
 
-direct
+single_stage
     The cell's weighted average of user means in the interval: clipping_range="private".
-users
+user_residuals
     Means of classes of users who report alike (planning/clipping_range/user_clusters.py), within
     the interval; and for each cell the weighted average of distances from the user's own projected
     mean, within ±h. The number is Σ over classes of (part of the cell's records) x (mean of the
     class), plus that.
-cells
-    A first noisy average of each cell, from the part `COARSE` of ε; then the weighted average of
-    distances from it, within ±h', narrower than user means of one cell differ. The number is the
-    first, moved by the second; smoothed estimates undo the clipping by a stated model
+cell_residuals
+    A first noisy average of each cell, from the part `FIRST_STAGE_SHARE` of ε; then the weighted
+    average of distances from it, within ±h', narrower than user means of one cell differ. The
+    number is the first, moved by the second; smoothed estimates undo the clipping by a stated model
     (smoothing/declipping.py).
 
-A user's loss is what it loses by the interval, by h, and by the more expensive of the ways, so that
-it is known whatever is found. Ways `direct` and `cells` have the same weights and cost each user
-the same. Source: the loss of a linear statistic adds up over cells (accounting/privacy_loss.py);
-that later steps may depend on earlier outputs: ledger/odometer.py.
+A user's loss is the sum of those by the range, by h, and by the most expensive strategy, so that it
+is known whatever is released. The strategies `single_stage` and `cell_residuals` have the same
+weights and cost each user the same. Source: the loss of a linear statistic adds up over cells
+(accounting/privacy_loss.py); that later stages may depend on earlier outputs: ledger/odometer.py.
 
 What is assumed (costs accuracy, never privacy): user means spread by τ, within users by h/1.28; a
 cell's users spread by s, s² = τ² - half of what is within users, the other half being between
 cells; classes leave τ/√K (planning/clipping_range/user_clusters.py). Where users differ among
 themselves by most of τ a cell holds users of several kinds, and its law is not taken for normal:
-`cells` is then not chosen.
+`cell_residuals` is then not chosen.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.mechanisms.released_ranges import (
+    RANGE_HALF_WIDTH_SD,
+    RESIDUAL_HALF_WIDTH_SD,
+    RESIDUAL_QUANTILE,
+)
 from hexveil.planning.clipping_range import user_clusters
 from hexveil.planning.clipping_range.fast_prediction import RangeCandidate, select_candidate
 from hexveil.planning.clipping_range.private_range import (
@@ -54,9 +59,7 @@ from hexveil.planning.clipping_range.private_range import (
 )
 from hexveil.planning.clipping_range.strategies import (
     EXPECTED_WIDTHS,
-    RANGE_HALF_WIDTH_SD,
     RESIDUAL_CONFOUNDING,
-    RESIDUAL_HALF_WIDTH_SD,
     predict_user_residual_error,
 )
 from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
@@ -77,9 +80,7 @@ QUANTILE_WIDENINGS = {
 }
 """Quantiles for the interval, and the stretch at which it reaches 1.28 deviations."""
 SINGLE_STAGE_WIDENINGS = tuple(Fraction(n, 4) for n in (4, 5, 6))
-"""Stretches tried for the way `direct`."""
-RESIDUAL_QUANTILE = Fraction(4, 5)
-"""Share of distances from users' own means that lie within h."""
+"""Stretches tried for the strategy `single_stage`."""
 MIN_RESIDUAL_SHARE, MAX_RESIDUAL_SHARE = Fraction(1, 50), Fraction(1, 10)
 """Shares of ε for h."""
 CLUSTER_EPSILON_SHARES = (Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))
@@ -92,7 +93,7 @@ MAX_CLUSTERS = 1024
 def plan_two_stage(
     occupancy: Occupancy, epsilon: Fraction, share: Fraction | None
 ) -> tuple[PrivateClippingRange, Floats, TwoStagePlan]:
-    """Return the interval, each cell's noise in the way `direct`, and the steps.
+    """Return the interval, each cell's noise under the strategy `single_stage`, and the steps.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ def residual_epsilon_share(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
 def _by_users(
     occupancy: Occupancy, left: Fraction, inside: Fraction, stretch: Fraction
 ) -> TwoStagePlan:
-    """Return the classes, weights and noise of least predicted error in the way `users`."""
+    """Return the clusters, weights and noise of least predicted error under `user_residuals`."""
     points = user_clusters.user_features(occupancy)
     fine = optimize_user_weights(
         occupancy, 1.0, UserMeanPrior(1.0 / (2.0 * RESIDUAL_HALF_WIDTH_SD), RESIDUAL_CONFOUNDING)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-STRATEGIES = ("direct", "users", "cells")
-
 
 @dataclass(frozen=True, eq=False)
 class StageOutputs(ReadOnlyArrays):
@@ -36,7 +34,7 @@ class StageOutputs(ReadOnlyArrays):
     ----------
     strategy : one of WAYS
     ends : pair of int
-        The interval at 1.28 deviations, or, in the way `direct`, that of the cells.
+        The interval at 1.28 deviations, or, under the strategy `single_stage`, that of the cells.
     half_width : int
         Half width of the second step: h, or h'.
     residual_radius : int
@@ -44,13 +42,13 @@ class StageOutputs(ReadOnlyArrays):
     span_quanta : int
         Width of the records' bounds.
     user_mean_range : pair of int, or None
-        What users' own means are projected to, in the way `users`.
+        What users' own means are projected to, under the strategy `user_residuals`.
     cluster_means : ndarray of float, shape (n_classes,), or None
-        Noisy means of classes, in the way `users`.
+        Noisy means of classes, under the strategy `user_residuals`.
     first_stage_means : ndarray of float, shape (n_cells,), or None
-        The first noisy averages, in the way `cells`.
+        The first noisy averages, under the strategy `cell_residuals`.
     centre : ndarray of int64, shape (n_cells,), or None
-        Where the second step is around, in the way `cells`.
+        Where the second step is around, under the strategy `cell_residuals`.
     """
 
     strategy: str
@@ -73,7 +71,7 @@ class TwoStagePlan(ReadOnlyArrays):
     epsilon : Fraction
         What finding h costs every user: it is charged to those in one cell too.
     widening : Fraction
-        By how much the interval found is made wider, for the ways `users` and `cells`.
+        Factor that widens the range, for the strategies `user_residuals` and `cell_residuals`.
     labels : ndarray of int64, shape (n_users,)
         The class of each user.
     cluster_weight : ndarray of int64, shape (n_users,)
@@ -116,15 +114,15 @@ class TwoStagePlan(ReadOnlyArrays):
         return np.asarray(self.cluster_weight / self.cluster_totals()[self.labels])
 
     def totals(self, occupancy: Occupancy) -> Ints:
-        """Return the sum of weights of each cell, in the way `users`."""
+        """Return the sum of weights of each cell, under the strategy `user_residuals`."""
         return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
 
     def shares(self, occupancy: Occupancy) -> Floats:
-        """Return each pair's part of its cell's number, in the way `users`."""
+        """Return each pair's part of its cell's number, under the strategy `user_residuals`."""
         return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
 
     def with_noise_scaled(self, times: float) -> TwoStagePlan:
-        """Return the same with noise of the way `users` larger by a factor, rounded up."""
+        """Return the plan with noise of `user_residuals` larger by a factor, rounded up."""
         return replace(
             self,
             cluster_noise=np.nextafter(self.cluster_noise * times, np.inf),
@@ -132,7 +130,7 @@ class TwoStagePlan(ReadOnlyArrays):
         )
 
     def losses(self, occupancy: Occupancy) -> tuple[Floats, Floats]:
-        """Return each user's loss by clusters, and by cells, under the strategy `users`.
+        """Return each user's loss by clusters, and by cells, under the strategy `user_residuals`.
 
         Rounded up: each term was made by a few correctly rounded operations.
         """

@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import LN20
+from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, centre_and_radius
 from hexveil.mechanisms.weighted.weighted_variance import BITS
 from hexveil.planning.allocation import PrivateRange, TwoStageRange, WithinBounds
-from hexveil.planning.clipping_range.private_range import centre_and_radius
-from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 
 if TYPE_CHECKING:
@@ -106,10 +105,10 @@ def _in_two_stages(
 ) -> CutOff:
     """Return the cells with a mean cut off by the range of the strategy's last stage."""
     match steps.outputs:
-        case StageOutputs(strategy="users", half_width=half):
+        case StageOutputs(strategy="user_residuals", half_width=half):
             number = noisy / steps.totals(plan.occupancy)
             return _near(number, -half, half, steps.noise * 2.0 * half)
-        case StageOutputs(strategy="cells", half_width=half) as found:
+        case StageOutputs(strategy="cell_residuals", half_width=half) as found:
             number = noisy / interval.totals(plan.occupancy)
             scale = plan.mean_noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * half
             return _within_bounds(_near(number, -half, half, scale), found)
@@ -123,7 +122,7 @@ def _interval_ends(interval: PrivateClippingRange) -> tuple[int, int]:
 
 def _within_bounds(found: CutOff, steps: StageOutputs) -> CutOff:
     """Return the cells without those with a range that ends beyond the bounds."""
-    assert steps.centre is not None  # noqa: S101  the way `cells` has it
+    assert steps.centre is not None  # noqa: S101  the strategy `cell_residuals` has it
     return CutOff(
         found.below & (steps.centre - steps.half_width > 0),
         found.above & (steps.centre + steps.half_width < steps.span_quanta),

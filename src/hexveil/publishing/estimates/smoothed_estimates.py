@@ -20,7 +20,6 @@ from hexveil.planning.clipping_range.private_range import PRIOR_SD, half_width_s
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
 from hexveil.planning.release_allocation import released_strategy
 from hexveil.publishing.estimates.smoothing_input import smoothing_input
-from hexveil.publishing.privacy_steps import STRATEGIES
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing.shrinkage import OWN_DEVIATION
@@ -85,7 +84,7 @@ def statement(plan: Plan, found: Mapping[str, Smoothed]) -> list[dict[str, Any]]
             "model": render_sentence(
                 "smoothing.txt",
                 "model",
-                strategy=STRATEGIES.get(released_strategy(plan), ""),
+                strategy=released_strategy(plan),
                 smoothed=bool(one.deviations),
                 effects=[effect for effect in one.deviations if effect != OWN_DEVIATION],
                 left_out=one.left_out,
@@ -117,7 +116,10 @@ def _of(
     begin, scale = noisy, part.scale
     match part, plan.allocation.clipping:
         case WeightedMeanErrorModel(), TwoStageRange(
-            _, TwoStagePlan(outputs=StageOutputs(strategy="users" | "cells") as ranges)
+            _,
+            TwoStagePlan(
+                outputs=StageOutputs(strategy="user_residuals" | "cell_residuals") as ranges
+            ),
         ) as clipping:
             start = smoothing_input(plan, clipping, ranges, part, noisy)
             begin, scale = start.number, start.scale
@@ -146,7 +148,7 @@ def _of(
 def _hidden(plan: Plan, part: WeightedMeanErrorModel) -> tuple[Floats, ClippingRange | None]:
     """Return the likely size of the bias under an interval, and where it cut users' averages."""
     likely = NORMAL * part.unit * part.expected_bias
-    if part.name != "mean" or released_strategy(plan) in {"users", "cells"}:
+    if part.name != "mean" or released_strategy(plan) in {"user_residuals", "cell_residuals"}:
         return likely, None
     match plan.allocation.clipping:
         case PrivateRange(interval) | TwoStageRange(interval, _) if interval.ends:

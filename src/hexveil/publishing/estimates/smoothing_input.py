@@ -68,19 +68,19 @@ def smoothing_input(
     clipping : TwoStageRange
         Of this plan.
     found : StageOutputs
-        Ranges of the strategy `users` or `cells`.
+        Ranges of the strategy `user_residuals` or `cell_residuals`.
     error : WeightedMeanErrorModel
         Error model of the means.
     noisy : ndarray of float, shape (n_cells,)
         The published means, in value units.
     """
-    if found.strategy == "cells":
+    if found.strategy == "cell_residuals":
         return _around_cells(plan, clipping, found, noisy)
     return _around_users(plan, clipping, found, error, noisy)
 
 
 def declipped_means(plan: Plan, found: StageOutputs, noisy: Floats) -> DeclippedEstimate:
-    """Return the cells' means in quanta with the clipping undone, in the strategy `cells`.
+    """Return the cells' means in quanta with the clipping undone, in the strategy `cell_residuals`.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def declipped_means(plan: Plan, found: StageOutputs, noisy: Floats) -> Declipped
     noisy : ndarray of float, shape (n_cells,)
         The published means, in value units.
     """
-    assert found.first_stage_means is not None  # noqa: S101  the strategy `cells` has them
+    assert found.first_stage_means is not None  # noqa: S101  the strategy `cell_residuals` has them
     assert found.centre is not None  # noqa: S101
     noise, quantum = plan.mean_noise, plan.span / found.span_quanta
     first = first_observation(found.first_stage_means, noise, found.ends)
@@ -121,7 +121,7 @@ def _around_users(
     error: WeightedMeanErrorModel,
     noisy: Floats,
 ) -> SmoothingInput:
-    assert found.user_mean_range is not None  # noqa: S101  the strategy `users` has them
+    assert found.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has them
     assert found.cluster_means is not None  # noqa: S101
     steps, quantum = clipping.steps, plan.span / found.span_quanta
     share = steps.clusters(plan.occupancy).share

@@ -119,15 +119,15 @@ UNDER_INTERVAL = {
 }
 """What columns hold instead where a plan has a private interval."""
 ABOUT = {
-    "users": "the average of user means taken in two parts: the user's own mean over all cells and "
-    "its distance from that here, each projected to a range found privately",
-    "cells": "the average of user means projected to the half width around the cell's centre that "
-    "manifest.json says",
+    "user_residuals": "the average of user means taken in two parts: the user's own mean over all "
+    "cells and its distance from that here, each projected to a range found privately",
+    "cell_residuals": "the average of user means projected to the half width around the cell's "
+    "centre that manifest.json says",
 }
 BY_WAY = {
     way: {
-        "mean_bias": f"most by which weights{' and classes' * (way == 'users')} can make it differ "
-        f"from {about}",
+        "mean_bias": "most by which weights"
+        f"{' and classes' * (way == 'user_residuals')} can make it differ from {about}",
         "mean_low": f"mean_raw - mean_bound95, within the bounds; of {about}",
         "mean_high": f"mean_raw + mean_bound95, within the bounds; of {about}",
         "mean_quality": COLUMNS["mean_quality"]
@@ -136,7 +136,7 @@ BY_WAY = {
     }
     for way, about in ABOUT.items()
 }
-BY_WAY["users"] |= {
+BY_WAY["user_residuals"] |= {
     "mean_noisy": "means of classes of users, mixed as in the cell's records, and the weighted "
     "average of distances of user means from users' own means, all projected, with noise",
     "mean_scale": "Laplace scale of as large a variance as all noise of the cell has; the noise of "
@@ -144,16 +144,16 @@ BY_WAY["users"] |= {
     "mean_error": "predicted error: what weights, classes and projection are likely to cost, and "
     "mean_scale",
     "mean_bound95": "mean_bias + what all noise of the cell exceeds with probability 5 percent at "
-    f"most; how far it can be from {ABOUT['users']}",
+    f"most; how far it can be from {ABOUT['user_residuals']}",
 }
-BY_WAY["cells"] |= {
+BY_WAY["cell_residuals"] |= {
     "mean_noisy": "the cell's centre, made of a first noisy average, and the weighted average of "
     "distances of user means from it, projected, with noise",
     "mean_scale": "Laplace scale of the noise of the last step, also its expected size",
     "mean_error": "predicted error of mean_smoothed, which undoes the projection: what weights and "
     "its model are likely to cost, and the noise that undoing makes larger",
     "mean_bound95": "mean_bias + mean_scale * ln 20; how far it can be from "
-    f"{ABOUT['cells']}, exceeded with probability 5 percent at most",
+    f"{ABOUT['cell_residuals']}, exceeded with probability 5 percent at most",
 }
 """And where it was made in several steps, by the way that they went."""
 BY_MODEL = {
@@ -168,11 +168,11 @@ BY_MODEL = {
 }
 """What smoothing adds, and what low and high hold then."""
 BY_MODEL_AND_WAY = {
-    "users": {
+    "user_residuals": {
         "mean_smoothed": "average, noisy means of classes first clamped to their range, drawn "
         "towards cells that it resembles, as far as noise is large"
     },
-    "cells": {
+    "cell_residuals": {
         "mean_smoothed": "average, the projection of both steps first undone by a normal model, "
         "drawn towards cells that it resembles, as far as noise is large"
     },

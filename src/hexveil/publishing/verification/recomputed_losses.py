@@ -44,8 +44,8 @@ import numpy as np
 
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms.clipped.clipped_variance import STEPS
+from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE
 from hexveil.mechanisms.weighted.weighted_variance import SHOWN
-from hexveil.planning.clipping_range.strategies import FIRST_STAGE_SHARE
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.report.promise import probability_factor
 

@@ -245,3 +245,18 @@ def test_a_folder_whose_block_was_never_entered_goes_with_the_process(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     assert done.returncode == 130
     assert names(tmp_path) == []
+
+
+def test_a_forked_child_leaves_its_parents_folder_alone(tmp_path):
+    """A child that exits inside the block removes nothing; the parent goes on writing."""
+    code = (
+        "import os, sys; from pathlib import Path; from hexveil.base import atomic_files\n"
+        "with atomic_files.folder(Path(sys.argv[1]) / 'map') as temporary:\n"
+        "    if not (child := os.fork()):\n"
+        "        sys.exit()\n"
+        "    os.waitpid(child, 0)\n"
+        "    (temporary / 'cells.csv').write_text('1')"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert done.returncode == 0
+    assert names(tmp_path / "map") == ["cells.csv"]

@@ -18,6 +18,8 @@ import sys
 import weakref
 from typing import TYPE_CHECKING
 
+from hexveil.base.deferred_interrupts import defer_interrupts
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -163,8 +165,8 @@ def _locked_temporary(path: Path, create: Callable[[Path], object]) -> Iterator[
             # Registered before it exists: an interruption can come right after its creation. The
             # finalizer also covers one before the caller's block is entered, which no `finally`
             # would see: it runs when the stack is forgotten, at the latest as the process exits.
-            discard = weakref.finalize(cleanup, _discard, temporary)
-            cleanup.callback(discard)
+            discard = weakref.finalize(cleanup, _discard, temporary, os.getpid())
+            cleanup.callback(_finish, discard)
             try:
                 create(temporary)
             except FileExistsError:
@@ -179,8 +181,17 @@ def _locked_temporary(path: Path, create: Callable[[Path], object]) -> Iterator[
     raise FileExistsError(errno.EEXIST, "temporary names were taken away again and again")
 
 
-def _discard(temporary: Path) -> None:
+def _finish(discard: Callable[[], object]) -> None:
+    """Remove a temporary entry whole, even if an interrupt arrives meanwhile."""
+    # A finalizer runs once: one that is interrupted would leave the rest of the files for good.
+    with defer_interrupts():
+        discard()
+
+
+def _discard(temporary: Path, creator: int) -> None:
     """Remove a temporary entry that this process created, if it exists."""
+    if os.getpid() != creator:
+        return  # a forked child inherits the finalizer, but its parent still writes there
     if temporary.is_dir():
         shutil.rmtree(temporary, ignore_errors=True)
         return

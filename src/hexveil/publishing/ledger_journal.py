@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.ledger.storage.draw_lock import defer_interrupts
+from hexveil.base.deferred_interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

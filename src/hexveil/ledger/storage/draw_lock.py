@@ -3,14 +3,13 @@
 The lock is released when its process ends, however it ends. So if the holder of the lock sees a
 stage that began and has no result, the process that began it is gone and its draw is lost. The lock
 avoids a second payment; it is not needed for privacy: a result is stored only by the booking that
-began it. Interrupts are deferred until a draw that began is stored, for the same reason.
+began it. For the same reason `publishing.ledger_journal` defers interrupts during a draw.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import threading
 import time
@@ -36,7 +35,6 @@ _LOCK = 0x686578_64726177
 _LOCK_NOT_AVAILABLE = "55P03"
 """PostgreSQL's code of a lock that was not available in time."""
 _IN_MEMORY = threading.RLock()
-_DEFERRED = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 @contextlib.contextmanager
@@ -129,38 +127,3 @@ def _busy(name: str) -> StorageError:
         f"another process has been drawing from the ledger {name} for {MAX_WAIT / 60:.0f} minutes; "
         "nothing was drawn here. Wait until it ends, then try again."
     )
-
-
-@contextlib.contextmanager
-def defer_interrupts() -> Iterator[None]:
-    """Defer interrupts until the body is done; deliver them then."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # interrupts reach the main thread alone
-        return
-    waiting: list[int] = []
-    handlers: dict[int, Any] = {}
-    try:
-        for number in _deferrable():
-            handlers[number] = signal.getsignal(number)
-            signal.signal(number, lambda n, _: waiting.append(n))
-        yield
-    finally:
-        _restore_handlers(list(handlers.items()), waiting)
-
-
-def _deferrable() -> list[int]:
-    """Return the signals to defer, without those that are handled outside of Python."""
-    numbers = [getattr(signal, name) for name in _DEFERRED if hasattr(signal, name)]
-    return [number for number in numbers if signal.getsignal(number) is not None]
-
-
-def _restore_handlers(handlers: list[tuple[int, Any]], waiting: list[int]) -> None:
-    """Restore signal handlers and deliver each deferred signal once, even if a handler raises."""
-    if handlers:
-        number, handler = handlers.pop()
-        try:
-            signal.signal(number, handler)
-            if number in waiting:
-                signal.raise_signal(number)
-        finally:
-            _restore_handlers(handlers, waiting)

@@ -1,0 +1,108 @@
+"""Interrupts wait until a step that must not stop halfway is done."""
+
+import signal
+import threading
+
+import pytest
+
+from hexveil.base import deferred_interrupts
+from hexveil.base.deferred_interrupts import defer_interrupts
+from hexveil.base.errors import StorageError
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture
+def heard(monkeypatch):
+    """Note signals that arrive; SIGINT's handler raises, as Python's does."""
+    seen = []
+
+    def noted(number, _):
+        seen.append(number)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, noted) for number in SIGNALS}
+    yield seen
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_every_interrupt_is_delivered_once_when_the_draw_is_stored(heard):
+    """Each kind that came arrives afterwards, also behind one whose handler raises."""
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    during = []
+
+    def draw():
+        with defer_interrupts():
+            for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):
+                signal.raise_signal(number)
+            during.extend(heard)
+
+    with pytest.raises(KeyboardInterrupt):
+        draw()
+    assert during == []
+    assert sorted(heard) == [signal.SIGINT, signal.SIGTERM]
+    assert {number: signal.getsignal(number) for number in SIGNALS} == handlers
+
+
+def test_an_error_of_the_draw_leaves_handlers_as_they_were(heard):
+    """The error comes out, and the interrupt that waited is delivered."""
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def draw():
+        with defer_interrupts():
+            signal.raise_signal(signal.SIGTERM)
+            raise StorageError("full")
+
+    with pytest.raises(StorageError, match="full"):
+        draw()
+    assert heard == [signal.SIGTERM]
+    assert {number: signal.getsignal(number) for number in SIGNALS} == handlers
+
+
+def test_an_interrupt_while_handlers_are_put_back_leaves_none_deferred(heard, monkeypatch):
+    """A second one at that moment is raised, and no signal is swallowed from then on."""
+    real, put_back = signal.signal, []
+
+    def put(number, handler):
+        made = real(number, handler)
+        if put_back:
+            put_back.append(number)
+            signal.raise_signal(number)
+        return made
+
+    monkeypatch.setattr(deferred_interrupts.signal, "signal", put)
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():
+        put_back.append("now")
+    monkeypatch.undo()
+    assert {number: signal.getsignal(number) for number in SIGNALS} == handlers
+    assert set(heard) == set(SIGNALS)
+
+
+def test_a_handler_from_outside_of_python_is_left_alone(monkeypatch):
+    """It cannot be put back, so that it is not replaced."""
+    real = signal.getsignal
+    monkeypatch.setattr(
+        deferred_interrupts.signal, "getsignal", lambda n: None if n == signal.SIGHUP else real(n)
+    )
+    before = real(signal.SIGHUP)
+    with defer_interrupts():
+        assert real(signal.SIGHUP) is before
+        assert real(signal.SIGTERM) is not signal.SIG_DFL
+    assert real(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_other_threads_draw_without_signals():
+    """Only the main thread may set handlers; others draw as they are."""
+    seen = []
+
+    def draw():
+        with defer_interrupts():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGTERM)]

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hexveil import Occupancy
 from hexveil.ledger.integrity import hash_chain
 from hexveil.ledger.unit_losses import Key, _hash_units
 from hexveil.model.cells import CellTable, Labels
-from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
 from hexveil.records.select import Select

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     )
     from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
     from hexveil.model.cells import Cells, Labels
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
     from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
@@ -97,7 +97,7 @@ _HOMES = {
     "PerUser": "hexveil.mechanisms.priors",
     "Uniform": "hexveil.mechanisms.priors",
     "UnknownRange": "hexveil.mechanisms.priors",
-    "Occupancy": "hexveil.model.occupancy",
+    "Occupancy": "hexveil.model.occupancy:LocalOccupancy",
     "Capacity": "hexveil.planning",
     "GridTooFineWarning": "hexveil.planning",
     "Plan": "hexveil.planning",
@@ -161,8 +161,9 @@ def __getattr__(name: str) -> object:
     """Load a public name from its home on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'hexveil' has no attribute {name!r}")
-    home = importlib.import_module(_HOMES[name])
-    found = home if name == "theory" else getattr(home, name)
+    home, _, own_name = _HOMES[name].partition(":")
+    module = importlib.import_module(home)
+    found = module if name == "theory" else getattr(module, own_name or name)
     globals()[name] = found
     return found
 

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hexveil import Occupancy
 from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging
@@ -18,7 +19,6 @@ from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (
     FixedQuantile,
     OptimizedQuantile,
 )
-from hexveil.model.occupancy import Occupancy
 from stage_laws import ExactLoss, Problem, selection_law
 
 CASES = [

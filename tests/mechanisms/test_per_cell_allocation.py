@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil import Occupancy
 from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.contract import (
     UNMETERED,
@@ -22,7 +23,6 @@ from hexveil.mechanisms.contract import (
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.model.occupancy import Occupancy
 
 SPAN = 1000
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil import Occupancy
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
 from hexveil.mechanisms.private_quantile import PrivateQuantile
@@ -25,7 +26,6 @@ from hexveil.mechanisms.single_cell.prior_based.huber_location import (
 )
 from hexveil.mechanisms.single_cell.private_range.range_sum import RangeSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans, UserSums
-from hexveil.model.occupancy import Occupancy
 from stage_laws import Problem, holds
 
 LEVY = hv.Levy(gamma=1, cap=4), (4, 3, 2), 3

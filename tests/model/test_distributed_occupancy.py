@@ -45,7 +45,7 @@ def test_its_fingerprint_says_who_reported_where_and_not_where_blocks_begin(occu
     assert spread_out(occupancy, one).fingerprint == spread_out(occupancy, other).fingerprint
     n = occupancy.n.copy()
     n[-1] += 1
-    more = Occupancy(occupancy.cell, occupancy.user, n, occupancy.n_cells, occupancy.n_users)
+    more = hv.Occupancy(occupancy.cell, occupancy.user, n, occupancy.n_cells, occupancy.n_users)
     assert spread_out(more, one).fingerprint != spread_out(occupancy, one).fingerprint
 
 
@@ -63,14 +63,28 @@ def test_blocks_are_runs_of_about_the_room(size, room):
 def test_pairs_themselves_are_not_there():
     """What needs them is refused in a sentence that says what to do instead; nothing else is."""
     apart = spread_out(hv.Occupancy.from_dense([[3, 1], [2, 2]]), 1)
-    for name in ("cell", "user", "n"):
-        with pytest.raises(InputError, match=r"all 4 pairs .* raise spark.hexveil.pairsOnDriver"):
-            getattr(apart, name)
-    with pytest.raises(InputError, match="all 4 pairs"):
-        apart.map_cells(max, pairs=(np.ones(4),))
-    with pytest.raises(AttributeError):
-        _ = apart.colour
+    with pytest.raises(InputError, match=r"all 4 pairs .* raise spark.hexveil.pairsOnDriver"):
+        apart.local()
+    for mapped in (apart.map_cells, apart.map_users):
+        with pytest.raises(InputError, match="all 4 pairs"):
+            mapped(max, pairs=(np.ones(4),))
+    assert not {"cell", "user", "n", "start"} & set(dir(apart))
     assert repr(apart) == "DistributedOccupancy(n_cells=2, n_users=2, n_pairs=4)"
+
+
+@pytest.mark.parametrize("wherever", [lambda o: o, lambda o: spread_out(o, 1)])
+def test_both_implementations_have_the_protocol(wherever):
+    """Local and distributed pairs answer all that the protocol names, alike."""
+    crowd = hv.Occupancy.from_dense([[3, 1], [2, 2]])
+    occupancy = wherever(crowd)
+    names = {name for name in vars(Occupancy) if not name.startswith("_")}
+    assert names <= set(dir(occupancy))
+    for name in names - {"is_local", "local", "fingerprint", "map_cells", "map_users"}:
+        figure, expected = (getattr(o, name) for o in (occupancy, crowd))
+        arguments = (2,) if callable(figure) else ()
+        if arguments:
+            figure, expected = figure(*arguments), expected(*arguments)
+        np.testing.assert_array_equal(figure, expected, err_msg=name)
 
 
 def test_a_figure_of_cells_is_asked_once():

@@ -13,9 +13,9 @@ from hypothesis import given
 
 import hexveil as hv
 from examples import examples
+from hexveil import Occupancy
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms import released_ranges
-from hexveil.model.occupancy import Occupancy
 from hexveil.planning.clipping_range import strategies, user_clusters
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan

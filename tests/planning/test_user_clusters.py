@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 
 from examples import examples
-from hexveil.model.occupancy import Occupancy
+from hexveil import Occupancy
 from hexveil.planning.clipping_range import user_clusters
 from hexveil.planning.clipping_range.user_clusters import (
     MAX_DIRECTIONS,

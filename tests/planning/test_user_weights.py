@@ -9,7 +9,7 @@ from hypothesis import example, given
 from scipy.optimize import minimize
 
 from examples import examples
-from hexveil.model.occupancy import Occupancy
+from hexveil import Occupancy
 from hexveil.planning.clipping_range import user_weights
 from hexveil.planning.clipping_range.user_weights import (
     UserMeanPrior,

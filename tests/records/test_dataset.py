@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
+from hexveil import Occupancy
 from hexveil.base.errors import HexveilError
 from hexveil.model.cells import CellTable, Labels
-from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records import Dataset, Sums
 

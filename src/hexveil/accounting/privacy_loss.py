@@ -37,11 +37,11 @@ from hexveil.base.rational import sum_upper_bounds
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
 
 
 def privacy_loss(
-    occupancy: Occupancy,
+    occupancy: LocalOccupancy,
     mean_scale: ArrayLike | None,
     variance_scale: ArrayLike | None,
     span: float,
@@ -78,7 +78,7 @@ def privacy_loss(
 
     Examples
     --------
-    >>> from hexveil.model.occupancy import Occupancy
+    >>> from hexveil import Occupancy
     >>> privacy_loss(Occupancy.from_dense([[2], [2]]), [1.0], None, 1.0).round(9).tolist()
     [0.5, 0.5]
     """
@@ -117,7 +117,7 @@ def _ratio(s: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64
 
 
 def _per_pair(
-    values: ArrayLike | None, default: NDArray[np.float64], occupancy: Occupancy
+    values: ArrayLike | None, default: NDArray[np.float64], occupancy: LocalOccupancy
 ) -> NDArray[np.float64]:
     if values is None:
         return default
@@ -131,7 +131,7 @@ def _per_pair(
 
 
 def _scale_per_pair(
-    scales: ArrayLike | None, occupancy: Occupancy, name: str
+    scales: ArrayLike | None, occupancy: LocalOccupancy, name: str
 ) -> NDArray[np.float64]:
     if scales is None:
         return np.full(occupancy.n_pairs, np.inf)

@@ -112,7 +112,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     return {
         "cells": support.cells,
         "users": support.users,
-        "records": int(plan.occupancy.n.sum()),
+        "records": plan.occupancy.n_records,
         "epsilon_requested": float(plan.requested_epsilon),
         "epsilon": float(plan.epsilon),
         "l0_epsilon": float(plan.l0_epsilon),

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
 
 GRAIN = 2**20
 """Votes of one user over all its cells, at most."""
@@ -60,7 +60,7 @@ class PairReading(Protocol):
 class UserMeans:
     """Mean of each pair in quanta, rounded up: no point lies between it and the exact mean."""
 
-    occupancy: Occupancy
+    occupancy: LocalOccupancy
 
     def blocks(self, sums: PrivateSums) -> Iterator[tuple[slice, Ints]]:
         """Yield the means. PRIVATE."""
@@ -72,7 +72,7 @@ class UserMeans:
 class UserResiduals:
     """Distance of each pair's mean from the user's mean over all cells, both rounded down."""
 
-    occupancy: Occupancy
+    occupancy: LocalOccupancy
 
     def blocks(self, sums: PrivateSums) -> Iterator[tuple[slice, Ints]]:
         """Yield the distances. PRIVATE."""
@@ -83,13 +83,13 @@ class UserResiduals:
             yield rows, np.abs(sums.total[:, rows] // self.occupancy.n[rows] - own)
 
 
-def blocks_of(occupancy: Occupancy) -> Iterator[slice]:
+def blocks_of(occupancy: LocalOccupancy) -> Iterator[slice]:
     """Yield blocks of pairs that stay in a processor's cache."""
     for start in range(0, occupancy.n_pairs, BLOCK_PAIRS):
         yield slice(start, start + BLOCK_PAIRS)
 
 
-def user_sums(sums: PrivateSums, occupancy: Occupancy) -> tuple[Ints, Ints]:
+def user_sums(sums: PrivateSums, occupancy: LocalOccupancy) -> tuple[Ints, Ints]:
     """Return each user's sum, shape (batch, n_users), and records over all cells. PRIVATE."""
     total = np.zeros((len(sums.total), occupancy.n_users), dtype=np.int64)
     for row, own in zip(total, sums.total, strict=True):
@@ -158,7 +158,7 @@ class MapQuantiles(DrawnRow):
 
 
 def range_quantiles(
-    occupancy: Occupancy,
+    occupancy: LocalOccupancy,
     lattice_steps: int,
     quantiles: tuple[Fraction, Fraction],
     epsilon: Fraction,
@@ -168,7 +168,7 @@ def range_quantiles(
 
     Parameters
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     lattice_steps : int
         Width of the records' bounds in quanta.
     quantiles : pair of Fraction
@@ -202,7 +202,7 @@ class RangeQuantiles(MapQuantiles):
 
 
 def residual_quantile(
-    occupancy: Occupancy,
+    occupancy: LocalOccupancy,
     width: int,
     quantile: Fraction,
     epsilon: Fraction,
@@ -215,7 +215,7 @@ def residual_quantile(
 
     Parameters
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     width : int
         Width of the range in quanta.
     quantile : Fraction
@@ -243,7 +243,7 @@ def _targets(votes: Ints, quantiles: tuple[Fraction, ...]) -> tuple[int, ...]:
     return tuple(int(total * quantile + Fraction(1, 2)) for quantile in quantiles)
 
 
-def _votes_of_users(occupancy: Occupancy, votes: Ints) -> Ints:
+def _votes_of_users(occupancy: LocalOccupancy, votes: Ints) -> Ints:
     moved = np.zeros(occupancy.n_users, dtype=np.int64)
     np.add.at(moved, occupancy.user, votes)
     return moved

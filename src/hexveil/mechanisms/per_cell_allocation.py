@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     )
     from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
 
 BISECTIONS = 16
 
@@ -58,7 +58,7 @@ class MapProblem:
 
     Attributes
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
         Records of each (cell, user) pair.
     lower, quantum : Fraction
         Lower bound of a value, and the resolution of sums, in value units.
@@ -66,7 +66,7 @@ class MapProblem:
         Width of the bounds in quanta.
     """
 
-    occupancy: Occupancy
+    occupancy: LocalOccupancy
     lower: Fraction
     quantum: Fraction
     span: int

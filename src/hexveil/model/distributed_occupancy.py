@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.model.occupancy import Occupancy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -87,69 +86,69 @@ class PartitionStore(Protocol):
         """Return the results of all blocks of a kind, in the order of their cells or users."""
 
 
-class DistributedOccupancy(Occupancy):
+@dataclass(frozen=True, eq=False, repr=False)
+class DistributedOccupancy:
     """Occupancy with distributed pairs: functions are mapped over them, pairs are never fetched.
 
-    Parameters
+    Attributes
     ----------
     store : PartitionStore
     n_cells, n_users, n_pairs : int
         Every cell and every user has at least one pair.
     """
 
-    def __init__(self, store: PartitionStore, n_cells: int, n_users: int, n_pairs: int) -> None:
-        for name, value in (
-            ("n_cells", n_cells),
-            ("n_users", n_users),
-            ("_n_pairs", n_pairs),
-            ("_store", store),
-        ):
-            object.__setattr__(self, name, value)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name in ("cell", "user", "n"):
-            self._refuse()
-        raise AttributeError(name)
-
-    def _refuse(self) -> NoReturn:
-        raise InputError(
-            f"this needs all {self.n_pairs:,} pairs of cells and users on one machine: use method "
-            '"joint", "per-cell" or "equal-split" without intervals, or, where the driver has '
-            "room, raise spark.hexveil.pairsOnDriver."
-        )
+    store: PartitionStore
+    n_cells: int
+    n_users: int
+    n_pairs: int
 
     def __repr__(self) -> str:
-        return super().__repr__().replace("Occupancy", "DistributedOccupancy", 1)
+        return (
+            f"DistributedOccupancy(n_cells={self.n_cells}, n_users={self.n_users}, "
+            f"n_pairs={self.n_pairs})"
+        )
 
     @property
     def is_local(self) -> bool:
         """Whether the pairs are in this process: never here."""
         return False
 
-    @property
-    def n_pairs(self) -> int:
-        """Number of (cell, user) pairs."""
-        return int(vars(self)["_n_pairs"])
+    def local(self) -> NoReturn:
+        """Refuse: nothing may depend on whether a driver happens to have room for all pairs."""
+        raise InputError(
+            f"this needs all {self.n_pairs:,} pairs of cells and users on one machine: use method "
+            '"joint", "per-cell" or "equal-split" without intervals, or, where the driver has '
+            "room, raise spark.hexveil.pairsOnDriver."
+        )
 
     def map_cells(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each cell: see `Occupancy.map_cells`."""
-        return self._mapped("cells", work, (cells, users, pairs))
+        return self._mapped("cells", work, cells, users, pairs)
 
     def map_users(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each user: see `Occupancy.map_users`."""
-        return self._mapped("users", work, (cells, users, pairs))
+        return self._mapped("users", work, cells, users, pairs)
 
     def _mapped(
-        self, whole: WholeGroup, work: Callable[..., Any], arrays: tuple[Arrays, Arrays, Arrays]
+        self,
+        whole: WholeGroup,
+        work: Callable[..., Any],
+        cells: Arrays,
+        users: Arrays,
+        pairs: Arrays,
     ) -> Any:  # noqa: ANN401  what the work returns
-        cells, users, pairs = arrays
-        if pairs:
-            self._refuse()
-        return concatenate_columns(vars(self)["_store"].map(whole, work, cells, users))
+        if pairs:  # an array per pair fills a driver as the pairs themselves would
+            self.local()
+        return concatenate_columns(self.store.map(whole, work, cells, users))
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return int(self.records_per_cell.sum())
 
     @cached_property
     def users_per_cell(self) -> NDArray[np.int64]:

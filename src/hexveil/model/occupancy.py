@@ -80,12 +80,96 @@ class CellSlice:
     start: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Occupancy(ReadOnlyArrays):
-    """Counts of records per (cell, user) pair, sorted by cell, then user.
+class Occupancy(Protocol):
+    """Counts of records per (cell, user) pair, wherever the pairs are. Public.
 
-    What is computed from pairs is asked through `map_cells` and `map_users`, so that the pairs need
-    not be here (`hexveil.model.distributed_occupancy.DistributedOccupancy`).
+    Planning asks for figures per cell and per user, and maps functions over the pairs, so that
+    these may be in memory (`LocalOccupancy`, by the public name `hexveil.Occupancy`) or spread over
+    machines (`hexveil.model.distributed_occupancy.DistributedOccupancy`).
+    """
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells; each has at least one pair."""
+
+    @property
+    def n_users(self) -> int:
+        """Number of users; each has at least one pair."""
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of (cell, user) pairs."""
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the pairs are in this process: see `local`."""
+
+    @property
+    def users_per_cell(self) -> NDArray[np.int64]:
+        """Users in each cell (L); shape (n_cells,)."""
+
+    @property
+    def records_per_cell(self) -> NDArray[np.int64]:
+        """Records in each cell (N); shape (n_cells,)."""
+
+    @property
+    def largest_count(self) -> NDArray[np.int64]:
+        """Largest count of a user in each cell; shape (n_cells,)."""
+
+    @property
+    def cells_per_user(self) -> NDArray[np.int64]:
+        """Cells in which each user reported; shape (n_users,)."""
+
+    @property
+    def records_per_user(self) -> NDArray[np.int64]:
+        """Records of each user; shape (n_users,)."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the pairs: public, and the same wherever the same records were counted."""
+
+    def local(self) -> LocalOccupancy:
+        """Return the pairs in this process.
+
+        Raises
+        ------
+        InputError
+            If they are spread over machines.
+        """
+
+    def map_cells(
+        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function to the pairs of each cell.
+
+        Parameters
+        ----------
+        work : callable
+            From `Pairs` and the arrays, in this order, to an array with an entry per cell, or a
+            tuple of them. A function of a module, whose answer for a cell depends on that cell's
+            pairs alone.
+        cells, users : sequence of ndarray
+            Arrays with an entry per cell, and per user.
+        pairs : sequence of ndarray
+            Arrays with an entry per pair, of a caller that holds the pairs in memory.
+        """
+
+    def map_users(
+        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function to the pairs of each user; see `map_cells`."""
+
+    def kth_largest(self, k: int) -> NDArray[np.int64]:
+        """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalOccupancy(ReadOnlyArrays):
+    """Counts of records per (cell, user) pair, sorted by cell, then user.
 
     Attributes
     ----------
@@ -134,7 +218,7 @@ class Occupancy(ReadOnlyArrays):
         return True
 
     @classmethod
-    def from_dense(cls, counts: ArrayLike) -> Occupancy:
+    def from_dense(cls, counts: ArrayLike) -> LocalOccupancy:
         """Build from a table of counts, users down and cells across, 0 where a user never was.
 
         Examples
@@ -151,7 +235,7 @@ class Occupancy(ReadOnlyArrays):
         return cls(cell, user, dense.T[cell, user], dense.shape[1], dense.shape[0])
 
     @classmethod
-    def from_coo(cls, cell: ArrayLike, user: ArrayLike, n: ArrayLike) -> Occupancy:
+    def from_coo(cls, cell: ArrayLike, user: ArrayLike, n: ArrayLike) -> LocalOccupancy:
         """Build from three equally long arrays in any order; equal pairs are added up."""
         cells, users, counts = (
             _integers(a, name) for a, name in ((cell, "cell"), (user, "user"), (n, "n"))
@@ -174,20 +258,14 @@ class Occupancy(ReadOnlyArrays):
         """Number of (cell, user) pairs."""
         return int(self.cell.size)
 
+    def local(self) -> LocalOccupancy:
+        """Return the pairs themselves."""
+        return self
+
     def map_cells(
         self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = (), pairs: Arrays = ()
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell.
-
-        Parameters
-        ----------
-        work : callable
-            From `Pairs` and the arrays, in this order, to an array with an entry per cell, or a
-            tuple of them. A function of a module, whose answer for a cell depends on that cell's
-            pairs alone.
-        cells, users, pairs : sequence of ndarray
-            Arrays with an entry per cell, per user, and per pair.
-        """
+        """Apply a function to the pairs of each cell: see `Occupancy.map_cells`."""
         if self.n_pairs <= BLOCK_PAIRS:
             return work(self, *cells, *users, *pairs)
         return _joined(

@@ -12,7 +12,6 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_fraction, to_positive_fraction
 from hexveil.mechanisms import OptimalClipping, ThresholdMechanism
-from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
 from hexveil.planning.feasibility.advice import GridTooFineWarning, advice
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Occupancy
 
 
 @runtime_checkable
@@ -123,6 +124,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
 
     Examples
     --------
+    >>> from hexveil import Occupancy
+    >>> from hexveil import Occupancy
     >>> crowd = Occupancy.from_dense([[1]] * 100)
     >>> made = plan(crowd, bounds=(0, 10), epsilon=2)
     >>> made.expected_error
@@ -130,8 +133,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     >>> float(plan(crowd, bounds=(0, 10), target_error="0.5%").epsilon)
     2.0...
     """
-    facts = _facts(source)
-    occupancy = source if isinstance(source, Occupancy) else _known(facts).occupancy
+    occupancy, facts = _public_side(source)
     if not occupancy.n_cells:
         raise InputError("there is no cell to plan.")
     lower, upper = _bounds(bounds, facts, occupancy)
@@ -278,20 +280,19 @@ def _numbers(occupancy: Occupancy) -> tuple[str, ...]:
     return tuple(str(i) for i in range(occupancy.n_cells))
 
 
-def _facts(source: object) -> PublicMetadata | None:
-    if isinstance(source, Occupancy):
-        return None
+def _public_side(
+    source: Occupancy | PublicMetadata | HasPublicMetadata,
+) -> tuple[Occupancy, PublicMetadata | None]:
+    """Return the occupancy of a source, and its public metadata if it has more to tell."""
     if isinstance(source, PublicMetadata):
-        return source
+        return source.occupancy, source
     if isinstance(source, HasPublicMetadata):
-        return source.public
-    raise InputError(f"a plan is made for a data set or an occupancy, got {type(source).__name__}.")
-
-
-def _known(facts: PublicMetadata | None) -> PublicMetadata:
-    if facts is None:
-        raise InputError("public facts are missing.")
-    return facts
+        return source.public.occupancy, source.public
+    if not hasattr(source, "map_cells"):
+        raise InputError(
+            f"a plan is made for a data set or an occupancy, got {type(source).__name__}."
+        )
+    return source, None
 
 
 def _bounds(

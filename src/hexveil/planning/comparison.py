@@ -124,7 +124,7 @@ def _line(plan: Plan, method: Method, objective: Objective) -> ComparisonRow:
 
 def shrunk(plan: Plan) -> int:
     """Return how many users are not kept whole in some cell."""
-    occupancy = plan.occupancy
+    occupancy = plan.occupancy.local()
     is_unclipped = np.ones(occupancy.n_pairs, dtype=bool)
     for name, capped in (
         ("mean", plan.mean_contributions),

@@ -86,7 +86,7 @@ def caps_and_quanta(
 def contributions(problem: PlanningProblem, allocation: PlanAllocation, statistic: str) -> Floats:
     """Return the records of each pair that count for a statistic."""
     capped = pair_losses.contributed_records(
-        problem.occupancy,
+        problem.occupancy.local(),
         *caps_and_quanta(problem, allocation, statistic),
         allocation.contribution_factor,
     )
@@ -125,7 +125,7 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
         return ErrorModel("mean", span, noise, clipped_share(problem, allocation, "mean"), constant)
     if allocation.two_stage is not None:
         return strategies.two_stage_error_model(
-            occupancy, span, clipping_range, noise, allocation.two_stage
+            occupancy.local(), span, clipping_range, noise, allocation.two_stage
         )
     return WeightedMeanErrorModel(
         "mean",
@@ -133,8 +133,8 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
         noise,
         np.zeros_like(noise),
         constant,
-        max_bias=clipping_range.max_bias(occupancy),
-        expected_bias=clipping_range.expected_bias(occupancy),
+        max_bias=clipping_range.max_bias(occupancy.local()),
+        expected_bias=clipping_range.expected_bias(occupancy.local()),
     )
 
 
@@ -144,7 +144,7 @@ def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) 
         share = clipped_share(problem, allocation, "variance")
         return ErrorModel("variance", span**2, noise, share, constant_error("variance", occupancy))
     noises = mean_noise(problem, allocation), noise
-    return variance_error_model(allocation.clipping_range, occupancy, span, noises)
+    return variance_error_model(allocation.clipping_range, occupancy.local(), span, noises)
 
 
 def objective_errors(request: Request, span: Floats, models: dict[str, ErrorModel]) -> Floats:
@@ -201,7 +201,7 @@ def loss_parameters(
 
 def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Floats:
     """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
-    occupancy = problem.occupancy
+    occupancy = problem.occupancy.local()
     if allocation.clipping_range is not None:
         # The mean is needed for the variance as well, and its loss adds to the variance's.
         noises = [mean_noise(problem, allocation)]
@@ -223,9 +223,9 @@ def losses_per_user(
         return np.asarray(occupancy.map_users(pair_losses.user_losses, *parameters))
     # Each term was made by a few correctly rounded operations: eight ulps cover them.
     terms = losses_per_pair(problem, allocation) * (1.0 + 2.0**-49)
-    losses = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
+    losses = sum_upper_bounds(occupancy.local().user, terms, occupancy.n_users)
     if allocation.two_stage is not None:
-        by_clusters, by_cells = allocation.two_stage.losses(occupancy)
+        by_clusters, by_cells = allocation.two_stage.losses(occupancy.local())
         losses = np.maximum(losses, np.nextafter(by_clusters + by_cells, np.inf))
     return np.asarray(np.nextafter(losses + round_up(_shared_epsilon(allocation)), np.inf))
 
@@ -249,11 +249,12 @@ def l0_epsilon(
         per_user = occupancy.map_users(pair_losses.composed_losses, (largest, *cells), users, pairs)
         return Fraction(float(per_user.max(initial=0.0)))
     terms = losses_per_pair(problem, allocation)
-    largest = np.maximum.reduceat(terms, occupancy.start[:-1])[occupancy.cell]
+    local = occupancy.local()
+    largest = np.maximum.reduceat(terms, local.start[:-1])[local.cell]
     composed = np.where(terms > 0, largest, 0.0)
-    per_user = sum_upper_bounds(occupancy.user, composed, occupancy.n_users)
+    per_user = sum_upper_bounds(local.user, composed, occupancy.n_users)
     if allocation.two_stage is not None:
-        per_user = np.maximum(per_user, allocation.two_stage.composed_losses(occupancy))
+        per_user = np.maximum(per_user, allocation.two_stage.composed_losses(local))
     claimed = float(per_user.max(initial=0.0))
     return Fraction(math.nextafter(claimed + round_up(_shared_epsilon(allocation)), math.inf))
 

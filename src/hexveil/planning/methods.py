@@ -77,9 +77,9 @@ def allocate(
     """
     allocators = request.noised == ("variance",) and has_single_record(occupancy).all()
     if request.clipping_range == "private" and not allocators:
-        return range_allocations.allocate_with_range(occupancy, request)
+        return range_allocations.allocate_with_range(occupancy.local(), request)
     if request.clipping_range == "two-stage":
-        return range_allocations.allocate_two_stage(occupancy, request)
+        return range_allocations.allocate_two_stage(occupancy.local(), request)
     if request.clipping_range == "auto":
         return _better(occupancy, span, request, facts)
     if request.epsilon is None and request.method != "joint":
@@ -116,9 +116,10 @@ def _better(
     if not occupancy.is_local:  # weights of pairs need the pairs at hand
         return candidates[0]
     if private_range.range_is_affordable(occupancy.n_users, requested):
-        candidates.append(range_allocations.allocate_with_range(occupancy, request))
-        if range_allocations.supports_two_stages(occupancy, request):
-            candidates.append(range_allocations.allocate_two_stage(occupancy, request))
+        local = occupancy.local()
+        candidates.append(range_allocations.allocate_with_range(local, request))
+        if range_allocations.supports_two_stages(local, request):
+            candidates.append(range_allocations.allocate_two_stage(local, request))
 
     def error(rows: PlanAllocation) -> float:
         return float(_objective_errors(PlanningProblem(occupancy, span, request), rows).mean())
@@ -400,7 +401,9 @@ def _clip_user(occupancy: Occupancy, span: Floats, request: Request) -> PlanAllo
         )
         if targets == (math.inf, math.inf):  # only variances of one record
             return allocate_independently(occupancy, span, request, cell_loss)
-        suppression = clip_user(occupancy, float(span[0]), cell_loss, error=error, targets=targets)
+        suppression = clip_user(
+            occupancy.local(), float(span[0]), cell_loss, error=error, targets=targets
+        )
         rows = allocate_independently(occupancy, span, request, cell_loss, suppression.kept_pairs)
         losses = max_user_loss(PlanningProblem(occupancy, span, request), rows)
         cell_loss = cell_loss * request.epsilon / losses
@@ -412,7 +415,7 @@ def _initial(
     occupancy: Occupancy, span: float, request: Request, cell_loss: Fraction
 ) -> tuple[float, float]:
     """Return CLIP-USER's targets: the largest first error of each statistic that is wanted."""
-    start = clip_user(occupancy, span, cell_loss, error="separate", targets=None).bound
+    start = clip_user(occupancy.local(), span, cell_loss, error="separate", targets=None).bound
     assert isinstance(start, tuple)  # noqa: S101
     names = request.noised
     return (

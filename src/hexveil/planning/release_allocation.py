@@ -229,14 +229,15 @@ class _PlannedErrors:
 def _weighted(
     plan: Plan, scale: ValueLattice, interval: PrivateClippingRange
 ) -> WeightedAllocation:
-    mean = WeightedMean(plan.occupancy, interval.weight, plan.mean_noise)
+    occupancy = plan.occupancy.local()
+    mean = WeightedMean(occupancy, interval.weight, plan.mean_noise)
     mean.check()
     variances: tuple[WeightedVariance, ...] = ()
     if "variance" in plan.error_models:
         radius = interval.radius or 1
         variances = (WeightedVariance(mean, plan.allocation.variance_noise, Fraction(radius)),)
     return WeightedAllocation(
-        range_quantiles(plan.occupancy, scale.span_quanta, interval.quantiles, interval.epsilon),
+        range_quantiles(occupancy, scale.span_quanta, interval.quantiles, interval.epsilon),
         interval.widening,
         mean,
         variances,
@@ -255,9 +256,8 @@ def _check_range(plan: Plan, scale: ValueLattice) -> None:
             "a private clipping range is found within the bounds that the records were read with; "
             "leave bounds out of the plan."
         )
-    occupancy = plan.occupancy
-    records = np.bincount(occupancy.user, weights=occupancy.n)
-    if private_range.WEIGHT_RESOLUTION * records.max() >= ROOM:
+    records = plan.occupancy.records_per_user
+    if private_range.WEIGHT_RESOLUTION * int(records.max()) >= ROOM:
         raise InputError(
             "so many records of one user do not fit whole numbers of 64 bits with their weight; "
             'ask for clipping_range "bounds".'
@@ -275,7 +275,7 @@ def _with_range(plan: Plan, lattice_steps: int, ends: tuple[int, int]) -> Plan:
 def _two_stage(
     plan: Plan, scale: ValueLattice, interval: PrivateClippingRange, steps: TwoStagePlan
 ) -> TwoStageAllocation:
-    occupancy = plan.occupancy
+    occupancy = plan.occupancy.local()
     share = steps.clusters(occupancy).share
     mean = WeightedMean(occupancy, interval.weight, plan.mean_noise)
     residuals = WeightedMean(occupancy, steps.weight, steps.noise)
@@ -307,7 +307,7 @@ def select_release_strategy(
     first = widened(released, lattice_steps, steps.widening)
     found = StageOutputs("single_stage", first, 1, residual_quantile, lattice_steps)
     return strategies.select_strategy(
-        plan.occupancy, direct, plan.mean_noise, steps, released_widths(direct, found)
+        plan.occupancy.local(), direct, plan.mean_noise, steps, released_widths(direct, found)
     )
 
 

@@ -86,7 +86,9 @@ def _two_stage_steps(
     if found.strategy == "cell_residuals":
         means, last = (_step(*one, spent) for one in _coarse(rest))
         return [first, inside, means, last | narrow]
-    in_classes, in_cells = (Fraction(float(one.max())) for one in steps.losses(plan.occupancy))
+    in_classes, in_cells = (
+        Fraction(float(one.max())) for one in steps.losses(plan.occupancy.local())
+    )
     assert found.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has it
     low, high = _in_units(plan, found.user_mean_range, found.span_quanta)
     many = {"n_clusters": int(steps.cluster_noise.size), "lower": low, "upper": high}

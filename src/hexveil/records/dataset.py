@@ -79,7 +79,7 @@ class Sums:
 
     def check(self, facts: PublicMetadata) -> None:
         """Raise HexveilError unless these are feasible sums of this occupancy."""
-        n = facts.occupancy.n
+        n = facts.occupancy.local().n
         if self.total.shape != n.shape or self.total.dtype != np.int64:
             raise HexveilError("sums and occupancy do not belong together.")
         check_sums(n, self.total, self.total_sq, facts.lattice)

@@ -68,7 +68,7 @@ class DistributedSums(Sums):
         """Map a function over the pairs and their sums, cell by cell: see `Dataset.map_cells`."""
         cells, users, pairs = arrays
         if pairs:
-            _ = occupancy.cell  # refuses, and says what to do
+            occupancy.local()  # refuses, and says what to do
         return concatenate_columns(vars(self)["_store"].map_sums(work, cells, users))
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class DistributedSums(Sums):
 
     def check(self, facts: PublicMetadata) -> None:
         """Raise HexveilError unless the occupancy is distributed too."""
-        if "_store" not in vars(facts.occupancy):
+        if facts.occupancy.is_local:
             raise HexveilError("sums and occupancy do not belong together.")
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
-from hexveil.model.occupancy import Occupancy
+from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.public_metadata import PublicMetadata, Unit, ValueLattice
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.decimals import decimal_format
@@ -171,7 +171,7 @@ def _refuse_single_records(rows: SumRows, rules: Rules) -> None:
 
 def _grouped(
     rows: SumRows, rules: Rules
-) -> tuple[Occupancy, Sums, Units, CellTable, dict[str, int]]:
+) -> tuple[LocalOccupancy, Sums, Units, CellTable, dict[str, int]]:
     """Return the selected pairs with their feasible sums, units, cells, and public counts.
 
     Rows are clamped before they are added, in whole numbers: sums of possible sums are possible,
@@ -191,7 +191,7 @@ def _grouped(
     numbers = (np.cumsum(used) - 1)[cell[selected]]
     users, user = np.unique(rows.user[order][starts][selected], return_inverse=True)
     n_used = int(used.sum())
-    occupancy = Occupancy(numbers, user, sum_rows(rows.n), n_used, users.size)
+    occupancy = LocalOccupancy(numbers, user, sum_rows(rows.n), n_used, users.size)
     total, squares = _nearest(rows, rules.scale, int(n.max()))
     table = rows.cells_at(order[np.flatnonzero(new_cell)][used])
     counts = {

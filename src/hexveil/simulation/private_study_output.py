@@ -87,8 +87,9 @@ def own_cell(data: Dataset, cell: str | int) -> OwnCell:
     facts = data.public
     names = facts.cells.names()
     number = cell_number(names, cell)
-    of_cell = facts.occupancy.cell == number
-    counts = facts.occupancy.n[of_cell]
+    occupancy = facts.occupancy.local()
+    of_cell = occupancy.cell == number
+    counts = occupancy.n[of_cell]
     scale = facts.lattice
     # In [0, 1] before it is stretched, so that rounding cannot leave the bounds.
     share = data.sums.total[of_cell] / (counts * float(scale.span_quanta))

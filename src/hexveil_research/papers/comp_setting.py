@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hexveil.model.occupancy import Occupancy
+from hexveil import Occupancy
 
 SPAN = 65.0
 """U, the width of the bounds, in km/h (COMP section VI-A.1)."""

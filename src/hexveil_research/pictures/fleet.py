@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from hexveil.model.occupancy import Occupancy
+from hexveil import Occupancy
 from hexveil.planning import Plan, plan
 
 BUSES, CELLS = 120, 12

@@ -67,7 +67,7 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     """Counts, cells, ids, rules, whole numbers of both statistics, and a release of them."""
     apart, whole = elsewhere.occupancy, here.occupancy
     assert type(apart).__name__ == "DistributedOccupancy"
-    for name in ("users_per_cell", "records_per_cell", "largest", "cells_per_user"):
+    for name in ("users_per_cell", "records_per_cell", "largest_count", "cells_per_user"):
         np.testing.assert_array_equal(getattr(apart, name), getattr(whole, name), name)
     np.testing.assert_array_equal(apart.records_per_user, whole.records_per_user)
     assert elsewhere.public.cells.names() == here.public.cells.names()

@@ -40,7 +40,7 @@ from hexveil.base.rational import Number, to_positive_fraction
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -102,7 +102,7 @@ class Suppression:
 
 
 def clip_user(
-    occupancy: Occupancy,
+    occupancy: LocalOccupancy,
     span: float,
     epsilon: Number,
     *,
@@ -148,7 +148,7 @@ def clip_user(
 
     Examples
     --------
-    >>> from hexveil.model.occupancy import Occupancy
+    >>> from hexveil import Occupancy
     >>> roads = Occupancy.from_dense([[1, 1], [9, 0], [9, 0], [0, 9], [0, 9]])
     >>> done = clip_user(roads, 1.0, 1, bound=3)
     >>> done.kept.tolist(), done.degradation
@@ -185,7 +185,7 @@ def _check_words(error: str, unfinished_stage: str) -> None:
             raise InputError(f'{name} must be "{choices[0]}" or "{choices[1]}", got {word!r}.')
 
 
-def _totals(occupancy: Occupancy, kept: Ints | None = None) -> tuple[Ints, Ints, Ints]:
+def _totals(occupancy: LocalOccupancy, kept: Ints | None = None) -> tuple[Ints, Ints, Ints]:
     """Return n, the largest Γ and N of each cell; by default all is kept."""
     remaining = occupancy.n if kept is None else kept
     begin = occupancy.start[:-1]

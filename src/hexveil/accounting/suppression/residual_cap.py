@@ -31,7 +31,7 @@ from hexveil.base.rational import Number, to_positive_fraction
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ class CellCaps:
 
 
 def cap_after_suppression(
-    occupancy: Occupancy, kept: ArrayLike, span: float, epsilon: Number
+    occupancy: LocalOccupancy, kept: ArrayLike, span: float, epsilon: Number
 ) -> CellCaps:
     """Cap of each cell that minimises COMP's sum of errors after CLIP-USER.
 
@@ -93,7 +93,7 @@ def cap_after_suppression(
 
     Examples
     --------
-    >>> from hexveil.model.occupancy import Occupancy
+    >>> from hexveil import Occupancy
     >>> whole = Occupancy.from_dense([[90], [10], [10], [10], [10]])
     >>> cap_after_suppression(whole, whole.n, 1.0, "0.1").caps.tolist()
     [10]
@@ -115,7 +115,7 @@ def cap_after_suppression(
     return CellCaps(caps, np.minimum(remaining, caps[occupancy.cell]), *errors)
 
 
-def _checked(occupancy: Occupancy, kept: ArrayLike) -> Ints:
+def _checked(occupancy: LocalOccupancy, kept: ArrayLike) -> Ints:
     """Return Γ; raise InputError unless 0 <= Γ <= m, and some of it in each cell."""
     remaining = np.asarray(kept)
     if remaining.shape != occupancy.n.shape or remaining.dtype.kind not in "iu":

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.suppression.suppression_state import CellError
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
 
     Ints = NDArray[np.int64]
     Candidate = tuple[int, int, int]  # cell, count, pair
@@ -186,7 +186,9 @@ class Wide:
 class SuppressionRun:
     """One execution: remaining records per user, and the suppressed pairs in order."""
 
-    def __init__(self, occupancy: Occupancy, measure: CellError, limit: float, exempt: int) -> None:
+    def __init__(
+        self, occupancy: LocalOccupancy, measure: CellError, limit: float, exempt: int
+    ) -> None:
         self._occupancy, self._cells = occupancy, RemainingCounts(occupancy)
         by_user = np.argsort(occupancy.user, kind="stable")
         self._pair = by_user[occupancy.cell[by_user] != exempt]

@@ -20,7 +20,7 @@ from hexveil.accounting.sensitivity import variance_share
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -132,7 +132,7 @@ class RemainingCounts:
     all suppressions together cost no more than the pairs there are.
     """
 
-    def __init__(self, occupancy: Occupancy) -> None:
+    def __init__(self, occupancy: LocalOccupancy) -> None:
         order = np.lexsort((-occupancy.n, occupancy.cell))
         place = np.empty(order.size, dtype=np.int64)
         place[order] = np.arange(order.size)

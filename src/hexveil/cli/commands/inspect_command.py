@@ -96,7 +96,7 @@ def facts_json(facts: PublicMetadata) -> dict[str, object]:
         "unit": facts.privacy_unit,
         "users": occupancy.n_users,
         "cells": occupancy.n_cells,
-        "records": int(occupancy.n.sum()),
+        "records": occupancy.n_records,
         "rules": dict(facts.rules),
     }
 
@@ -112,7 +112,7 @@ def fact_lines(facts: PublicMetadata) -> list[str]:
         *formatting.wrapped(
             "Value", f"{facts.value}{unit}, clamped to {low} and {high}; never shown."
         ),
-        *formatting.wrapped("Records", f"{int(occupancy.n.sum()):,} in the cells below."),
+        *formatting.wrapped("Records", f"{occupancy.n_records:,} in the cells below."),
         *formatting.wrapped(
             "Protected", f"{occupancy.n_users:,} {facts.privacy_unit}s, each as one privacy unit."
         ),

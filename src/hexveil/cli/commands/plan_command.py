@@ -163,7 +163,7 @@ def file_lines(run: Run, files: Files) -> list[str]:
 
 def price_lines(plan: Plan, facts: PublicMetadata) -> list[str]:
     """Return lines about the cells, the privacy unit and the price."""
-    records = int(plan.occupancy.n.sum())
+    records = plan.occupancy.n_records
     cells = formatting.wrapped(
         "Cells",
         f"{plan.support.cells:,}: {formatting.grid_words(facts.cells.grid)}; "
@@ -303,7 +303,7 @@ def _stages_text(plan: Plan) -> str:
     stages = plan.allocation.two_stage
     if stages is None:
         return ""
-    in_classes, in_cells = (float(losses.max()) for losses in stages.losses(plan.occupancy))
+    in_classes, in_cells = (float(losses.max()) for losses in stages.losses(plan.occupancy.local()))
     size = stages.cluster_noise.size
     classes = f"averages of {size} user clusters" if size > 1 else "the average of all users"
     return (

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
 
 
 def contributions(total: Ints, n: Ints, weight: Ints, ends: tuple[int, int]) -> Ints:
@@ -97,14 +97,14 @@ class WeightedMean(ReadOnlyArrays):
 
     Attributes
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     weight : ndarray of int64, shape (n_pairs,)
         W of each pair.
     noise : ndarray of float, shape (n_cells,)
         Laplace scale of each cell's mean for a range of width 1.
     """
 
-    occupancy: Occupancy
+    occupancy: LocalOccupancy
     weight: Ints
     noise: Floats
 

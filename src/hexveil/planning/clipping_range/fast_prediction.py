@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
     from hexveil.planning.optimizers.user_factors import ClippingProblem
     from hexveil.planning.request import Request
 
@@ -146,7 +146,7 @@ def predict_without_range(
 
 
 def predict_with_range(
-    occupancy: Occupancy, span: float, epsilon: Fraction, share: Fraction | None
+    occupancy: LocalOccupancy, span: float, epsilon: Fraction, share: Fraction | None
 ) -> ErrorPrediction:
     """Predict the plan under a private range."""
     candidates = candidates_for(occupancy.n_users, epsilon, share)
@@ -159,7 +159,10 @@ def predict_with_range(
 
 
 def select_candidate(
-    occupancy: Occupancy, tried: Sequence[RangeCandidate], epsilon: Fraction, share: Fraction | None
+    occupancy: LocalOccupancy,
+    tried: Sequence[RangeCandidate],
+    epsilon: Fraction,
+    share: Fraction | None,
 ) -> tuple[RangeCandidate, Floats]:
     """Return the candidate of least predicted error, all judged by the weights of the last one.
 
@@ -187,7 +190,7 @@ class _Weighed:
     @classmethod
     def of(
         cls,
-        occupancy: Occupancy,
+        occupancy: LocalOccupancy,
         one: RangeCandidate,
         epsilon: Fraction,
         share: Fraction | None,

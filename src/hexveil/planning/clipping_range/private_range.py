@@ -36,7 +36,7 @@ from hexveil.planning.clipping_range.user_weights import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -126,19 +126,19 @@ class PrivateClippingRange(ReadOnlyArrays):
         _, whole, reached = centre_and_radius(self.ends, self.span_quanta, radius)
         return whole / self.span_quanta, reached / self.span_quanta
 
-    def totals(self, occupancy: Occupancy) -> Ints:
+    def totals(self, occupancy: LocalOccupancy) -> Ints:
         """Return the sum of weights of each cell."""
         return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
 
-    def shares(self, occupancy: Occupancy) -> Floats:
+    def shares(self, occupancy: LocalOccupancy) -> Floats:
         """Return each pair's part of its cell's number."""
         return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
 
-    def max_bias(self, occupancy: Occupancy) -> Floats:
+    def max_bias(self, occupancy: LocalOccupancy) -> Floats:
         """Return the most that weights make each cell off by, for an interval of width 1."""
         return max_bias(occupancy, self.shares(occupancy))
 
-    def expected_bias(self, occupancy: Occupancy) -> Floats:
+    def expected_bias(self, occupancy: LocalOccupancy) -> Floats:
         """Return the expected bias of each cell under the prior, for a range of width 1."""
         prior = user_mean_prior(half_width_sd(self.quantiles[0], self.widening))
         weights = expected_bias(occupancy, self.shares(occupancy), prior)
@@ -214,7 +214,7 @@ def check_share(share: Fraction) -> Fraction:
 
 
 def range_candidates(
-    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None, part: float = 1.0
+    occupancy: LocalOccupancy, epsilon: Fraction, share: Fraction | None, part: float = 1.0
 ) -> list[tuple[PrivateClippingRange, Floats]]:
     """Return the intervals to choose from, each with the noise of the cells for a width of 1.
 
@@ -239,7 +239,7 @@ def _worth_trying(quantiles: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
 
 
 def build_range_plan(
-    occupancy: Occupancy,
+    occupancy: LocalOccupancy,
     epsilon: Fraction,
     share: Fraction | None,
     ends: tuple[Fraction, Fraction],
@@ -251,7 +251,7 @@ def build_range_plan(
 
     Parameters
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     epsilon : Fraction
         The most that a user may lose, in all.
     share : Fraction or None

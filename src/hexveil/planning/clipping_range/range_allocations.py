@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
 
 
-def allocate_with_range(occupancy: Occupancy, request: Request) -> PlanAllocation:
+def allocate_with_range(occupancy: LocalOccupancy, request: Request) -> PlanAllocation:
     """Return weights and noise under one interval, for means, or for variances too."""
     if "variance" in request.noised:
         candidate = variance_range.plan_variance_range(occupancy, request)
@@ -42,7 +42,7 @@ def allocate_with_range(occupancy: Occupancy, request: Request) -> PlanAllocatio
     return _fitted(occupancy, request, interval, (noise, np.zeros_like(noise)))
 
 
-def allocate_two_stage(occupancy: Occupancy, request: Request) -> PlanAllocation:
+def allocate_two_stage(occupancy: LocalOccupancy, request: Request) -> PlanAllocation:
     """Return the same, with two-stage strategies that cost as much."""
     requested = _asked(request)
     interval, noise, more = two_stage.plan_two_stage(occupancy, requested, request.range_share)
@@ -67,7 +67,7 @@ def adapted_to_grid(occupancy: Occupancy, request: Request) -> Request:
 
 
 def _fitted(
-    occupancy: Occupancy,
+    occupancy: LocalOccupancy,
     request: Request,
     interval: PrivateClippingRange,
     noise: tuple[Floats, Floats],

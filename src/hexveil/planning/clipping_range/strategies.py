@@ -40,7 +40,7 @@ from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
     from hexveil.planning.clipping_range.user_clusters import UserClusters
@@ -64,13 +64,13 @@ LN40 = math.log(40.0)
 
 
 def predict_user_residual_error(
-    occupancy: Occupancy, steps: TwoStagePlan, width: float, half: float
+    occupancy: LocalOccupancy, steps: TwoStagePlan, width: float, half: float
 ) -> tuple[Floats, Floats]:
     """Return noise and likely bias of each cell under `user_residuals`; as parts of the span.
 
     Parameters
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     steps : TwoStagePlan
     width : float
         Of the interval at a reach of 1.28 deviations; users' own means need less
@@ -87,7 +87,11 @@ def predict_user_residual_error(
 
 
 def predict_cell_residual_error(
-    occupancy: Occupancy, interval: PrivateClippingRange, noise: Floats, width: float, half: float
+    occupancy: LocalOccupancy,
+    interval: PrivateClippingRange,
+    noise: Floats,
+    width: float,
+    half: float,
 ) -> tuple[Floats, Floats]:
     """Return noise and likely bias of each cell under `cell_residuals`, clipping undone.
 
@@ -110,7 +114,7 @@ def predict_cell_residual_error(
 
 
 def select_strategy(
-    occupancy: Occupancy,
+    occupancy: LocalOccupancy,
     interval: PrivateClippingRange,
     noise: Floats,
     steps: TwoStagePlan,
@@ -120,7 +124,7 @@ def select_strategy(
 
     Parameters
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     interval : PrivateClippingRange
     noise : ndarray of float, shape (n_cells,)
         Of the strategy `single_stage`, for an interval of width 1.
@@ -160,7 +164,7 @@ def released_widths(
 
 
 def two_stage_error_model(
-    occupancy: Occupancy,
+    occupancy: LocalOccupancy,
     span: Floats,
     interval: PrivateClippingRange,
     noise: Floats,
@@ -170,7 +174,7 @@ def two_stage_error_model(
 
     Parameters
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     span : ndarray of float, shape (n_cells,)
     interval : PrivateClippingRange
     noise : ndarray of float, shape (n_cells,)
@@ -202,7 +206,7 @@ def two_stage_error_model(
 
 
 def _users_part(
-    occupancy: Occupancy, span: Floats, steps: TwoStagePlan, widths: tuple[float, float]
+    occupancy: LocalOccupancy, span: Floats, steps: TwoStagePlan, widths: tuple[float, float]
 ) -> TwoStageErrorModel:
     (width, half), grouping = widths, steps.clusters(occupancy)
     outputs = steps.outputs
@@ -229,7 +233,9 @@ def _stepped(
     return TwoStageErrorModel("mean", unit, noise, np.zeros_like(noise), missed, most, likely, loud)
 
 
-def max_cluster_bias(occupancy: Occupancy, grouping: UserClusters, steps: TwoStagePlan) -> Floats:
+def max_cluster_bias(
+    occupancy: LocalOccupancy, grouping: UserClusters, steps: TwoStagePlan
+) -> Floats:
     """Return the most that classes make each cell off by, for an interval of width 1.
 
     Half of Σ |p - P v| over all users: those of a class who were not in the cell count too.

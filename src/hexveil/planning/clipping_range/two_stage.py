@@ -68,7 +68,7 @@ from hexveil.planning.clipping_range.user_weights import UserMeanPrior, optimize
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -91,13 +91,13 @@ MAX_CLUSTERS = 1024
 
 
 def plan_two_stage(
-    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None
+    occupancy: LocalOccupancy, epsilon: Fraction, share: Fraction | None
 ) -> tuple[PrivateClippingRange, Floats, TwoStagePlan]:
     """Return the interval, each cell's noise under the strategy `single_stage`, and the steps.
 
     Parameters
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     epsilon : Fraction
         The most that a user may lose, in all.
     share : Fraction, optional
@@ -131,7 +131,7 @@ def plan_two_stage(
     return interval, noise, steps
 
 
-def residual_epsilon_share(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
+def residual_epsilon_share(occupancy: LocalOccupancy, epsilon: Fraction) -> Fraction:
     """Return the part of ε that finding h takes.
 
     Raises
@@ -150,7 +150,7 @@ def residual_epsilon_share(occupancy: Occupancy, epsilon: Fraction) -> Fraction:
 
 
 def _by_users(
-    occupancy: Occupancy, left: Fraction, inside: Fraction, stretch: Fraction
+    occupancy: LocalOccupancy, left: Fraction, inside: Fraction, stretch: Fraction
 ) -> TwoStagePlan:
     """Return the clusters, weights and noise of least predicted error under `user_residuals`."""
     points = user_clusters.user_features(occupancy)
@@ -195,7 +195,7 @@ def _numbers(users: int) -> list[int]:
 
 
 def calibrate_two_stage_noise(
-    occupancy: Occupancy, steps: TwoStagePlan, left: Fraction
+    occupancy: LocalOccupancy, steps: TwoStagePlan, left: Fraction
 ) -> TwoStagePlan:
     """Calibrate noise of both stages: the most exposed user loses the remaining epsilon."""
     losses = float(sum(steps.losses(occupancy)).max())  # type: ignore[union-attr]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -99,7 +99,7 @@ class TwoStagePlan(ReadOnlyArrays):
         """Return all arrays that decide a release, in a fixed order."""
         return (self.labels, self.cluster_weight, self.cluster_noise, self.weight, self.noise)
 
-    def clusters(self, occupancy: Occupancy) -> user_clusters.UserClusters:
+    def clusters(self, occupancy: LocalOccupancy) -> user_clusters.UserClusters:
         """Return the classes as an occupancy."""
         return user_clusters.clusters_from_labels(occupancy, self.labels)
 
@@ -113,11 +113,11 @@ class TwoStagePlan(ReadOnlyArrays):
         """Return each user's part of its class's mean."""
         return np.asarray(self.cluster_weight / self.cluster_totals()[self.labels])
 
-    def totals(self, occupancy: Occupancy) -> Ints:
+    def totals(self, occupancy: LocalOccupancy) -> Ints:
         """Return the sum of weights of each cell, under the strategy `user_residuals`."""
         return np.asarray(np.add.reduceat(self.weight, occupancy.start[:-1]))
 
-    def shares(self, occupancy: Occupancy) -> Floats:
+    def shares(self, occupancy: LocalOccupancy) -> Floats:
         """Return each pair's part of its cell's number, under the strategy `user_residuals`."""
         return np.asarray(self.weight / self.totals(occupancy)[occupancy.cell])
 
@@ -129,7 +129,7 @@ class TwoStagePlan(ReadOnlyArrays):
             noise=np.nextafter(self.noise * times, np.inf),
         )
 
-    def losses(self, occupancy: Occupancy) -> tuple[Floats, Floats]:
+    def losses(self, occupancy: LocalOccupancy) -> tuple[Floats, Floats]:
         """Return each user's loss by clusters, and by cells, under the strategy `user_residuals`.
 
         Rounded up: each term was made by a few correctly rounded operations.
@@ -139,7 +139,7 @@ class TwoStagePlan(ReadOnlyArrays):
         in_cells = sum_upper_bounds(occupancy.user, terms, occupancy.n_users)
         return np.asarray(parts * (1.0 + 2.0**-49)), in_cells
 
-    def composed_losses(self, occupancy: Occupancy) -> Floats:
+    def composed_losses(self, occupancy: LocalOccupancy) -> Floats:
         """Return the same together, if all of a class and of a cell are charged its most."""
         largest = np.zeros(self.cluster_noise.size)
         np.maximum.at(largest, self.labels, self.cluster_shares() / self.cluster_noise[self.labels])

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.model.occupancy import Occupancy
+from hexveil.model.occupancy import LocalOccupancy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,18 +52,18 @@ class UserClusters:
     ----------
     labels : ndarray of int64, shape (n_users,)
         The class of each user.
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
         Of classes and users; the counts are the users' records.
     share : ndarray of float, shape (n_cells, n_classes)
         The part of each cell's records that is of each class.
     """
 
     labels: Ints
-    occupancy: Occupancy
+    occupancy: LocalOccupancy
     share: Floats
 
 
-def user_features(occupancy: Occupancy) -> Floats:
+def user_features(occupancy: LocalOccupancy) -> Floats:
     """Return each user as a point: where it reports, and how much; shape (n_users, directions)."""
     records = records_per_user(occupancy)
     feature = occupancy.n / records[occupancy.user]
@@ -75,7 +75,7 @@ def user_features(occupancy: Occupancy) -> Floats:
     return np.column_stack((SHARE_WEIGHT * is_used, SIZE_WEIGHT * np.log2(records)))
 
 
-def _directions(occupancy: Occupancy, part: Floats) -> Floats:
+def _directions(occupancy: LocalOccupancy, part: Floats) -> Floats:
     """Return the shares in fixed random directions, which keep distances nearly (Achlioptas)."""
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (occupancy.n_cells, MAX_DIRECTIONS))
     directions = np.empty((occupancy.n_users, MAX_DIRECTIONS))
@@ -86,19 +86,19 @@ def _directions(occupancy: Occupancy, part: Floats) -> Floats:
     return directions / math.sqrt(MAX_DIRECTIONS)
 
 
-def cluster_users(occupancy: Occupancy, points: Floats, classes: int) -> UserClusters:
+def cluster_users(occupancy: LocalOccupancy, points: Floats, classes: int) -> UserClusters:
     """Return users in at most so many classes of those who are alike.
 
     Parameters
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     points : ndarray of float, shape (n_users, directions)
         By `user_features`.
     classes : int
 
     Examples
     --------
-    >>> two = Occupancy.from_dense([[9, 0]] * MIN_CLUSTER_USERS + [[0, 9]] * MIN_CLUSTER_USERS)
+    >>> two = LocalOccupancy.from_dense([[9, 0]] * MIN_CLUSTER_USERS + [[0, 9]] * MIN_CLUSTER_USERS)
     >>> np.bincount(cluster_users(two, user_features(two), 2).labels)
     array([10, 10])
     """
@@ -108,12 +108,12 @@ def cluster_users(occupancy: Occupancy, points: Floats, classes: int) -> UserClu
     )
 
 
-def clusters_from_labels(occupancy: Occupancy, of: Ints) -> UserClusters:
+def clusters_from_labels(occupancy: LocalOccupancy, of: Ints) -> UserClusters:
     """Return clusters from each user's cluster number."""
     users = np.arange(occupancy.n_users)
     order = np.lexsort((users, of))
     number = int(of.max()) + 1
-    merged = Occupancy(
+    merged = LocalOccupancy(
         of[order], users[order], records_per_user(occupancy)[order], number, users.size
     )
     position = occupancy.cell * number + of[occupancy.user]
@@ -122,7 +122,7 @@ def clusters_from_labels(occupancy: Occupancy, of: Ints) -> UserClusters:
     return UserClusters(of, merged, share)
 
 
-def records_per_user(occupancy: Occupancy) -> Ints:
+def records_per_user(occupancy: LocalOccupancy) -> Ints:
     """Return the records of each user."""
     counted = np.bincount(occupancy.user, occupancy.n, occupancy.n_users)
     return np.asarray(counted, dtype=np.int64)

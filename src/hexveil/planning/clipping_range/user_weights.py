@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy, Pairs
+    from hexveil.model.occupancy import LocalOccupancy, Pairs
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -120,7 +120,7 @@ class _Problem:
     pairs, whose numbers change with each look.
     """
 
-    def __init__(self, occupancy: Occupancy, loss: float, prior: UserMeanPrior) -> None:
+    def __init__(self, occupancy: LocalOccupancy, loss: float, prior: UserMeanPrior) -> None:
         import scipy.sparse  # noqa: PLC0415  slow to import
 
         self.occupancy, self.loss, self.prior = occupancy, loss, prior
@@ -208,7 +208,7 @@ class _Problem:
         return np.asarray(bias)
 
 
-def _runs(occupancy: Occupancy) -> Iterator[_Run]:
+def _runs(occupancy: LocalOccupancy) -> Iterator[_Run]:
     """Yield all cells in runs."""
     start = occupancy.start
     edges = np.searchsorted(start, np.arange(0, occupancy.n_pairs, BLOCK_PAIRS)).tolist()
@@ -218,7 +218,7 @@ def _runs(occupancy: Occupancy) -> Iterator[_Run]:
 
 
 def optimize_user_weights(
-    occupancy: Occupancy,
+    occupancy: LocalOccupancy,
     loss: float,
     prior: UserMeanPrior,
     iterations: int = ITERATIONS,
@@ -228,7 +228,7 @@ def optimize_user_weights(
 
     Parameters
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     loss : float
         The most that a user may lose, in epsilon.
     prior : UserMeanPrior
@@ -240,8 +240,8 @@ def optimize_user_weights(
 
     Examples
     --------
-    >>> from hexveil.model.occupancy import Occupancy
-    >>> crowd = Occupancy.from_dense([[1, 1]] * 50)
+    >>> from hexveil.model.occupancy import LocalOccupancy
+    >>> crowd = LocalOccupancy.from_dense([[1, 1]] * 50)
     >>> prior = UserMeanPrior(0.3, 0.1)
     >>> optimize_user_weights(crowd, 1.0, prior).noise  # span G / (epsilon L), in both cells
     array([0.04, 0.04])
@@ -289,7 +289,7 @@ def _search(problem: _Problem, begin: Floats, iterations: int) -> tuple[Floats, 
     return np.asarray(converged.x), float(converged.fun) / scale
 
 
-def expected_bias(occupancy: Occupancy, weight: Floats, prior: UserMeanPrior) -> Floats:
+def expected_bias(occupancy: LocalOccupancy, weight: Floats, prior: UserMeanPrior) -> Floats:
     """Return the expected bias of each cell by its weights, for a range of width 1."""
     length, distance = weight_distances(occupancy, weight)
     return np.asarray(
@@ -297,12 +297,12 @@ def expected_bias(occupancy: Occupancy, weight: Floats, prior: UserMeanPrior) ->
     )
 
 
-def max_bias(occupancy: Occupancy, weight: Floats) -> Floats:
+def max_bias(occupancy: LocalOccupancy, weight: Floats) -> Floats:
     """Return the most that weights can make each cell off by, for an interval of width 1."""
     return np.asarray(weight_distances(occupancy, weight)[1] / 2.0)
 
 
-def weight_distances(occupancy: Occupancy, weight: Floats) -> tuple[Floats, Floats]:
+def weight_distances(occupancy: LocalOccupancy, weight: Floats) -> tuple[Floats, Floats]:
     """Return how far each cell's weights are from the shares: √(Σ (w - p)²), and Σ |w - p|."""
     total = occupancy.records_per_cell.astype(np.float64)
     distances: tuple[Floats, Floats] = occupancy.map_cells(_distances, [total], pairs=[weight])

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.occupancy import LocalOccupancy
     from hexveil.planning.request import Request
 
     Floats = NDArray[np.float64]
@@ -83,12 +83,12 @@ class VarianceRange:
     predicted: float
 
 
-def plan_variance_range(occupancy: Occupancy, request: Request) -> VarianceRange:
+def plan_variance_range(occupancy: LocalOccupancy, request: Request) -> VarianceRange:
     """Return interval, radius and split of least predicted error.
 
     Parameters
     ----------
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     request : Request
         With a loss, a private interval, and a variance.
     """
@@ -99,7 +99,7 @@ def plan_variance_range(occupancy: Occupancy, request: Request) -> VarianceRange
 
 
 def _best(
-    occupancy: Occupancy, request: Request, interval: PrivateClippingRange, noise: Floats
+    occupancy: LocalOccupancy, request: Request, interval: PrivateClippingRange, noise: Floats
 ) -> VarianceRange:
     """Return radius and split of least predicted error for an interval and its weights."""
     expected = interval.expected_bias(occupancy)
@@ -130,7 +130,10 @@ def _best(
 
 
 def variance_error_model(
-    interval: PrivateClippingRange, occupancy: Occupancy, span: Floats, noise: tuple[Floats, Floats]
+    interval: PrivateClippingRange,
+    occupancy: LocalOccupancy,
+    span: Floats,
+    noise: tuple[Floats, Floats],
 ) -> WeightedVarianceErrorModel:
     """Return the error model of the variances: noise and weights.
 
@@ -138,7 +141,7 @@ def variance_error_model(
     ----------
     interval : PrivateClippingRange
         With a radius.
-    occupancy : Occupancy
+    occupancy : LocalOccupancy
     span : ndarray of float, shape (n_cells,)
     noise : pair of ndarray of float, shape (n_cells,)
         Laplace scales of means for an interval of width 1, of second moments for a radius of 1.
@@ -190,7 +193,7 @@ def expected_excess(k: float, n: Floats) -> Floats:
 
 
 def _without_noise(
-    occupancy: Occupancy, interval: PrivateClippingRange
+    occupancy: LocalOccupancy, interval: PrivateClippingRange
 ) -> Callable[[PrivateClippingRange], Floats]:
     """Return the function for each cell's expected bias by weights and radius.
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.model.cells import Cells
-from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
 from hexveil.planning.feasibility.grids import coarser_slots
 from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_for_error, prediction_of
@@ -51,9 +50,7 @@ class Advice:
 
 def advice(plan: Plan) -> Advice:
     """Return advice for a plan with too fine a grid; None for distributed pairs."""
-    if isinstance(
-        plan.occupancy, DistributedOccupancy
-    ):  # each plan tried would be a search of its own
+    if not plan.occupancy.is_local:  # each plan tried would be a search of its own
         return Advice(None, None, _text(plan, None, None))
     needed = epsilon_needed(plan)
     coarser = finest_supported(plan)

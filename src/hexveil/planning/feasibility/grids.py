@@ -15,7 +15,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, CellTable, Labels, slot_seconds
-from hexveil.model.occupancy import Occupancy
+from hexveil.model.occupancy import LocalOccupancy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -139,7 +139,7 @@ def merged(facts: PublicMetadata, level: Labels) -> PublicMetadata:
     names = sorted(set(rows), key=lambda row: [label.encode() for label in row])
     place = {name: number for number, name in enumerate(names)}
     number = np.array([place[row] for row in rows], dtype=np.int64)
-    occupancy = facts.occupancy
-    merged = Occupancy.from_coo(number[occupancy.cell], occupancy.user, occupancy.n)
+    occupancy = facts.occupancy.local()
+    merged = LocalOccupancy.from_coo(number[occupancy.cell], occupancy.user, occupancy.n)
     labels = {name: tuple(row[i] for row in names) for i, name in enumerate(level.columns)}
     return replace(facts, occupancy=merged, cells=CellTable(level, labels=labels), recount=None)

@@ -152,7 +152,7 @@ class ErrorPredictor:
         if "projected" in self.fast_predictions and self._worth_it(epsilon):
             occupancy, share = self.facts.occupancy, self.plan.request.range_share
             prediction.append(
-                fast_prediction.predict_with_range(occupancy, self.span, epsilon, share)
+                fast_prediction.predict_with_range(occupancy.local(), self.span, epsilon, share)
             )
         return (
             min(prediction, key=lambda one: one.mean_error)

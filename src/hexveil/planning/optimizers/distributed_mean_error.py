@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.model.occupancy import Occupancy
+from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     SearchLimits,
@@ -56,7 +56,7 @@ def minimize_mean_error_distributed(
     cell, user, n = occupancy.map_users(partial(_fetched, every=every), users=(everybody,))
     cells, number = np.unique(cell, return_inverse=True)
     users, who = np.unique(user, return_inverse=True)
-    sample = Occupancy.from_coo(number, who, n)
+    sample = LocalOccupancy.from_coo(number, who, n)
     weighed = ObjectiveWeights(weights.mean[cells], weights.variance[cells])
     result = minimize_mean_error(
         ClippingProblem(sample), weighed, loss * occupancy.n_users / users.size

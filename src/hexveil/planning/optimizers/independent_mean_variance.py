@@ -59,8 +59,9 @@ def allocate_independently(
     if kept_pairs is None:
         capped = occupancy.kth_largest(request.mechanism.rank(part))
     else:
-        largest = np.where(kept_pairs, occupancy.n, 0)
-        capped = np.maximum.reduceat(largest, occupancy.start[:-1])
+        pairs = occupancy.local()
+        largest = np.where(kept_pairs, pairs.n, 0)
+        capped = np.maximum.reduceat(largest, pairs.start[:-1])
     total = occupancy.records_per_cell
     sensitivity, varied = capped / total, _varied(occupancy, capped, kept_pairs)
     share = np.where(
@@ -95,7 +96,7 @@ def _varied(
     total = occupancy.records_per_cell
     untouched = occupancy.largest_count <= kept
     if kept_pairs is not None:
-        untouched &= np.logical_and.reduceat(kept_pairs, occupancy.start[:-1])
+        untouched &= np.logical_and.reduceat(kept_pairs, occupancy.local().start[:-1])
     bound = variance_sensitivity_bound(kept / total)
     return np.where(untouched, variance_share(np.maximum(kept, 1), total), bound)
 

@@ -335,10 +335,11 @@ def _scaled(
     """Return the multipliers scaled to about the largest bound, judged by some cells."""
     import scipy.optimize  # noqa: PLC0415  slow to import
 
-    runs = list(_blocks(exposure.occupancy.start))
+    occupancy = exposure.occupancy.local()
+    runs = list(_blocks(occupancy.start))
     sample = runs[:: max(len(runs) // SAMPLED_RUNS, 1)]
-    pairs = sum(int(np.diff(exposure.occupancy.start[[run.start, run.stop]])[0]) for run in sample)
-    price = loss * float(multiplier.sum()) * pairs / exposure.occupancy.n_pairs
+    pairs = sum(int(np.diff(occupancy.start[[run.start, run.stop]])[0]) for run in sample)
+    price = loss * float(multiplier.sum()) * pairs / occupancy.n_pairs
 
     def below(log: float) -> float:
         times = float(np.exp(log))
@@ -360,7 +361,7 @@ def _answer(
 
     Of all cells, or of some runs of them.
     """
-    occupancy = exposure.occupancy
+    occupancy = exposure.occupancy.local()
     rank = np.empty(occupancy.n_users, dtype=np.int64)
     rank[np.argsort(multiplier, kind="stable")] = np.arange(occupancy.n_users)
     total, losses = 0.0, np.zeros(occupancy.n_users)

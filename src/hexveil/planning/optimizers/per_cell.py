@@ -154,9 +154,10 @@ def _pairs_of(occupancy: Occupancy, users: NDArray[np.int64]) -> Partition:
     """Return the pairs of some users, numbered anew."""
     number = np.full(occupancy.n_users, -1)
     number[users] = np.arange(users.size)
-    who = number[occupancy.user]
+    local = occupancy.local()
+    who = number[local.user]
     rows = np.flatnonzero(who >= 0)
-    pairs = occupancy.cell[rows], who[rows], occupancy.n[rows]
+    pairs = local.cell[rows], who[rows], local.n[rows]
     return Partition("cells", 0, *pairs, occupancy.n_cells, users.size)
 
 

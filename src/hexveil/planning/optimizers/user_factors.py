@@ -67,7 +67,7 @@ class ClippingProblem:
     @cached_property
     def share(self) -> Floats:
         """Share of each pair in its cell: m/N."""
-        occupancy = self.occupancy
+        occupancy = self.occupancy.local()
         return pair_losses.record_shares(occupancy, occupancy.records_per_cell)
 
     @cached_property
@@ -75,7 +75,7 @@ class ClippingProblem:
         """Shares as a sparse matrix, cells down and users across."""
         import scipy.sparse  # noqa: PLC0415  slow to import
 
-        occupancy = self.occupancy
+        occupancy = self.occupancy.local()
         columns, first = occupancy.user.astype(np.int32), occupancy.start.astype(np.int32)
         size = (occupancy.n_cells, occupancy.n_users)
         return scipy.sparse.csr_array((self.share, columns, first), shape=size)
@@ -90,13 +90,13 @@ class ClippingProblem:
 
     def by_user(self, terms: Floats) -> Floats:
         """Return sums of pairs per user."""
-        occupancy = self.occupancy
+        occupancy = self.occupancy.local()
         sums = np.bincount(occupancy.user, weights=terms, minlength=occupancy.n_users)
         return np.asarray(sums, dtype=np.float64)
 
     def by_cell(self, terms: Floats) -> Floats:
         """Return sums of pairs per cell."""
-        return np.asarray(np.add.reduceat(terms, self.occupancy.start[:-1]))
+        return np.asarray(np.add.reduceat(terms, self.occupancy.local().start[:-1]))
 
     def per_pair(self, per_cell: Floats) -> Floats:
         """Return a figure of each cell for each of its pairs."""

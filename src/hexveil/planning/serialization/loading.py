@@ -19,7 +19,7 @@ import pyarrow.parquet
 from hexveil.accounting.error_model import has_single_record
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
-from hexveil.model.occupancy import Occupancy
+from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.serialization.saved_words import (
     LABEL,
@@ -195,7 +195,7 @@ def _fields(path: Path, words: Words, tables: Tables) -> dict[str, Any]:
     cells, users, pairs = (tables[name] for name in TABLES)
     with _understood(path):
         fields = words["plan"]
-        occupancy = Occupancy(
+        occupancy = LocalOccupancy(
             cell=numbers(pairs, "cell"),
             user=numbers(pairs, "user"),
             n=numbers(pairs, "n"),

@@ -230,7 +230,7 @@ def _words(plan: SavablePlan) -> dict[str, Any]:
 
 def _tables(plan: SavablePlan) -> dict[str, pa.Table]:
     """Return the tables of the folder by file name."""
-    occupancy, rows = plan.occupancy, plan.allocation
+    occupancy, rows = plan.occupancy.local(), plan.allocation
     pairs = {"cell": occupancy.cell, "user": occupancy.user, "n": occupancy.n}
     if rows.suppressed_pairs is not None:
         pairs["dropped"] = np.asarray(rows.suppressed_pairs, dtype=bool)

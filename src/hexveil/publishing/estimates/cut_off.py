@@ -94,7 +94,7 @@ def cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
 
 def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff:
     """Return the cells with a mean cut off by the range itself."""
-    number = noisy / interval.totals(plan.occupancy)
+    number = noisy / interval.totals(plan.occupancy.local())
     low, high = _interval_ends(interval)
     near = _near(number, low, high, plan.mean_noise * (high - low))
     return CutOff(near.below & (low > 0), near.above & (high < (interval.span_quanta or 0)))
@@ -106,10 +106,10 @@ def _in_two_stages(
     """Return the cells with a mean cut off by the range of the strategy's last stage."""
     match steps.outputs:
         case StageOutputs(strategy="user_residuals", half_width=half):
-            number = noisy / steps.totals(plan.occupancy)
+            number = noisy / steps.totals(plan.occupancy.local())
             return _near(number, -half, half, steps.noise * 2.0 * half)
         case StageOutputs(strategy="cell_residuals", half_width=half) as found:
-            number = noisy / interval.totals(plan.occupancy)
+            number = noisy / interval.totals(plan.occupancy.local())
             scale = plan.mean_noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * half
             return _within_bounds(_near(number, -half, half, scale), found)
     return _in_range(plan, interval, noisy)
@@ -144,6 +144,6 @@ def _variance(plan: Plan, interval: PrivateClippingRange, noisy: Ints, mean: Boo
     middle, _, radius = centre_and_radius(
         _interval_ends(interval), steps, interval.radius or Fraction(1)
     )
-    second = noisy / (interval.totals(plan.occupancy) * 2.0**BITS)
+    second = noisy / (interval.totals(plan.occupancy.local()) * 2.0**BITS)
     reached = second >= 1.0 - QUANTILE * plan.allocation.variance_noise
     return CutOff(mean, mean | (reached & (radius < max(middle, steps - middle))))

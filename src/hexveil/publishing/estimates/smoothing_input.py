@@ -104,7 +104,7 @@ def _around_cells(
     declipped, quantum = declipped_means(plan, found, noisy), plan.span / found.span_quanta
     _, width, half = released_widths(clipping.interval, found)
     _, bias = predict_cell_residual_error(
-        plan.occupancy, clipping.interval, plan.mean_noise, width, half
+        plan.occupancy.local(), clipping.interval, plan.mean_noise, width, half
     )
     return SmoothingInput(
         plan.lower + quantum * declipped.estimate,
@@ -124,7 +124,7 @@ def _around_users(
     assert found.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has them
     assert found.cluster_means is not None  # noqa: S101
     steps, quantum = clipping.steps, plan.span / found.span_quanta
-    share = steps.clusters(plan.occupancy).share
+    share = steps.clusters(plan.occupancy.local()).share
     moved = mix(share, np.clip(found.cluster_means, *found.user_mean_range) - found.cluster_means)
     common = share.mean(axis=0)
     noise = quantum[0] * (found.user_mean_range[1] - found.user_mean_range[0]) * steps.cluster_noise

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
-from hexveil.model.occupancy import Occupancy, sorted_by_cell
+from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
 from hexveil.records.units import Units, first_days
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def to_units(table: pa.Table, unit: Unit) -> Units:
 
 def to_occupancy(
     pairs: pa.Table,
-) -> tuple[Occupancy, dict[str, NDArray[np.int64]], NDArray[np.int64]]:
+) -> tuple[LocalOccupancy, dict[str, NDArray[np.int64]], NDArray[np.int64]]:
     """Return the occupancy of fetched pairs, their sums (private), and which units are used.
 
     Sums are in the order of the occupancy, whose users are the used units in theirs.
@@ -304,7 +304,7 @@ def to_occupancy(
     sums = {name: pairs[name].to_numpy()[order] for name in names}
     if used.size < reach:
         unit = place[unit]
-    return Occupancy(cell, unit, n, n_cells, used.size), sums, used
+    return LocalOccupancy(cell, unit, n, n_cells, used.size), sums, used
 
 
 def _sorted(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

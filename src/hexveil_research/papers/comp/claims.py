@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil import theory
-from hexveil.model.occupancy import Occupancy
+from hexveil import Occupancy, theory
 from hexveil_research.papers.comp import suppress
 from hexveil_research.papers.comp.runs import (
     GAMMAS,

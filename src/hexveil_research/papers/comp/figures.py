@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil import Occupancy
     from hexveil_research.papers.study import Setting
 
     Floats = NDArray[np.float64]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Occupancy
+    from hexveil import Occupancy
     from hexveil_research.papers.study import Setting
 
     Floats = NDArray[np.float64]
@@ -136,7 +136,7 @@ def slot_of(source: object, hour: Hour) -> Slot:
         cells=Cells(resolution=RESOLUTION, timeslot="1h", timezone=hour.timezone),
         select=Select(hours=(hour.hour,), dates=(hour.date, hour.date), top=TOP, min_users=1),
     )
-    return Slot(hour.name, hour.span, dataset.public.occupancy)
+    return Slot(hour.name, hour.span, dataset.public.occupancy.local())
 
 
 @cache

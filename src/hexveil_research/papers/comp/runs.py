@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil import theory
+from hexveil import Occupancy, theory
 from hexveil.accounting.sensitivity import variance_share
-from hexveil.model.occupancy import Occupancy
 from hexveil.planning import plan
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 

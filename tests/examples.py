@@ -4,7 +4,7 @@ import math
 
 from hypothesis import settings
 
-PROFILES = {"quick": 25, "full": 100}
+PROFILES = {"quick": 20, "full": 100}
 """Examples of a test that names no number of its own; other numbers scale alike."""
 FEWEST = 5
 

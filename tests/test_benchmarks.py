@@ -352,6 +352,7 @@ def test_committed_ratios_are_compared_with_and_fail_nothing(limits, capsys):
     assert (limits.files / "out" / "limits.svg").exists()
 
 
+@pytest.mark.slow
 def test_exit_code_is_that_of_limits_and_failures(limits):
     """A limit missed at the largest size or a failed script is 1; small sizes miss no limit."""
     assert limits.run(2.0, limit=0.9) == 1

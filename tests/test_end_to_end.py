@@ -43,6 +43,7 @@ def plan(shared, capfd):
     return planned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "chosen"),
     [
@@ -91,6 +92,7 @@ def test_surat_is_told_which_price_it_needs(plan):
     assert "would need epsilon 2" in said["warning"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "error"), [("surat_itms", SURAT, 8.27), ("warsaw_buses", WARSAW, 11.24)]
 )
@@ -117,6 +119,7 @@ def test_a_grid_that_is_supported_gets_a_yes(plan, name, options, resolution, ep
     assert said["warning"] is None
 
 
+@pytest.mark.slow
 def test_a_grid_too_fine_is_refused_before_anything_is_spent(shared, tmp_path):
     """Without a word of consent the release of a too fine grid stops, and no ledger appears."""
     account = ("--ledger", "book.sqlite", "--dataset", "surat", "--budget", "3")

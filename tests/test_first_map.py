@@ -59,6 +59,7 @@ def folder(tmp_path_factory):
     return place, printed
 
 
+@pytest.mark.slow
 def test_every_command_runs_and_prints_what_the_page_shows(folder):
     """What stands below a command on the page is what it prints, but for the digits."""
     _, printed = folder

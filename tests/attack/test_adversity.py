@@ -25,6 +25,8 @@ from hexveil.cli.commands import publish_command
 from hexveil.ledger import Ledger, accounts, events, windows
 from ledger.books import damage, place_of
 
+pytestmark = pytest.mark.slow
+
 DAYS = days(5)
 EVENTS = PATH[1:]
 """Of a request, in order."""

@@ -29,6 +29,9 @@ PRIVATE = (
     else {"units": 2, "bases": 1, "most": 3, "branches": 2}
 )
 
+CHEAP = ("joint", "per-cell, target", "private")
+"""Kinds of the quick suite; they take a second or two each."""
+
 
 def number(kind):
     """Return how many worlds there are of a kind."""
@@ -62,7 +65,9 @@ def searched(case, seed):
     return part
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in CHEAP else pytest.mark.slow) for name in KINDS]
+)
 def test_what_is_lost_is_within_what_is_booked_and_not_far_below(name, record_property):
     """Every log-ratio is at most what the ledger charges, and some come near it."""
     parts = [searched(case, seed) for seed, case in enumerate(cases(name))]
@@ -72,6 +77,7 @@ def test_what_is_lost_is_within_what_is_booked_and_not_far_below(name, record_pr
     assert LONG or middle >= KINDS[name].floor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if "both" in name])
 def test_who_holds_most_of_a_cell_is_charged_enough(name):
     """By mean and variance together: where one user has more than half of a cell, or all of it."""
@@ -80,6 +86,7 @@ def test_who_holds_most_of_a_cell_is_charged_enough(name):
         searched(exact_cases.planned(KINDS[name], np.array(counts), steps, rng), 0)
 
 
+@pytest.mark.slow
 def test_the_worlds_are_of_every_shape():
     """Users in several cells, uneven counts, cut pairs, factors, constants, cells of one record."""
     seen = dict.fromkeys(("several", "uneven", "cut", "factors", "constant", "single", "days"), 0)

@@ -13,6 +13,8 @@ from attack import flips
 from hexveil.base.errors import StorageError
 from hexveil.ledger import inspection
 
+pytestmark = pytest.mark.slow
+
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 FLIPS = 400 if LONG else 40
 

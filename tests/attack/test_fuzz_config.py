@@ -20,6 +20,8 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.cli import app
 from hexveil.config import arguments
 
+pytestmark = pytest.mark.slow
+
 MANY = 10_000 if fuzz_bytes.LONG else 200
 RECORDS = pa.table(
     {

@@ -21,6 +21,8 @@ from examples import examples
 from hexveil.base.errors import ColumnError, HexveilError, InputError
 from records import oracle
 
+pytestmark = pytest.mark.slow
+
 MANY = 2000 if fuzz_bytes.LONG else 12
 NAMES = list(fuzz_oracle.NAMES)
 USERS = ["7", "007", "", "a,b", 'q"x', "'", "z\n", "\t", " ", "null", "NaN", "é", "e\u0301"]

@@ -239,6 +239,7 @@ def test_every_whole_number_can_come_out_under_either_input(tmp_path):
         assert window <= set(draws(dataset, plan, N).ravel().tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["each cell alone", "factors, both"])
 def test_no_residue_gives_an_input_away(name, tmp_path):
     """The last six bits of every number take all values, with equal chances, under either input.

@@ -24,6 +24,8 @@ from hexveil.records.sources.schema_preview import inspect_schema
 from hexveil.report import read_context
 from hexveil.simulation.cell_counts import read_counts
 
+pytestmark = pytest.mark.slow
+
 MANY = 12_000 if LONG else 600
 BATCH = MANY // 12
 BATCHES = [range(start, start + BATCH) for start in range(0, MANY, BATCH)]

@@ -6,6 +6,8 @@ from attack import test_exact_law
 from attack.mutants import METER, METERED, MUTANTS, found
 from hexveil.base.errors import HexveilError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _worlds_of_their_own():

@@ -21,6 +21,8 @@ from hexveil.cli import app
 from hexveil.planning import Plan
 from hexveil.publishing import receipt
 
+pytestmark = pytest.mark.slow
+
 BUSES = [f"bus-{number}" for number in range(6)] + ["0x7", "é"]
 ROWS = [
     {

@@ -18,6 +18,8 @@ from hexveil.ledger.unit_losses import make_key
 from hexveil.publishing import signing
 from hexveil.publishing.manifest import request_of
 
+pytestmark = pytest.mark.slow
+
 SLOW = [("plan", "--curve"), ("plan", "--compare"), ("evaluate", "--out"), ("release", "again")]
 NEIGHBOUR = [
     call

@@ -22,6 +22,8 @@ from attack.path_twins import CLAMPS, clamping_after_summing, forgotten, scale_h
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.clipped import clipped_mean
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "audit.md"
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 DRAWS = 100_000 if LONG else 20_000

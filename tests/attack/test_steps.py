@@ -58,6 +58,8 @@ from publishing.stepping import (
     through,
 )
 
+pytestmark = pytest.mark.slow
+
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 WHOLE, SEEN = (4000, 0.1) if LONG else (250, 0.03)
 """Whole releases of either input, and the share of a claim that they have to prove."""

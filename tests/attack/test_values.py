@@ -89,6 +89,7 @@ def test_values_change_no_public_fact(rows, grid, rule):
     assert public(one) == public(other)
 
 
+@pytest.mark.slow
 @examples(6 * MORE, suppress_health_check=list(HealthCheck))
 @given(neighbours(test_read.records, 0, DROPPED), test_read.rules)
 def test_values_change_no_public_fact_of_labels(rows, rule):

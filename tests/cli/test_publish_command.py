@@ -116,6 +116,7 @@ def test_two_data_sets_are_published_side_by_side(daily, call):
     assert len(list(Path("maps").iterdir())) == len(names)
 
 
+@pytest.mark.slow
 def test_days_are_published_in_steps(daily, call):
     """With the steps asked for in the run file each day is booked once and its folder verifies."""
     run = (
@@ -302,6 +303,7 @@ def test_a_restoration_draws_nothing(daily, call, monkeypatch):
     assert Ledger(str(daily / "ledger.sqlite"), dataset="buses").spent == before
 
 
+@pytest.mark.slow
 def test_published_folders_are_signed(daily, call):
     """With a key in the run file each folder is signed, also one written anew or signed late."""
     assert call("publish", "run.toml", "--date", DAYS[0]).code == 0

@@ -73,6 +73,7 @@ def test_a_deviation_under_a_private_interval(here, call):
     assert "one range found privately for all cells" in page
 
 
+@pytest.mark.slow
 def test_steps_are_released_once_and_answered_again(here, call):
     """With steps in the run file: booked once, replayed with smoothed at no cost, in one place."""
     run = (here / "run.toml").read_text().replace("budget = 2", "budget = 8")

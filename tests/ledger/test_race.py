@@ -48,6 +48,7 @@ def collect(writers, outcome):
     return answers
 
 
+@pytest.mark.slow
 def test_the_total_of_a_race_is_exactly_the_budget(database, processes, record_property):
     """Processes that open a new book and spend from it at the same moment never go over."""
     gate, outcome = processes.Barrier(WRITERS), processes.Queue()
@@ -99,6 +100,7 @@ def test_a_process_killed_at_a_step_leaves_a_book_that_can_be_finished(
     assert book.verify().problems == ()
 
 
+@pytest.mark.slow
 def test_processes_killed_at_random_never_show_two_answers(database, processes, tmp_path):
     """What was shown is paid for and stays the answer, whenever a process is killed."""
     shown = tmp_path / "shown"

@@ -7,6 +7,8 @@ import hexveil as hv
 from planning import core_type_plans
 from planning.core_type_plans import GOALS, dataset, differing, digest, made, saved
 
+pytestmark = pytest.mark.slow
+
 SOURCE = "few cells"
 NEAR = 1e-2
 """Part by which plans may differ; a search for a target ends within a few thousandths."""

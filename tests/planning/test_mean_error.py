@@ -140,6 +140,7 @@ def test_average_is_no_worse_than_that_of_the_least_largest(occupancy, epsilon):
     assert average.expected_error <= largest.expected_error * 1.01
 
 
+@pytest.mark.slow
 @examples(25)
 @given(occupancies(), st.floats(0.05, 0.6))
 def test_average_target_is_met(occupancy, target):

@@ -104,6 +104,7 @@ def test_a_plan_states_the_losses_of_the_same_rows_at_hand(name):
     assert there.table.equals(here.table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
 def test_where_blocks_begin_changes_no_bit_of_a_plan(name):
     """One block, many blocks: the same rows, hence the same request in a ledger."""

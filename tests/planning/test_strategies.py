@@ -254,6 +254,7 @@ def test_users_who_are_alike_in_all_their_cells_are_looked_at_by_themselves(plan
     assert chosen(plan, half=0.02) == "user_residuals"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("direct", "noise"), [(0.32, 0.1), (0.48, 1.0)])
 def test_where_users_differ_from_cell_to_cell_clipping_is_undone(plan, direct, noise):
     """Where distances are as wide as the interval `cell_residuals` has less bias, or noise."""
@@ -365,6 +366,7 @@ def test_users_have_noise_of_classes_and_of_distances(plan):
     assert (part.bound95 > part.bias + 0.9 * part.scale).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "expected"), [(1.0, "single_stage"), (0.3, "user_residuals")])
 def test_before_a_release_the_prior_says_what_will_be_found(plan, times, expected):
     """The way and the widths are then those expected, and the error is the one of that way."""

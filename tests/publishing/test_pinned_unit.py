@@ -100,6 +100,7 @@ def test_one_reading_is_not_charged_to_two_days(tmp_path):
     assert len(book.entries()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["naive text", "text with offsets"])
 def test_the_cache_says_the_same_clocks(tmp_path, kind):
     """Sums from the cache name the second clock as the reading that made them did."""

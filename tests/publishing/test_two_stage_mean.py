@@ -723,6 +723,7 @@ def test_the_worst_bias_is_nearly_reached(way):
 RUNS = 500
 
 
+@pytest.mark.slow
 @each_way
 def test_the_bound_holds_as_often_as_it_says(way, flock):
     """Pooled over cells and runs with the plan's noise: at least 95 percent.

@@ -162,6 +162,7 @@ def test_rules_agree_with_the_oracle(rows, grid, rule):
     assert counts["records left"] == sum(n for _, _, n, *_ in pairs)
 
 
+@pytest.mark.slow
 @examples(8)
 @given(records, grids, rules)
 def test_recount_agrees_with_reading_again(rows, grid, rule):
@@ -499,6 +500,7 @@ LABELLED = st.lists(
 LEVELS = (("route",), ("hour", "side"), ("route", "side"), ("route", "hour", "side"))
 
 
+@pytest.mark.slow
 @examples(4)
 @given(
     LABELLED, st.integers(1, 3), st.sampled_from([None, 2]), st.sampled_from(["user", "user-day"])
@@ -559,6 +561,7 @@ def test_repeats_with_labels_keep_the_smallest_label():
     assert found.public.rules["repeats of a user and time"] == 1
 
 
+@pytest.mark.slow
 def test_input_larger_than_memory_reads_the_same(tmp_path):
     """With little memory the engine spills, and the result does not change."""
     rng = np.random.default_rng(3)

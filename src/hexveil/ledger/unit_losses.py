@@ -246,7 +246,7 @@ def to_pico_epsilons(losses: NDArray[np.float64], max_loss: Fraction) -> NDArray
     Examples
     --------
     >>> from fractions import Fraction
-    >>> parts_up(np.array([0.0, 0.5, 1.0]), Fraction(1)).tolist()
+    >>> to_pico_epsilons(np.array([0.0, 0.5, 1.0]), Fraction(1)).tolist()
     [0, 500000000001, 1000000000000]
     """
     top = -(-max_loss.numerator * PICO_EPSILON // max_loss.denominator)

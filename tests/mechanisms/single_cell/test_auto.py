@@ -168,6 +168,7 @@ def test_bad_cells_are_refused(counts, bounds, epsilon, message):
         hv.Auto().plan(counts, bounds=bounds, epsilon=epsilon)
 
 
+@pytest.mark.slow
 def test_regret_on_simulated_cells():
     """On users who differ much or little, of counts unlike one another, regret is within 15 %."""
     rng, found = np.random.default_rng(11), []

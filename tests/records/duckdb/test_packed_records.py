@@ -51,6 +51,7 @@ def sorting(at_once=10**6, fewest=1):
         yield found
 
 
+@pytest.mark.slow
 @examples(25)
 @given(records, grids, rules, st.sampled_from([20, 10**6]))
 def test_sorted_pairs_agree_with_the_oracle(rows, grid, rule, at_once):
@@ -95,6 +96,7 @@ def same(one, other):
     assert one.units.days is None or one.units.days.tolist() == other.units.days.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["user", "user-day", "user-week"])
 @pytest.mark.parametrize("repeats", ["drop", "keep"])
 @pytest.mark.parametrize("parts", [1, 3])
@@ -179,6 +181,7 @@ def labelled(size=4_000):
     return records.append_column("ward", pa.array(odd, pa.string())).append_column("line", [line])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [("ward",), ("ward", "line"), ("line",)])
 @pytest.mark.parametrize("rule", [{"repeats": "keep"}, {"privacy_unit": "user-day"}, {"top": 3}])
 @pytest.mark.parametrize("parts", [1, 3])

@@ -49,6 +49,7 @@ def test_simulated_releases_do_not_refute_the_claim(case):
     assert printed(case)["bound"] == pytest.approx(bound, abs=0.02)
 
 
+@pytest.mark.slow
 @each
 def test_vetted_releases_do_not_refute_the_claim(case):
     """Ten thousand releases with the vetted noise under each input prove no more than the claim.

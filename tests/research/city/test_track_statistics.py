@@ -55,6 +55,7 @@ def text(table):
     return "\n".join(str(row) for row in table.to_pylist())
 
 
+@pytest.mark.slow
 def test_every_statistic_is_like_surats_or_warsaws(shared, compared):
     """Each quantile of each statistic is within a factor of two of Surat's or Warsaw's."""
     table = likeness.verdict(comparisons(shared, compared))
@@ -62,6 +63,7 @@ def test_every_statistic_is_like_surats_or_warsaws(shared, compared):
     assert all(table["holds"].to_pylist()), text(table)
 
 
+@pytest.mark.slow
 def test_every_statistic_is_wholly_like_one_city(shared, compared):
     """More than that: all quantiles of a statistic are within a factor of two of the same set's."""
     table = likeness.verdict(comparisons(shared, compared))

@@ -45,6 +45,7 @@ def test_panels_show_ratios_between_their_limits(found):
     assert all(panel.log_y for panel in panels)
 
 
+@pytest.mark.slow
 def test_without_records_nothing_is_claimed():
     """The figure then shows the city alone, in its own units."""
     outcome = city.STUDIES[0].make(Setting())
@@ -56,6 +57,7 @@ def test_without_records_nothing_is_claimed():
     assert 30 < speed.y[-1] <= 65
 
 
+@pytest.mark.slow
 def test_no_quantile_of_real_records_leaves(shared, monkeypatch):
     """Of one real set, the outcome's numbers are ratios and counts only."""
     monkeypatch.setattr(city.likeness, "COUNTERPARTS", {"surat_itms": SURAT})

@@ -154,7 +154,7 @@ def clip_user(
     >>> done.kept.tolist(), done.degradation
     ([1, 9, 9, 0, 9, 9], 1)
     >>> done.stages[0]
-    Stage(degree=2, users=1, suppressed=1, finished=True)
+    SuppressionStage(degree=2, users=1, suppressed=1, finished=True)
     """
     cell_loss = float(to_positive_fraction(epsilon, "epsilon"))
     width = float(to_positive_fraction(span, "span"))

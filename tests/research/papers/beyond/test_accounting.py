@@ -36,6 +36,7 @@ def test_studies_are_named():
     assert names == ["beyond:accounting", "beyond:clipping", "beyond:capping"]
 
 
+@pytest.mark.slow
 def test_the_figure_has_its_lines(outcome):
     """A share for each gamma below the reference at 1, and loss against error."""
     exact, joint, trade = outcome.panels
@@ -62,6 +63,7 @@ def test_all_claims_hold_on_a_draw(outcome):
     assert "\n" not in "".join(claim.measured for claim in outcome.claims)
 
 
+@pytest.mark.slow
 def test_the_joint_plan_is_what_is_said(outcome):
     """At every ε it loses no more than the release, whose error it is held to."""
     exact, joint = outcome.panels[:2]

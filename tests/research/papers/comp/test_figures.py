@@ -57,6 +57,7 @@ def test_loss_figures(name, gamma):
     assert told[-1] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["comp:fig6", "comp:fig8"])
 def test_error_figures(name):
     """Both axes are logarithmic, the constants are a rule at 560.625, and every claim holds."""

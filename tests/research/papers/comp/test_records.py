@@ -86,6 +86,7 @@ def test_the_simulated_hour_resembles_the_papers():
     assert 8 <= slot.occupancy.cells_per_user.max() <= 14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", records.FILES)
 def test_an_hour_of_real_records(shared, name):
     """The joint plan is better on both axes of both figures, whatever CLIP-USER does there."""

@@ -89,6 +89,7 @@ def test_the_same_seed_gives_the_same_error_of_akmv():
     assert one == again != other
 
 
+@pytest.mark.slow
 def test_claims_say_what_was_measured():
     """One line of text each, with a number, and no two the same; a verdict is Python's own."""
     claims = STUDIES["wc:claims"].make(FEW).claims

@@ -16,6 +16,7 @@ FAILING = {
 DRAWN = program.instances(seed=1, number=60)
 
 
+@pytest.mark.slow
 def test_the_verdicts_are_those_of_the_errata():
     """The proof's multipliers, eq. (12) and its monotonicity fail; put right, they hold."""
     found = program.claims(seed=0)

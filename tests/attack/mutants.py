@@ -367,18 +367,19 @@ MUTANTS = {
     ),
     # A scale rounded down.
     "scale of a mean rounded down": _rounded(
-        "clipped_mean",
+        "clipped.clipped_mean",
         "publishing.test_clipped_mean:test_noise_scales_are_rounded_up_and_no_further",
     ),
     "scale of a weighted mean rounded down": _rounded(
-        "weighted_mean", "publishing.test_weighted_mean:test_scales_are_rounded_up_and_no_further"
+        "weighted.weighted_mean",
+        "publishing.test_weighted_mean:test_scales_are_rounded_up_and_no_further",
     ),
     "scale of a second moment rounded down": _rounded(
-        "weighted_mean",
+        "weighted.weighted_mean",
         "publishing.test_weighted_variance:test_scales_are_rounded_up_and_no_further",
     ),
     "scale of steps rounded down": _rounded(
-        "weighted_mean",
+        "weighted.weighted_mean",
         "publishing.test_two_stage_mean:test_scales_are_rounded_up_and_no_further",
         way="user_residuals",
     ),

@@ -24,7 +24,7 @@ import hexveil as hv
 from attack.path_audit import AUDITS, LEVEL, Pair, audit, power
 from attack.path_files import Setting, one_id
 from attack.test_path_audit import CASES
-from hexveil.mechanisms import noise, weighted_mean
+from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execute
 from hexveil.mechanisms.map_quantiles import MapQuantiles
 from hexveil.mechanisms.permute_and_flip import law
@@ -35,6 +35,7 @@ from hexveil.mechanisms.released_ranges import (
     widened,
 )
 from hexveil.mechanisms.two_stage.two_stage_mean import FIRST_MEANS, TwoStageAllocation
+from hexveil.mechanisms.weighted import weighted_mean
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.estimates.smoothed_estimates import smoothed
 from hexveil.publishing.private_sums import private_sums

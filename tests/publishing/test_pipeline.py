@@ -17,7 +17,8 @@ from jsonschema import Draft202012Validator
 import hexveil as hv
 from hexveil import report
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
-from hexveil.mechanisms import clipped_mean, noise
+from hexveil.mechanisms import noise
+from hexveil.mechanisms.clipped import clipped_mean
 from hexveil.mechanisms.clipped.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice

@@ -16,7 +16,7 @@ from hypothesis import given
 import hexveil as hv
 from examples import examples
 from hexveil.base.errors import InputError, StorageError
-from hexveil.mechanisms import map_quantiles, noise, weighted_mean
+from hexveil.mechanisms import map_quantiles, noise
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.mechanisms.released_ranges import (
     CELL_RESIDUAL_HALF_WIDTH_SD,
@@ -26,6 +26,7 @@ from hexveil.mechanisms.released_ranges import (
     widened,
     within_cell_sd,
 )
+from hexveil.mechanisms.weighted import weighted_mean
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.private_range import WEIGHT_RESOLUTION
 from hexveil.publishing import pipeline

@@ -14,10 +14,11 @@ from hypothesis import given
 
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
-from hexveil.mechanisms import noise, weighted_mean
+from hexveil.mechanisms import noise
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.permute_and_flip import law
 from hexveil.mechanisms.released_ranges import widened
+from hexveil.mechanisms.weighted import weighted_mean
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.verification import verify
 from publishing.drawing import executed, interval_of
